@@ -23,6 +23,7 @@ from odediscovery.discovery.front import (
     judge_shortlist,
     lower_noise,
     prefer_acting,
+    prefer_shared_monomials,
     simplify_exponents,
     simplify_quotients,
 )
@@ -209,6 +210,7 @@ def _judge_laws(
         partial(simplify_exponents, monitor=monitor),
         partial(simplify_quotients, monitor=monitor),
         partial(prefer_acting, monitor=monitor),
+        partial(prefer_shared_monomials, monitor=monitor),
         partial(prefer_what_predicts, monitor=monitor),
         partial(prefer_what_stays, monitor=monitor),
         partial(prefer_undominated, series=task.series),

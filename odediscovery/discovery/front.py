@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,7 +34,9 @@ from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, 
 from odediscovery.stages.polish.one_state import shorten_functions
 from odediscovery.stages.polish.polish import as_it_is
 from odediscovery.stages.polish.quotients import shorten_quotients
+from odediscovery.stages.polish.sharing import share_monomials
 from odediscovery.stages.polish.snap import merge_monomials, snap, without_numbers
+from odediscovery.stages.prune.paths import all_whole
 from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
 
 
@@ -301,6 +303,36 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
         rows.append(row)
         monitor.step(i + 1)
     return Verdict.of(p, rows)
+
+
+def prefer_shared_monomials(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The verdict for a law with an equation made of monomials that others have, if one is better.
+
+    Such a law may lie beyond what a step from the present one reaches, and a start that went to 0 is slow to leave
+    it, so that each is refitted from the measured starts as well.
+    """
+    p, row = verdict.p, verdict.best
+    if p.clean or p.knowledge is not None or row.polished.law.stoichiometry is not None:
+        return verdict
+    while not monitor.stopping():
+        best = min(_sharing(p, row), key=lambda one: one.criterion, default=row)
+        if not best.criterion < row.criterion:
+            break
+        row = best
+    if row is verdict.best:
+        return verdict
+    return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
+
+
+def _sharing(p: Problem, row: Judged) -> Iterator[Judged]:
+    """Laws in which one equation of the row is made of what others have, fitted and with simple exponents."""
+    found = row.polished
+    if all_whole(found.law.exponents):  # nothing but coefficients was fitted
+        return
+    for shared in share_monomials(found.law, found.free, pooled(p.smooth)):
+        for start in (found.initial, p.initial):
+            after = _without_nothing(p, refit(p, *shared, start, before=row))
+            yield snap(after, partial(refit, p, before=after)) if after.polished.finite else after
 
 
 def prefer_acting(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from problems import LOGISTIC, growth
 
-from odediscovery import FitError, Monitor
+from odediscovery import FitError, Monitor, simulate_system
 from odediscovery.discovery.front import (
     FRONT,
     drop_negligible,
     judge_shortlist,
     lower_noise,
     polish_candidate,
+    prefer_shared_monomials,
     simplify_exponents,
 )
 from odediscovery.judge.criterion import judge
@@ -78,3 +79,26 @@ def test_exponents_near_whole_numbers_become_whole() -> None:
     verdict = simplify_exponents(Verdict.of(p, [judge(found, p.noise, Origin(0))]), Monitor())
     assert sorted(verdict.best.polished.law.exponents.ravel()) == [1.0, 2.0]
     assert not verdict.best.polished.free[1].any()
+
+
+@pytest.mark.slow
+def test_an_equation_alone_gives_way_to_monomials_of_the_others() -> None:
+    # Of a noisy fractional SIR model S' = a R^0.5 - b S^0.477 I^0.5 is a likely law, alone; the flow R is not its own.
+    p = prepare(simulate_system("fsir", noise=0.01, seed=6))
+    a = np.array([[0.0966, -0.0716, 0.0, 0.0], [0.0, 0.0681, -0.0531, 0.0], [0.0, 0.0, 0.0502, -0.0101]])
+    w = np.array([[0.0, 0.0, 0.5], [0.477, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    law = PowerSum(a, w).rescaled(p.scale.state, p.scale.time)
+    right = Candidate(law, p.initial, 1.0, 0, np.zeros(3, dtype=bool))
+    alone = judge(polish_candidate(p, right, law, all_free(law), 25), p.noise, Origin(0))
+    verdict = Verdict.of(p, [alone])
+    found = prefer_shared_monomials(verdict, Monitor())
+    assert found.best.criterion < alone.criterion and found.rows[: len(verdict.rows)] == verdict.rows
+    assert {tuple(row) for row in found.best.polished.law.exponents} == {
+        (0.5, 0.5, 0.0),
+        (0.0, 1.0, 0.0),
+        (0.0, 0.0, 1.0),
+    }
+    assert prefer_shared_monomials(found, Monitor()) is found
+    assert prefer_shared_monomials(verdict, Monitor(max_seconds=0.0)) is verdict
+    clean = dataclasses.replace(verdict, p=p.without_noise(None))
+    assert prefer_shared_monomials(clean, Monitor()) is clean

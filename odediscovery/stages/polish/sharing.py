@@ -1,0 +1,81 @@
+"""An equation made of the monomials that the other equations have.
+
+    f_i(x)  ~  sum_{m in S} a_m m(x)    at the samples,    S among the monomials of the other equations
+
+What leaves one state often enters another, so that equations share their monomials. One that was grown alone has
+its own, and in noise several of those may meet the data together, so far from the true ones that no parabola about
+them reaches so far. The slopes of a law that follows the data tell which monomials of the others do as well; a
+refit says whether that is so, and there are no exponents of its own to pay for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.laws.cost import Free
+from odediscovery.laws.mirror import fractional
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.polish.snap import merge_monomials
+
+
+@dataclass(frozen=True)
+class SharingThresholds(Thresholds):
+    """Which monomials of other equations are tried."""
+
+    apart: float = threshold(
+        0.2,
+        "monomials whose best sum differs by more from an equation are not refitted",
+        unit="rms of its slopes",
+        origin="chosen: the refit decides, this only bounds the tries",
+    )
+    sets: int = threshold(1000, "sets of one size that are compared for an equation", origin="cost")
+
+
+SHARING = SharingThresholds()
+
+
+def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum, Free]]:
+    """The law with one equation made of monomials that others have, of each number of them the nearest set.
+
+    Equations that have no monomial of their own stay, and none gets more terms than it has.
+
+    Args:
+        law: dimensionless.
+        free: which of its constants are fitted.
+        x: states along the data [samples, states].
+
+    Returns:
+        Laws, and what is fitted of each; exponents are fitted or held as before.
+    """
+    used, found = law.coefficients != 0, list[tuple[PowerSum, Free]]()
+    w = law.exponents[:, : x.shape[1]]
+    rooted = (fractional(w) | (w < 0.0)).any(axis=0)
+    x = x[((x > 0.0) | ~rooted).all(axis=1)]  # elsewhere roots and negative powers are no numbers
+    values, slopes = law.monomials(x), law.rhs(x)
+    for i in np.flatnonzero(used.any(axis=1)):
+        others = np.delete(used, i, axis=0).any(axis=0)
+        own = (used[i] & ~others).any()
+        most = min(int(used[i].sum()), int(others.sum())) if own else 0
+        for terms in range(1, most + 1):
+            sets = itertools.islice(itertools.combinations(np.flatnonzero(others).tolist(), terms), SHARING.sets)
+            misfit, few, a = min((_fitted(values, slopes[:, i], s) for s in sets), key=lambda fit: fit[0])
+            if misfit > SHARING.apart**2 * np.mean(slopes[:, i] ** 2):
+                continue
+            coefficients = law.coefficients.copy()
+            coefficients[i] = 0.0
+            coefficients[i, few] = a
+            shared = law.with_constants(coefficients, *law.constants[1:])
+            found.append(merge_monomials(shared, (coefficients != 0, *free[1:])))
+    return found
+
+
+def _fitted(values: Array, slopes: Array, few: tuple[int, ...]) -> tuple[float, list[int], Array]:
+    """What some monomials leave of an equation's slopes, which they are, and their coefficients."""
+    chosen = values[:, few]
+    a = np.asarray(np.linalg.lstsq(chosen, slopes, rcond=None)[0], dtype=np.float64)
+    return float(np.mean((chosen @ a - slopes) ** 2)), list(few), a
