@@ -24,6 +24,7 @@ from odediscovery.judge.notes.note import in_order
 from odediscovery.judge.printed import name_undetermined, with_enough_digits
 from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
 from odediscovery.judge.significance import has_idle_terms, idle_terms
+from odediscovery.judge.ties import find_ties
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
@@ -191,7 +192,8 @@ def _is_walk_as_good(verdict: Verdict) -> bool:
     p, row = verdict.p, verdict.best
     found = row.polished
     samples, starts = float(found.counts.sum()), found.initial.size
-    price = penalty(found.law, found.free, samples, starts)
+    ties = find_ties(found, p.scale.state)
+    price = penalty(found.law, found.free, samples, starts, ties.number) + ties.loss
     if row.origin.is_textbook:
         price = min(price, price_of_name(count(found.free), samples, starts))
     return is_walk_as_good(p, found.squares, found.counts, price, starts)

@@ -8,11 +8,13 @@ the last digits of clean data nor in the noise of measured ones. `cost` is
 that of `cost.cost`; the factor, with K fitted numbers (start values included), corrects for
 small samples, where every fitted number takes away residual.
 
-m is the number of samples n, but fewer where what the nearest law leaves has a memory and is far more than
-noise: the error of somebody else's solver, a model that is nearly right. Evidence is counted in independent
-samples then. The last sum is over terms, and distances of exponents from simple ones, that are next to nothing
-beside the rest of their equation: such a number has to be as small as that by chance, and pays for it. A term is
-believed only beyond doubt then, an exponent where what is left is no noise: solvers damp and shift as they would.
+In noise the two coefficients of a flow that leaves one state and enters another are one constant, if the data do
+not tell them apart (`ties`). m is the number of samples n, but fewer where what the nearest law leaves has a memory
+and is far more than noise: the error of somebody else's solver, a model that is nearly right. Evidence is counted in
+independent samples then. The last sum is over terms, and distances of exponents from simple ones, that are next to
+nothing beside the rest of their equation: such a number has to be as small as that by chance, and pays for it. A
+term is believed only beyond doubt then, an exponent where what is left is no noise: solvers damp and shift as they
+would.
 
 Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
 """
@@ -25,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.samples import pooled
+from odediscovery.judge.ties import NO_TIES, Ties, find_ties
 from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, cost, count
 from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.problem.problem import Problem
@@ -106,15 +109,17 @@ def correction(samples: float, fitted: int) -> float:
     return samples / max(samples - fitted - 2.0, 1.0)
 
 
-def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
+def penalty(law: PowerSum, free: Free, samples: float, starts: int, ties: int = 0) -> float:
     """The second part of the criterion: cost * N / (N - K - 2).
 
     Args:
         free: which constants of the law are fitted.
         samples: number of observed values N.
         starts: number of fitted start values.
+        ties: coefficients that are those of others, and no constants of their own.
     """
-    return cost(law, free, samples) * correction(samples, count(free) + starts)
+    charged = cost(law, free, samples) - ties * constant_penalty(law.n_states, samples)
+    return charged * correction(samples, count(free) - ties + starts)
 
 
 def judge(
@@ -125,6 +130,7 @@ def judge(
     fragile: bool = False,
     independent: Array | None = None,
     more: float = 0.0,
+    ties: Ties = NO_TIES,
 ) -> Judged:
     """The polished law with its criterion.
 
@@ -133,11 +139,12 @@ def judge(
         fragile: whether it runs away from starts that the data allow.
         independent: share of the samples that count as independent [states] (default: all).
         more: what it costs besides.
+        ties: coefficients that count as one.
     """
     squares, counts = polished.squares, polished.counts
     if not polished.finite or not np.isfinite(squares).all():
         return Judged(polished, float("inf"), origin)
-    charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size) + more
+    charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size, ties.number) + ties.loss + more
     charged += fragile * CRITERION.fragile_price * constant_penalty(polished.law.n_states, counts.sum())
     return Judged(polished, misfit(squares, counts, floor, independent) + charged, origin, fragile)
 
@@ -159,7 +166,8 @@ def misfit(squares: Array, counts: Array, floor: Array, independent: Array | Non
 def judge_on(p: Problem, polished: Polished, origin: Origin, *, fragile: bool = False) -> Judged:
     """The polished law with its criterion on the data of a problem; see `judge`."""
     floor, more = np.maximum(p.noise, p.floor), price_of_nothing(p, polished)
-    return judge(polished, floor, origin, fragile=fragile, independent=p.independent, more=more)
+    ties = NO_TIES if p.clean else find_ties(polished, p.scale.state)
+    return judge(polished, floor, origin, fragile=fragile, independent=p.independent, more=more, ties=ties)
 
 
 def price_of_nothing(p: Problem, polished: Polished) -> float:
