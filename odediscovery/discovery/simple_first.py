@@ -19,7 +19,8 @@ from odediscovery.judge.criterion import CRITERION, price_of_nothing
 from odediscovery.judge.notes.constants import held_and_fitted
 from odediscovery.judge.notes.law import walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
-from odediscovery.judge.significance import has_idle_terms, idle_terms, shared_coefficients
+from odediscovery.judge.significance import has_idle_terms, idle_terms
+from odediscovery.judge.ties import find_ties
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.laws.records import interval
@@ -42,7 +43,6 @@ from odediscovery.textbook.judged import (
     has_terms_of,
     named_constants,
     price_of_name,
-    price_of_number,
     recognise,
     weighted_squares,
 )
@@ -209,11 +209,8 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     # A sum of powers stands among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
-    shared = shared_coefficients(best.polished, p.scale.state[~p.data.is_control])
-    shorter = len(own.constants) <= count(best.polished.free) - shared
-    numbers = count(best.polished.free) + best.polished.initial.size
-    saved = shared * price_of_number(float(best.polished.counts.sum()), numbers)
-    behind = criterion_of(p, own) - best.criterion + saved
+    shorter = len(own.constants) <= count(best.polished.free) - find_ties(best.polished, p.scale.state).number
+    behind = criterion_of(p, own) - best.criterion
     if is_idle and not has_idle_terms(best):
         return own if behind < -CRITERION.no_evidence else None
     if behind < CRITERION.no_evidence * shorter:

@@ -8,8 +8,8 @@ the last digits of clean data nor in the noise of measured ones. `cost` is
 that of `cost.cost`; the factor, with K fitted numbers (start values included), corrects for
 small samples, where every fitted number takes away residual.
 
-In noise the two coefficients of a flow that leaves one state and enters another are one constant, if the data do
-not tell them apart (`ties`). m is the number of samples n, but fewer where what the nearest law leaves has a memory
+The two coefficients of a flow that leaves one state and enters another are one constant, if the data do not tell
+them apart (`ties`). m is the number of samples n, but fewer where what the nearest law leaves has a memory
 and is far more than noise: the error of somebody else's solver, a model that is nearly right. Evidence is counted in
 independent samples then. The last sum is over terms, and distances of exponents from simple ones, that are next to
 nothing beside the rest of their equation: such a number has to be as small as that by chance, and pays for it. A
@@ -166,7 +166,7 @@ def misfit(squares: Array, counts: Array, floor: Array, independent: Array | Non
 def judge_on(p: Problem, polished: Polished, origin: Origin, *, fragile: bool = False) -> Judged:
     """The polished law with its criterion on the data of a problem; see `judge`."""
     floor, more = np.maximum(p.noise, p.floor), price_of_nothing(p, polished)
-    ties = NO_TIES if p.clean else find_ties(polished, p.scale.state)
+    ties = find_ties(polished, p.scale.state)
     return judge(polished, floor, origin, fragile=fragile, independent=p.independent, more=more, ties=ties)
 
 

@@ -71,36 +71,6 @@ def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:
     return sorted(weak, key=lambda place: float(abs(value[place]) / error[place]))
 
 
-def shared_coefficients(found: Polished, scale: Array) -> int:
-    """How many fitted coefficients repeat that of the same monomial in an earlier equation, but for the sign.
-
-    What leaves one state and enters another is one constant, though it stands in two equations:
-
-        ||a_i| - |a_k|| <= t sqrt(s_i^2 + s_k^2)
-
-    Args:
-        scale: what the states were divided by [states]: coefficients are compared in the user's units.
-    """
-    law, freedom = found.law, residual_freedom(found)
-    if law.stoichiometry is not None:
-        return 0
-    # Between equations of one monomial the units of the states alone make a difference.
-    sizes = np.abs(law.coefficients) * scale[:, None]
-    errors, repeated = found.errors.coefficients * scale[:, None], 0
-    for j in range(law.n_monomials):
-        seen: list[int] = []
-        for i in np.flatnonzero(found.free[0][:, j]):
-            apart = [
-                interval(float(sizes[i, j] - sizes[k, j]), float(np.hypot(errors[i, j], errors[k, j])), freedom)
-                for k in seen
-            ]
-            if any(ends is not None and ends[0] <= 0.0 <= ends[1] for ends in apart):
-                repeated += 1
-            else:
-                seen.append(int(i))
-    return repeated
-
-
 def is_needed(found: Polished, without: Polished, floor: Array, inflation: float) -> bool:
     """Whether the data are clearly worse explained without a constant, although its own interval may contain 0.
 

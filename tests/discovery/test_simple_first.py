@@ -9,7 +9,7 @@ from odediscovery.discovery.preference import block_misfits
 from odediscovery.discovery.simple_first import _form_misfits, named_winner, seconds_for
 from odediscovery.discovery.task import pose_task
 from odediscovery.errors import InputError
-from odediscovery.judge.criterion import judge
+from odediscovery.judge.criterion import judge_on
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.equations import Equations
@@ -173,7 +173,7 @@ def test_a_law_with_a_name_needs_all_its_constants(seed: int) -> None:
     fitted = fit_textbook(p, Monitor(), [find(name) for name in only])
     law = PowerSum(np.array([[-0.35], [0.35]]), np.array([[1.0, 0.0]])).rescaled(p.scale.state, p.scale.time)
     plain = refined(p, law, (law.coefficients != 0, law.exponents < 0, *all_free(law)[2:]), p.initial, sigma_of(p))
-    verdict = Verdict(p, (judge(plain, sigma_of(p), Origin(0)),), 0)
+    verdict = Verdict(p, (judge_on(p, plain, Origin(0)),), 0)
     assert fitted and named_winner(verdict, fitted, Monitor()) is None
 
 

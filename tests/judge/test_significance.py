@@ -12,7 +12,7 @@ from odediscovery import Monitor, TimeSeries
 from odediscovery.discovery.refine import drop_idle_terms
 from odediscovery.judge.claim import Claim
 from odediscovery.judge.criterion import judge
-from odediscovery.judge.significance import idle_constants, idle_terms, is_needed, shared_coefficients
+from odediscovery.judge.significance import idle_constants, idle_terms, is_needed
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
@@ -77,16 +77,3 @@ def test_an_exponent_that_nothing_tells_makes_its_term_idle() -> None:
 def test_a_law_with_a_term_left_that_could_be_nothing_is_refused() -> None:
     outcome, (note,) = Claim(0.999, idle=["x^3 in x'"]).outcome(Monitor(), ["x"])
     assert outcome == "poor-fit" and "the coefficient of x^3 in x' contains 0" in note
-
-
-def test_what_leaves_one_state_and_enters_another_is_one_constant() -> None:
-    """In the user's units: states of another size have coefficients of another size."""
-    t, random = np.linspace(0.0, 5.0, 40), np.random.default_rng(0)
-    left = 4.0 * np.exp(-0.4 * t)
-    values = np.stack([left, 400.0 - 60.0 * left], axis=1) * (1.0 + 1e-3 * random.standard_normal((40, 2)))
-    for factor, shared in ((60.0, 1), (1.0, 0)):
-        p = prepare(TimeSeries.from_arrays(t, values / [1.0, factor], ["A", "B"]))
-        law = PowerSum(np.array([[-0.4], [0.4 * 60.0 / factor]]), np.array([[1.0, 0.0]]))
-        law = law.rescaled(p.scale.state, p.scale.time)
-        found = refined(p, law, (law.coefficients != 0, law.exponents < 0, *all_free(law)[2:]), p.initial, sigma_of(p))
-        assert shared_coefficients(found, p.scale.state) == shared

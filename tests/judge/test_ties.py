@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from odediscovery import simulate_system
+from odediscovery import TimeSeries, simulate_system
 from odediscovery.judge.criterion import judge, judge_on, penalty, price_of_nothing
 from odediscovery.judge.ties import NO_TIES, find_ties
 from odediscovery.laws.cost import all_free, constant_penalty
@@ -95,3 +95,15 @@ def test_infection_and_recovery_of_a_noisy_epidemic_are_three_constants_not_six(
     assert ties.number == 3 and 0.0 < ties.loss < 12.0
     untied = judge(found, sigma_of(p), Origin(0), more=price_of_nothing(p, found)).criterion
     assert judge_on(p, found, Origin(0)).criterion < untied - 3 * constant_penalty(3, 120.0) + ties.loss
+
+
+def test_rates_are_compared_in_the_users_units() -> None:
+    t, random = np.linspace(0.0, 5.0, 40), np.random.default_rng(0)
+    left = 4.0 * np.exp(-0.4 * t)
+    values = np.stack([left, 400.0 - 60.0 * left], axis=1) * (1.0 + 1e-3 * random.standard_normal((40, 2)))
+    for factor, shared in ((60.0, 1), (1.0, 0)):
+        p = prepare(TimeSeries.from_arrays(t, values / [1.0, factor], ["A", "B"]))
+        law = PowerSum(np.array([[-0.4], [0.4 * 60.0 / factor]]), np.array([[1.0, 0.0]]))
+        law = law.rescaled(p.scale.state, p.scale.time)
+        found = refined(p, law, (law.coefficients != 0, law.exponents < 0, *all_free(law)[2:]), p.initial, sigma_of(p))
+        assert find_ties(found, p.scale.state).number == shared
