@@ -68,3 +68,17 @@ def test_samples_of_which_a_root_is_no_number_are_left_out() -> None:
     assert found and len(found) == len(plain)
     for (one, _), (other, _) in zip(found, plain, strict=True):
         np.testing.assert_array_equal(one.coefficients, other.coefficients)
+    assert share_monomials(known, all_free(known), -x) == []
+
+
+def test_the_nearest_are_tried_and_no_more_than_there_is_time_for() -> None:
+    # Six equations, each with a power of x near that of the others, and a constant.
+    n = 6
+    a = np.hstack([np.diag(np.linspace(1.0, 2.0, n)), np.full((n, 1), 0.1)])
+    w = np.zeros((n + 1, n))
+    w[:n, 0] = 1.0 + 0.02 * np.arange(n)
+    known, x = PowerSum(a, w), np.linspace(0.5, 2.0, 30)[:, None] * np.ones(n)
+    found = [one for one, _ in share_monomials(known, all_free(known), x)]
+    assert len(found) == SHARING.tries
+    left = [np.sum((one.rhs(x) - known.rhs(x)) ** 2, axis=0).max() for one in found]
+    assert max(left) < SHARING.apart**2 * np.sum(known.rhs(x) ** 2, axis=0).max()

@@ -18,7 +18,7 @@ import numpy as np
 from odediscovery.laws.cost import Free
 from odediscovery.laws.mirror import fractional
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.snap import merge_monomials
 
@@ -34,6 +34,7 @@ class SharingThresholds(Thresholds):
         origin="chosen: the refit decides, this only bounds the tries",
     )
     sets: int = threshold(1000, "sets of one size that are compared for an equation", origin="cost")
+    tries: int = threshold(8, "laws that are refitted, the nearest", origin="cost: each is a polish")
 
 
 SHARING = SharingThresholds()
@@ -42,7 +43,7 @@ SHARING = SharingThresholds()
 def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum, Free]]:
     """The law with one equation made of monomials that others have, of each number of them the nearest set.
 
-    Equations that have no monomial of their own stay, and none gets more terms than it has.
+    Equations that have no monomial of their own stay, and none gets more terms than it has. The nearest laws first.
 
     Args:
         law: dimensionless.
@@ -52,10 +53,13 @@ def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum,
     Returns:
         Laws, and what is fitted of each; exponents are fitted or held as before.
     """
-    used, found = law.coefficients != 0, list[tuple[PowerSum, Free]]()
+    used, found = law.coefficients != 0, list[tuple[float, PowerSum, Free]]()
     w = law.exponents[:, : x.shape[1]]
     rooted = (fractional(w) | (w < 0.0)).any(axis=0)
-    x = x[((x > 0.0) | ~rooted).all(axis=1)]  # elsewhere roots and negative powers are no numbers
+    # Elsewhere roots and negative powers are no numbers.
+    x = x[(np.isfinite(x) & ((x > 0.0) | ~rooted)).all(axis=1)]
+    if not len(x):
+        return []
     values, slopes = law.monomials(x), law.rhs(x)
     for i in np.flatnonzero(used.any(axis=1)):
         others = np.delete(used, i, axis=0).any(axis=0)
@@ -64,18 +68,20 @@ def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum,
         for terms in range(1, most + 1):
             sets = itertools.islice(itertools.combinations(np.flatnonzero(others).tolist(), terms), SHARING.sets)
             misfit, few, a = min((_fitted(values, slopes[:, i], s) for s in sets), key=lambda fit: fit[0])
-            if misfit > SHARING.apart**2 * np.mean(slopes[:, i] ** 2):
+            if misfit > SHARING.apart**2:
                 continue
             coefficients = law.coefficients.copy()
             coefficients[i] = 0.0
             coefficients[i, few] = a
             shared = law.with_constants(coefficients, *law.constants[1:])
-            found.append(merge_monomials(shared, (coefficients != 0, *free[1:])))
-    return found
+            found.append((misfit, *merge_monomials(shared, (coefficients != 0, *free[1:]))))
+    nearest = sorted(found, key=lambda one: one[0])[: SHARING.tries]
+    return [(shared, own) for _, shared, own in nearest]
 
 
 def _fitted(values: Array, slopes: Array, few: tuple[int, ...]) -> tuple[float, list[int], Array]:
-    """What some monomials leave of an equation's slopes, which they are, and their coefficients."""
+    """The share that some monomials leave of the squares of an equation's slopes, which they are, coefficients."""
     chosen = values[:, few]
     a = np.asarray(np.linalg.lstsq(chosen, slopes, rcond=None)[0], dtype=np.float64)
-    return float(np.mean((chosen @ a - slopes) ** 2)), list(few), a
+    left = float(np.sum((chosen @ a - slopes) ** 2) / max(np.sum(slopes**2), ABOVE_ZERO))
+    return left, list(few), a
