@@ -209,8 +209,8 @@ def _judge_laws(
     for step in (
         partial(simplify_exponents, monitor=monitor),
         partial(simplify_quotients, monitor=monitor),
-        partial(prefer_acting, monitor=monitor),
         partial(prefer_shared_monomials, monitor=monitor),
+        partial(prefer_acting, monitor=monitor),
         partial(prefer_what_predicts, monitor=monitor),
         partial(prefer_what_stays, monitor=monitor),
         partial(prefer_undominated, series=task.series),

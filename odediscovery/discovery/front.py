@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,7 +37,7 @@ from odediscovery.stages.polish.polish import as_it_is
 from odediscovery.stages.polish.quotients import shorten_quotients
 from odediscovery.stages.polish.sharing import share_monomials
 from odediscovery.stages.polish.snap import merge_monomials, snap, without_numbers
-from odediscovery.stages.prune.paths import all_whole
+from odediscovery.stages.prune.paths import has_whole_powers
 from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
 
 
@@ -315,24 +316,31 @@ def prefer_shared_monomials(verdict: Verdict, monitor: Monitor) -> Verdict:
     if p.clean or p.knowledge is not None or row.polished.law.stoichiometry is not None:
         return verdict
     while not monitor.stopping():
-        best = min(_sharing(p, row), key=lambda one: one.criterion, default=row)
-        if not best.criterion < row.criterion:
+        better = monitor.in_time(JUDGING, partial(_likeliest_sharing, p, row, monitor), row)
+        if not better.criterion < row.criterion:
             break
-        row = best
+        row = better
     if row is verdict.best:
         return verdict
     return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
 
 
-def _sharing(p: Problem, row: Judged) -> Iterator[Judged]:
-    """Laws in which one equation of the row is made of what others have, fitted and with simple exponents."""
-    found = row.polished
-    if all_whole(found.law.exponents):  # nothing but coefficients was fitted
-        return
-    for shared in share_monomials(found.law, found.free, pooled(p.smooth)):
-        for start in (found.initial, p.initial):
-            after = _without_nothing(p, refit(p, *shared, start, before=row))
-            yield snap(after, partial(refit, p, before=after)) if after.polished.finite else after
+def _likeliest_sharing(p: Problem, row: Judged, monitor: Monitor) -> Judged:
+    """The best law in which one equation of the row is made of what others have, or the row if it is better."""
+    found, best = row.polished, row
+    if has_whole_powers(found.law):
+        return row
+    # With other terms it has no name.
+    origin = Origin(row.origin.law, "regression") if row.origin.is_textbook else row.origin
+    before = dataclasses.replace(row, origin=origin)
+    shared = share_monomials(found.law, found.free, pooled(p.smooth))
+    for (law, free), start in itertools.product(shared, (found.initial, p.initial)):
+        if monitor.stopping():
+            break
+        after = _without_nothing(p, refit(p, law, free, start, before=before))
+        if after.polished.finite:
+            best = min(best, snap(after, partial(refit, p, before=after)), key=lambda one: one.criterion)
+    return best
 
 
 def prefer_acting(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -25,6 +25,7 @@ from odediscovery.judge.notes.choice import simpler_and_nearer, weaker_ahead, we
 from odediscovery.judge.notes.note import Note
 from odediscovery.judge.significance import has_idle_terms
 from odediscovery.judge.stability import runs_away
+from odediscovery.judge.ties import count_constants
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.problem.problem import Problem
@@ -81,11 +82,11 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
     p, best = verdict.p, verdict.best
     if p.clean or p.heads is not None or monitor.stopping() or not allows_blocks(p, best):
         return verdict
-    size = count(best.polished.free)
+    size = count_constants(best.polished, p.scale.state)
     simpler = [
         i
         for i, row in enumerate(verdict.rows)
-        if count(row.polished.free) < size and row.criterion < best.criterion + PREFERENCE.hopeful
+        if count_constants(row.polished, p.scale.state) < size and row.criterion < best.criterion + PREFERENCE.hopeful
     ]
     simpler = sorted(simpler, key=lambda i: verdict.rows[i].criterion)[: PREFERENCE.rivals]
     if not simpler:
@@ -214,7 +215,7 @@ def prefer_undominated(verdict: Verdict, series: TimeSeries) -> Verdict:
     p, best = verdict.p, verdict.best
     if p.clean or best.polished.law.complexity <= 1:
         return verdict
-    size, free = equations_of(p, best, series).complexity, count(best.polished.free)
+    size, constants = equations_of(p, best, series).complexity, count_constants(best.polished, p.scale.state)
     floor, counts = sigma_of(p) ** 2, best.polished.counts.clip(1)
     seen = best.polished.counts > 0
 
@@ -225,7 +226,7 @@ def prefer_undominated(verdict: Verdict, series: TimeSeries) -> Verdict:
     better = [
         (row.criterion, i)
         for i, row in enumerate(verdict.rows)
-        if count(row.polished.free) <= free
+        if count_constants(row.polished, p.scale.state) <= constants
         and not row.fragile
         and row.criterion < best.criterion + CRITERION.no_evidence
         and (misfit(row) < misfit(best)).all()

@@ -20,9 +20,8 @@ from odediscovery.judge.notes.constants import held_and_fitted
 from odediscovery.judge.notes.law import walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
 from odediscovery.judge.significance import has_idle_terms, idle_terms
-from odediscovery.judge.ties import find_ties
+from odediscovery.judge.ties import count_constants
 from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import count
 from odediscovery.laws.records import interval
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
@@ -190,7 +189,7 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
         for i, row in enumerate(verdict.rows)
         if row.origin.is_textbook
         and row.criterion < best.criterion + CRITERION.no_evidence
-        and count(row.polished.free) <= count(best.polished.free)
+        and count_constants(row.polished, p.scale.state) <= count_constants(best.polished, p.scale.state)
     ]
     return dataclasses.replace(verdict, chosen=min(rows)[-1]) if rows else verdict
 
@@ -209,7 +208,7 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     # A sum of powers stands among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
-    shorter = len(own.constants) <= count(best.polished.free) - find_ties(best.polished, p.scale.state).number
+    shorter = len(own.constants) <= count_constants(best.polished, p.scale.state)
     behind = criterion_of(p, own) - best.criterion
     if is_idle and not has_idle_terms(best):
         return own if behind < -CRITERION.no_evidence else None

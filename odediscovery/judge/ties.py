@@ -2,13 +2,13 @@
 
     a_ij s_i = -a_kj s_k    for a monomial j in the equations of the states i and k, of the scales s
 
-Coefficients that the data do not tell apart in this way are one constant in the criterion, which loses by a refit
-with m such ties what the quadratic approximation of the likelihood says:
+Coefficients that the data do not tell apart in this way are one constant in the criterion. What the likelihood would
+lose by a refit with such ties is, to second order,
 
     d^T (C V C^T)^-1 d,    d = C theta [ties],
 
-the rows of C the ties, theta the fitted constants and V their covariance. A tie holds where it loses less than a
-constant costs.
+the rows of C the ties, theta the fitted constants and V their covariance; it counts against the law. Ties are taken
+one after the other, the likeliest first, as long as each saves more than it loses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from odediscovery.laws.cost import constant_penalty, count, picked
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.stages.values import Polished
 
 
@@ -41,33 +41,40 @@ NO_TIES = Ties()
 
 
 def find_ties(found: Polished, scale: Array) -> Ties:
-    """The ties of a law that save most; none where its covariance is not known, or flows are tied already.
+    """The ties of a law; none where its covariance is not known, or flows are tied already.
 
     Args:
         found: a law with its covariance.
         scale: what the states were divided by [states].
     """
-    law, free, best = found.law, found.free, NO_TIES
-    v = found.joint.matrix[: count(free), : count(free)]
+    law, v, best = found.law, found.covariance, NO_TIES
     if law.stoichiometry is not None or not np.isfinite(v).all():
         return best
-    theta, worth = picked(law, free), constant_penalty(law.n_states, found.counts.sum())
-    held = _likeliest_first(_flows(law, free[0], scale), theta, v, worth)
-    for number in range(1, len(held) + 1):
-        c = held[:number]
-        d = c @ theta
-        loss = float(d @ np.linalg.pinv(c @ v @ c.T, hermitian=True) @ d)
+    theta, worth = picked(law, found.free), constant_penalty(law.n_states, found.counts.sum())
+    c = _likeliest_first(_flows(law, found.free[0], scale), theta, v, worth)
+    d, correlation = c @ theta, c @ v @ c.T
+    for number in range(1, len(c) + 1):
+        inverse = np.linalg.pinv(correlation[:number, :number], hermitian=True)
+        loss = float(d[:number] @ inverse @ d[:number])
         if number * worth - loss > best.number * worth - best.loss:
             best = Ties(number, loss)
     return best
+
+
+def count_constants(found: Polished, scale: Array) -> int:
+    """How many constants of a law were fitted, those of one flow once.
+
+    Args:
+        scale: what the states were divided by [states].
+    """
+    return count(found.free) - find_ties(found, scale).number
 
 
 def _flows(law: PowerSum, fitted: Mask, scale: Array) -> Array:
     """A row for every pair of coefficients that may be one flow, [pairs, coefficients]: their sum in its scales."""
     place = np.full(law.coefficients.shape, -1)
     place[fitted] = np.arange(fitted.sum())
-    rates = law.coefficients * scale[:, None]
-    rows = list[Array]()
+    rates, rows = law.coefficients * scale[:, None], list[Array]()
     for j in range(law.n_monomials):
         for i, k in itertools.combinations(np.flatnonzero(fitted[:, j]), 2):
             if rates[i, j] * rates[k, j] < 0.0:
@@ -77,12 +84,18 @@ def _flows(law: PowerSum, fitted: Mask, scale: Array) -> Array:
 
 
 def _likeliest_first(flows: Array, theta: Array, v: Array, worth: float) -> Array:
-    """Flows that lose less than a constant costs, no coefficient in two of them, [ties, constants]."""
+    """Ties of which each alone loses less than a constant costs, in standard deviations [ties, constants].
+
+    One that follows from those before it says nothing new.
+    """
     c = np.pad(flows, ((0, 0), (0, len(theta) - flows.shape[1])))
-    lost = (c @ theta) ** 2 / np.maximum(np.einsum("tp,pq,tq->t", c, v, c), ABOVE_ZERO)
-    taken, kept = np.zeros(len(theta), dtype=bool), list[int]()
-    for k in np.argsort(lost, kind="stable"):
-        if lost[k] < worth and not taken[c[k] != 0].any():
-            taken |= c[k] != 0
-            kept.append(int(k))
-    return c[kept]
+    variance = np.einsum("tp,pq,tq->t", c, v, c)
+    c = c[variance > 0.0] / np.sqrt(variance[variance > 0.0])[:, None]
+    lost, rate, kept = (c @ theta) ** 2, np.arange(len(theta)), list[int]()
+    for t in np.argsort(lost, kind="stable"):
+        one, other = rate[c[t] != 0.0]
+        if lost[t] < worth and one != other:
+            rate[rate == other] = one
+            kept.append(int(t))
+    ties: Array = c[kept]
+    return ties

@@ -18,7 +18,7 @@ from odediscovery.discovery.front import (
     prefer_shared_monomials,
     simplify_exponents,
 )
-from odediscovery.judge.criterion import judge
+from odediscovery.judge.criterion import judge, judge_on
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum
@@ -83,13 +83,13 @@ def test_exponents_near_whole_numbers_become_whole() -> None:
 
 @pytest.mark.slow
 def test_an_equation_alone_gives_way_to_monomials_of_the_others() -> None:
-    # Of a noisy fractional SIR model S' = a R^0.5 - b S^0.477 I^0.5 is a likely law, alone; the flow R is not its own.
+    # S' = a R^0.5 - b S^0.477 I^0.5 meets a noisy fractional SIR model about as well; the flow from R is that of R'.
     p = prepare(simulate_system("fsir", noise=0.01, seed=6))
     a = np.array([[0.0966, -0.0716, 0.0, 0.0], [0.0, 0.0681, -0.0531, 0.0], [0.0, 0.0, 0.0502, -0.0101]])
     w = np.array([[0.0, 0.0, 0.5], [0.477, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     law = PowerSum(a, w).rescaled(p.scale.state, p.scale.time)
     right = Candidate(law, p.initial, 1.0, 0, np.zeros(3, dtype=bool))
-    alone = judge(polish_candidate(p, right, law, all_free(law), 25), p.noise, Origin(0))
+    alone = judge_on(p, polish_candidate(p, right, law, all_free(law), 25), Origin(0, "textbook"))
     verdict = Verdict.of(p, [alone])
     found = prefer_shared_monomials(verdict, Monitor())
     assert found.best.criterion < alone.criterion and found.rows[: len(verdict.rows)] == verdict.rows
@@ -98,6 +98,7 @@ def test_an_equation_alone_gives_way_to_monomials_of_the_others() -> None:
         (0.0, 1.0, 0.0),
         (0.0, 0.0, 1.0),
     }
+    assert found.best.origin.found_by == "regression"  # with other terms it has no name
     assert prefer_shared_monomials(found, Monitor()) is found
     assert prefer_shared_monomials(verdict, Monitor(max_seconds=0.0)) is verdict
     clean = dataclasses.replace(verdict, p=p.without_noise(None))

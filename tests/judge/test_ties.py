@@ -9,7 +9,7 @@ import pytest
 
 from odediscovery import TimeSeries, simulate_system
 from odediscovery.judge.criterion import judge, judge_on, penalty, price_of_nothing
-from odediscovery.judge.ties import NO_TIES, find_ties
+from odediscovery.judge.ties import NO_TIES, count_constants, find_ties
 from odediscovery.laws.cost import all_free, constant_penalty
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
@@ -59,20 +59,69 @@ def test_coefficients_that_are_told_apart_are_two() -> None:
     assert find_ties(polished([[-1.0, 0.0], [2.0, -0.5]], [0.01] * 3), np.array([1.0, 0.5])).number == 1
 
 
-def test_no_coefficient_is_in_two_ties() -> None:
-    law = PowerSum(np.array([[-1.0], [1.01], [1.0]]), np.array([[1.0, 0.0, 0.0]]))
+def three(signs: list[float], deviations: list[float]) -> Polished:
+    """One monomial in three equations, with independent errors."""
+    law = PowerSum(np.array(signs)[:, None], np.array([[1.0, 0.0, 0.0]]))
     free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
     counts = np.full(3, 50.0)
-    joint = Covariance.of(np.diag(np.full(3, 100.0)))
-    both = Polished(law, law, np.ones((1, 3)), joint, free, counts, counts, True, counts)
-    found = find_ties(both, np.ones(3))
-    # The nearer of the two.
-    assert found.number == 1 and found.loss == pytest.approx(0.0, abs=1e-9)
+    return Polished(
+        law,
+        law,
+        np.ones((1, 3)),
+        Covariance.of(np.diag(1.0 / np.array(deviations))),
+        free,
+        counts,
+        counts,
+        True,
+        counts,
+    )
+
+
+def test_what_two_states_lose_and_a_third_one_gains_is_one_constant() -> None:
+    found = find_ties(three([-1.0, -1.01, 1.0], [0.01, 0.01, 0.01]), np.ones(3))
+    # The mean of -a, -b and c is the rate; the squares of their distances from it are lost.
+    assert found.number == 2
+    assert found.loss == pytest.approx(np.sum((np.array([1.0, 1.01, 1.0]) - 3.01 / 3) ** 2) / 0.01**2, rel=1e-6)
+    # What two gain from a third one: no more than two ties among three coefficients.
+    assert find_ties(three([-1.0, 1.0, 1.0], [0.01, 0.01, 0.01]), np.ones(3)).number == 2
+
+
+@pytest.mark.parametrize("scale", [np.ones(2), np.array([1e-4, 1e4])])
+def test_units_and_unknown_coefficients_change_nothing_for_the_others(scale: np.ndarray) -> None:
+    # Two flows each of which loses 6; nothing is known of the coefficients of a third one.
+    off = 1.0 + 0.01 * np.sqrt(12.0)
+    rates = np.array([[-1.0, -1.0, -1.0], [off, off, 5.0]])
+    law = PowerSum(rates / scale[:, None], np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
+    deviations = np.array([[0.01, 0.01, 1e7], [0.01, 0.01, 1e7]]) / scale[:, None]
+    counts, joint = np.full(2, 50.0), Covariance.of(np.diag(1.0 / deviations.ravel()))
+    found = find_ties(Polished(law, law, np.ones((1, 2)), joint, free, counts, counts, True, counts), scale)
+    assert found.number == 3 and found.loss == pytest.approx(12.0, rel=1e-6)
+
+
+def test_the_loss_of_ties_that_errors_connect_is_that_of_all_together() -> None:
+    law = PowerSum(np.array([[-1.0, -1.0], [1.002, 1.003]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
+    jacobian = np.random.default_rng(0).normal(size=(30, 4)) @ np.array(
+        [[90.0, 80.0, 0.0, 0.0], [0.0, 90.0, 0.0, 0.0], [0.0, 0.0, 90.0, 80.0], [0.0, 0.0, 0.0, 90.0]]
+    )
+    counts = np.full(2, 1e6)
+    joint = Covariance.of(jacobian)
+    found = find_ties(Polished(law, law, np.ones((1, 2)), joint, free, counts, counts, True, counts), ONE)
+    # Least squares with the ties: the flows' rates alone are free.
+    theta = law.coefficients.ravel()
+    flows = np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 0.0], [0.0, 1.0]])
+    rates = np.linalg.lstsq(jacobian @ flows, jacobian @ theta, rcond=None)[0]
+    assert found.number == 2
+    assert found.loss == pytest.approx(np.sum((jacobian @ (flows @ rates - theta)) ** 2), rel=1e-6)
 
 
 def test_nothing_is_tied_where_errors_are_not_known_or_flows_are_tied_already() -> None:
     flow = polished([[-1.0, 0.0], [1.0, -0.5]], [0.01] * 3)
     assert find_ties(dataclasses.replace(flow, joint=Covariance.nothing_known(3)), ONE) is NO_TIES
+    tied = dataclasses.replace(flow.law, stoichiometry=np.eye(2))
+    assert find_ties(dataclasses.replace(flow, law=tied), ONE) is NO_TIES
+    assert count_constants(flow, ONE) == 2 and count_constants(dataclasses.replace(flow, law=tied), ONE) == 3
 
 
 def test_a_tie_saves_what_a_constant_costs() -> None:

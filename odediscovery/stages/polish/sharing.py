@@ -3,9 +3,10 @@
     f_i(x)  ~  sum_{m in S} a_m m(x)    at the samples,    S among the monomials of the other equations
 
 What leaves one state often enters another, so that equations share their monomials. One that was grown alone has
-its own, and in noise several of those may meet the data together, so far from the true ones that no parabola about
-them reaches so far. The slopes of a law that follows the data tell which monomials of the others do as well; a
-refit says whether that is so, and there are no exponents of its own to pay for.
+its own, and in noise several of those may meet the data together although they are far from the true ones: farther
+than the parabola reaches by which simple exponents are tried. The slopes of a law that follows the data tell which
+monomials of the others may do as well. A refit says whether they do, and there are no exponents of its own to pay
+for.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from odediscovery.laws.mirror import fractional
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.stages.polish.snap import merge_monomials
+from odediscovery.stages.polish.snap import without_unused
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class SharingThresholds(Thresholds):
         unit="rms of its slopes",
         origin="chosen: the refit decides, this only bounds the tries",
     )
-    sets: int = threshold(1000, "sets of one size that are compared for an equation", origin="cost")
+    sets: int = threshold(1000, "sets of one size that are compared for an equation, the first", origin="cost")
     tries: int = threshold(8, "laws that are refitted, the nearest", origin="cost: each is a polish")
 
 
@@ -58,13 +59,15 @@ def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum,
     rooted = (fractional(w) | (w < 0.0)).any(axis=0)
     # Elsewhere roots and negative powers are no numbers.
     x = x[(np.isfinite(x) & ((x > 0.0) | ~rooted)).all(axis=1)]
-    if not len(x):
+    with np.errstate(all="ignore"):
+        values, slopes = law.monomials(x), law.rhs(x)
+        usable = np.isfinite(values**2).all(axis=1) & np.isfinite(slopes**2).all(axis=1)
+    values, slopes = values[usable], slopes[usable]
+    if not len(values):
         return []
-    values, slopes = law.monomials(x), law.rhs(x)
     for i in np.flatnonzero(used.any(axis=1)):
         others = np.delete(used, i, axis=0).any(axis=0)
-        own = (used[i] & ~others).any()
-        most = min(int(used[i].sum()), int(others.sum())) if own else 0
+        most = min(int(used[i].sum()), int(others.sum())) if (used[i] & ~others).any() else 0
         for terms in range(1, most + 1):
             sets = itertools.islice(itertools.combinations(np.flatnonzero(others).tolist(), terms), SHARING.sets)
             misfit, few, a = min((_fitted(values, slopes[:, i], s) for s in sets), key=lambda fit: fit[0])
@@ -74,13 +77,13 @@ def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum,
             coefficients[i] = 0.0
             coefficients[i, few] = a
             shared = law.with_constants(coefficients, *law.constants[1:])
-            found.append((misfit, *merge_monomials(shared, (coefficients != 0, *free[1:]))))
+            found.append((misfit, *without_unused(shared, (coefficients != 0, *free[1:]))))
     nearest = sorted(found, key=lambda one: one[0])[: SHARING.tries]
-    return [(shared, own) for _, shared, own in nearest]
+    return [(shared, fitted) for _, shared, fitted in nearest]
 
 
 def _fitted(values: Array, slopes: Array, few: tuple[int, ...]) -> tuple[float, list[int], Array]:
-    """The share that some monomials leave of the squares of an equation's slopes, which they are, coefficients."""
+    """What some monomials leave of the squares of slopes, as a share of these; the monomials; their coefficients."""
     chosen = values[:, few]
     a = np.asarray(np.linalg.lstsq(chosen, slopes, rcond=None)[0], dtype=np.float64)
     left = float(np.sum((chosen @ a - slopes) ** 2) / max(np.sum(slopes**2), ABOVE_ZERO))

@@ -180,6 +180,11 @@ def without_numbers(found: Polished, terms: Mask, powers: Mask) -> tuple[PowerSu
     simple = np.array([0.0, *SIMPLE])
     for j, k in np.argwhere(powers):
         w[j, k], free_w[j, k] = simple[np.argmin(np.abs(simple - w[j, k]))], False
-    law, free = merge_monomials(found.law.with_constants(a, w, b, v), (free_a, free_w, free_b, free_v))
+    return without_unused(found.law.with_constants(a, w, b, v), (free_a, free_w, free_b, free_v))
+
+
+def without_unused(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
+    """The law with equal monomials as one, and without functions and sums that no monomial has."""
+    law, free = merge_monomials(law, free)
     compact = law.compact()
     return (law, free) if compact.exponents.shape == law.exponents.shape else (compact, but_whole_powers(compact))
