@@ -8,8 +8,8 @@ the last digits of clean data nor in the noise of measured ones. `cost` is
 that of `cost.cost`; the factor, with K fitted numbers (start values included), corrects for
 small samples, where every fitted number takes away residual.
 
-The two coefficients of a flow that leaves one state and enters another are one constant, if the data do not tell
-them apart (`ties`). m is the number of samples n, but fewer where what the nearest law leaves has a memory
+The two coefficients of a flow that leaves one state and enters another have one value, if the data do not tell
+them apart, and what that loses counts (`ties`). m is the number of samples n, but fewer where what the nearest law leaves has a memory
 and is far more than noise: the error of somebody else's solver, a model that is nearly right. Evidence is counted in
 independent samples then. The last sum is over terms, and distances of exponents from simple ones, that are next to
 nothing beside the rest of their equation: such a number has to be as small as that by chance, and pays for it. A
@@ -28,7 +28,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.judge.ties import NO_TIES, Ties, find_ties
-from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, cost, count
+from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, cost, count, value_penalty
 from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
@@ -116,9 +116,9 @@ def penalty(law: PowerSum, free: Free, samples: float, starts: int, ties: int = 
         free: which constants of the law are fitted.
         samples: number of observed values N.
         starts: number of fitted start values.
-        ties: coefficients that are those of others, and no constants of their own.
+        ties: coefficients that have the values of others; their places were chosen as any.
     """
-    charged = cost(law, free, samples) - ties * constant_penalty(law.n_states, samples)
+    charged = cost(law, free, samples) - ties * value_penalty(samples)
     return charged * correction(samples, count(free) - ties + starts)
 
 

@@ -2,8 +2,8 @@
 
     a_ij s_i = -a_kj s_k    for a monomial j in the equations of the states i and k, of the scales s
 
-Coefficients that the data do not tell apart in this way are one constant in the criterion. What the likelihood would
-lose by a refit with such ties is, to second order,
+Coefficients that the data do not tell apart in this way have one value in the criterion, in two places. What the
+likelihood would lose by a refit with such ties is, to second order,
 
     d^T (C V C^T)^-1 d,    d = C theta [ties],
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.laws.cost import constant_penalty, count, picked
+from odediscovery.laws.cost import count, picked, value_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.stages.values import Polished
@@ -50,7 +50,7 @@ def find_ties(found: Polished, scale: Array) -> Ties:
     law, v, best = found.law, found.covariance, NO_TIES
     if law.stoichiometry is not None or not np.isfinite(v).all():
         return best
-    theta, worth = picked(law, found.free), constant_penalty(law.n_states, found.counts.sum())
+    theta, worth = picked(law, found.free), value_penalty(found.counts.sum())
     c = _likeliest_first(_flows(law, found.free[0], scale), theta, v, worth)
     d, correlation = c @ theta, c @ v @ c.T
     for number in range(1, len(c) + 1):
@@ -62,7 +62,7 @@ def find_ties(found: Polished, scale: Array) -> Ties:
 
 
 def count_constants(found: Polished, scale: Array) -> int:
-    """How many constants of a law were fitted, those of one flow once.
+    """How many values of a law were fitted, that of one flow once.
 
     Args:
         scale: what the states were divided by [states].
@@ -84,7 +84,7 @@ def _flows(law: PowerSum, fitted: Mask, scale: Array) -> Array:
 
 
 def _likeliest_first(flows: Array, theta: Array, v: Array, worth: float) -> Array:
-    """Ties of which each alone loses less than a constant costs, in standard deviations [ties, constants].
+    """Ties of which each alone loses less than a value costs, in standard deviations [ties, constants].
 
     One that follows from those before it says nothing new.
     """

@@ -64,7 +64,12 @@ SIMPLE: dict[float, str] = {
 
 def constant_penalty(states: int, samples: float) -> float:
     """What one free constant has to gain: ln N + 2 ln(n (n + 1)) for n states, N samples."""
-    return float(np.log(max(samples, 2.0)) + 2.0 * np.log(states * (states + 1)))
+    return value_penalty(samples) + float(2.0 * np.log(states * (states + 1)))
+
+
+def value_penalty(samples: float) -> float:
+    """The part of this that its value costs, ln N; the rest is the choice of its place."""
+    return float(np.log(max(samples, 2.0)))
 
 
 def snap_penalty(value: float) -> float:

@@ -1,8 +1,9 @@
-"""Two coefficients of one flow are one constant where the data do not tell them apart."""
+"""Two coefficients of one flow have one value where the data do not tell them apart."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from odediscovery import TimeSeries, simulate_system
 from odediscovery.judge.criterion import judge, judge_on, penalty, price_of_nothing
 from odediscovery.judge.ties import NO_TIES, count_constants, find_ties
-from odediscovery.laws.cost import all_free, constant_penalty
+from odediscovery.laws.cost import all_free, constant_penalty, value_penalty
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
@@ -50,7 +51,7 @@ def test_what_is_no_flow_is_not_tied(a: list[list[float]], scale: np.ndarray) ->
 
 
 def test_coefficients_that_are_told_apart_are_two() -> None:
-    worth = constant_penalty(2, 100.0)
+    worth = value_penalty(100.0)
     apart = np.sqrt(2.0) * 0.01 * np.sqrt(worth)
     near, far = (polished([[-1.0, 0.0], [1.0 + f * apart, -0.5]], [0.01] * 3) for f in (0.95, 1.05))
     assert find_ties(near, ONE).number == 1
@@ -88,15 +89,15 @@ def test_what_two_states_lose_and_a_third_one_gains_is_one_constant() -> None:
 
 @pytest.mark.parametrize("scale", [np.ones(2), np.array([1e-4, 1e4])])
 def test_units_and_unknown_coefficients_change_nothing_for_the_others(scale: np.ndarray) -> None:
-    # Two flows each of which loses 6; nothing is known of the coefficients of a third one.
-    off = 1.0 + 0.01 * np.sqrt(12.0)
+    # Two flows each of which loses 3; nothing is known of the coefficients of a third one.
+    off = 1.0 + 0.01 * np.sqrt(6.0)
     rates = np.array([[-1.0, -1.0, -1.0], [off, off, 5.0]])
     law = PowerSum(rates / scale[:, None], np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
     free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
     deviations = np.array([[0.01, 0.01, 1e7], [0.01, 0.01, 1e7]]) / scale[:, None]
     counts, joint = np.full(2, 50.0), Covariance.of(np.diag(1.0 / deviations.ravel()))
     found = find_ties(Polished(law, law, np.ones((1, 2)), joint, free, counts, counts, True, counts), scale)
-    assert found.number == 3 and found.loss == pytest.approx(12.0, rel=1e-6)
+    assert found.number == 3 and found.loss == pytest.approx(6.0, rel=1e-6)
 
 
 def test_the_loss_of_ties_that_errors_connect_is_that_of_all_together() -> None:
@@ -124,13 +125,13 @@ def test_nothing_is_tied_where_errors_are_not_known_or_flows_are_tied_already() 
     assert count_constants(flow, ONE) == 2 and count_constants(dataclasses.replace(flow, law=tied), ONE) == 3
 
 
-def test_a_tie_saves_what_a_constant_costs() -> None:
+def test_a_tie_saves_what_a_value_costs() -> None:
     found = polished([[-1.0, 0.0], [1.0, -0.5]], [0.01] * 3)
     untied, tied = (penalty(found.law, found.free, 100.0, 2, ties) for ties in (0, 1))
     # Two exponents held at 1 cost 1 each; three coefficients and two starts, or two and two, of 100 samples.
     cost = 3 * constant_penalty(2, 100.0) + 2.0
     assert untied == pytest.approx(cost * 100.0 / (100.0 - 5 - 2))
-    assert tied == pytest.approx((cost - constant_penalty(2, 100.0)) * 100.0 / (100.0 - 4 - 2))
+    assert tied == pytest.approx((cost - math.log(100.0)) * 100.0 / (100.0 - 4 - 2))
 
 
 def test_infection_and_recovery_of_a_noisy_epidemic_are_three_constants_not_six() -> None:
@@ -143,7 +144,7 @@ def test_infection_and_recovery_of_a_noisy_epidemic_are_three_constants_not_six(
     ties = find_ties(found, p.scale.state)
     assert ties.number == 3 and 0.0 < ties.loss < 12.0
     untied = judge(found, sigma_of(p), Origin(0), more=price_of_nothing(p, found)).criterion
-    assert judge_on(p, found, Origin(0)).criterion < untied - 3 * constant_penalty(3, 120.0) + ties.loss
+    assert judge_on(p, found, Origin(0)).criterion < untied - 3 * value_penalty(120.0) + ties.loss
 
 
 def test_rates_are_compared_in_the_users_units() -> None:
