@@ -9,12 +9,12 @@ that of `cost.cost`; the factor, with K fitted numbers (start values included), 
 small samples, where every fitted number takes away residual.
 
 The two coefficients of a flow that leaves one state and enters another have one value, if the data do not tell
-them apart, and what that loses counts (`ties`). m is the number of samples n, but fewer where what the nearest law leaves has a memory
-and is far more than noise: the error of somebody else's solver, a model that is nearly right. Evidence is counted in
-independent samples then. The last sum is over terms, and distances of exponents from simple ones, that are next to
-nothing beside the rest of their equation: such a number has to be as small as that by chance, and pays for it. A
-term is believed only beyond doubt then, an exponent where what is left is no noise: solvers damp and shift as they
-would.
+them apart, and what that loses counts (`ties`). m is the number of samples n, but fewer where what the nearest law
+leaves has a memory and is far more than noise: the error of somebody else's solver, a model that is nearly right.
+Evidence is counted in independent samples then. The last sum is over terms, and distances of exponents from simple
+ones, that are next to nothing beside the rest of their equation: such a number has to be as small as that by chance,
+and pays for it. A term is believed only beyond doubt then, an exponent where what is left is no noise: solvers damp
+and shift as they would.
 
 Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
 """
