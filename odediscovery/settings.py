@@ -71,7 +71,7 @@ class Settings:
             `textbook` are the laws with a name.
         template: names of textbook laws that are fitted and told, see `textbook.registry`.
         tries: laws with named constants that are ranked beside what is found ("x' = a*x*(1 - x/K)^b").
-        thorough: whether the search takes all the time that it wants; else 7 s of the processor for small
+        thorough: whether the search takes all the time that it wants; else 6.6 s of the processor for small
             tables and 30 s for others.
 
     >>> Settings(members=4).members

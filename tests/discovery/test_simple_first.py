@@ -125,7 +125,7 @@ def test_small_angles_are_a_line():
 def test_time_is_bounded_where_nobody_sets_a_limit():
     series = made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0)
     task = pose_task(series, settings_for(), Monitor())
-    assert seconds_for(task) == 7.0
+    assert seconds_for(task) == 6.6
     assert seconds_for(pose_task(made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0, 60), settings_for(), Monitor())) == 30.0
     assert seconds_for(pose_task(series, settings_for(thorough=True), Monitor())) is None
     assert seconds_for(pose_task(series, settings_for(max_seconds=5.0), Monitor())) is None
