@@ -21,9 +21,9 @@ from odediscovery.judge.notes.limits import thinned
 from odediscovery.judge.notes.note import Note
 from odediscovery.judge.residual_tests import autocorrelation_inflation, memory
 from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
-from odediscovery.judge.ties import count_constants
+from odediscovery.judge.ties import find_ties
 from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import Free, constant_penalty, count
+from odediscovery.laws.cost import Free, constant_penalty, count, value_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
@@ -96,8 +96,9 @@ def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
     after = refit(p, law, free, before=row, fully=True) if count(free) else with_constants(p, row, short.polished)
     if not after.polished.finite or after is row:
         return verdict
-    fewer = count_constants(found, p.scale.state) - count_constants(after.polished, p.scale.state)
-    spared = constant_penalty(found.law.n_states, found.counts.sum()) * fewer
+    ties = find_ties(found, p.scale.state).number - find_ties(after.polished, p.scale.state).number
+    spared = constant_penalty(found.law.n_states, found.counts.sum()) * (count(found.free) - count(free))
+    spared -= value_penalty(found.counts.sum()) * ties
     worse = after.criterion + spared - judge_on(p, found, row.origin, fragile=row.fragile).criterion
     # Among the others the law keeps its place: how it is written is no evidence for its terms.
     return verdict.with_best(dataclasses.replace(after, criterion=row.criterion)) if worse <= short.saved else verdict

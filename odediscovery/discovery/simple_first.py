@@ -179,6 +179,7 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
     angles is a line: of two that are as good the one without functions is meant.
     """
     p, best = verdict.p, verdict.best
+    most = count_constants(best.polished, p.scale.state)
     rows = [
         (
             not p.clean and has_idle_terms(row),
@@ -189,7 +190,7 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
         for i, row in enumerate(verdict.rows)
         if row.origin.is_textbook
         and row.criterion < best.criterion + CRITERION.no_evidence
-        and count_constants(row.polished, p.scale.state) <= count_constants(best.polished, p.scale.state)
+        and count_constants(row.polished, p.scale.state) <= most
     ]
     return dataclasses.replace(verdict, chosen=min(rows)[-1]) if rows else verdict
 

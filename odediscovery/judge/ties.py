@@ -21,6 +21,7 @@ import numpy as np
 from odediscovery.laws.cost import count, picked, value_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.stages.prune.surgeon import wald_statistic
 from odediscovery.stages.values import Polished
 
 
@@ -51,11 +52,9 @@ def find_ties(found: Polished, scale: Array) -> Ties:
     if law.stoichiometry is not None or not np.isfinite(v).all():
         return best
     theta, worth = picked(law, found.free), value_penalty(found.counts.sum())
-    c = _likeliest_first(_flows(law, found.free[0], scale), theta, v, worth)
-    d, correlation = c @ theta, c @ v @ c.T
-    for number in range(1, len(c) + 1):
-        inverse = np.linalg.pinv(correlation[:number, :number], hermitian=True)
-        loss = float(d[:number] @ inverse @ d[:number])
+    flows = _likeliest_first(_flows(law, found.free[0], scale, len(theta)), theta, v, worth)
+    for number in range(1, len(flows) + 1):
+        loss = wald_statistic(flows[:number], theta, v)
         if number * worth - loss > best.number * worth - best.loss:
             best = Ties(number, loss)
     return best
@@ -70,32 +69,26 @@ def count_constants(found: Polished, scale: Array) -> int:
     return count(found.free) - find_ties(found, scale).number
 
 
-def _flows(law: PowerSum, fitted: Mask, scale: Array) -> Array:
-    """A row for every pair of coefficients that may be one flow, [pairs, coefficients]: their sum in its scales."""
+def _flows(law: PowerSum, fitted: Mask, scale: Array, width: int) -> Array:
+    """A row for every pair of coefficients that may be one flow, [pairs, constants]: their sum in its scales."""
     place = np.full(law.coefficients.shape, -1)
     place[fitted] = np.arange(fitted.sum())
     rates, rows = law.coefficients * scale[:, None], list[Array]()
     for j in range(law.n_monomials):
         for i, k in itertools.combinations(np.flatnonzero(fitted[:, j]), 2):
             if rates[i, j] * rates[k, j] < 0.0:
-                rows.append(np.zeros(fitted.sum()))
+                rows.append(np.zeros(width))
                 rows[-1][place[i, j]], rows[-1][place[k, j]] = scale[i], scale[k]
-    return np.array(rows).reshape(len(rows), int(fitted.sum()))
+    return np.array(rows).reshape(len(rows), width)
 
 
 def _likeliest_first(flows: Array, theta: Array, v: Array, worth: float) -> Array:
-    """Ties of which each alone loses less than a value costs, in standard deviations [ties, constants].
-
-    One that follows from those before it says nothing new.
-    """
-    c = np.pad(flows, ((0, 0), (0, len(theta) - flows.shape[1])))
-    variance = np.einsum("tp,pq,tq->t", c, v, c)
-    c = c[variance > 0.0] / np.sqrt(variance[variance > 0.0])[:, None]
-    lost, rate, kept = (c @ theta) ** 2, np.arange(len(theta)), list[int]()
+    """Flows each of which alone loses less than a value costs, but for those that follow from others before them."""
+    lost, rate, kept = [wald_statistic(row[None], theta, v) for row in flows], np.arange(len(theta)), list[int]()
     for t in np.argsort(lost, kind="stable"):
-        one, other = rate[c[t] != 0.0]
+        one, other = rate[flows[t] != 0.0]
         if lost[t] < worth and one != other:
             rate[rate == other] = one
             kept.append(int(t))
-    ties: Array = c[kept]
-    return ties
+    likely: Array = flows[kept]
+    return likely
