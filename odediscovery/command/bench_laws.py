@@ -36,7 +36,7 @@ def random(
     sigma: Annotated[float, flag("noise: a share of each state's standard deviation (default: 0)")] = 0.0,
     digits: Annotated[int | None, flag("round the values to so many significant digits (default: all)")] = None,
     trajectories: Annotated[int, flag("how many starts to train on, 1 or 2", 2)] = 2,
-    method: Annotated[str, flag("ours, pysindy, pyoperon or all", "ours")] = "ours",
+    method: Annotated[str, flag("ours, untrained (without networks), pysindy, pyoperon or all", "ours")] = "ours",
     ids: Annotated[str | None, flag("systems as FAMILY-NUMBER, with commas between, instead of --each")] = None,
     where: Where = WHERE,
     run: RunOptions = RUN,
@@ -143,19 +143,20 @@ def chaos(
 
 
 def methods_named(name: str) -> dict[str, Method]:
-    """The functions of a method, or of "all"; those of peers need their packages.
+    """The functions of a method, or of "all" programs; those of peers need their packages.
 
     Raises:
         InputError: there is no such method, or its package is not installed.
     """
-    if name not in (*METHODS, "all"):
-        raise unknown_name("method", name, (*METHODS, "all"))
-    from odediscovery.bench.suites.run import ours
+    names = (*METHODS, "untrained", "all")
+    if name not in names:
+        raise unknown_name("method", name, names)
+    from odediscovery.bench.suites.run import ours, untrained
 
     methods: dict[str, Method] = {}
     for one in METHODS if name == "all" else (name,):
-        if one == "ours":
-            methods[one] = ours
+        if one in ("ours", "untrained"):
+            methods[one] = ours if one == "ours" else untrained
             continue
         from odediscovery.bench.peers import fits as peers
 

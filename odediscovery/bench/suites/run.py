@@ -27,7 +27,7 @@ from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
-from odediscovery.settings import settings_for
+from odediscovery.settings import Settings, settings_for
 
 # Equations over the states of the series, how the search ended, and, of a method that offers several laws,
 # all of them.
@@ -90,7 +90,16 @@ class SystemFit:
 
 def ours(series: TimeSeries, max_seconds: float, seed: int) -> Answer:
     """`discover` with its default recipe, and the rows of its front."""
-    found = discover(series, settings_for("default", seed=seed, max_seconds=max_seconds))
+    return _found(series, settings_for("default", seed=seed, max_seconds=max_seconds))
+
+
+def untrained(series: TimeSeries, max_seconds: float, seed: int) -> Answer:
+    """The same without networks: what trained members bring to the default is the difference."""
+    return _found(series, settings_for("default", seed=seed, max_seconds=max_seconds, members=0))
+
+
+def _found(series: TimeSeries, settings: Settings) -> Answer:
+    found = discover(series, settings)
     return found.equations, found.outcome, [row.equations for row in found.front]
 
 
