@@ -10,6 +10,7 @@ are slow tests, too.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 from jaxtyping import install_import_hook
@@ -62,3 +63,13 @@ def pytest_collection_finish() -> None:
     """Leave modules and tests alone when garbage is collected: they are a million objects that stay."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def double_precision() -> Iterator[None]:
+    """Units are float64 where a test does not say otherwise: it compares them with formulas to the last digits."""
+    import torch  # noqa: PLC0415 (tests of what is light must not load it)
+
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

@@ -17,7 +17,7 @@ from odediscovery.networks.chain import Chain, Pair
 from odediscovery.networks.translate import chain_of
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array
-from odediscovery.units import NAU, RealNPU
+from odediscovery.units import NAU, RealNPU, glorot
 
 # x' = 0.6 x - 0.4 x y,  y' = 0.3 x y - 0.5 y
 PREY = PowerSum(np.array([[0.6, -0.4, 0.0], [0.0, 0.3, -0.5]]), np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))
@@ -53,7 +53,7 @@ def chain_of_law(law: PowerSum, members: int = 1) -> Chain:
 
 def random_field(members: int = 2, states: int = 2, width: int = 3, seed: int = 0) -> VectorField:
     """RealNPU -> NAU with random weights and gates between 0 and 1."""
-    units = (RealNPU(states, width, nonnegative=True, gain=0.5), NAU(width, states, gain=0.5))
+    units = (RealNPU(states, width, nonnegative=True, init_re=glorot(0.5)), NAU(width, states, init_weight=glorot(0.5)))
     return VectorField.random(units, members, torch.Generator().manual_seed(seed))
 
 

@@ -143,15 +143,15 @@ def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Seque
         size = (gate * h.abs() + 1.0 - gate).clamp_min(TINY).log() * p["real"]
     best = size.std(dim=1).nan_to_num(0.0).argsort(dim=1, descending=True)[:, :kept]
     members, inputs = len(best), x.shape[-1]
-    first = NAU(inputs, kept, members=members)
+    first = NAU(inputs, kept, members=members, dtype=torch.float64)
     chosen = best[:, :, None].expand(-1, -1, inputs)
     first.weight.data.copy_(parameters_of(sums)["weight"].gather(1, chosen))
     if isinstance(products, NMU):
-        factors = NMU(kept, 1, members=members)
+        factors = NMU(kept, 1, members=members, dtype=torch.float64)
         own = products.weight.gather(2, best[:, None]).clamp(LEAST_FACTOR, 1.0)
         factors.weight.data.copy_(own)
         return nn.Sequential(first, factors)
-    powers = RealNPU(kept, 1, members=members)
+    powers = RealNPU(kept, 1, members=members, dtype=torch.float64)
     powers.gate.data.fill_(1.0)
     powers.gate.requires_grad_(False)
     _regress(first, powers, x, y)

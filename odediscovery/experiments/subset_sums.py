@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from odediscovery.experiments.regression import (
     uniform,
 )
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.units import NAC, NALU, NAU, NMU, AbstractUnit, Linear, MultiplicativeNAC
+from odediscovery.units import NAC, NALU, NAU, NMU, AbstractUnit, Linear, MultiplicativeNAC, glorot
 from odediscovery.units.nac import accumulator
 
 INPUTS, SUBSET, OVERLAP = 100, 0.25, 0.5
@@ -43,6 +44,8 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 FOUR = "(x1+x2)(x1+x2+x3+x4)"
 # Largest first weight of a NAU in its authors' code: min(0.5, sqrt(3) std).
 FIRST_WEIGHT = 0.5
+# Where the first weights of an NMU lie there: in the middle half of [0, 1].
+MIDDLE = partial(nn.init.uniform_, a=0.25, b=0.75)
 
 
 @dataclass(frozen=True)
@@ -248,11 +251,11 @@ def two_layers(
         clip: whether the weights of NAU stay in [-1, 1], and begin within [-0.5, 0.5] as their authors' do.
         hidden: width between the layers.
     """
-    base: dict[str, Any] = {"members": runs, "generator": source}
+    base: dict[str, Any] = {"members": runs, "generator": source, "dtype": torch.float64}
 
     def nau(n_in: int, n_out: int) -> NAU:
         first = math.sqrt(6.0 / (n_in + n_out))
-        return NAU(n_in, n_out, clip=clip, gain=min(1.0, FIRST_WEIGHT / first) if clip else 1.0, **base)
+        return NAU(n_in, n_out, clip=clip, init_weight=glorot(min(1.0, FIRST_WEIGHT / first) if clip else 1.0), **base)
 
     make: dict[str, Callable[[], tuple[AbstractUnit, AbstractUnit]]] = {
         "NAC": lambda: (NAC(inputs, hidden, **base), NAC(hidden, 1, **base)),
@@ -266,8 +269,8 @@ def two_layers(
 
 
 def authors_nmu(n_in: int, n_out: int, **base: Any) -> NMU:
-    """An NMU whose weights begin where its authors' code has them, in the middle half of [0, 1]."""
-    return NMU(n_in, n_out, low=0.25, high=0.75, **base)
+    """An NMU whose weights begin where its authors' code has them."""
+    return NMU(n_in, n_out, init_weight=MIDDLE, **base)
 
 
 def subsets(task: str, runs: int, source: torch.Generator, inputs: int = INPUTS, overlap: float = OVERLAP) -> Tensor:

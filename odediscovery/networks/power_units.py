@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.units import NAU, NPU, RealNPU
+from odediscovery.units import NAU, NPU, RealNPU, glorot
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ def power_units(
         unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `NETWORKS.imaginary_l1` times.
         n_out: number of sums (default: as many as features).
     """
-    n, flags = len(nonnegative), [bool(f) for f in nonnegative]
+    n, flags, begin = len(nonnegative), [bool(f) for f in nonnegative], glorot(NETWORKS.gain)
     power = (
-        NPU(n, width, nonnegative=flags, gain=NETWORKS.gain, imaginary_l1=NETWORKS.imaginary_l1)
+        NPU(n, width, nonnegative=flags, init_re=begin, imaginary_l1=NETWORKS.imaginary_l1)
         if unit == "NPU"
-        else RealNPU(n, width, nonnegative=flags, gain=NETWORKS.gain)
+        else RealNPU(n, width, nonnegative=flags, init_re=begin)
     )
-    return power, NAU(width, n if n_out is None else n_out, gain=NETWORKS.gain)
+    return power, NAU(width, n if n_out is None else n_out, init_weight=begin)

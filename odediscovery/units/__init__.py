@@ -4,7 +4,7 @@ A new unit is one file with `compute` and `symbolic`, imported and named here; e
 registry then finds it.
 """
 
-from odediscovery.units.base import AbstractUnit
+from odediscovery.units.base import AbstractUnit, glorot
 from odediscovery.units.connectives import And, Implies, Not, Or
 from odediscovery.units.dense import Dense, Linear
 from odediscovery.units.functions import Functions
@@ -59,5 +59,6 @@ __all__ = [
     "Or",
     "RealNPU",
     "RealNaiveNPU",
+    "glorot",
     "iNALU",
 ]

@@ -1,17 +1,18 @@
-"""What every arithmetic unit is: numbers and symbols of one formula, for all members at once.
+"""What every arithmetic unit is: numbers and symbols of one formula, an ordinary torch layer.
 
 A unit states its formula twice, in the same file: `compute` on tensors and `symbolic` on sympy
-expressions. One test over the registry proves that the two agree. `compute` is a pure function
-of its parameters, so a `VectorField` can hold the parameters of a whole chain in one flat
-tensor (members first) and optimisers need to know nothing about units. As a `torch.nn.Module`
-a unit also keeps parameters of its own and is used like any layer.
+expressions. One test over the registry proves that the two agree. As a `torch.nn.Module` a unit is
+used like any layer; `compute` is the same as a pure function of its parameters, so that a batch of
+networks can hold the parameters of whole chains in one flat tensor, members first.
 """
 
 from __future__ import annotations
 
-import math
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import sympy
@@ -19,34 +20,74 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from odediscovery.runtime.renamed import with_old_names
-
-Arrays = Mapping[str, NDArray[np.float64]]
+Arrays = Mapping[str, NDArray[Any]]
 Tensors = Mapping[str, Tensor]
+# How a parameter begins: a name of `INITIALISERS`, a number, or a function that fills a tensor in place, as
+# those of `torch.nn.init` do, or returns one.
+Initialiser: TypeAlias = str | float | Callable[..., Any]
+
+INITIALISERS: Mapping[str, Callable[..., Any]] = {
+    "glorot": nn.init.xavier_uniform_,
+    "zeros": nn.init.zeros_,
+    "ones": nn.init.ones_,
+    "uniform": nn.init.uniform_,
+    "normal": nn.init.normal_,
+}
 
 
-@with_old_names(inputs="n_in", outputs="n_out")
 class AbstractUnit(nn.Module, ABC):
     """A layer y = unit(x) whose formula can be read.
 
     Args:
         n_in: width of the input x.
         n_out: width of the output y.
-        members: size of the leading axis of every parameter, independent networks side by side.
-        generator: source of the random initial weights (default: seed 0).
+        members: number of independent networks side by side, a leading axis of every parameter, of the input and
+            of the output; None (default) for one network without such an axis.
+        dtype: of the parameters (default: torch's default, float32 unless it was changed).
+        device: of the parameters.
+        generator: source of the random initial weights (default: torch's global generator).
+        initialisers: `init_NAME` for the parameter NAME, see `INITIALISERS`.
 
-    >>> from odediscovery.units import UNITS
-    >>> unit = UNITS["RealNPU"](2, 3, members=4)
-    >>> unit(torch.ones(4, 5, 2, dtype=torch.float64)).shape
+    Raises:
+        ValueError: a width or `members` below 1, or an unknown name of an initialiser.
+        TypeError: an initialiser of a parameter that the unit does not have.
+
+    >>> from odediscovery.units import RealNPU
+    >>> RealNPU(2, 3)(torch.ones(5, 2)).shape
+    torch.Size([5, 3])
+    >>> RealNPU(2, 3, members=4)(torch.ones(4, 5, 2)).shape
     torch.Size([4, 5, 3])
     """
 
-    def __init__(self, n_in: int, n_out: int, *, members: int = 1, generator: torch.Generator | None = None) -> None:
+    # A number where parameters have an axis of members, else None.
+    members: Any
+    # What `init_` is followed by, where that is not the parameter's name.
+    short_names: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        members: int | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        generator: torch.Generator | None = None,
+        **initialisers: Initialiser,
+    ) -> None:
         super().__init__()
+        if min(n_in, n_out, 1 if members is None else members) < 1:
+            raise ValueError(f"n_in, n_out and members must be at least 1, got {n_in}, {n_out} and {members}")
         self.n_in, self.n_out, self.members = n_in, n_out, members
-        source = generator or torch.Generator().manual_seed(0)
-        for name, value in self.initial(members, source).items():
-            self.register_parameter(name, nn.Parameter(value))
+        self._names = tuple(self.shapes())
+        known = {f"init_{self.short_names.get(name, name)}": name for name in self._names}
+        unknown = [option for option in initialisers if option not in known]
+        if unknown:
+            raise TypeError(f"{self.name} has no option {unknown[0]}; its initialisers are {', '.join(known)}")
+        self._initialisers = dict(self.initialisers()) | {known[key]: value for key, value in initialisers.items()}
+        for name, value in self.initial(members or 1, generator).items():
+            own = value if members else value[0]
+            self.register_parameter(name, nn.Parameter(own.to(device, dtype or torch.get_default_dtype())))
 
     @property
     def name(self) -> str:
@@ -58,15 +99,23 @@ class AbstractUnit(nn.Module, ABC):
         """Shape of every parameter of one member, in the order in which they are stored."""
 
     @abstractmethod
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Random initial values [members, *shape] of every parameter, drawn from `generator`."""
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        """How every parameter begins unless `init_NAME` says otherwise."""
+
+    def initial(self, members: int, generator: torch.Generator | None = None) -> dict[str, Tensor]:
+        """Initial values [members, *shape] of every parameter, in float64, drawn from `generator`."""
+        return {
+            name: _drawn(self._initialisers[name], (members, *shape), generator)
+            for name, shape in self.shapes().items()
+        }
 
     @abstractmethod
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         """The formula on tensors: x [members, batch, n_in] -> [members, batch, n_out].
 
         Args:
-            p: parameters [members, *shape] by name, of `shapes`.
+            p: parameters [members, *shape] by name, of `shapes`; without the axis of members in both, x may
+                have any number of leading axes, but at least one.
             x: features, dimensionless in a vector field.
         """
 
@@ -113,6 +162,11 @@ class AbstractUnit(nn.Module, ABC):
         the same."""
         return self.symbolic(p, x)
 
+    def arrays(self, member: int = 0) -> dict[str, NDArray[Any]]:
+        """The unit's own parameters, of one member, as arrays [*shape]."""
+        own = {name: getattr(self, name).detach().cpu() for name in self._names}
+        return {name: (value if self.members is None else value[member]).numpy().copy() for name, value in own.items()}
+
     def penalties(self) -> dict[str, float]:
         """Weight of every parameter in the L1 norm, relative to the others."""
         return dict.fromkeys(self.shapes(), 1.0)
@@ -120,27 +174,69 @@ class AbstractUnit(nn.Module, ABC):
     def regulariser(self, p: Tensors) -> Tensor:
         """The regulariser that the unit's own paper proposes, at parameters p, [members]; 0 for
         units without."""
-        first = next(iter(p.values()))
-        return first.new_zeros(first.shape[0])
+        first, shape = p[self._names[0]], self.shapes()[self._names[0]]
+        return first.new_zeros(first.shape[: first.dim() - len(shape)])
 
     def project_(self) -> None:
         """Bring the unit's own parameters back to where the formula uses them, after a step."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """y = unit(x) with the unit's own parameters; x [members, batch, n_in]."""
-        return self.compute(dict(self.named_parameters()), x)
+        """y = unit(x) with the unit's own parameters: x [..., n_in] -> [..., n_out]; with members
+        x [members, ..., n_in], or [1, ..., n_in] for all alike, -> [members, ..., n_out].
+
+        Raises:
+            ValueError: x has another shape.
+        """
+        p, members, axes = {name: getattr(self, name) for name in self._names}, self.members, x.dim()
+        fits = axes > 0 and x.shape[-1] == self.n_in
+        if not fits or (members is not None and (axes < 2 or x.shape[0] not in (1, members))):
+            expected = f"[..., {self.n_in}]" if members is None else f"[{members}, ..., {self.n_in}]"
+            raise ValueError(f"{self.name} expects an input of shape {expected}, got {list(x.shape)}")
+        if members is None:
+            return self.compute(p, x) if axes > 1 else self.compute(p, x[None])[0]
+        if axes == 3:
+            return self.compute(p, x)
+        y = self.compute(p, x.reshape(len(x), -1, self.n_in))
+        return y.reshape(members, *x.shape[1:-1], self.n_out)
+
+    def extra_repr(self) -> str:
+        """Sizes, and the options that are not at their defaults, as `print` shows them."""
+        own = [str(self.n_in), str(self.n_out)] + [f"members={self.members}"] * (self.members is not None)
+        for option in inspect.signature(type(self)).parameters.values():
+            value = getattr(self, option.name, option.default)
+            if option.kind is option.KEYWORD_ONLY and value != option.default and option.name != "members":
+                own.append(f"{option.name}={value!r}")
+        return ", ".join(own)
 
 
-def glorot(members: int, n_out: int, n_in: int, generator: torch.Generator, gain: float = 1.0) -> Tensor:
-    """Glorot uniform weights [members, n_out, n_in]: U(-a, a), a = gain sqrt(6/(in + out))."""
-    bound = gain * math.sqrt(6.0 / (n_in + n_out))
-    uniform = torch.rand(members, n_out, n_in, generator=generator, dtype=torch.float64)
-    return (2.0 * uniform - 1.0) * bound
+def glorot(gain: float = 1.0) -> Initialiser:
+    """Uniform weights [n_out, n_in] between -a and a, a = gain sqrt(6 / (n_in + n_out))."""
+    return partial(nn.init.xavier_uniform_, gain=gain)
+
+
+def _drawn(how: Initialiser, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+    """Values [members, ...] that begin as an initialiser says, member by member."""
+    values = torch.zeros(shape, dtype=torch.float64)
+    if isinstance(how, int | float):
+        return values.fill_(how)
+    if isinstance(how, str):
+        if how not in INITIALISERS:
+            raise ValueError(
+                f"an initialiser is one of {', '.join(INITIALISERS)}, a number or a function of a tensor, got {how!r}"
+            )
+        how = INITIALISERS[how]
+    with_source = generator is not None and "generator" in inspect.signature(how).parameters
+    options = {"generator": generator} if with_source else {}
+    for own in values if values.numel() else ():
+        found = how(own, **options)
+        if found is not None and found is not own:
+            own.copy_(torch.as_tensor(found))
+    return values
 
 
 def exact(value: float) -> sympy.Float:
     """A weight as a sympy number with the 17 digits that tell every float64 from its neighbours."""
-    return sympy.Float(value, 17)
+    return sympy.Float(float(value), 17)
 
 
 def weighted_sum(weights: NDArray[np.float64], x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
@@ -162,7 +258,10 @@ def product(factors: Tensor) -> Tensor:
 
 def l1_norm(unit: AbstractUnit, p: Tensors) -> Tensor:
     """sum of weight * |parameter| over all parameters of a unit, [members]."""
-    parts = [w * p[name].abs().flatten(1).sum(dim=1) for name, w in unit.penalties().items()]
+    shapes = unit.shapes()
+    parts = [
+        w * p[name].abs().sum(dim=[-k - 1 for k in range(len(shapes[name]))]) for name, w in unit.penalties().items()
+    ]
     return torch.stack(parts).sum(dim=0)
 
 
@@ -172,7 +271,7 @@ def redraw(unit: AbstractUnit, which: Tensor, generator: torch.Generator) -> Non
 
     Source: the reinitialisation of Schloer, Ring, Hotho, iNALU (2020).
     """
-    for name, value in unit.initial(unit.members, generator).items():
+    for name, value in unit.initial(len(which), generator).items():
         own = getattr(unit, name)
         mask = which.to(own.device)
         own[mask] = value.to(own)[mask]

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
 
 # From here on `snapped` would list more terms than anybody reads.
 MOST_INPUTS = 12
@@ -64,9 +65,8 @@ class Connective(AbstractUnit):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.n_out, self.n_in), "bias": (self.n_out,)}
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        draw = torch.rand(members, self.n_out, self.n_in, generator=generator, dtype=torch.float64)
-        return {"weight": 0.5 + draw, "bias": torch.ones(members, self.n_out, dtype=torch.float64)}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return {"weight": partial(torch.nn.init.uniform_, a=0.5, b=1.5), "bias": "ones"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         constant, slopes = self.affine(p["weight"].clamp_min(0.0), p["bias"].clamp_min(0.0))
@@ -129,7 +129,7 @@ class And(Connective):
 
     >>> unit = And(2, 1)
     >>> _ = unit.weight.data.fill_(1.0)
-    >>> unit(torch.tensor([[[0.75, 0.5]]], dtype=torch.float64)).item()
+    >>> unit(torch.tensor([0.75, 0.5])).item()
     0.25
     """
 
@@ -146,7 +146,7 @@ class Or(Connective):
 
     >>> unit = Or(2, 1)
     >>> _ = unit.weight.data.fill_(1.0)
-    >>> unit(torch.tensor([[[0.25, 0.5]]], dtype=torch.float64)).item()
+    >>> unit(torch.tensor([0.25, 0.5])).item()
     0.75
     """
 
@@ -163,7 +163,7 @@ class Not(Connective):
 
     >>> unit = Not(1, 1)
     >>> _ = unit.weight.data.fill_(1.0)
-    >>> unit(torch.tensor([[[0.25]]], dtype=torch.float64)).item()
+    >>> unit(torch.tensor([0.25])).item()
     0.75
     """
 
@@ -183,7 +183,7 @@ class Implies(Connective):
 
     >>> unit = Implies(2, 1)
     >>> _ = unit.weight.data.fill_(1.0)
-    >>> unit(torch.tensor([[[1.0, 0.25]]], dtype=torch.float64)).item()
+    >>> unit(torch.tensor([1.0, 0.25])).item()
     0.25
     """
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[sympy.Expr], sympy.Expr]]] = {
     "identity": (lambda x: x, lambda x: x),
@@ -31,7 +31,7 @@ class Dense(AbstractUnit):
 
     >>> unit = Dense(1, 1)
     >>> _ = unit.weight.data.fill_(2.0), unit.bias.data.fill_(1.0)
-    >>> unit(torch.tensor([[[3.0]]], dtype=torch.float64)).item()
+    >>> unit(torch.tensor([3.0])).item()
     7.0
     """
 
@@ -44,11 +44,8 @@ class Dense(AbstractUnit):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.n_out, self.n_in), "bias": (self.n_out,)}
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {
-            "weight": glorot(members, self.n_out, self.n_in, generator),
-            "bias": torch.zeros(members, self.n_out, dtype=torch.float64),
-        }
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return {"weight": "glorot", "bias": "zeros"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         y = x @ p["weight"].transpose(-1, -2) + p["bias"][..., None, :]
@@ -65,15 +62,15 @@ class Linear(AbstractUnit):
 
     >>> unit = Linear(2, 1)
     >>> _ = unit.weight.data.fill_(0.5)
-    >>> unit(torch.tensor([[[3.0, 1.0]]], dtype=torch.float64)).item()
+    >>> unit(torch.tensor([3.0, 1.0])).item()
     2.0
     """
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.n_out, self.n_in)}
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {"weight": glorot(members, self.n_out, self.n_in, generator)}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return {"weight": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return x @ p["weight"].transpose(-1, -2)

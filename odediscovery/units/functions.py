@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sympy
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from odediscovery.families import STATE_FUNCTIONS, StateFunction
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
 
 
 def _bounded(f: StateFunction, z: Tensor) -> Tensor:
@@ -54,7 +55,7 @@ class Functions(AbstractUnit):
 
     >>> unit = Functions(1, 2, functions=[("exp", 0)])
     >>> _ = unit.rate.data.fill_(2.0)
-    >>> unit(torch.tensor([[[0.5]]], dtype=torch.float64)).flatten().round(decimals=4).tolist()
+    >>> [round(y, 4) for y in unit(torch.tensor([0.5])).tolist()]
     [0.5, 2.7183]
     """
 
@@ -81,9 +82,8 @@ class Functions(AbstractUnit):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"rate": (len(self.functions),)}
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        spread = torch.randn(members, len(self.functions), generator=generator, dtype=torch.float64)
-        return {"rate": 1.0 + 0.1 * spread}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return {"rate": partial(torch.nn.init.normal_, mean=1.0, std=0.1)}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return self.bound(p)(x)
@@ -92,7 +92,7 @@ class Functions(AbstractUnit):
         # All sines at once, then all cosines: one operation each.
         order = sorted(range(len(self.functions)), key=lambda i: self.functions[i][0])
         states = self._places([self.functions[i][1] for i in order], p)
-        rate = p["rate"][:, None, self._places(order, p)]
+        rate = p["rate"][..., None, :][..., self._places(order, p)]
         runs = [
             (STATE_FUNCTIONS[name], len(list(run)))
             for name, run in itertools.groupby(self.functions[i][0] for i in order)

@@ -8,7 +8,7 @@ The multiplicative NAC knows no signs: it multiplies and divides absolute values
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import sympy
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
 
 Array = NDArray[np.float64]
 # What is added to |x| before its logarithm is taken, in the authors' code and in Julia's.
@@ -47,15 +47,15 @@ class NAC(AbstractUnit):
 
     >>> unit = NAC(2, 1)
     >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
-    >>> round(unit(torch.tensor([[[3.0, 1.0]]], dtype=torch.float64)).item(), 9)
+    >>> round(unit(torch.tensor([3.0, 1.0])).item(), 9)
     4.0
     """
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(("weight", "mask"), (self.n_out, self.n_in))
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {name: glorot(members, self.n_out, self.n_in, generator) for name in self.shapes()}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return {"weight": "glorot", "mask": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return x @ accumulator(p["weight"], p["mask"]).transpose(-1, -2)
@@ -75,7 +75,7 @@ class MultiplicativeNAC(NAC):
 
     >>> unit = MultiplicativeNAC(2, 1)
     >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
-    >>> round(unit(torch.tensor([[[-3.0, 2.0]]], dtype=torch.float64)).item(), 6)
+    >>> round(unit(torch.tensor([-3.0, 2.0])).item(), 4)
     6.0
     """
 

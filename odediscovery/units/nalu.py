@@ -10,7 +10,7 @@ independent ones, loses all signs in m, and is known not to converge reliably.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot, product, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, product, weighted_sum
 from odediscovery.units.nac import EPSILON, Array, accumulator, accumulator_array, power_product
 
 
@@ -34,7 +34,7 @@ class NALU(AbstractUnit):
 
     >>> unit = NALU(2, 1)  # its gate open for the sum
     >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
-    >>> round(unit(torch.tensor([[[3.0, 2.0]]], dtype=torch.float64)).item(), 9)
+    >>> round(unit(torch.tensor([3.0, 2.0])).item(), 9)
     5.0
     """
 
@@ -48,9 +48,8 @@ class NALU(AbstractUnit):
             names[2:2] = ["weight_mul", "mask_mul"]
         return dict.fromkeys(names, (self.n_out, self.n_in)) | {"bias": (self.n_out,)}
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        values = {name: glorot(members, self.n_out, self.n_in, generator) for name in self.shapes() if name != "bias"}
-        return values | {"bias": torch.zeros(members, self.n_out, dtype=torch.float64)}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return dict.fromkeys(self.shapes(), "glorot") | {"bias": "zeros"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         w = accumulator(p["weight"], p["mask"])
@@ -99,7 +98,7 @@ class iNALU(AbstractUnit):
     >>> unit = iNALU(2, 1)  # its gate closed: the product, with its sign
     >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
     >>> _ = unit.gate.data.fill_(-30.0)
-    >>> round(unit(torch.tensor([[[-3.0, 4.0]]], dtype=torch.float64)).item(), 6)
+    >>> round(unit(torch.tensor([-3.0, 4.0])).item(), 4)
     -12.0
     """
 
@@ -113,8 +112,8 @@ class iNALU(AbstractUnit):
         names = ("weight_add", "mask_add", "weight_mul", "mask_mul", "gate")
         return dict.fromkeys(names, (self.n_out, self.n_in))
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {name: glorot(members, self.n_out, self.n_in, generator) for name in self.shapes()}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return dict.fromkeys(self.shapes(), "glorot")
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         a = x @ accumulator(p["weight_add"], p["mask_add"]).transpose(-1, -2)
@@ -128,8 +127,8 @@ class iNALU(AbstractUnit):
 
     def regulariser(self, p: Tensors) -> Tensor:
         """mean over all parameters of max(min(-w, w) + t, 0) / t: pushes weights away from 0."""
-        flat = torch.cat([v.flatten(1) for v in p.values()], dim=1)
-        return (self.threshold - flat.abs()).clamp_min(0.0).mean(dim=1) / self.threshold
+        weights = torch.stack(list(p.values()))
+        return (self.threshold - weights.abs()).clamp_min(0.0).mean(dim=(0, -1, -2)) / self.threshold
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         w = accumulator_array(p["weight_mul"], p["mask_mul"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, weighted_sum
 
 
 class NAU(AbstractUnit):
@@ -19,27 +19,26 @@ class NAU(AbstractUnit):
     Args:
         clip: True for the paper's clipped weights; False (default) for the plain matrix
             product that NeuralArithmetic.jl runs and that coefficients of an ODE need.
-        gain: factor on the Glorot uniform initial weights (0.2 in the fSIR study).
 
     Source: Madsen and Johansen, Neural Arithmetic Units (2020); Heim et al. (2020), Eq. 5.
 
     >>> unit = NAU(2, 1)
-    >>> _ = unit.weight.data.copy_(torch.tensor([[[1.0, -2.0]]]))
-    >>> unit(torch.tensor([[[3.0, 1.0]]], dtype=torch.float64)).item()
+    >>> _ = unit.weight.data.copy_(torch.tensor([[1.0, -2.0]]))
+    >>> unit(torch.tensor([3.0, 1.0])).item()
     1.0
     """
 
     weight: Tensor
 
-    def __init__(self, n_in: int, n_out: int, *, clip: bool = False, gain: float = 1.0, **base: Any) -> None:
-        self.clip, self.gain = clip, gain
+    def __init__(self, n_in: int, n_out: int, *, clip: bool = False, **base: Any) -> None:
+        self.clip = clip
         super().__init__(n_in, n_out, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.n_out, self.n_in)}
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {"weight": glorot(members, self.n_out, self.n_in, generator, self.gain)}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return {"weight": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return self.bound(p)(x)

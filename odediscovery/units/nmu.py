@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, product
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, product
 
 
 class NMU(AbstractUnit):
@@ -18,31 +17,24 @@ class NMU(AbstractUnit):
 
     Each factor is a gate between x_k and 1. Signs are kept; division is not possible.
 
-    Args:
-        low: the weights begin uniform between this (0 in NeuralArithmetic.jl, 1/4 in the authors'
-            own code)
-        high: and this (1, and 3/4).
+    The weights begin uniform between 0 and 1, as in NeuralArithmetic.jl (in the authors' own code between 1/4
+    and 3/4).
 
     Source: Madsen and Johansen, Neural Arithmetic Units (2020); Heim et al. (2020), Eq. 4.
 
     >>> unit = NMU(3, 1)
-    >>> _ = unit.weight.data.copy_(torch.tensor([[[1.0, 0.0, 1.0]]]))
-    >>> unit(torch.tensor([[[-2.0, 7.0, 3.0]]], dtype=torch.float64)).item()
+    >>> _ = unit.weight.data.copy_(torch.tensor([[1.0, 0.0, 1.0]]))
+    >>> unit(torch.tensor([-2.0, 7.0, 3.0])).item()
     -6.0
     """
 
     weight: Tensor
 
-    def __init__(self, n_in: int, n_out: int, *, low: float = 0.0, high: float = 1.0, **base: Any) -> None:
-        self.low, self.high = low, high
-        super().__init__(n_in, n_out, **base)
-
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.n_out, self.n_in)}
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        draw = torch.rand(members, self.n_out, self.n_in, generator=generator, dtype=torch.float64)
-        return {"weight": self.low + (self.high - self.low) * draw}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return {"weight": "uniform"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         m = p["weight"].clamp(0.0, 1.0)[..., None, :, :]

@@ -11,16 +11,17 @@ the paper differ only in having imaginary weights and gates.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
 
+# Of float64, in which networks are trained; a unit in another precision takes that of its own.
 EPSILON = sys.float_info.epsilon
 
 
@@ -30,16 +31,17 @@ class AbstractPowerUnit(AbstractUnit):
     Args:
         gate_gradient: "through" lets the gate's gradient pass also outside [0, 1]
             (NeuralArithmetic.jl since October 2020), "zero" stops it there (the fSIR runs).
-        gain: factor on the Glorot uniform initial weights (0.2 in the fSIR study).
         nonnegative: which features (all, none, or one flag each) are nonnegative by nature:
             noise or a solver's overshoot below 0 is read as 0 there and has no sign.
         imaginary_l1: weight of the imaginary exponents in the L1 norm, relative to all other
             parameters; the paper's closing words propose a strong one, which drives them out.
         clip: keep real exponents in [-clip, clip] and gates in [0, 1] after every step
             (Mistry et al., Learning division with neural arithmetic logic modules); None: free.
+        init_re, init_im, init_gate: how real exponents ("glorot"; `glorot(0.2)` in the fSIR study), imaginary
+            ones ("zeros") and gates (0.5) begin, those that the unit has.
 
     Raises:
-        ValueError: another `gate_gradient`.
+        ValueError: another `gate_gradient`, or flags for another number of inputs.
 
     Source: Heim, Pevny, Smidl, Neural Power Units (2020), Eqs. 11, 14 and 15.
 
@@ -47,6 +49,7 @@ class AbstractPowerUnit(AbstractUnit):
     [('gate', (2,)), ('real', (3, 2))]
     """
 
+    short_names: ClassVar = {"real": "re", "imaginary": "im"}
     has_imaginary: bool
     has_gate: bool
     positive: Tensor
@@ -59,7 +62,6 @@ class AbstractPowerUnit(AbstractUnit):
         n_out: int,
         *,
         gate_gradient: str = "through",
-        gain: float = 1.0,
         nonnegative: bool | Sequence[bool] = False,
         imaginary_l1: float = 1.0,
         clip: float | None = None,
@@ -67,13 +69,15 @@ class AbstractPowerUnit(AbstractUnit):
     ) -> None:
         if gate_gradient not in ("through", "zero"):
             raise ValueError(f"gate_gradient must be 'through' or 'zero', got {gate_gradient!r}")
-        self.gate_gradient, self.gain = gate_gradient, gain
-        self.imaginary_l1, self.clip = imaginary_l1, clip
-        flags = [nonnegative] * n_in if isinstance(nonnegative, bool) else list(nonnegative)
-        self.nonnegative = tuple(bool(flag) for flag in flags)
-        self.all_positive = all(self.nonnegative)
+        flags = [nonnegative] * n_in if isinstance(nonnegative, bool) else [bool(flag) for flag in nonnegative]
+        if len(flags) != n_in:
+            raise ValueError(f"nonnegative must be one flag or {n_in}, got {len(flags)}")
+        self.gate_gradient, self.imaginary_l1, self.clip = gate_gradient, imaginary_l1, clip
+        self.all_positive = all(flags)
+        # One flag where one says all: what has no sign, or has one everywhere, is computed in fewer operations.
+        self.nonnegative = flags[0] if len(set(flags)) == 1 else tuple(flags)
         super().__init__(n_in, n_out, **base)
-        self.register_buffer("positive", torch.tensor(self.nonnegative), persistent=False)
+        self.register_buffer("positive", torch.tensor(flags, device=base.get("device")), persistent=False)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {"real": (self.n_out, self.n_in)}
@@ -83,13 +87,9 @@ class AbstractPowerUnit(AbstractUnit):
             shapes["gate"] = (self.n_in,)
         return shapes
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        values = {"real": glorot(members, self.n_out, self.n_in, generator, self.gain)}
-        if self.has_imaginary:
-            values["imaginary"] = torch.zeros_like(values["real"])
-        if self.has_gate:
-            values["gate"] = torch.full((members, self.n_in), 0.5, dtype=torch.float64)
-        return values
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        usual: Mapping[str, Initialiser] = {"real": "glorot", "imaginary": "zeros", "gate": 0.5}
+        return {name: usual[name] for name in self.shapes()}
 
     def penalties(self) -> dict[str, float]:
         return super().penalties() | ({"imaginary": self.imaginary_l1} if self.has_imaginary else {})
@@ -105,45 +105,50 @@ class AbstractPowerUnit(AbstractUnit):
         return self.bound(p)(x)
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
-        polar = self._polar(p)
-        real = p["real"].transpose(-1, -2)
-        if self.all_positive and not self.has_imaginary:
+        polar, real = self._polar(p), p["real"].mT
+        if not self.has_imaginary and self.all_positive:
             return lambda x: torch.exp(torch.log(polar(x)[0]) @ real)
-        imaginary = p["imaginary"].transpose(-1, -2) if self.has_imaginary else None
+        if not self.has_imaginary:
 
-        def power(x: Tensor) -> Tensor:
+            def power(x: Tensor) -> Tensor:
+                r, k = polar(x)
+                return torch.exp(torch.log(r) @ real) * torch.cos(k @ real)
+
+            return power
+        imaginary = p["imaginary"].mT
+
+        def complex_power(x: Tensor) -> Tensor:
             r, k = polar(x)
             log_r = torch.log(r)
-            exponent, angle = log_r @ real, k @ real
-            if imaginary is not None:
-                exponent = exponent - k @ imaginary
-                angle = angle + log_r @ imaginary
+            exponent, angle = log_r @ real - k @ imaginary, log_r @ imaginary + k @ real
             return torch.exp(exponent) * torch.cos(angle)
 
-        return power
+        return complex_power
 
     def _polar(self, p: Tensors) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         """x -> (r, pi k), with what depends on the weights alone computed once."""
-        gate = self._gate(p["gate"])[..., None, :] if self.has_gate else torch.ones(())
-        gate = gate.to(p["real"])
-        # r = g (|x| + eps) + 1 - g = g |x| + (1 - g + g eps)
-        base = 1.0 - gate + gate * EPSILON
-        pi_gate = torch.pi * gate * (~self.positive).to(gate)
-
-        def polar(x: Tensor) -> tuple[Tensor, Tensor]:
-            r = torch.addcmul(base, self._size(x), gate)
-            return r, r if self.all_positive and not self.has_imaginary else pi_gate * (x < 0)
-
-        return polar
+        eps = torch.finfo(p["real"].dtype).eps
+        if not self.has_gate:
+            pi = p["real"].new_full((), torch.pi)
+            return lambda x: (self._size(x) + eps, pi * self._negative(x))
+        gate = self._gate(p["gate"])
+        gate = gate.unsqueeze(-2) if gate.dim() > 1 else gate
+        # r = g (|x| + eps) + 1 - g = g |x| + (1 - g (1 - eps)): small x keep their digits.
+        base, turn = torch.rsub(gate, 1.0, alpha=1.0 - eps), torch.pi * gate
+        return lambda x: (torch.addcmul(base, self._size(x), gate), turn * self._negative(x))
 
     def _size(self, x: Tensor) -> Tensor:
-        if self.all_positive:
-            return x.clamp_min(0.0)
-        return torch.where(self.positive, x.clamp_min(0.0), x.abs())
+        if self.nonnegative is False:
+            return x.abs()
+        return x.clamp_min(0.0) if self.all_positive else torch.where(self.positive, x.clamp_min(0.0), x.abs())
+
+    def _negative(self, x: Tensor) -> Tensor:
+        """Where x has a minus sign: bool, and nowhere in features that are nonnegative by nature."""
+        return x < 0 if self.nonnegative is False else (x < 0) & ~self.positive
 
     def _gate(self, gate: Tensor) -> Tensor:
         clamped = gate.clamp(0.0, 1.0)
-        if self.gate_gradient == "zero":
+        if self.gate_gradient == "zero" or not torch.is_grad_enabled():
             return clamped
         return gate + (clamped - gate).detach()
 
@@ -168,7 +173,7 @@ class AbstractPowerUnit(AbstractUnit):
         if self.has_gate:
             g_gate = g_r * (self._size(x) + (EPSILON - 1.0))[:, :, None, :]
             if angle is not None:
-                negative = torch.pi * ((x < 0) & ~self.positive).to(x.dtype)
+                negative = torch.pi * self._negative(x).to(x.dtype)
                 g_gate = g_gate + (g_angle @ real[:, None]) * negative[:, :, None, :]
             grads["gate"] = g_gate
             slope = slope * p["gate"].clamp(0.0, 1.0)[:, None, :]
@@ -177,9 +182,9 @@ class AbstractPowerUnit(AbstractUnit):
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         gate = np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.n_in)
         imaginary = p["imaginary"] if self.has_imaginary else np.zeros_like(p["real"])
-        flags = self.nonnegative
+        flags = self.positive.tolist()
         sizes = [sympy.Max(e, 0) if f else sympy.Abs(e) for e, f in zip(x, flags, strict=True)]
-        eps = exact(EPSILON)
+        eps = exact(np.finfo(p["real"].dtype).eps)
         r = [exact(g) * (size + eps) + exact(1.0 - g) for g, size in zip(gate, sizes, strict=True)]
         # 0 for x >= 0, 1 for x < 0; Heaviside(-x, 0) says just that.
         k = [sympy.S.Zero if f else exact(g) * sympy.Heaviside(-e, 0) for g, e, f in zip(gate, x, flags, strict=True)]
@@ -216,7 +221,7 @@ class NPU(AbstractPowerUnit):
 
     >>> unit = NPU(1, 1)  # the square of -3, its gate open
     >>> _ = unit.real.data.fill_(2.0), unit.gate.data.fill_(1.0)
-    >>> round(unit(torch.tensor([[[-3.0]]], dtype=torch.float64)).item(), 9)
+    >>> round(unit(torch.tensor([-3.0])).item(), 4)
     9.0
     """
 
@@ -227,8 +232,8 @@ class RealNPU(AbstractPowerUnit):
     """The NPU without imaginary weights: y = exp(Re log r) cos(pi Re k) with relevance gates.
 
     >>> unit = RealNPU(2, 1)
-    >>> _ = unit.real.data.copy_(torch.tensor([[[0.5, 2.0]]])), unit.gate.data.fill_(1.0)
-    >>> round(unit(torch.tensor([[[4.0, 3.0]]], dtype=torch.float64)).item(), 9)
+    >>> _ = unit.real.data.copy_(torch.tensor([[0.5, 2.0]])), unit.gate.data.fill_(1.0)
+    >>> round(unit(torch.tensor([4.0, 3.0])).item(), 4)
     18.0
     """
 
@@ -239,8 +244,8 @@ class NaiveNPU(AbstractPowerUnit):
     """The NPU without gates: a product with one input near zero loses all gradients (Eq. 11).
 
     >>> unit = NaiveNPU(2, 1)
-    >>> _ = unit.real.data.copy_(torch.tensor([[[1.0, -1.0]]]))
-    >>> round(unit(torch.tensor([[[6.0, 3.0]]], dtype=torch.float64)).item(), 9)
+    >>> _ = unit.real.data.copy_(torch.tensor([[1.0, -1.0]]))
+    >>> round(unit(torch.tensor([6.0, 3.0])).item(), 4)
     2.0
     """
 
@@ -252,7 +257,7 @@ class RealNaiveNPU(AbstractPowerUnit):
 
     >>> unit = RealNaiveNPU(1, 1)
     >>> _ = unit.real.data.fill_(0.5)
-    >>> round(unit(torch.tensor([[[16.0]]], dtype=torch.float64)).item(), 9)
+    >>> round(unit(torch.tensor([16.0])).item(), 4)
     4.0
     """
 

@@ -13,7 +13,7 @@ d is that of the true difference from two features on: that is why it extrapolat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
 
 Array = NDArray[np.float64]
 # What is said of d < 0, d = 0 and d > 0, as a relation between the two operands.
@@ -56,8 +56,8 @@ class NSR(AbstractUnit):
     >>> for key, value in values.items():
     ...     p = getattr(unit, key)
     ...     _ = p.data.copy_(torch.tensor(value).reshape(p.shape))
-    >>> unit(torch.tensor([[[2e13, 1e13], [1e13, 2e13]]], dtype=torch.float64)).flatten().round()
-    tensor([1., 0.], dtype=torch.float64, grad_fn=<RoundBackward0>)
+    >>> unit(torch.tensor([[2e13, 1e13], [1e13, 2e13]])).flatten().round().tolist()
+    [1.0, 0.0]
     """
 
     def __init__(self, n_in: int, n_out: int, *, scale: float = 1.0, redundancy: int = 1, **base: Any) -> None:
@@ -76,14 +76,12 @@ class NSR(AbstractUnit):
             "bias": copies,
         }
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        rows = self.n_out * self.redundancy
-        values = {}
-        for name, shape in self.shapes().items():
-            columns = shape[2] if len(shape) == 3 else 1
-            draw = glorot(members, rows, columns, generator)
-            values[name] = draw.reshape(members, *shape)
-        return values | {"bias": torch.zeros_like(values["bias"])}
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return dict.fromkeys(self.shapes(), self._copies_by_glorot) | {"bias": "zeros"}
+
+    def _copies_by_glorot(self, value: Tensor, generator: torch.Generator | None = None) -> None:
+        """All copies of all comparisons as the rows of one matrix."""
+        torch.nn.init.xavier_uniform_(value.view(self.n_out * self.redundancy, -1), generator=generator)
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         chosen = torch.softmax(p["left"], dim=-1) - torch.softmax(p["right"], dim=-1)

@@ -210,7 +210,7 @@ def test_one_figure_that_cannot_be_right_by_accident(name: str, studies: Studies
     assert CHECKS[name](studies[name][1])
 
 
-@pytest.mark.parametrize(("task", "unit"), [("sum", NAU(2, 1)), ("product", NMU(2, 1))])
+@pytest.mark.parametrize(("task", "unit"), [("sum", NAU(2, 1).double()), ("product", NMU(2, 1).double())])
 def test_exact_units_add_and_multiply_any_number_of_digits(task: str, unit: AbstractUnit) -> None:
     unit.weight.data.fill_(1.0)
     written = torch.randint(1, 10, (1, 7, 20), dtype=torch.float64)

@@ -50,6 +50,7 @@ def test_a_quick_look_takes_ten_seconds_of_the_processor(experiment: object, tmp
     assert time.process_time() - before < 10.0 and all(r.rows for r in ran)
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_a_gradient_s_target_part_says_nothing_of_m_and_everything_of_the_others() -> None:
     found = {
         name: expectations.gradient(name, "target", 3, 4000, 4, source()).numpy() for name in expectations.GRADIENTS
@@ -100,16 +101,17 @@ def test_registers_are_asked_about_pairs_that_are_equal_near_or_apart() -> None:
     assert round(status_registers.zero_bit(0.5, 1.0), 2) == 0.57
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_the_lstm_is_torch_s() -> None:
     inputs, width = 3, 5
     theirs = torch.nn.LSTM(inputs, width, batch_first=True, dtype=torch.float64)
-    cell = LSTM(inputs + width, width, generator=source())
+    cell = LSTM(inputs + width, width, members=1, generator=source())
     order = [1, 0, 2, 3]  # theirs are i, f, g, o
     split = lambda v: torch.cat([v.detach().chunk(4)[k] for k in order])  # noqa: E731
     weight = torch.cat([split(theirs.weight_ih_l0), split(theirs.weight_hh_l0)], dim=1)
     cell.gates.weight.data[0] = weight
     cell.gates.bias.data[0] = split(theirs.bias_ih_l0) + split(theirs.bias_hh_l0)
-    last = simple_functions.Dense(width, width)
+    last = simple_functions.Dense(width, width, members=1)
     last.weight.data[0] = torch.eye(width)
     x = torch.randn(1, 4, 6 * inputs, generator=source(), dtype=torch.float64)
     ours = Recurrent(cell, last, inputs)(x)[0]
@@ -131,19 +133,21 @@ def test_sums_over_a_sequence_are_a_recurrent_nac_with_weights_of_1() -> None:
     assert y[0, 0, 0].item() == pytest.approx((x[0, 0, :5].sum() / x[0, 0, 3:8].sum()).item())
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_a_gate_chooses_between_a_sum_and_a_product_in_both_stories() -> None:
     unit = product_sweeps.Gated(2, 1, generator=source())
-    x = torch.tensor([[[2.0, 3.0]]], dtype=torch.float64)
+    x = torch.tensor([[2.0, 3.0]], dtype=torch.float64)
     for name, value in (("sum", 1.0), ("product", 1.0)):
         getattr(unit, name).data.fill_(value)
     for gate, answer in ((40.0, 5.0), (-40.0, 6.0)):
         unit.gate.data.fill_(gate)
         assert unit(x).item() == pytest.approx(answer)
-    unit.gate.data.copy_(torch.tensor([[[0.3, -0.2]]]))
+    unit.gate.data.copy_(torch.tensor([[0.3, -0.2]]))
     unit.project_()
-    p = {name: value[0].detach().numpy() for name, value in unit.named_parameters()}
-    assert float(unit.symbolic(p, [sympy.Integer(2), sympy.Integer(3)])[0]) == pytest.approx(unit(x).item(), rel=1e-12)
-    assert unit.regulariser({name: value for name, value in unit.named_parameters()}).tolist() == [0.0]
+    assert float(unit.symbolic(unit.arrays(), [sympy.Integer(2), sympy.Integer(3)])[0]) == pytest.approx(
+        unit(x).item(), rel=1e-12
+    )
+    assert unit.regulariser(dict(unit.named_parameters())).item() == 0.0
 
 
 def test_each_sweep_changes_what_it_says() -> None:

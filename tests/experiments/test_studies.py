@@ -93,6 +93,7 @@ def test_rates_fall_to_nothing_and_weights_grow_tenfold() -> None:
     assert [grown_tenfold(s, 1e-5, 1e-3) for s in (0, 9_999, 10_000, 90_000)] == pytest.approx([1e-5, 1e-5, 1e-4, 1e-3])
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_members_are_counted_and_penalised_one_by_one() -> None:
     network = nn.Sequential(NAU(2, 1, members=2))
     network[0].weight.data.copy_(tensor([[1.0, -0.5 * NONZERO]], [[-2.0, 3.0]]))
@@ -177,6 +178,7 @@ def test_our_training_leaves_hidden_units_out_that_a_product_does_not_need() -> 
     assert torch.equal(sums.weight[:, :2].abs().sum(dim=1), chosen.sum(dim=2)) and not sums.weight[:, 2:].any()
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_a_run_is_judged_where_its_error_inside_is_least() -> None:
     x = uniform((1, 50, 1), 1.0, 2.0, source())
     watched = subset_sums.Watched((x, x), (3.0 * x, 3.0 * x), tensor(1e-4, 1e-4))
@@ -189,6 +191,7 @@ def test_a_run_is_judged_where_its_error_inside_is_least() -> None:
     assert watched.error[1].item() == pytest.approx((0.3 * 3.0 * x).square().mean().item())
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_weights_that_a_sum_leaves_open_become_whole() -> None:
     network = nn.Sequential(NAU(2, 2, members=1), NAU(2, 1, members=1))
     network[0].weight.data.copy_(tensor([[0.6, 0.9], [0.4, 1.2]]))

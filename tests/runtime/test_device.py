@@ -162,7 +162,8 @@ def test_grids_of_members_on_the_device_are_those_of_the_cpu(simulated: None) ->
 
 
 def made(name: str) -> AbstractUnit:
-    return UNITS[name](2, 6 if name == "Functions" else 3, members=2)
+    base = {"members": 2, "dtype": torch.float64, "generator": torch.Generator().manual_seed(0)}
+    return UNITS[name](2, 6 if name == "Functions" else 3, **base)
 
 
 @pytest.mark.parametrize("name", UNITS)

@@ -11,6 +11,8 @@ import torch
 
 from odediscovery.units.connectives import And, Connective, Implies, Not, Or
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 CLASSICAL = {
     And: lambda x: all(x),
     Or: lambda x: any(x),

@@ -115,7 +115,7 @@ class Autoencoder(Experiment):
 
 
 def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": runs, "generator": source}
+    base: dict[str, Any] = {"members": runs, "generator": source, "dtype": torch.float64}
     sizes = [1, *[WIDTH] * HIDDEN, 1]
     parts: list[nn.Module] = []
     for i, (inputs, outputs) in enumerate(pairwise(sizes)):

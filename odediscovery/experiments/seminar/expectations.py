@@ -116,7 +116,7 @@ def gradient(name: str, part: str, size: int, members: int, samples: int, source
         size: how many inputs; t is their sum.
     """
     kind, parameter = GRADIENTS[name]
-    unit = kind(size, 1, members=members, generator=source)
+    unit = kind(size, 1, members=members, generator=source, dtype=torch.float64)
     x = uniform((members, samples, size), 1.0, 2.0, source)
     z, t = unit(x), x.sum(dim=-1, keepdim=True)
     loss = (-2.0 * t * z if part == "target" else z.square()).mean(dim=(-1, -2)).sum()
@@ -128,7 +128,7 @@ def output(
     name: str, inside: tuple[float, float], size: int, members: int, source: torch.Generator
 ) -> tuple[Tensor, float]:
     """Outputs z [members] of a product of fresh weights at random x, and E[z] by its formula."""
-    unit = PRODUCTS[name](size, 1, members=members, generator=source)
+    unit = PRODUCTS[name](size, 1, members=members, generator=source, dtype=torch.float64)
     z = unit(uniform((members, 1, size), *inside, source)).detach().flatten()
     middle = sum(inside) / 2
     if name == "NMU":

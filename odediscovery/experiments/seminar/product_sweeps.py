@@ -18,8 +18,9 @@ where those do not fit; units that stay idle get weights of 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import sympy
@@ -33,6 +34,7 @@ from odediscovery.experiments.drawing import LOOK, STYLE, page
 from odediscovery.experiments.regression import rows_of
 from odediscovery.experiments.subset_sums import (
     INPUTS,
+    MIDDLE,
     OVERLAP,
     Data,
     Setting,
@@ -48,7 +50,7 @@ from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAU, NMU, AbstractUnit
 from odediscovery.units.base import Arrays as Weights
-from odediscovery.units.base import Tensors, glorot, weighted_sum
+from odediscovery.units.base import Initialiser, Tensors, weighted_sum
 
 OURS = "NMU, ours"
 MODELS = (OURS, "NMU", "MultiplicativeNAC", "NALU")
@@ -84,28 +86,23 @@ class Gated(AbstractUnit):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(("sum", "product", "gate"), (self.n_out, self.n_in))
 
-    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        sums, products = self._parts()
-        return {
-            "sum": sums.initial(members, generator)["weight"],
-            "product": products.initial(members, generator)["weight"],
-            "gate": glorot(members, self.n_out, self.n_in, generator),
-        }
+    def initialisers(self) -> Mapping[str, Initialiser]:
+        return {"sum": "glorot", "product": MIDDLE, "gate": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        sums, products = self._parts()
+        sums, products = self._parts
         g = torch.sigmoid(x @ p["gate"].transpose(-1, -2))
         return g * sums.compute({"weight": p["sum"]}, x) + (1.0 - g) * products.compute({"weight": p["product"]}, x)
 
     def symbolic(self, p: Weights, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        sums, products = self._parts()
+        sums, products = self._parts
         gates = [1 / (1 + sympy.exp(-z)) for z in weighted_sum(p["gate"], x)]
         a, m = sums.symbolic({"weight": p["sum"]}, x), products.symbolic({"weight": p["product"]}, x)
         return [g * total + (1 - g) * times for g, total, times in zip(gates, a, m, strict=True)]
 
     def regulariser(self, p: Tensors) -> Tensor:
         """The sum of both units' own, [members]; the gate has none."""
-        sums, products = self._parts()
+        sums, products = self._parts
         return sums.regulariser({"weight": p["sum"]}) + products.regulariser({"weight": p["product"]})
 
     def project_(self) -> None:
@@ -114,6 +111,7 @@ class Gated(AbstractUnit):
         own["sum"].data.clamp_(-1.0, 1.0)
         own["product"].data.clamp_(0.0, 1.0)
 
+    @cached_property  # not a child: its own parameters are not used
     def _parts(self) -> tuple[NAU, NMU]:
         return NAU(self.n_in, self.n_out, clip=True), authors_nmu(self.n_in, self.n_out)
 
@@ -201,8 +199,8 @@ def posed(batch: dict[str, str], runs: int, source: torch.Generator) -> tuple[Da
 def _network(batch: dict[str, str], data: Data, how: Setting, source: torch.Generator) -> nn.Sequential:
     inputs = data.chosen.shape[1]
     if batch["model"] == "gated":
-        first = NAU(inputs, how.hidden, clip=True, members=how.runs, generator=source)
-        return nn.Sequential(first, Gated(how.hidden, 1, members=how.runs, generator=source))
+        first = NAU(inputs, how.hidden, clip=True, members=how.runs, generator=source, dtype=torch.float64)
+        return nn.Sequential(first, Gated(how.hidden, 1, members=how.runs, generator=source, dtype=torch.float64))
     model = {"+": "NAU", "×": "NMU"}[data.task] if batch["model"] == "alone" else batch["model"]
     return two_layers(model, inputs, how.runs, source, hidden=how.hidden)
 

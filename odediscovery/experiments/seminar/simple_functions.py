@@ -206,7 +206,7 @@ class SimpleFunctions(Experiment):
 
 def build(kind: str, model: str, width: int, runs: int, source: torch.Generator) -> nn.Sequential:
     """A network of `MODELS`, as the one module or the layers of a chain."""
-    base: dict[str, Any] = {"members": runs, "generator": source}
+    base: dict[str, Any] = {"members": runs, "generator": source, "dtype": torch.float64}
     units: dict[str, Callable[..., AbstractUnit]] = {"NAC": NAC, "NALU": NALU}
     unit = units.get(model)
     if kind == "static":

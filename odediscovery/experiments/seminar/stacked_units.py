@@ -206,7 +206,7 @@ def _read_digits(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
 
 
 def _reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": runs, "generator": source}
+    base: dict[str, Any] = {"members": runs, "generator": source, "dtype": torch.float64}
     sizes = ((pixels, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, CLASSES))
     first, *rest = (READERS[model](n_in, n_out, **base) for n_in, n_out in sizes)
     between = [nn.ReLU()] if model == "dense" else []
@@ -265,7 +265,7 @@ def _published(batch: dict[str, str]) -> str:
 
 
 def _network(batch: dict[str, str], runs: int, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": runs, "generator": source}
+    base: dict[str, Any] = {"members": runs, "generator": source, "dtype": torch.float64}
     if batch["task"] == "product":
         return nn.Sequential(SIGNED[batch["model"]](2, 1, **base)).float()
     return nn.Sequential(*(MODELS[batch["model"]](WIDTH, WIDTH, **base) for _ in range(int(batch["layers"])))).float()

@@ -69,7 +69,9 @@ class StatusRegisters(Experiment):
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         how, source, task = plan.pick(FULL, QUICK), plan.generator(batch), batch["task"]
         scale = torch.tensor(SCALES, dtype=torch.float64).repeat_interleave(how.runs)[:, None, None]
-        network = nn.Sequential(NSR(2, 1, redundancy=int(batch["copies"]), members=len(scale), generator=source))
+        network = nn.Sequential(
+            NSR(2, 1, redundancy=int(batch["copies"]), members=len(scale), generator=source, dtype=torch.float64)
+        )
 
         def draw() -> tuple[Tensor, Tensor]:
             x = drawn(batch["inputs"], how.batch, HIGH, equal_share(task), source)

@@ -156,7 +156,7 @@ def _shown(accuracy: float) -> str:
 
 
 def _network(model: str, how: Setting, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": how.runs, "generator": source}
+    base: dict[str, Any] = {"members": how.runs, "generator": source, "dtype": torch.float64}
     if model == "NSR":
         return nn.Sequential(NSR(2, 1, scale=how.scale, redundancy=how.redundancy, **base))
     return nn.Sequential(

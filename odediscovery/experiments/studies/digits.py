@@ -254,7 +254,7 @@ def truth(task: str, digits: Tensor) -> Tensor:
 
 
 def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
-    base: dict[str, Any] = {"members": runs, "generator": source}
+    base: dict[str, Any] = {"members": runs, "generator": source, "dtype": torch.float64}
     if model == "NMU":
         return authors_nmu(2, 1, **base)
     if model == "NALU":

@@ -134,7 +134,7 @@ class Division(Experiment):
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         source, how = plan.generator(batch), plan.pick(FULL, QUICK)
         names = [name for name in how.ranges for _ in range(how.runs)]
-        pairs = [torch.randperm(INPUTS, generator=source)[:2] for _ in names]
+        pairs = [torch.randperm(INPUTS, generator=source, dtype=torch.float64)[:2] for _ in names]
         empty = torch.zeros(len(names), 1, 1)
         data = Data(empty, empty, torch.stack(pairs)).within([RANGES[n][0] for n in names])
         if batch["model"] == OURS:
@@ -206,7 +206,7 @@ def _train_published(
 ) -> nn.Sequential:
     """Adam at a constant rate, under an L1 norm that grows."""
     unit: Any = UNITS[model]
-    network = nn.Sequential(unit(INPUTS, 1, members=len(data.chosen), generator=source))
+    network = nn.Sequential(unit(INPUTS, 1, members=len(data.chosen), generator=source, dtype=torch.float64))
 
     def penalty(step: int) -> Tensor:
         if model == "iNALU":
@@ -229,7 +229,7 @@ def _train_ours(data: Data, how: Setting, source: torch.Generator, monitor: Moni
     """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
     members, starts = len(data.chosen), how.starts
     many = Data(*(part.repeat_interleave(starts, dim=0) for part in (data.low, data.high, data.chosen)))
-    unit = RealNPU(INPUTS, 1, members=members * starts, generator=source)
+    unit = RealNPU(INPUTS, 1, members=members * starts, generator=source, dtype=torch.float64)
     unit.gate.data.fill_(1.0)
     unit.gate.requires_grad_(False)
     train(
@@ -245,7 +245,7 @@ def _train_ours(data: Data, how: Setting, source: torch.Generator, monitor: Moni
     weight = 1.0 / relative_scale(y)
     left = refit(nn.Sequential(unit), x, y, weight, how.refit_steps, tolerance=how.refit_tolerance)
     best = torch.arange(members) * starts + left.reshape(members, starts).argmin(dim=1)
-    final = RealNPU(INPUTS, 1, members=members)
+    final = RealNPU(INPUTS, 1, members=members, dtype=torch.float64)
     final.real.data.copy_(unit.real.data[best])
     final.gate.data.fill_(1.0)
     return nn.Sequential(final)

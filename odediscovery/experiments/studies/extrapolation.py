@@ -150,7 +150,7 @@ class Extrapolation(Experiment):
 
 
 def _network(model: str, how: Setting, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": how.runs, "generator": source}
+    base: dict[str, Any] = {"members": how.runs, "generator": source, "dtype": torch.float64}
     if model in UNITS:
         return nn.Sequential(NAC(1, 1, **base) if model == "NAC" else NALU(1, 1, **base))
     activation = ACTIVATIONS[model]

@@ -340,7 +340,7 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
 
 def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     """A network of a model as its units begin by themselves."""
-    base: dict[str, Any] = {"members": runs, "generator": source}
+    base: dict[str, Any] = {"members": runs, "generator": source, "dtype": torch.float64}
     make: dict[str, Callable[[], tuple[AbstractUnit, AbstractUnit]]] = {
         "NPU": lambda: (NAU(INPUTS, INPUTS, **base), NPU(INPUTS, 1, gate_gradient="zero", **base)),
         "RealNPU": lambda: (NAU(INPUTS, INPUTS, **base), RealNPU(INPUTS, 1, gate_gradient="zero", **base)),

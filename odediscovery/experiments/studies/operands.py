@@ -230,9 +230,9 @@ class _Reinitialisation:
 
 def _unit(kind: str, operands: int, variant: str, runs: int, source: torch.Generator) -> AbstractUnit:
     if kind == "NAC":
-        return NAC(operands, 1, members=runs, generator=source)
+        return NAC(operands, 1, members=runs, generator=source, dtype=torch.float64)
     independent = variant in ("independent", "both")
-    return NALU(operands, 1, independent=independent, members=runs, generator=source)
+    return NALU(operands, 1, independent=independent, members=runs, generator=source, dtype=torch.float64)
 
 
 def _samples(

@@ -197,7 +197,7 @@ def targets(x: Tensor) -> Tensor:
 
 
 def _network(model: str, how: Setting, preset: str, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": how.runs, "generator": source}
+    base: dict[str, Any] = {"members": how.runs, "generator": source, "dtype": torch.float64}
     outputs = len(TASKS)
     if model == "Dense":
         wide = how.as_run_dense_width if preset == "as-run" else how.dense_width

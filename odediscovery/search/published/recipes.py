@@ -43,7 +43,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import Settings
-from odediscovery.units import NAU, NPU, AbstractUnit, Dense, RealNPU
+from odediscovery.units import NAU, NPU, AbstractUnit, Dense, RealNPU, glorot
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ def build_chain(unit: str, states: int, width: int, recipe: Recipe) -> tuple[Abs
     if unit == "Dense":
         return (Dense(states, width, activation="tanh"), Dense(width, width, activation="tanh"), Dense(width, states))
     power = NPU if unit == "NPU" else RealNPU
-    return (power(states, width, gain=PUBLISHED.gain, gate_gradient="zero"), NAU(width, states, gain=PUBLISHED.gain))
+    begin = glorot(PUBLISHED.gain)
+    return power(states, width, init_re=begin, gate_gradient="zero"), NAU(width, states, init_weight=begin)
 
 
 def random_members(unit: str, states: int, widths: Sequence[int], seed: int, recipe: Recipe) -> VectorField:

@@ -73,7 +73,7 @@ class Formula:
     @property
     def unit(self) -> Connective:
         """The connective as a unit with one output and these weights."""
-        unit = CONNECTIVES[self.word](len(self.parts), 1)
+        unit = CONNECTIVES[self.word](len(self.parts), 1, dtype=torch.float64)
         unit.weight.data.copy_(torch.tensor(self.weights, dtype=torch.float64))
         unit.bias.data.fill_(self.bias)
         return unit
@@ -97,14 +97,13 @@ class Formula:
             return atoms[self.name]
         values = torch.tensor([part.truth(atoms) for part in self.parts], dtype=torch.float64)
         with torch.no_grad():
-            return round(float(self.unit(values[None, None])), 15)
+            return round(float(self.unit(values)), 15)
 
     def snapped(self) -> sympy.Basic:
         """The classical formula, as a sympy expression."""
         if self.word == "atom":
             return sympy.Symbol(self.name)
-        p = {name: value[0].detach().numpy() for name, value in self.unit.named_parameters()}
-        return self.unit.snapped(p, [part.snapped() for part in self.parts])[0]
+        return self.unit.snapped(self.unit.arrays(), [part.snapped() for part in self.parts])[0]
 
     def with_weights(self, weights: Sequence[float], bias: float) -> Formula:
         """The same parts with other `weights`, one a part, and another `bias`."""

@@ -38,6 +38,6 @@ def test_the_units_with_weights_of_1_are_the_third() -> None:
     logic, x = LOGICS["Lukasiewicz"], torch.stack([A, B], dim=1)[None]
     pairs = ((And, logic.conjunction), (Or, logic.disjunction), (Implies, logic.implication))
     for kind, function in pairs:
-        unit = kind(2, 1)
+        unit = kind(2, 1, dtype=torch.float64)
         unit.weight.data.fill_(1.0)
         torch.testing.assert_close(unit(x)[0, :, 0].detach(), function(A, B))
