@@ -14,8 +14,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from odediscovery.moved import keep_old_names
-
 if TYPE_CHECKING:
     from odediscovery.data.controls import load_with_controls, with_controls
     from odediscovery.data.series import TimeSeries, Trajectory, load_csv, write_csv
@@ -27,6 +25,11 @@ if TYPE_CHECKING:
     from odediscovery.knowledge.library import term_library
     from odediscovery.laws.equations import Equations
     from odediscovery.laws.systems import SYSTEMS, get_system, simulate_system
+    from odediscovery.neural.equations import equations
+    from odediscovery.neural.field import Field
+    from odediscovery.neural.prune import prune
+    from odediscovery.neural.train import train
+    from odediscovery.plots.pareto import pareto
     from odediscovery.plots.show import plot_fit, plot_laws
     from odediscovery.report.notebook import notebook_html
     from odediscovery.result.compare import Comparison, compare
@@ -42,6 +45,7 @@ __all__ = [
     "Comparison",
     "Discovery",
     "Equations",
+    "Field",
     "FitError",
     "InputError",
     "Monitor",
@@ -54,16 +58,20 @@ __all__ = [
     "bootstrap",
     "compare",
     "discover",
+    "equations",
     "fit_constants",
     "get_system",
     "load_csv",
     "load_with_controls",
     "notebook_html",
+    "pareto",
     "plot_fit",
     "plot_laws",
+    "prune",
     "settings_for",
     "simulate_system",
     "term_library",
+    "train",
     "with_controls",
     "write_csv",
 ]
@@ -79,6 +87,11 @@ _HOME = {
     "estimator.estimator": ("ODEDiscovery",),
     "laws.equations": ("Equations",),
     "laws.systems": ("SYSTEMS", "get_system", "simulate_system"),
+    "neural.equations": ("equations",),
+    "neural.field": ("Field",),
+    "neural.prune": ("prune",),
+    "neural.train": ("train",),
+    "plots.pareto": ("pareto",),
     "plots.show": ("plot_fit", "plot_laws"),
     "report.notebook": ("notebook_html",),
     "result.compare": ("Comparison", "compare"),
@@ -87,8 +100,6 @@ _HOME = {
     "settings": ("Settings", "settings_for"),
     "uncertainty.bootstrap": ("bootstrap",),
 }
-
-keep_old_names()
 
 
 def __getattr__(name: str) -> Any:

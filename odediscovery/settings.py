@@ -41,8 +41,8 @@ class Settings:
         device: where members are trained, cpu or cuda (a GPU).
         unit: power unit of the first layer: RealNPU, NPU (complex exponents, whose imaginary part a
             strong L1 norm drives out), or Dense in published recipes.
-        gradients: of training: closed-form (the adjoint of a sum of powers), odeint (backpropagation
-            through torchdiffeq) or odeint-adjoint (its continuous adjoint).
+        gradients: of training: odeint (backpropagation through torchdiffeq's steps), odeint-adjoint (its
+            continuous adjoint) or closed-form (the discrete adjoint of a sum of powers, written out).
         grow: whether laws found on the integral form compete.
         l1: weight of the L1 norm of all parameters, dimensionless.
         adam_steps: gradient steps before LBFGS.
@@ -88,7 +88,7 @@ class Settings:
     threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
     device: str = _option("cpu", "where networks are trained: cpu, or cuda for a GPU")
     unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
-    gradients: str = _option("closed-form", "gradients of training: closed-form, odeint or odeint-adjoint")
+    gradients: str = _option("odeint", "gradients of training: odeint, odeint-adjoint or closed-form")
     grow: bool = _option(True, "start some members from laws found on the integral form")
     l1: float = _option(0.01, "weight of the L1 norm of all parameters")
     adam_steps: int = _option(1200, "gradient steps before LBFGS")
@@ -185,7 +185,7 @@ class Settings:
             )
         if self.gradients not in GRADIENTS:
             raise unknown_name("way of gradients", self.gradients, GRADIENTS)
-        if self.published and self.gradients != "closed-form":
+        if self.published and self.gradients != "odeint":
             raise InputError(
                 f"--gradients {self.gradients} needs --recipe default or neural; recipe {self.recipe} has its own"
             )
@@ -238,7 +238,7 @@ NOT_OF_GROUPS = (
     *("censored", "cumulative", "breaks"),
 )
 UNITS = ("RealNPU", "NPU", "Dense")
-GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")
+GRADIENTS = ("odeint", "odeint-adjoint", "closed-form")
 DEVICES = ("cpu", "cuda")
 
 # Smallest and largest value of an option. A larger one is more likely a slip than a wish: the

@@ -112,5 +112,5 @@ def test_no_module_of_a_fit_imports_what_waits(start: str, library: str) -> None
 
 
 def test_what_trains_is_found_by_this_reading() -> None:
-    assert way_to("torch", "stages.train")[0] == "stages.train"
+    assert way_to("torch", "neural.train")[0] == "neural.train"
     assert way_to("torch", "search.published.recipes")

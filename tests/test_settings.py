@@ -81,7 +81,7 @@ def test_lists_of_a_file_are_what_they_were_also_those_of_a_new_option() -> None
         ({"recipe": "neural", "integer_exponents": True}, "--integer-exponents needs --recipe default"),
         ({"recipe": "neural", "members": 0}, "--members 0 leaves nothing to start from"),
         ({"gradients": "odeint_adjoint"}, "did you mean 'odeint-adjoint'"),
-        ({"recipe": "paper", "gradients": "odeint"}, "--gradients odeint needs --recipe default or neural"),
+        ({"recipe": "paper", "gradients": "closed-form"}, "--gradients closed-form needs --recipe default or neural"),
         ({"memmbers": 3}, "unknown option 'memmbers': did you mean 'members'"),
         ({"recipe": "Paper"}, "unknown recipe 'Paper': did you mean 'paper'"),
     ],

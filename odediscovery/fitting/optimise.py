@@ -19,11 +19,6 @@ from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Adam's decay rates, and what they leave of 1: 1 - 0.9 is not 0.1 in float64.
-ADAM_BETAS, ADAM_SHARES = (0.9, 0.999), (0.1, 0.001)
-# Keeps Adam's and RMSProp's quotients finite.
-EPSILON = 1e-8
-
 
 @dataclass(frozen=True)
 class GradientThresholds(Thresholds):
@@ -63,11 +58,10 @@ def loss_and_gradient(
 
 @dataclass(frozen=True)
 class FirstOrder:
-    """Adam or RMSProp with a learning rate schedule.
+    """torch's Adam or RMSProp for all members at once, with a learning rate schedule.
 
-    Not torch's: every member has a count of steps and a learning rate of its own, as a member whose
-    loss is not finite begins anew with half the rate. Where none fails the parameters agree with
-    torch's to rounding, not to the last bit (the order of operations differs), which a test checks.
+    A member whose loss is not finite goes back to its last good state with half the rate and an empty memory; the
+    others do not feel it.
 
     Args:
         steps: number of gradient steps.
@@ -96,6 +90,12 @@ class FirstOrder:
             return self.rate * part / rise
         return self.rate * 0.5 * (1.0 + math.cos(math.pi * (part - rise) / (1.0 - rise)))
 
+    def optimiser(self, theta: Tensor) -> torch.optim.Optimizer:
+        """The method of torch over all members' parameters."""
+        if self.method == "adam":
+            return torch.optim.Adam([theta], lr=self.rate)
+        return torch.optim.RMSprop([theta], lr=self.rate, alpha=self.decay)
+
     def run(
         self,
         loss: Loss,
@@ -105,30 +105,20 @@ class FirstOrder:
     ) -> Float[Tensor, "members parameters"]:
         """theta [members, P] after all steps; entries that are not `free` stay."""
         theta, good = theta.detach().clone(), theta.detach().clone()
-        first, second = torch.zeros_like(theta), torch.zeros_like(theta)
-        age, caution = theta.new_zeros(len(theta), 1), theta.new_ones(len(theta), 1)
+        caution, optimiser = theta.new_ones(len(theta), 1), self.optimiser(theta)
         for step in range(self.steps):
             value, gradient = loss_and_gradient(loss, theta, step / max(self.steps - 1, 1))
             failed = ~value.isfinite()
             if failed.any():
-                # Back to the last good state, with half the step and a fresh memory.
-                theta = torch.where(failed[:, None], good, theta)
-                caution[failed] *= GRADIENTS.caution
-                for memory in (first, second, age):
-                    memory[failed] = 0.0
-            good = torch.where(failed[:, None], good, theta)
-            gradient = gradient * free
-            rate = self.learning_rate(step) * caution
-            age += 1.0
-            if self.method == "adam":
-                (b1, b2), (c1, c2) = ADAM_BETAS, ADAM_SHARES
-                first = b1 * first + c1 * gradient
-                second = b2 * second + c2 * gradient.square()
-                direction = (first / (1 - b1**age)) / ((second / (1 - b2**age)).sqrt() + EPSILON)
-            else:
-                second = self.decay * second + (1 - self.decay) * gradient.square()
-                direction = gradient / (second.sqrt() + EPSILON)
-            theta = theta - rate * direction * ~failed[:, None]
+                theta[failed], caution[failed] = good[failed], caution[failed] * GRADIENTS.caution
+                for memory in optimiser.state.get(theta, {}).values():
+                    if memory.shape == theta.shape:
+                        memory[failed] = 0.0
+            good = theta.clone()
+            optimiser.param_groups[0]["lr"] = self.learning_rate(step)
+            theta.grad = gradient * free
+            optimiser.step()
+            theta.copy_(torch.where(failed[:, None], good, good + caution * (theta - good)))
             if step % 20 == 0:
                 monitor.step(step, float(value.min()))
                 if monitor.stopping():
@@ -147,6 +137,10 @@ def lbfgs(
     history: int = 10,
 ) -> Float[Tensor, "members parameters"]:
     """Limited-memory BFGS with a backtracking (Armijo) line search of its own for every member.
+
+    Not torch's: `torch.optim.LBFGS` knows one loss, so that all members would share a step length and a memory
+    of curvature, and one that fails would stop them all; one optimiser a member would solve each alone, and lose
+    the batch that makes a solve of sixteen as dear as one of two.
 
     Source: Nocedal and Wright, Numerical Optimization (2006), Algorithm 7.4.
     """

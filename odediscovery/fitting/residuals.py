@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from odediscovery.fitting.levenberg_marquardt import compact
 from odediscovery.fitting.windows import WINDOWS, Windows
-from odediscovery.networks.chain import Chain
+from odediscovery.networks.chain import AnyChain
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.solve.array_shapes import Ends, Jacobian, Residual, States, Theta, Unknowns
 from odediscovery.solve.grids import GRIDS, LinearControls, rk4_nodes, sensitivities
@@ -31,7 +31,7 @@ class ShortResiduals:
     """
 
     windows: Windows
-    chain: Chain
+    chain: AnyChain
 
     @_QUIET
     def solve(self, unknowns: Unknowns) -> Ends:
@@ -78,7 +78,7 @@ class LongResiduals:
     """
 
     windows: Windows
-    chain: Chain
+    chain: AnyChain
     nonnegative: Bool[np.ndarray, " states"]
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.networks.chain import Chain, Rhs
+from odediscovery.networks.chain import AnyChain, Rhs
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -80,7 +80,7 @@ class Windows:
         b, length, n = self.target.shape
         return b, length, n
 
-    def predict(self, chain: Chain, theta: Theta) -> Ends:
+    def predict(self, chain: AnyChain, theta: Theta) -> Ends:
         """States at the end of every interval, [members, B, L, n]."""
         rhs, found = chain.rhs(theta), []
         x = np.broadcast_to(self.start, (len(theta), *self.start.shape))
@@ -91,7 +91,7 @@ class Windows:
                 found.append(x)
         return np.stack(found, axis=2)
 
-    def refined(self, chain: Chain, theta: Theta, accuracy: float) -> Windows:
+    def refined(self, chain: AnyChain, theta: Theta, accuracy: float) -> Windows:
         """The same windows with step grids fine enough for these members.
 
         Args:
@@ -190,9 +190,10 @@ def _control_lines(t: Trajectory, intervals: slice, short: int) -> tuple[Array, 
     return of_states, np.pad(slope, width)
 
 
-def short_windows(p: Problem) -> Windows:
-    """One-interval windows from smoothed starts; residuals in units of each state's increments."""
+def short_windows(p: Problem, length: int | None = 1) -> Windows:
+    """Windows from smoothed starts, of one interval each, or of `length` or all (None); residuals in units of each
+    state's increments."""
     increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
     spread = np.sqrt(np.mean(increments**2, axis=0))
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(spread, WINDOWS.least_spread))
-    return cut(p.data, p.smooth, weight, 1, relative_sigma=p.relative_sigma)
+    return cut(p.data, p.smooth, weight, length, relative_sigma=p.relative_sigma)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -144,6 +144,42 @@ class WholePowers:
             y *= rows.take(factor, axis=0)
         found: Array = y.reshape(members, -1, batch).swapaxes(1, 2)
         return found
+
+
+class AnyChain(Protocol):
+    """What pruning asks of a vector field: rates and their derivatives, on arrays, for all members at once.
+
+    `Chain` is one for sums of powers; `networks.rates.UnitRates` for any chain of units.
+    """
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+
+    @property
+    def members(self) -> int:
+        """Number of networks side by side."""
+
+    @property
+    def theta(self) -> Array:
+        """Parameters [members, P]."""
+
+    @property
+    def free(self) -> Mask:
+        """Which of them may change, [members, P]."""
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Layers of powers with sums behind them, where the chain ends in such."""
+
+    def places(self) -> list[tuple[slice, slice]]:
+        """Where exponents and weights of each pair lie in theta."""
+
+    def rhs(self, theta: Array) -> Rhs:
+        """The function x [members, batch, states] -> dx/dt for parameters theta [members, P]."""
+
+    def linearisation(self, theta: Array, columns: Indices) -> Linearisation:
+        """The function x -> (f, df/dx, df/dtheta in `columns` [members, F])."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ width differ only by `free`.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 import sympy
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from odediscovery.runtime.monitor import check_time
 from odediscovery.units import AbstractUnit
@@ -47,7 +48,30 @@ class VectorField:
     stoichiometry: Tensor | None = None
 
     @classmethod
-    def random(cls, units: Sequence[AbstractUnit], members: int, generator: torch.Generator) -> VectorField:
+    def of(cls, units: Sequence[AbstractUnit]) -> VectorField:
+        """The parameters that units have themselves, in float64; units without an axis of members are one member."""
+        parts = [getattr(u, name).detach().double() for u in units for name in u.shapes()]
+        rows = [value.reshape(1 if units[0].members is None else len(value), -1) for value in parts]
+        theta = torch.cat(rows, dim=1).cpu()
+        return cls(tuple(units), theta, torch.ones_like(theta, dtype=torch.bool))
+
+    def modules(self, member: int | None = None) -> nn.Sequential:
+        """The chain as modules with these parameters.
+
+        Args:
+            member: whose, without an axis of members; None: of all.
+        """
+        found = []
+        for unit, values in zip(self.units, self.unpack(self.theta.detach().cpu()), strict=True):
+            own = copy.deepcopy(unit)
+            own.members = self.members if member is None else None
+            for name, value in values.items():
+                setattr(own, name, nn.Parameter((value if member is None else value[member]).clone()))
+            found.append(own)
+        return nn.Sequential(*found)
+
+    @classmethod
+    def random(cls, units: Sequence[AbstractUnit], members: int, generator: torch.Generator | None) -> VectorField:
         """That many `members` from the units' own random initialisation by `generator`, everything
         free."""
         parts = [u.initial(members, generator) for u in units]

@@ -212,7 +212,7 @@ def trained_and_grown(at: Climb) -> Iterator[Proposal]:
 
 
 def _trained(at: Climb) -> list[PowerSum]:
-    from odediscovery.stages.train import trained_laws  # noqa: PLC0415 (torch waits until somebody trains)
+    from odediscovery.neural.members import trained_laws  # noqa: PLC0415 (torch waits until somebody trains)
 
     return trained_laws(at.problem, at.settings, at.monitor)
 

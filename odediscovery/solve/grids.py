@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from odediscovery.networks.chain import Chain, Linearisation, Rhs
+from odediscovery.networks.chain import AnyChain, Linearisation, Rhs
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -192,7 +192,7 @@ def advance_by_grid(
 
 
 def sensitivities(
-    chain: Chain,
+    chain: AnyChain,
     theta: Theta,
     start: States,
     duration: Durations,

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from odediscovery.ivp.marching import THREE_EIGHTHS, march
-from odediscovery.networks.chain import Chain
+from odediscovery.networks.chain import AnyChain, Chain
 from odediscovery.networks.plain_rates import member_rates
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
@@ -32,7 +32,7 @@ PLAIN = PlainThresholds()
 
 
 def plain_nodes(
-    chain: Chain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
+    chain: AnyChain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
 ) -> Float[np.ndarray, "members windows nodes states"] | None:
     """States after every step by Kutta's 3/8 rule, as `rk4_nodes` has them but for rounding.
 
@@ -46,6 +46,8 @@ def plain_nodes(
         of those of `member_rates`, or where a number is none or becomes too large.
     """
     members, windows, n = start.shape
+    if not isinstance(chain, Chain):
+        return None
     if windows * np.count_nonzero(theta) > PLAIN.most_numbers or not np.isfinite(theta).all():
         return None
     go, ways = march(n, THREE_EIGHTHS), steps.tolist()

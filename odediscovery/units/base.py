@@ -61,6 +61,8 @@ class AbstractUnit(nn.Module, ABC):
 
     # A number where parameters have an axis of members, else None.
     members: Any
+    # Parameters that choose between an input (1) and nothing (0): training draws them to 1.
+    gates: tuple[str, ...] = ()
     # What `init_` is followed by, where that is not the parameter's name.
     short_names: ClassVar[Mapping[str, str]] = {}
 
@@ -161,6 +163,10 @@ class AbstractUnit(nn.Module, ABC):
         """The readable limit of `symbolic(p, x)`, where gates and bits are 0 or 1 [n_out]; else
         the same."""
         return self.symbolic(p, x)
+
+    def liberties(self, p: Arrays) -> list[str]:
+        """What `snapped` rounds or leaves out at parameters p [*shape] of one member, in words."""
+        return []
 
     def arrays(self, member: int = 0) -> dict[str, NDArray[Any]]:
         """The unit's own parameters, of one member, as arrays [*shape]."""

@@ -76,6 +76,7 @@ class AbstractPowerUnit(AbstractUnit):
         self.all_positive = all(flags)
         # One flag where one says all: what has no sign, or has one everywhere, is computed in fewer operations.
         self.nonnegative = flags[0] if len(set(flags)) == 1 else tuple(flags)
+        self.gates = ("gate",) if self.has_gate else ()
         super().__init__(n_in, n_out, **base)
         self.register_buffer("positive", torch.tensor(flags, device=base.get("device")), persistent=False)
 
@@ -199,6 +200,19 @@ class AbstractPowerUnit(AbstractUnit):
             )
             rows.append(size * sympy.exp(-sympy.pi * decay) * sympy.cos(angle))
         return rows
+
+    def liberties(self, p: Arrays) -> list[str]:
+        """Gates between 0 and 1, and imaginary exponents, among parameters p [*shape] of one member."""
+        gates = np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.n_in)
+        used = np.any([np.any(p[name] != 0, axis=0) for name in p if name != "gate"], axis=0)
+        found = [
+            f"the gate {g:.2g} of input {k} is read as {round(g)}, which mixes it with 1 by {min(g, 1 - g):.0%}"
+            for k, g in enumerate(gates)
+            if used[k] and 0.0 < g < 1.0
+        ]
+        if self.has_imaginary and p["imaginary"].any():
+            found.append(f"imaginary exponents up to {np.abs(p['imaginary']).max():.2g} are left out")
+        return found
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         """prod_k x_k ** Re[j, k] over the features whose gate is above 1/2, imaginary part left out,

@@ -27,6 +27,8 @@ from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.vector_field import VectorField
+from odediscovery.neural.members import random_members
+from odediscovery.neural.train import penalised_loss, train_members
 from odediscovery.problem.pose import pose
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
@@ -39,7 +41,6 @@ from odediscovery.search.published.recipes import random_members as published_me
 from odediscovery.search.published.recipes import train as train_published
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import Settings, settings_for
-from odediscovery.stages.train import penalised_loss, random_members, train_and_threshold
 from odediscovery.units import UNITS, AbstractUnit
 
 SHORT = {"members": 3, "hidden": 4, "adam_steps": 4, "lbfgs_steps": 3}
@@ -114,7 +115,7 @@ def there_and_here(settings: Settings) -> tuple[Settings, Settings]:
 @pytest.mark.parametrize("system", ["fsir", "lotka-volterra"])
 def test_training_ends_as_on_the_cpu(simulated: None, system: str) -> None:
     p, field = problem(system)
-    here, there = (train_and_threshold(p, field, own, Monitor(), keep=2) for own in there_and_here(Settings(**SHORT)))
+    here, there = (train_members(p, field, own, Monitor(), keep=2) for own in there_and_here(Settings(**SHORT)))
     assert there.theta.device.type == "cpu" and there.members == 2
     assert torch.equal(here.theta, there.theta) and torch.equal(here.free, there.free)
 
@@ -129,7 +130,7 @@ def test_training_with_inputs_and_tied_equations(simulated: None) -> None:
     for p in (driven, tied):
         field = random_members(p, [3, 2], seed=0)
         settings = there_and_here(Settings(**SHORT))
-        here, there = (train_and_threshold(p, field, own, Monitor()) for own in settings)
+        here, there = (train_members(p, field, own, Monitor()) for own in settings)
         assert torch.equal(here.theta, there.theta)
 
 

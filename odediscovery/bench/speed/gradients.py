@@ -26,6 +26,7 @@ from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.vector_field import VectorField
+from odediscovery.neural.members import random_members
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.device import use_threads
@@ -34,7 +35,6 @@ from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import Settings
 from odediscovery.solve.fixed_step import GRIDS
 from odediscovery.solve.grids import DEFAULT_GRID
-from odediscovery.stages.train import random_members
 
 # The loop is so slow that it is timed on some of the members.
 LOOPED = 4

@@ -28,12 +28,13 @@ from odediscovery.fitting.windows import short_windows
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.neural.members import random_members
+from odediscovery.neural.train import penalised_loss
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.settings import Settings, settings_for
-from odediscovery.stages.train import penalised_loss, random_members
 
 NOISE = 0.01
 # Gradient steps that are timed.

@@ -20,13 +20,14 @@ from odediscovery.judge.criterion import penalty
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.networks.translate import trained_laws_of
+from odediscovery.neural.members import random_members
+from odediscovery.neural.train import train_members
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import prune_laws
-from odediscovery.stages.train import random_members, train_and_threshold
 from odediscovery.stages.values import STAGES, Candidate
 
 # Widths of the paper's grid.
@@ -76,7 +77,7 @@ def success_rate(
     hidden = [h for h in sizes or WIDTHS for _ in range(each)]
     monitor = monitor or Monitor()
     settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS, device=device)
-    field = train_and_threshold(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
+    field = train_members(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = trained_laws_of(field)
     rows: list[MemberOutcome | None] = [None] * len(hidden)

@@ -32,7 +32,7 @@ from odediscovery.fitting.levenberg_marquardt import (
     levenberg_marquardt,
     within,
 )
-from odediscovery.networks.chain import Chain
+from odediscovery.networks.chain import AnyChain
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -143,7 +143,7 @@ class Elimination:
 
 @np.errstate(all="ignore")  # of what runs away no more is said
 def eliminate(
-    chain: Chain, problem: Residuals, unknowns: Array, monitor: Monitor, how: Elimination | None = None
+    chain: AnyChain, problem: Residuals, unknowns: Array, monitor: Monitor, how: Elimination | None = None
 ) -> list[Pruned]:
     """The path of every member, from the first refit to (almost) nothing.
 

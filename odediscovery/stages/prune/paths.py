@@ -19,7 +19,7 @@ from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.residuals import LongResiduals, ShortResiduals
 from odediscovery.fitting.windows import cut, short_windows
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.chain import Chain
+from odediscovery.networks.chain import AnyChain, Chain
 from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
 from odediscovery.problem.problem import Problem, rounding_share
@@ -123,12 +123,44 @@ def prune_laws(
             raise NoRoomError
         laws = laws[:most]
         return prune_laws(p, laws, how, monitor, whole=whole, long=long, extrema=extrema, fitted=fitted)
+    path = prune_chain(p, chain, how, monitor, long=long, extrema=extrema, fitted=fitted)
+    return [_candidate(chain, path, pruned, p, whole) for pruned in path.networks]
+
+
+@dataclass(frozen=True, eq=False)
+class EliminationPath:
+    """Ever smaller networks, and the residuals that they were pruned on.
+
+    Args:
+        problem: residuals of the unknowns, parameters first.
+        networks: from large to small, of all members.
+    """
+
+    problem: ShortResiduals | LongResiduals
+    networks: list[Pruned]
+
+    @property
+    def samples(self) -> int:
+        """Number of observed values."""
+        return int((self.problem.windows.weight > 0).sum())
+
+
+def prune_chain(
+    p: Problem,
+    chain: AnyChain,
+    how: Elimination,
+    monitor: Monitor,
+    *,
+    long: bool,
+    extrema: float | None = None,
+    fitted: bool = False,
+) -> EliminationPath:
+    """The elimination paths of all members of a chain; the options are those of `prune_laws`."""
     problem, unknowns = _problem(p, chain, monitor, long=long, extrema=extrema, fitted=fitted)
-    samples = int((problem.windows.weight > 0).sum())
+    path = EliminationPath(problem, [])
     if p.clean:
-        how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * samples, worst=math.inf)
-    path = eliminate(chain, problem, unknowns, monitor, how)
-    return [_candidate(chain, problem, pruned, p, samples, whole) for pruned in path]
+        how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * path.samples, worst=math.inf)
+    return dataclasses.replace(path, networks=eliminate(chain, problem, unknowns, monitor, how))
 
 
 def _members_that_fit(p: Problem, chain: Chain, how: Elimination, length: int | None) -> int:
@@ -149,7 +181,7 @@ def _members_that_fit(p: Problem, chain: Chain, how: Elimination, length: int | 
 
 
 def _problem(
-    p: Problem, chain: Chain, monitor: Monitor, *, long: bool, extrema: float | None, fitted: bool
+    p: Problem, chain: AnyChain, monitor: Monitor, *, long: bool, extrema: float | None, fitted: bool
 ) -> tuple[ShortResiduals | LongResiduals, Array]:
     """The residuals that elimination sees, and the unknowns to begin from."""
     own = PRUNING_WINDOWS
@@ -173,16 +205,14 @@ def _problem(
     return problem, problem.pack(theta)
 
 
-def _candidate(
-    chain: Chain, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Problem, samples: int, whole: bool
-) -> Candidate:
+def _candidate(chain: Chain, path: EliminationPath, pruned: Pruned, p: Problem, whole: bool) -> Candidate:
     theta = pruned.unknowns[None, : chain.theta.shape[1]]
     law = apply_knowledge(p, laws_of(chain.replace(theta, pruned.free[None]))[0])
     initial = p.initial
-    if isinstance(problem, LongResiduals):
-        starts = problem.starts(pruned.unknowns[None])[0]
-        initial = starts[problem.windows.heads][:, ~p.data.is_control]
-    mean_square = pruned.sum_of_squares / samples
+    if isinstance(path.problem, LongResiduals):
+        starts = path.problem.starts(pruned.unknowns[None])[0]
+        initial = starts[path.problem.windows.heads][:, ~p.data.is_control]
+    mean_square = pruned.sum_of_squares / path.samples
     # Where curvature was taken for noise, a law leaves far less: what it leaves beyond rounding, not of rounding.
     mean_square = mean_square if p.clean else max(mean_square, rounding_share(p))
     return Candidate(law, initial, mean_square, pruned.member, whole_features(law, p, whole), fixed_mask(p, law))

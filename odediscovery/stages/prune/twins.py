@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.fitting.levenberg_marquardt import LeastSquares
-from odediscovery.networks.chain import Chain
+from odediscovery.networks.chain import AnyChain
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.surgeon import inverse_of, wald_statistic
@@ -46,7 +46,7 @@ TWINS = TwinThresholds()
 
 
 def merge_twins(
-    chain: Chain, fit: LeastSquares, free: Mask, near: float, refit: Refit, approves: Approval
+    chain: AnyChain, fit: LeastSquares, free: Mask, near: float, refit: Refit, approves: Approval
 ) -> tuple[LeastSquares, Mask]:
     """The two most alike rows of a power unit as one, in the members where that is approved.
 
@@ -58,6 +58,8 @@ def merge_twins(
         refit: unknowns and which of them are free -> the least squares there.
         approves: sums of squares before and after, and how many parameters that saves -> which are approved.
     """
+    if not chain.pairs:
+        return fit, free
     real, weight, keep, drop, gap = _closest_rows(chain, fit.unknowns, free)
     index = np.flatnonzero(gap < near)
     index = index[_may_be_one(fit, free, real, (keep, drop), index, approves)]
@@ -117,7 +119,7 @@ def _may_be_one(
     return hopeful
 
 
-def _closest_rows(chain: Chain, unknowns: Array, free: Mask) -> tuple[Rows, Rows, Indices, Indices, Array]:
+def _closest_rows(chain: AnyChain, unknowns: Array, free: Mask) -> tuple[Rows, Rows, Indices, Indices, Array]:
     """Views of the exponents and of the weights of the last pair, and each member's nearest rows."""
     (h, n), (of_real, of_weight) = chain.pairs[-1].real, chain.places()[-1]
 

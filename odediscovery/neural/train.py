@@ -1,31 +1,31 @@
-"""Random members trained on one-interval windows: a source of laws that growing does not find.
+"""Training a vector field: a Neural ODE whose layers are arithmetic units.
 
-Adam, then LBFGS, under L1  ->  gates 0 or 1, small parameters removed  ->  laws to be pruned
+    loss = mean ((x(t_k + h; x(t_k)) - x_{k+1}) / spread)^2 + l1 |theta|_1        over windows of the data
+
+torchdiffeq solves each window, Adam and then LBFGS go downhill under an L1 norm whose weight rises, and the
+relevance gates of power units are drawn to 1 meanwhile, so that the trained weights can be read. Restarts are
+members of one batch.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from odediscovery.data.series import TimeSeries
 from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs
 from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
-from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.power_units import power_units
-from odediscovery.networks.translate import trained_laws_of
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.problem import Problem
+from odediscovery.neural.field import Field, posed, restarts, scaled, units_of
+from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.device import device_of, moved, use_threads
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import Monitor, drawn
 from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.settings import Settings
+from odediscovery.settings import Settings, settings_for
 
 
 @dataclass(frozen=True)
@@ -58,62 +58,75 @@ class TrainThresholds(Thresholds):
 TRAINING = TrainThresholds()
 
 
-def trained_laws(p: Problem, settings: Settings, monitor: Monitor) -> list[PowerSum]:
-    """Laws of random members after training."""
-    use_threads(settings.threads)
-    field = random_members(p, [settings.hidden] * settings.members, settings.seed, settings.unit)
-    if settings.unit == "NPU":
-        field = with_imaginary(field, settings.seed)
-    return trained_laws_of(train_and_threshold(p, field, settings, monitor))
+def train(
+    field: nn.Module,
+    series: TimeSeries,
+    *,
+    members: int = 16,
+    intervals: int | None = 1,
+    generator: torch.Generator | None = None,
+    max_seconds: float | None = None,
+    monitor: Monitor | None = None,
+    **options: float | str,
+) -> Field:
+    """A vector field trained inside torchdiffeq until its solutions follow the measured series.
 
+    Adam, then LBFGS, on windows of the series under an L1 norm whose weight rises over the first half; gates are
+    drawn to 1. The chain that is given is not changed.
 
-def random_members(p: Problem, widths: Sequence[int], seed: int, unit: str = "RealNPU") -> VectorField:
-    """One RealNPU -> NAU member for each width, from the study's random initialisation.
+    Args:
+        field: a chain of arithmetic units with as many inputs and outputs as there are states.
+        series: what was measured, in any units; the chain sees it dimensionless.
+        members: restarts trained side by side, the first from the chain's own weights and the others from the
+            initialisers of its units; of a chain that has members these are trained.
+        intervals: sample intervals of a window, each an initial value problem of its own; None for whole
+            trajectories, the loss of the paper.
+        generator: source of the restarts (default: torch's global generator).
+        max_seconds: limit, after which the best so far comes back.
+        monitor: hears the progress; without one a bar is drawn in notebooks and on terminals.
+        options: `adam_steps`, `learning_rate`, `lbfgs_steps`, `l1`, `gradients` ("odeint" through torchdiffeq's
+            steps, "odeint-adjoint" by its continuous adjoint, "closed-form" for RealNPU before NAU), `device` and
+            `threads`, as in `Settings`.
 
-    Widths differ by what is free; the equation of a state that never changes is zero.
+    Returns:
+        The best members, best first: an axis in front of each parameter.
+
+    Raises:
+        InputError: no chain of arithmetic units, another width, an option that is not known or out of range.
+
+    >>> from odediscovery import simulate_system
+    >>> from odediscovery.units import NAU
+    >>> trained = train(nn.Sequential(NAU(2, 2)), simulate_system("pendulum"), members=2, adam_steps=20, lbfgs_steps=2)
+    >>> trained.members
+    2
     """
-    n, h = p.data.n_states, max(widths)
-    generator = torch.Generator().manual_seed(seed)
-    units = power_units(p.nonnegative.tolist(), h, unit)
-    field = VectorField.random(units, len(widths), generator)
-    rows = torch.arange(h) < torch.tensor(widths)[:, None]
-    tied = np.zeros(n, dtype=bool) if p.knowledge is None else p.knowledge.tied
-    follows = p.constant | tied
-    used = (rows[:, None, :] & ~torch.as_tensor(follows)[None, :, None]).flatten(1)
-    theta, free = field.theta.clone(), field.free.clone()
-    powers = rows[:, :, None].expand(-1, -1, n).flatten(1)
-    exponents = [name for name in units[0].shapes() if name != "gate"]
-    for place, mask in (*((field.place(0, name), powers) for name in exponents), (field.place(1, "weight"), used)):
-        theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)
-        free[:, place] &= mask
-    mix = torch.as_tensor(p.knowledge.stoichiometry) if p.knowledge is not None and tied.any() else None
-    return dataclasses.replace(field, theta=theta, free=free, stoichiometry=mix)
+    settings, p = settings_for("neural", members=members, **options), posed(field, series)
+    p = p.without_noise(None) if has_little_noise(p) else p
+    with drawn(monitor, max_seconds) as hears:
+        use_threads(settings.threads)
+        start = restarts(units_of(field), members, generator)
+        return scaled(train_members(p, start, settings, hears, intervals=intervals), p.scale)
 
 
-def with_imaginary(field: VectorField, seed: int) -> VectorField:
-    """NPU members whose imaginary exponents, where they are free, begin at random and not at 0."""
-    place, theta = field.place(0, "imaginary"), field.theta.clone()
-    draw = torch.rand(theta[:, place].shape, generator=torch.Generator().manual_seed(seed), dtype=theta.dtype)
-    theta[:, place] = TRAINING.imaginary * (2.0 * draw - 1.0) * field.free[:, place]
-    return field.replace(theta)
-
-
-def train_and_threshold(
-    p: Problem, field: VectorField, settings: Settings, monitor: Monitor, keep: int | None = None
+def train_members(
+    p: Problem,
+    field: VectorField,
+    settings: Settings,
+    monitor: Monitor,
+    keep: int | None = None,
+    *,
+    intervals: int | None = 1,
 ) -> VectorField:
-    """The best `keep` members after training, gates at 0 or 1 and small parameters removed.
+    """The best `keep` members after training, best first, gates at 0 or 1 and small parameters removed.
 
     They are trained on the device of the settings. The order of the members stays only if all are
     kept.
     """
     device = device_of(settings.device)
-    there = train(
+    there = descend(
         moved(field, device),
-        TrainingWindows.of(short_windows(p), settings.gradients, device),
-        steps=settings.adam_steps,
-        rate=settings.learning_rate,
-        lbfgs_steps=settings.lbfgs_steps,
-        l1=settings.l1,
+        TrainingWindows.of(short_windows(p, intervals), settings.gradients, device),
+        settings,
         keep=TRAINING.kept if keep is None else keep,
         monitor=monitor,
     )
@@ -121,11 +134,10 @@ def train_and_threshold(
 
 
 def gates(field: VectorField) -> Tensor:
-    """Which entries of theta are gates, bool [P]."""
+    """Which entries of theta are relevance gates, bool [P]."""
     mask = torch.zeros_like(field.free[0])
-    for _, name, place, _ in field.slices():
-        if name == "gate":
-            mask[place] = True
+    for i, name, place, _ in field.slices():
+        mask[place] = name in field.units[i].gates
     return mask
 
 
@@ -151,31 +163,20 @@ def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> L
     return loss
 
 
-def train(
-    field: VectorField,
-    windows: TrainingWindows,
-    *,
-    steps: int,
-    rate: float,
-    lbfgs_steps: int,
-    l1: float,
-    keep: int,
-    monitor: Monitor,
+def descend(
+    field: VectorField, windows: TrainingWindows, settings: Settings, *, keep: int, monitor: Monitor
 ) -> VectorField:
     """The best members after Adam (one-cycle rate), then LBFGS, on short windows; gates at 1.
 
     Args:
         windows: one-interval windows whose residuals have a spread of about 1.
-        steps: Adam steps.
-        rate: largest learning rate.
-        lbfgs_steps: most LBFGS iterations.
-        l1: final weight of the L1 norm.
+        settings: steps, rate and the final weight of the L1 norm.
         keep: how many members LBFGS goes on with, those with the smallest penalised loss.
     """
     keep_freed_memory()
-    loss = penalised_loss(field, windows, l1)
-    monitor.stage("Adam", steps)
-    theta = FirstOrder(steps, rate).run(loss, field.theta, field.free, monitor)
+    loss = penalised_loss(field, windows, settings.l1)
+    monitor.stage("Adam", settings.adam_steps)
+    theta = FirstOrder(settings.adam_steps, settings.learning_rate).run(loss, field.theta, field.free, monitor)
     gate = gates(field)
     field = field.replace(theta.masked_fill(gate, 1.0), field.free & ~gate)
     if keep < field.members:
@@ -185,9 +186,9 @@ def train(
     if monitor.stopping():
         return field
     windows = windows.refined(field, field.theta, TRAINING.accuracy)
-    monitor.stage("LBFGS", lbfgs_steps)
-    loss = penalised_loss(field, windows, l1)
-    return field.replace(lbfgs(loss, field.theta, field.free, lbfgs_steps, monitor))
+    monitor.stage("LBFGS", settings.lbfgs_steps)
+    loss = penalised_loss(field, windows, settings.l1)
+    return field.replace(lbfgs(loss, field.theta, field.free, settings.lbfgs_steps, monitor))
 
 
 def binarise_gates(field: VectorField) -> VectorField:
@@ -195,7 +196,7 @@ def binarise_gates(field: VectorField) -> VectorField:
     theta, free = field.theta.clone(), field.free.clone()
     for i, unit in enumerate(field.units):
         shapes = unit.shapes()
-        if "gate" not in shapes:
+        if not unit.gates:
             continue
         gate = field.place(i, "gate")
         closed = theta[:, gate] < TRAINING.closed_gate

@@ -11,17 +11,9 @@ from odediscovery import Monitor, settings_for
 from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
 from odediscovery.networks.vector_field import VectorField
+from odediscovery.neural.members import random_members, trained_laws
+from odediscovery.neural.train import TRAINING, binarise_gates, drop_small, gates, penalised_loss, train_members
 from odediscovery.problem.prepare import prepare
-from odediscovery.stages.train import (
-    TRAINING,
-    binarise_gates,
-    drop_small,
-    gates,
-    penalised_loss,
-    random_members,
-    train_and_threshold,
-    trained_laws,
-)
 from odediscovery.units import NAU, NPU
 
 P = prepare(growth(np.linspace(0.0, 20.0, 60), 0.01))
@@ -54,7 +46,7 @@ def test_the_penalty_rises_and_gates_are_drawn_to_one() -> None:
 def test_training_lowers_the_loss_and_leaves_laws_that_are_read_exactly() -> None:
     settings = settings_for(members=4, hidden=2, adam_steps=150, lbfgs_steps=20)
     field, windows = random_members(P, [2] * 4, seed=0), TrainingWindows.of(short_windows(P))
-    after = train_and_threshold(P, field, settings, Monitor(), keep=2)
+    after = train_members(P, field, settings, Monitor(), keep=2)
     assert after.members == 2 and bool((after.theta[:, gates(after)] == 1.0).all())
     before = windows.loss(field, field.theta).min()
     assert float(windows.loss(after, after.theta).min()) < 0.2 * float(before)

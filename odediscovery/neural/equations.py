@@ -1,0 +1,86 @@
+"""Reading a field: its weights as differential equations, by sympy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import sympy
+from torch import nn
+
+from odediscovery.errors import InputError
+from odediscovery.neural.field import Field, units_of
+from odediscovery.units.base import exact
+
+
+def equations(
+    field: nn.Module,
+    states: Sequence[str | sympy.Symbol],
+    *,
+    snapped: bool = False,
+    digits: int | None = None,
+    member: int = 0,
+) -> dict[str, sympy.Expr]:
+    """The right-hand sides of a field, as sympy expressions of its states.
+
+    Args:
+        field: a chain of arithmetic units, trained or not.
+        states: names, or symbols, of the states in the order of its inputs.
+        snapped: the readable limit instead of the exact formula: gates at 0 or 1, no epsilon beside 0, no imaginary
+            exponents, powers of states above 0. Where a gate lies between, or an imaginary exponent is left out, a
+            warning says so.
+        digits: significant digits that numbers are rounded to; None for all that a weight has.
+        member: which of the networks side by side, 0 being the best of `train`.
+
+    Returns:
+        dx/dt by the name of each state, exact for the weights unless `snapped` or rounded.
+
+    Raises:
+        InputError: no chain of arithmetic units, another number of states, or no such member.
+
+    >>> from odediscovery.units import NAU, RealNPU
+    >>> chain = nn.Sequential(
+    ...     RealNPU(2, 1, init_re=0.5, init_gate=1.0), NAU(1, 2, init_weight=-0.06)
+    ... )
+    >>> equations(chain, ["S", "I"], snapped=True, digits=3)["S"]
+    -0.06*I**0.5*S**0.5
+    """
+    units = units_of(field)
+    if len(states) != units[0].n_in:
+        raise InputError(f"a field of {units[0].n_in} inputs has as many states, got {len(states)}")
+    if not 0 <= member < (units[0].members or 1):
+        raise InputError(f"a member from 0 to {(units[0].members or 1) - 1} is expected, got {member}")
+    names = [str(state) for state in states]
+    plain = [state if isinstance(state, sympy.Symbol) else sympy.Symbol(state) for state in states]
+    scale, rate = _scales(field, units[-1].n_out, len(states))
+    # Powers of products come apart only where sympy knows the sign.
+    signs = [{"positive": True} if s > 0 else {"negative": True} for s in scale]
+    signed = [sympy.Dummy(name, **sign) for name, sign in zip(names, signs, strict=True)] if snapped else plain
+    x: list[sympy.Expr] = [z / exact(s) if s != 1.0 else z for z, s in zip(signed, scale, strict=True)]
+    for unit in units:
+        values = unit.arrays(member)
+        if snapped:
+            for note in unit.liberties(values):
+                warnings.warn(f"{unit!r}: {note}", stacklevel=2)
+        x = list(unit.snapped(values, x) if snapped else unit.symbolic(values, x))
+    found = [exact(r) * e if r != 1.0 else e for e, r in zip(x, rate, strict=True)]
+    if snapped:
+        found = [sympy.expand(e).xreplace(dict(zip(signed, plain, strict=True))) for e in found]
+    return {name: e if digits is None else _rounded(e, digits) for name, e in zip(names, found, strict=False)}
+
+
+def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
+    """The expression with so many significant digits; what is whole then is a whole number."""
+
+    def near(number: sympy.Float) -> sympy.Number:
+        told = float(f"{float(number):.{digits}g}")
+        return sympy.Integer(int(told)) if told == int(told) else sympy.Float(told, digits)
+
+    return expression.xreplace({number: near(number) for number in expression.atoms(sympy.Float)})
+
+
+def _scales(field: nn.Module, outputs: int, inputs: int) -> tuple[list[float], list[float]]:
+    """What states are divided by and rates are multiplied with."""
+    if isinstance(field, Field):
+        return field.state.tolist(), field.rate.tolist()
+    return [1.0] * inputs, [1.0] * outputs

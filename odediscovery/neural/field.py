@@ -1,0 +1,147 @@
+"""The vector field dx/dt = f(x) of a Neural ODE: a chain of arithmetic units, in the units of the data.
+
+Any `nn.Sequential` of units is a chain. Trained, it stands in a `Field`, which knows what states and time were
+divided by before the units saw them, and which torchdiffeq integrates as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from odediscovery.data.samples import check_series
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.problem.pose import pose
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import Array
+from odediscovery.settings import Settings
+from odediscovery.units import AbstractUnit
+
+
+class Field(nn.Module):
+    """dx/dt = s / T chain(x / s): a chain of units in the units of the data, as `torchdiffeq.odeint` calls it.
+
+    Args:
+        chain: units one behind the other, with or without members.
+        state: s, what each state is divided by, [states], in its unit.
+        time: T, the unit of time that the chain's rates are in.
+
+    >>> from torchdiffeq import odeint
+    >>> from odediscovery.units import NAU
+    >>> decay = Field(nn.Sequential(NAU(1, 1, init_weight=-1.0)), torch.ones(1), 2.0)
+    >>> x = odeint(decay, torch.ones(1, dtype=torch.float64), torch.tensor([0.0, 2.0]).double())
+    >>> round(x[-1].item(), 4)
+    0.3679
+    """
+
+    state: Tensor
+    rate: Tensor
+
+    def __init__(self, chain: nn.Sequential, state: Tensor | Array, time: float = 1.0) -> None:
+        super().__init__()
+        self.chain, self.time = chain.double(), float(time)
+        self.register_buffer("state", torch.as_tensor(state, dtype=torch.float64))
+        self.register_buffer("rate", self.state / self.time)
+
+    def forward(self, t: Tensor | float, x: Tensor) -> Tensor:
+        """dx/dt [..., states] of states x [..., states] in the units of the data, the same at all times t; members,
+        if there are any, are the leading axis."""
+        found: Tensor = self.chain(x / self.state) * self.rate
+        return found
+
+    @property
+    def members(self) -> int | None:
+        """Number of networks side by side; None for one without an axis of members."""
+        found: int | None = units_of(self)[0].members
+        return found
+
+    def member(self, index: int) -> Field:
+        """The network at `index` among those side by side, without an axis of members."""
+        chain = VectorField.of(units_of(self)).modules(index)
+        return Field(chain, self.state.clone(), self.time)
+
+
+def units_of(field: nn.Module) -> tuple[AbstractUnit, ...]:
+    """The units of a chain, input first.
+
+    Args:
+        field: a unit, an `nn.Sequential` of units, or a `Field`.
+
+    Raises:
+        InputError: a part is no arithmetic unit, widths do not fit, or units differ in the number of members.
+    """
+    units = tuple(_parts(field))
+    for part in units:
+        if not isinstance(part, AbstractUnit):
+            raise InputError(
+                f"a field is a chain of arithmetic units (odediscovery.units), got {type(part).__name__} in it; "
+                "a layer without parameters of its own may be one, Dense with an activation"
+            )
+    chain: tuple[AbstractUnit, ...] = units
+    for before, behind in itertools.pairwise(chain):
+        if before.n_out != behind.n_in:
+            raise InputError(f"{behind!r} stands behind {before!r}: it should take {before.n_out} inputs")
+    if not chain or len({unit.members for unit in chain}) > 1:
+        raise InputError(f"units of one chain have the same number of members, got {[u.members for u in chain]}")
+    return chain
+
+
+def _parts(field: nn.Module) -> Iterator[Any]:
+    if isinstance(field, Field):
+        yield from _parts(field.chain)
+    elif isinstance(field, nn.Sequential):
+        for part in field:
+            yield from _parts(part)
+    else:
+        yield field
+
+
+def restarts(units: tuple[AbstractUnit, ...], members: int, generator: torch.Generator | None) -> VectorField:
+    """The chain as it is, and beside it others that begin anew as its units do; or its own members, if it has any."""
+    own = VectorField.of(units)
+    if units[0].members is not None or members == 1:
+        return own
+    others = VectorField.random(units, members - 1, generator)
+    return own.replace(torch.cat([own.theta, others.theta]), torch.cat([own.free, others.free]))
+
+
+def posed(field: nn.Module, series: TimeSeries) -> Problem:
+    """The series as the chain sees it, dimensionless.
+
+    Raises:
+        InputError: no TimeSeries, inputs that act on the states, or a chain of another width.
+    """
+    check_series(series, "train")
+    if series.controls:
+        raise InputError(f"a field is trained on states alone, got the inputs {', '.join(series.controls)}")
+    units = units_of(field)
+    if (units[0].n_in, units[-1].n_out) != (series.n_states, series.n_states):
+        raise InputError(
+            f"a field of the {series.n_states} states {', '.join(series.states)} has as many inputs and outputs, "
+            f"got {units[0].n_in} and {units[-1].n_out}"
+        )
+    p = pose(series, Settings())[1]
+    if isinstance(field, Field) and not _is_near(field, p.scale):
+        raise InputError(
+            "the field was trained on data of another size or sample interval: train it on this series, or fit both "
+            "as trajectories of one series"
+        )
+    return p
+
+
+def _is_near(field: Field, scale: Scale) -> bool:
+    """Whether a field's units are those of the data, to rounding."""
+    own = torch.as_tensor(scale.state, dtype=torch.float64)
+    return field.time == scale.time and bool(torch.allclose(field.state, own, rtol=1e-12, atol=0.0))
+
+
+def scaled(field: VectorField, scale: Scale, member: int | None = None) -> Field:
+    """A batch of networks, or one of its members, in the units of the data."""
+    return Field(field.modules(member), torch.tensor(scale.state), scale.time)

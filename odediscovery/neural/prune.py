@@ -1,0 +1,142 @@
+"""Pruning a trained field: ever smaller networks, each refitted without penalty.
+
+L1 finds the support, but the weights that it leaves are biased. So parameters go one after the other, the one
+whose removal the data miss least first, and those that stay are fitted anew by least squares (optimal brain
+surgeon). What comes back is the whole path, from which the data choose by
+
+    BIC = n log(mean square) + k log n        n measured values, k parameters
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import FitError
+from odediscovery.networks.rates import on_arrays
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.neural.field import Field, posed, scaled, units_of
+from odediscovery.neural.train import binarise_gates
+from odediscovery.problem.problem import Problem, has_little_noise
+from odediscovery.runtime.monitor import Monitor, drawn
+from odediscovery.stages.prune.eliminate import Elimination
+from odediscovery.stages.prune.paths import prune_chain
+from odediscovery.stages.values import STAGES
+
+# Members that fit a hundred times worse than the best are not pruned.
+HOPEFUL = Elimination(hopeless=100.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PrunedField:
+    """A network on the way down.
+
+    Args:
+        field: the network, removed parameters at 0.
+        parameters: how many are left.
+        mean_square: of its residuals, in units of the noise (of the increments between samples where there is none).
+        criterion: BIC, lower is better.
+
+    >>> from odediscovery.units import NAU
+    >>> PrunedField(Field(nn.Sequential(NAU(1, 1)), torch.ones(1)), 1, 1e-9, -800.0).parameters
+    1
+    """
+
+    field: Field
+    parameters: int
+    mean_square: float
+    criterion: float
+
+
+@dataclass(frozen=True, eq=False)
+class PruningPath:
+    """Ever smaller networks, from large to small: the best of each number of parameters.
+
+    Args:
+        steps: the networks.
+
+    >>> from odediscovery.units import NAU
+    >>> step = PrunedField(Field(nn.Sequential(NAU(1, 1)), torch.ones(1)), 1, 1e-9, -800.0)
+    >>> len(PruningPath((step,))), PruningPath((step,)).best.members
+    (1, None)
+    """
+
+    steps: tuple[PrunedField, ...]
+
+    def __iter__(self) -> Iterator[PrunedField]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def chosen(self) -> PrunedField:
+        """The network of the least criterion."""
+        return min(self.steps, key=lambda step: step.criterion)
+
+    @property
+    def best(self) -> Field:
+        """The network that the criterion chooses."""
+        return self.chosen.field
+
+
+def prune(
+    field: nn.Module, series: TimeSeries, *, max_seconds: float | None = None, monitor: Monitor | None = None
+) -> PruningPath:
+    """Ever smaller networks from a trained field, and the one that the data choose.
+
+    Args:
+        field: from `train`, or any chain of arithmetic units; all its members are pruned side by side.
+        series: what it was trained on.
+        max_seconds: limit, after which the path so far comes back.
+        monitor: hears the progress; without one a bar is drawn in notebooks and on terminals.
+
+    Raises:
+        InputError: no chain of arithmetic units, or another width.
+        FitError: no member can be integrated through the data.
+
+    >>> from odediscovery import equations, simulate_system
+    >>> from odediscovery.units import NAU
+    >>> series = simulate_system("pendulum", {"angle": 0.001})
+    >>> path = prune(nn.Sequential(NAU(2, 2)), series)
+    >>> equations(path.best, series.states, digits=3)
+    {'angle': speed, 'speed': -9.81*angle}
+    """
+    p, start = posed(field, series), binarise_gates(VectorField.of(units_of(field)))
+    start = start.replace(start.theta, start.free & (start.theta != 0.0))
+    with drawn(monitor, max_seconds) as hears:
+        steps: list[PrunedField] = []
+        # Samples are taken for exact first: where a network leaves nothing of them, they are.
+        for q in (p.without_noise(None), p) if has_little_noise(p) else (p,):
+            found = _path(q, start, hears)
+            steps = found or steps
+            if q.clean and min((step.mean_square for step in found), default=math.inf) < STAGES.settled:
+                break
+            if hears.stopping():
+                break
+    if not steps:
+        raise FitError("none of the networks could be integrated through the data: train them first, or more members")
+    return PruningPath(tuple(steps))
+
+
+def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]:
+    """The best network of each number of parameters, from large to small."""
+    rates, columns = on_arrays(field)
+    path = prune_chain(p, rates, HOPEFUL, monitor, long=not p.clean)
+    floor = STAGES.settled if p.clean else 0.0
+    smallest: dict[int, PrunedField] = {}
+    for pruned in path.networks:
+        mean_square, before = pruned.sum_of_squares / path.samples, smallest.get(pruned.size)
+        if before is None or mean_square < before.mean_square:
+            criterion = path.samples * math.log(mean_square + floor) + pruned.size * math.log(path.samples)
+            member = field.select([pruned.member])
+            theta = member.theta.clone()
+            theta[:, columns] = torch.as_tensor(pruned.unknowns[: len(columns)])
+            own = scaled(member.replace(theta), p.scale, 0)
+            smallest[pruned.size] = PrunedField(own, pruned.size, mean_square, criterion)
+    return [smallest[size] for size in sorted(smallest, reverse=True)]
