@@ -176,7 +176,7 @@ def eliminate(
 
     for step in itertools.count(1):
         fit, free = merge_twins(chain, fit, free, how.near, refit, approves)
-        fit, free = _without_idle(fit, free, p)
+        fit, free = _without_idle(fit, free, p, zero=bool(chain.pairs))
         path += _integrated(fit, free[:, :p], member)
         misfit = count * np.log(fit.sum_of_squares + how.floor)
         left = free[:, :p].sum(axis=1)
@@ -204,10 +204,15 @@ class _Patience:
         return np.asarray(self.left[member] > 0)
 
 
-def _without_idle(fit: LeastSquares, free: Mask, p: int) -> tuple[LeastSquares, Mask]:
-    """Members whose parameters without influence are 0 and no longer free."""
+def _without_idle(fit: LeastSquares, free: Mask, p: int, *, zero: bool) -> tuple[LeastSquares, Mask]:
+    """Members whose parameters without influence are no longer free.
+
+    Args:
+        zero: whether they become 0, as what nothing reads may; where units clip their weights, one beyond the edge
+            has no influence either, but is none that may go.
+    """
     idle = is_without_influence(fit.normal, fit.unknowns, free, p)
-    kept = np.where(idle, 0.0, fit.unknowns[:, :p])
+    kept = np.where(idle & zero, 0.0, fit.unknowns[:, :p])
     unknowns = np.concatenate([kept, fit.unknowns[:, p:]], axis=1)
     return dataclasses.replace(fit, unknowns=unknowns), np.concatenate([free[:, :p] & ~idle, free[:, p:]], axis=1)
 

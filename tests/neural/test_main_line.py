@@ -1,0 +1,192 @@
+"""Train, prune, equations, pareto: on any chain of units, in the units of the data."""
+
+from __future__ import annotations
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import sympy
+import torch
+import torchdiffeq
+from torch import nn
+
+from odediscovery import Field, InputError, Monitor, TimeSeries, equations, pareto, prune, simulate_system, train
+from odediscovery.networks.chain import Chain
+from odediscovery.networks.rates import UnitRates, on_arrays
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.neural.field import units_of
+from odediscovery.neural.train import binarise_gates
+from odediscovery.units import NAC, NAU, NMU, NPU, NaiveNPU, RealNPU, glorot
+
+X, Y = sympy.symbols("x y")
+
+
+def growth() -> TimeSeries:
+    """x' = 0.5 x^0.5, y' = -0.2 x y, in units far from 1."""
+    t = np.linspace(0.0, 8.0, 30)
+    x = (1.0 + 0.25 * t) ** 2
+    y = np.exp(-0.2 * (t + 0.25 * t**2 + t**3 / 48.0))
+    return TimeSeries.from_arrays(t, np.column_stack([x, 1000.0 * y]), ["x", "y"])
+
+
+def test_a_trained_field_is_pruned_to_the_law_in_the_units_of_the_data() -> None:
+    torch.manual_seed(0)
+    chain, series = nn.Sequential(RealNPU(2, 4), NAU(4, 2)), growth()
+    before = [p.clone() for p in chain.parameters()]
+    trained = train(chain, series, members=6, adam_steps=600)
+    assert all(torch.equal(a, b) for a, b in zip(before, chain.parameters(), strict=True))
+    assert trained.members == 6 and trained(0.0, torch.ones(6, 3, 2).double()).shape == (6, 3, 2)
+    path = prune(trained, series)
+    sizes = [step.parameters for step in path]
+    assert sizes == sorted(sizes, reverse=True) and len(path) == len(set(sizes))
+    told = equations(path.best, series.states, snapped=True, digits=3)
+    assert str(told) == "{'x': 0.5*x**0.5, 'y': -0.2*x*y}"
+    start = torch.tensor(series.trajectories[0].values[0])
+    solved = torchdiffeq.odeint(path.best, start, torch.tensor(series.trajectories[0].time), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(solved.detach(), series.trajectories[0].values, rtol=1e-3)
+
+
+def test_the_table_and_the_axes_show_the_choice() -> None:
+    series = simulate_system("pendulum", {"angle": 0.001})
+    path = prune(nn.Sequential(NAU(2, 2)), series)
+    table, axes = pareto(path)
+    assert table.chosen.sum() == 1 and table.parameters[table.chosen].item() == path.chosen.parameters == 2
+    assert len(axes.lines) == 3 and "chosen: 2 parameters" in axes.get_legend().get_texts()[1].get_text()
+    _, given = plt.subplots()
+    assert pareto(path, given)[1] is given
+    plt.close("all")
+
+
+def test_equations_are_exact_for_the_weights_of_each_member() -> None:
+    torch.manual_seed(3)
+    chain = nn.Sequential(NPU(2, 3, members=2, init_im="glorot"), NAU(3, 2, members=2)).double()
+    field = Field(chain, torch.tensor([2.0, 30.0]), 0.5)
+    points = torch.tensor([[1.3, 20.0], [-0.7, 4.0]]).double()
+    rates = field(0.0, points.expand(2, -1, -1)).detach().numpy()
+    for member in (0, 1):
+        told = equations(field, ["x", "y"], member=member)
+        compute = sympy.lambdify([X, Y], list(told.values()), modules=["numpy", {"Heaviside": np.heaviside}])
+        found = np.array([compute(*point) for point in points.tolist()])
+        np.testing.assert_allclose(found, rates[member], rtol=1e-11)
+        alone = field.member(member)
+        np.testing.assert_allclose(alone(0.0, points).detach(), rates[member], rtol=1e-13)
+
+
+def test_a_gate_between_0_and_1_is_never_rounded_without_a_word() -> None:
+    chain = nn.Sequential(
+        RealNPU(2, 1, init_re=0.5, init_gate=lambda g: torch.tensor([0.18, 1.0])), NAU(1, 2, init_weight=1.0)
+    )
+    with pytest.warns(UserWarning, match=r"the gate 0\.18 of input 0 is read as 0, which mixes it with 1 by 18%"):
+        assert str(equations(chain, ["x", "y"], snapped=True, digits=2)) == "{'x': y**0.5, 'y': y**0.5}"
+    assert "0.18" in str(equations(chain, ["x", "y"], digits=2)["x"])
+    with pytest.warns(UserWarning, match=r"imaginary exponents up to 0\.3 are left out"):
+        equations(nn.Sequential(NPU(1, 1, init_im=0.3, init_gate=1.0)), ["x"], snapped=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        equations(nn.Sequential(RealNPU(1, 1, init_gate=1.0)), ["x"], snapped=True)
+
+
+def test_negative_states_keep_their_sign_in_readable_powers() -> None:
+    chain = nn.Sequential(RealNPU(1, 1, init_re=0.5, init_gate=1.0), NAU(1, 1, init_weight=1.0))
+    told = equations(Field(chain, torch.tensor([-4.0])), ["x"], snapped=True)["x"]
+    assert complex(told.subs(X, -16.0)) == pytest.approx(-8.0)  # state * (x / state) ** 0.5
+
+
+@pytest.mark.parametrize("unit", [RealNPU, NPU, NaiveNPU])
+def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units(unit: type[nn.Module]) -> None:
+    torch.manual_seed(1)
+    units = units_of(nn.Sequential(unit(2, 3), NAU(3, 2), unit(2, 3), NAU(3, 2)))  # type: ignore[call-arg]
+    field = binarise_gates(VectorField.of(units))
+    fast, columns = on_arrays(field)
+    assert isinstance(fast, Chain)
+    slow, x = UnitRates(field), 0.5 + np.random.default_rng(0).random((1, 5, 2))
+    own = np.arange(len(columns))[None]
+    for a, b in zip(
+        fast.linearisation(fast.theta, own)(x), slow.linearisation(slow.theta, columns[None])(x), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fast.rhs(fast.theta)(x), slow.rhs(slow.theta)(x), rtol=1e-12)
+    assert isinstance(on_arrays(VectorField.of(units_of(nn.Sequential(NMU(2, 2), NAU(2, 2)))))[0], UnitRates)
+
+
+def test_a_chain_that_is_no_sum_of_powers_is_trained_and_pruned_too() -> None:
+    torch.manual_seed(0)
+    t = np.linspace(0.0, 3.0, 25)
+    series = TimeSeries.from_arrays(t, 2.0 / (1.0 + 3.0 * np.exp(-t)), ["x"])  # x' = x - x^2/2
+    chain = nn.Sequential(NAU(1, 4), NMU(4, 3), NAU(3, 1))
+    path = prune(train(chain, series, members=8, adam_steps=500), series)
+    told = sympy.expand(equations(path.best, ["x"])["x"])
+    for x in (0.6, 1.0, 1.8):
+        assert float(told.subs(X, x)) == pytest.approx(x - x * x / 2, abs=0.02)
+
+
+@pytest.mark.parametrize("gradients", ["odeint", "odeint-adjoint", "closed-form"])
+@pytest.mark.parametrize("intervals", [1, 3, None])
+def test_windows_may_be_longer_and_gradients_differ_in_name_only(gradients: str, intervals: int | None) -> None:
+    torch.manual_seed(0)
+    chain, series = nn.Sequential(RealNPU(2, 2), NAU(2, 2)), growth()
+    options = {"members": 2, "adam_steps": 3, "lbfgs_steps": 0, "intervals": intervals}
+    usual = train(chain, series, generator=torch.Generator().manual_seed(4), **options)
+    other = train(chain, series, generator=torch.Generator().manual_seed(4), gradients=gradients, **options)
+    for a, b in zip(usual.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0.0, atol=1e-3 if gradients == "odeint-adjoint" else 1e-8)
+
+
+def test_restarts_come_from_the_global_generator_and_members_of_a_chain_are_trained_as_they_are() -> None:
+    series, quick = growth(), {"adam_steps": 0, "lbfgs_steps": 0}
+
+    def first(chain: nn.Sequential, members: int) -> torch.Tensor:
+        torch.manual_seed(7)
+        found: torch.Tensor = next(train(chain, series, members=members, **quick).parameters()).detach()
+        return found
+
+    chain = nn.Sequential(RealNPU(2, 2, init_re=glorot(0.2)), NAU(2, 2))
+    assert torch.equal(first(chain, 3), first(chain, 3)) and first(chain, 3).shape == (3, 2, 2)
+    side_by_side = nn.Sequential(RealNPU(2, 2, members=5), NAU(2, 2, members=5))
+    assert first(side_by_side, 3).shape == (5, 2, 2)
+    again = train(train(chain, series, members=2, **quick), series, **quick)
+    assert again.members == 2
+
+
+def test_a_stop_keeps_what_was_found() -> None:
+    monitor = Monitor()
+    monitor.interrupt()
+    series, chain = growth(), nn.Sequential(RealNPU(2, 2), NAU(2, 2))
+    trained = train(chain, series, members=2, monitor=monitor)
+    assert trained.members == 2 and len(prune(trained, series, monitor=monitor)) >= 1
+
+
+@pytest.mark.parametrize(
+    ("chain", "says"),
+    [
+        (nn.Sequential(nn.Linear(2, 2)), "a field is a chain of arithmetic units .*, got Linear in it"),
+        (nn.Sequential(RealNPU(2, 3), NAU(2, 2)), r"NAU.* stands behind RealNPU.*: it should take 3 inputs"),
+        (nn.Sequential(NAU(3, 3)), "a field of the 2 states x, y has as many inputs and outputs, got 3 and 3"),
+        (nn.Sequential(NAU(2, 2, members=2), NAU(2, 2)), "units of one chain have the same number of members"),
+        (nn.Sequential(), "units of one chain"),
+    ],
+)
+def test_what_is_no_field_is_refused(chain: nn.Module, says: str) -> None:
+    for verb in (train, prune):
+        with pytest.raises(InputError, match=says):
+            verb(chain, growth())
+
+
+def test_other_mistakes_are_refused_in_one_line() -> None:
+    chain, series = nn.Sequential(NAU(2, 2)), growth()
+    with pytest.raises(InputError, match="unknown option 'adam_step': did you mean 'adam_steps'"):
+        train(chain, series, adam_step=3)
+    with pytest.raises(InputError, match="TimeSeries"):
+        train(chain, [1.0, 2.0])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="a field of 2 inputs has as many states, got 1"):
+        equations(chain, ["x"])
+    with pytest.raises(InputError, match="a member from 0 to 0 is expected, got 1"):
+        equations(chain, ["x", "y"], member=1)
+    with pytest.raises(InputError, match="was trained on data of another size"):
+        prune(Field(chain, torch.ones(2)), series)
+
+
+def test_units_tell_their_own_story_before_they_are_trained() -> None:
+    assert equations(NAC(1, 1, init_weight="zeros"), [X])["x"] == 0
