@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import nn
 from odediscovery.experiments import subset_sums
 from odediscovery.experiments.activations import PReLU
 from odediscovery.experiments.base import Plan, Ran
+from odediscovery.experiments.diagram import TRAINED, diagram, diagram_figure
 from odediscovery.experiments.drawing import aside, draw_runs, line_of, page
 from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
 from odediscovery.experiments.pairs import TASKS, pairs, truth
@@ -39,7 +42,8 @@ from odediscovery.experiments.studies import (
 )
 from odediscovery.laws.systems import simulate_system
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.units import NAU, NMU, iNALU
+from odediscovery.units import NAU, NMU, NPU, NaiveNPU, RealNaiveNPU, RealNPU, iNALU
+from odediscovery.units.npu import AbstractPowerUnit
 
 
 def source(seed: int = 0) -> torch.Generator:
@@ -225,6 +229,37 @@ def test_the_product_unit_has_no_loss_at_the_solution_and_the_division_has() -> 
     _, (exact,) = gradient_surface._losses("NMU", 5)
     _, (wrong,) = gradient_surface._losses("NAC, eps 1", 5)
     assert exact["loss at solution"] == 0.0 and float(wrong["loss at solution"]) > 1.0
+
+
+@pytest.mark.parametrize(("preset", "share"), [("as-run", 0.157), ("paper", 0.561)])
+def test_without_gates_a_plateau_is_there_as_run_and_not_as_printed(preset: str, share: float) -> None:
+    plan, study = Plan(preset), gradient_surface.GradientSurface()
+    ran = [Ran(batch, *study.run(plan, batch, Monitor())) for batch in study.batches(plan)]
+    naive, gated = (float(r.rows[0]["plateau"]) for r in ran[:2])
+    assert naive / gated == pytest.approx(share, rel=0.05)
+    # The scale ends at twice the gradient of the NPU there: what is dark is small beside it.
+    first, second, *_ = study.figure(plan, ran).axes
+    assert f"median {naive:.2g} " in first.get_title("left") and f"median {gated:.2g} " in second.get_title("left")
+    (image,) = first.images
+    assert image.norm.vmin == 0.0 and image.norm.vmax == pytest.approx(2.0 * gated, rel=0.05)
+
+
+@pytest.mark.parametrize("unit", [NaiveNPU, NPU, RealNPU, RealNaiveNPU])
+def test_a_diagram_has_the_boxes_of_the_parameters_and_reaches_all_of_them(unit: type[AbstractPowerUnit]) -> None:
+    boxes, arrows = diagram(unit(2, 3))
+    trained = {name for name, box in boxes.items() if box[-1] == TRAINED}
+    assert trained == set(unit(2, 3).shapes())
+    assert all(str(part) in boxes[name][2] for name, shape in unit(2, 3).shapes().items() for part in shape)
+    words = " ".join(box[2] for box in boxes.values())
+    assert ("W_i k" in words, r"\hat g" in words) == (unit.has_imaginary, unit.has_gate)
+    # Every box but the output is left by an arrow, and all but what is given are reached by one.
+    assert {start for start, _ in arrows} == set(boxes) - {"y"}
+    assert {end for _, end in arrows} == set(boxes) - trained - {"x"}
+    figure = diagram_figure(unit(2, 3))
+    figure.canvas.draw()
+    drawn = {t.get_gid(): t.get_bbox_patch().get_window_extent() for t in figure.axes[0].texts if t.get_gid()}
+    assert drawn.keys() == boxes.keys()
+    assert not any(one.overlaps(two) for one, two in itertools.combinations(drawn.values(), 2))
 
 
 def test_shares_of_runs_below_the_bounds_of_the_paper() -> None:

@@ -1,8 +1,8 @@
-"""Where gradients vanish: Fig. 3 of Neural Power Units, and the loss surface of Madsen's slides.
+"""Where gradients vanish: Figs. 1 to 3 of Neural Power Units, and the loss surface of Madsen's slides.
 
-Fig. 3: the identity on x1 beside an irrelevant small x2. Slides: (x1 + x2)(x1 + x2 + x3 + x4) by
-NAC+ then the multiplicative NAC, whose division makes poles, against NAU then NMU. Every point of
-a surface is a member: the whole picture is one batch.
+Figs. 1 and 2: the units themselves. Fig. 3: the identity on x1 beside an irrelevant small x2.
+Slides: (x1 + x2)(x1 + x2 + x3 + x4) by NAC+ then the multiplicative NAC, whose division makes poles,
+against NAU then NMU. Every point of a surface is a member: the whole picture is one batch.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib import rc_context
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown, number
+from odediscovery.experiments.diagram import diagram_figure
 from odediscovery.experiments.drawing import LOOK, STYLE, page
 from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.units import NMU, NPU, NaiveNPU
+from odediscovery.units import NMU, NPU, NaiveNPU, RealNPU
 
 # Points of a side of the surface, in full and for a quick look.
 SIDE, QUICK_SIDE = 141, 41
 # Weights that are scanned in Fig. 3, the batch of the code, the size of the irrelevant input, and from
 # which w2 on the plateau begins.
 W1, W2, BATCH, SMALL, PLATEAU = (-1.0, 2.5), (-0.2, 1.0), 32, 0.05, 0.75
-# Ends of the colour scales: the paper's loss is a sum of absolute values, the code's a mean of squares.
-GRADIENT_SCALE = {"paper": (3.0, 3e2), "as-run": (1e-3, 1e1)}
+# Gradients are shown from 0 to twice the NPU's median beyond PLATEAU: a scale of decades makes a plateau of a
+# seventh of it look like the rest. The paper's loss is a sum of absolute values, the code's a mean of squares.
+GRADIENT_SCALE = {"paper": (0.0, 18.0), "as-run": (0.0, 1.9)}
 LOSS_SCALE = (1e-2, 1e3)
 # Weights that are scanned in the slides.
 WEIGHTS = (-1.5, 1.5)
@@ -113,15 +115,22 @@ class GradientSurface(Experiment):
                     origin="lower",
                     extent=box,
                     aspect="auto",
-                    norm=LogNorm(low, high),
+                    norm=(Normalize if gradient else LogNorm)(low, high),
                     cmap="viridis",
                 )
                 axis.set(xlabel="w1", ylabel="w2")
                 axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=LOOK.cross, mew=LOOK.thick)
                 (above if gradient else below).colorbar(
-                    image, ax=axis, label="gradient norm" if gradient else "RMS loss"
+                    image, ax=axis, extend="max", label="gradient norm" if gradient else "RMS loss"
                 )
+                if gradient:
+                    axis.axhline(PLATEAU, color="white", ls=":")
+                    axis.set_title(f"{panel}\nmedian {number(float(r.rows[0]['plateau']))} above the line")
         return figure
+
+    def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
+        """Figs. 1 and 2, and the NPU without imaginary weights."""
+        return {f"diagram-{unit.__name__}": diagram_figure(unit(2, 3)) for unit in (NaiveNPU, NPU, RealNPU)}
 
 
 def _lines(side: int, first: tuple[float, float], second: tuple[float, float]) -> Tensor:
