@@ -1,4 +1,4 @@
-"""What was found, as pictures: the fit, the Pareto front and the pruned network.
+"""What was found, as pictures: the fit, the Pareto front and the law as a chain of units.
 
 Figures are made with matplotlib's object-oriented API: no global state, no window, nothing that
 meddles with a caller's own plots. Colours are told apart by everybody (Okabe and Ito), and no
@@ -48,6 +48,7 @@ from odediscovery.plots.theme import (
 )
 from odediscovery.plots.times import literal, set_times
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.shown import describe_chain
 from odediscovery.runtime.files import write_whole
 from odediscovery.uncertainty.bands import Band, band
 
@@ -260,7 +261,7 @@ def meaning_of_complexity(discovery: Discovery) -> str:
 
 
 def weights_figure(discovery: Discovery) -> Figure:
-    """The pruned layers as annotated heat maps, from the input (left) to the output (right)."""
+    """The law's units as annotated heat maps, input left, output right; the title says if a network was trained."""
     with rc_context(STYLE | {"axes.grid": False}):
         layers = () if discovery.network is None else discovery.network.layers
         missing = "" if layers else "These equations were read from no network."
@@ -270,7 +271,8 @@ def weights_figure(discovery: Discovery) -> Figure:
             figure = empty_figure(SIZES.least, SIZES.notice)
             figure.text(0.5, 0.5, missing, ha="center")
             return figure
-        return network_figure(discovery.network, discovery.equations.variables, discovery.series.time_name)
+        states, time_name = discovery.equations.variables, discovery.series.time_name
+        return network_figure(discovery.network, states, time_name, describe_chain(discovery))
 
 
 FIGURES: dict[str, Callable[[Discovery], Figure]] = {

@@ -114,22 +114,26 @@ class _Panel:
         return HEAT.header + rise * HEAT.letter * longest
 
 
-def network_figure(network: Network, states: Sequence[str], time_name: str) -> Figure:
+def network_figure(network: Network, states: Sequence[str], time_name: str, title: str = "") -> Figure:
     """The layers of a network side by side, input left, output right.
 
     Args:
         network: dimensionless weights.
         states: names of the columns of the first layer; the first of them of the rows of the last.
         time_name: name of the time column.
+        title: what is drawn.
     """
     states = network.sees(states)
     panels = _panels(network, [_literal(s) for s in states], _literal(time_name))
-    foot = HEAT.margin
-    height = max(panel.height for panel in panels) + 2 * HEAT.margin + foot
+    sizes = (*network.scale.size, network.scale.time)
+    notes = [_scales(list(zip((*states, time_name), sizes, strict=True))), *_mixtures(panels)]
+    foot, head = HEAT.margin * len(notes), HEAT.margin * bool(title)
+    height = max(panel.height for panel in panels) + 2 * HEAT.margin + foot + head
     width = sum(p.width for p in panels) + HEAT.arrow * (len(panels) - 1) + 2 * HEAT.margin
     figure = Figure(figsize=(max(width, HEAT.least), height), facecolor=PAPER)
     FigureCanvasAgg(figure)
-    x, middle = HEAT.margin, (height + foot) / 2
+    x, middle = HEAT.margin, (height + foot - head) / 2
+    figure.text(x / figure.get_figwidth(), 1.0 - HEAT.gap / height, title, va="top", color=INK, fontsize=LETTERS.note)
     for i, panel in enumerate(panels):
         if i:
             figure.text(
@@ -143,9 +147,7 @@ def network_figure(network: Network, states: Sequence[str], time_name: str) -> F
             )
         _draw_panel(figure, panel, x, middle + panel.height / 2)
         x += panel.width + HEAT.arrow
-    sizes = (*network.scale.size, network.scale.time)
-    pairs = list(zip((*states, time_name), sizes, strict=True))
-    figure.text(HEAT.margin / figure.get_figwidth(), HEAT.gap / height, s=_scales(pairs), **NOTE)
+    figure.text(HEAT.margin / figure.get_figwidth(), HEAT.gap / height, s="\n".join(notes), **NOTE)
     return figure
 
 
@@ -154,6 +156,22 @@ def _scales(pairs: Sequence[tuple[str, float]]) -> str:
     if all(value == 1.0 for _, value in pairs):
         return "Weights in the units of the data"
     return "Weights are dimensionless; scales: " + ", ".join(f"{_literal(name)} {value:.4g}" for name, value in pairs)
+
+
+def mixed_inputs(layer: Layer) -> list[tuple[int, float]]:
+    """Inputs that a gate between 0 and 1 mixes with 1, each with its gate: what is raised there is no input."""
+    gates = np.clip(layer.arrays.get("gate", ()), 0.0, 1.0)
+    return [(k, float(gate)) for k, gate in enumerate(gates) if 0.0 < gate < 1.0]
+
+
+def _mixtures(panels: Sequence[_Panel]) -> list[str]:
+    """What gates between 0 and 1 mean for the rows, with the first of them as the example."""
+    mixed = [(panel.inputs[k], gate) for panel in panels for k, gate in mixed_inputs(panel.layer)]
+    return [
+        f"A gate between 0 and 1 mixes its input with 1: rows are no products of powers,\n{_number(gate)} {name}"
+        f" + {_number(1.0 - gate)} is raised to the exponent, not {name}"
+        for name, gate in mixed[:1]
+    ]
 
 
 def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Panel]:
@@ -201,14 +219,11 @@ def _used_inputs(layer: Layer) -> NDArray[np.bool_]:
 def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> list[str]:
     """What each row of a power unit says: "h1 = S^0.5 I^0.5"; nothing for other units.
 
-    Nothing either while a gate is between 0 and 1: it mixes its input with 1, and then a row is
-    no product of powers.
+    Nothing either while a gate is between 0 and 1: then a row is no product of powers.
     """
-    if "real" not in layer.arrays or np.any(layer.arrays.get("imaginary", 0.0)):
+    if "real" not in layer.arrays or np.any(layer.arrays.get("imaginary", 0.0)) or mixed_inputs(layer):
         return []
     gates = np.clip(layer.arrays.get("gate", np.ones(layer.n_in)), 0.0, 1.0)
-    if not np.isin(gates, (0.0, 1.0)).all():
-        return []
     readings = []
     for output, row in zip(outputs, layer.arrays["real"], strict=True):
         factors = [

@@ -28,6 +28,7 @@ from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
 from odediscovery.plots.diagnostics.resting import resting_points
+from odediscovery.plots.heatmaps import mixed_inputs
 from odediscovery.report.chain import network_svg
 from odediscovery.report.checks import correlation_drawing, groups_of, resting_rows, state_checks
 from odediscovery.report.curves import MAX_BANDS, MAX_STATES, Drawn, drawn_runs, fit_panel, left_out
@@ -40,7 +41,7 @@ from odediscovery.report.readings import FEW, readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
 from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary, without_breaks
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import state_scores
+from odediscovery.result.shown import describe_chain, state_scores
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.versions import versions
 
@@ -148,6 +149,7 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
         "banded": found.estimates is not None,
         "bands_most": MAX_BANDS,
         "dense": found.network is not None and any(x.unit == "Dense" for x in found.network.layers),
+        "mixed": found.network is not None and any(map(mixed_inputs, found.network.layers)),
         "noise": [(s, x) for s, x in zip(series.states, found.noise.tolist(), strict=True) if np.isfinite(x)],
     }
 
@@ -174,6 +176,7 @@ def _drawings(found: Discovery, runs: list[Drawn], forecast: Forecast | None) ->
         "pairs": pairs,
         "pairs_most": MAX_PORTRAITS,
         "network": network_svg(found),
+        "chain": describe_chain(found),
         "forecast": forecast,
         "forecast_panels": [] if forecast is None else forecast_panels(found, forecast),
         "forecast_rows": [] if forecast is None else forecast_rows(found, forecast),

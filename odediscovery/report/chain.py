@@ -1,4 +1,4 @@
-"""The pruned network from input to output: units as circles, weights as lines between them.
+"""The law as a chain of units, or what is left of a network: units as circles, weights as lines between them.
 
 The picture that the paper draws as heat maps (Neural Power Units, 2020, Fig. 5), as a graph: a
 line from a state to a product bears the exponent, a line from a product to a rate the factor, its
@@ -22,6 +22,7 @@ from odediscovery.networks.layers import Layer, Network
 from odediscovery.plots.theme import BY_EYE, COLOURS, INK, LETTERS, MUTED, NOTE, PAPER, STROKES, Depth
 from odediscovery.report.drawing import DRAWN, inline
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.shown import describe_chain
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import threshold
 
@@ -92,7 +93,7 @@ def network_svg(found: Discovery) -> Markup | None:
         for i, (column, at) in enumerate(zip(columns, places, strict=True)):
             _draw_nodes(axes, column, at, first=i == 0, last=i == len(columns) - 1, top=height)
         least, most = GRAPH.shown
-        return inline(figure, "network", "the pruned network from states to rates", least=least, most=most)
+        return inline(figure, "network", f"{describe_chain(found)}, from states to rates", least=least, most=most)
 
 
 def _columns(network: Network, found: Discovery) -> list[_Column]:

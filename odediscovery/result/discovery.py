@@ -62,7 +62,7 @@ class Discovery(Shown):
         messages: what the reader should know, one sentence each.
         settings: the options of the fit.
         seconds: wall-clock time of the fit.
-        network: the pruned network that the equations were read from, or None.
+        network: the law as a chain of units, what is left of a network where one was trained; None if it is none.
         log: what the stages noted, in order.
         degrees_of_freedom: observed values - fitted numbers, of Student's t for the intervals
             of the constants; None where their standard errors are unknown.

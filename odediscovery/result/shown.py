@@ -251,6 +251,14 @@ def headline(found: Shown) -> str:
     return f"{head(found)}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
 
 
+def describe_chain(found: Shown) -> str:
+    """What a drawing of `network` is: a network only where one was trained."""
+    if found.found_by == "training":
+        return "What pruning left of the trained network"
+    source = f": found by {found.found_by}, not by a network" if found.found_by else ""
+    return f"The law as a chain of units{source}"
+
+
 def shown_notes(messages: Sequence[str]) -> list[str]:
     """The notes that matter most, and how many more there are.
 

@@ -16,6 +16,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.plots.figures import fit_figure, pareto_figure, save_figures, weights_figure
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.shown import describe_chain
 
 PICTURES = ("fit.png", "pareto.png", "weights.png")
 
@@ -114,6 +115,32 @@ def test_weights_show_every_weight_and_read_the_rows() -> None:
     weight = found.network.layers[1].arrays["weight"]
     for value in weight[weight != 0]:
         assert f"{value:.3g}".replace("-", "\N{MINUS SIGN}") in shown
+
+
+@pytest.mark.parametrize("source", ["growing", "regression", "textbook", "training", ""])
+def test_only_what_was_trained_is_called_a_network(source: str) -> None:
+    found = dataclasses.replace(chain(1), found_by=source)
+    figure = weights_figure(found)
+    shown, title = " ".join(words(figure)), describe_chain(found)
+    assert title in shown and ("network" in title.replace("not by a network", "")) is (source == "training")
+    assert (f"found by {source}, not by a network" in shown) is (source not in ("training", ""))
+    assert overlaps(figure) == []
+    assert all(t.get_window_extent().x1 < figure.bbox.x1 for t in drawn(figure))
+
+
+@pytest.mark.parametrize(("gate", "mixes"), [(0.18, True), (1.0, False), (0.0, False), (1.3, False)])
+def test_rows_under_a_gate_between_0_and_1_are_said_to_be_no_products(gate: float, mixes: bool) -> None:
+    found = discovery()
+    assert found.network is not None
+    power, total = found.network.layers
+    gated = dataclasses.replace(power, arrays={**power.arrays, "gate": np.array([gate, 1.0, 1.0])})
+    figure = weights_figure(
+        dataclasses.replace(found, network=dataclasses.replace(found.network, layers=(gated, total)))
+    )
+    shown = words(figure)
+    assert any("rows are no products of powers" in word and "0.18 S + 0.82" in word for word in shown) is mixes
+    assert any(word.startswith("h1 = ") for word in shown) is not mixes
+    assert overlaps(figure) == []
 
 
 @pytest.mark.slow

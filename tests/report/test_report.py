@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faces import discovery
-from pages import HOSTILE, PAGES, driven, fitted, gaps
+from pages import HOSTILE, PAGES, complex_units, driven, fitted, gaps
 
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
@@ -136,6 +136,16 @@ def test_poor_fits_are_called_so() -> None:
     assert "No law found" in shown and "Do not conclude or predict from them" in shown
     assert "x explains nothing." in shown and "The data lack everything." in shown
     assert "read from no network" in shown
+
+
+@pytest.mark.slow
+def test_the_page_calls_only_what_was_trained_a_network() -> None:
+    law, trained = (dataclasses.replace(complex_units(), found_by=source) for source in ("growing", "training"))
+    grown, networks = (" ".join(Page(report_html(found)).text) for found in (law, trained))
+    assert "The network" in networks and "What pruning left of the trained network, from the states" in networks
+    assert "The network" not in grown and "found by growing, not by a network, from the states" in grown
+    # Its gates are 1, 0.4 and 0.
+    assert "carry exponents times gates" in grown and "exponents times gates" not in " ".join(Page(html("fsir")).text)
 
 
 @pytest.mark.slow
