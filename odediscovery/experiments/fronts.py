@@ -168,7 +168,7 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
     place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
     shift, side = (FRONT.apart, "left") if place < FRONT.room else (-FRONT.apart, "right")
     axes.annotate(
-        f"{at[0]:.0f} parameters\nMSE {at[1]:.1e}",
+        cloud.label.replace(", ", ",\n") + f"\n{at[0]:.0f} parameters\nMSE {at[1]:.1e}",
         at,
         xytext=(shift, 0),
         ha=side,

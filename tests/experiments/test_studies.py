@@ -304,5 +304,5 @@ def test_a_front_is_the_staircase_of_what_no_other_model_beats() -> None:
     assert stairs.get_ydata().tolist() == [9.0, 1.0, 1.0, 1.0]
     star = next(line for line in left.lines if line.get_marker() == "*")
     assert (*star.get_xdata(), *star.get_ydata()) == (2.0, 1.0)
-    assert "2 parameters\nMSE 1.0e+00" in {text.get_text() for text in left.texts}
+    assert "ours\n2 parameters\nMSE 1.0e+00" in {text.get_text() for text in left.texts}
     assert np.array_equal(right.lines[1].get_ydata(), run.values[:, 0])

@@ -4,9 +4,9 @@
 
 The paper trains 100 dense nets, 100 NPUs and 100 RealNPUs and plots size against error. Here the
 same grid is trained by a published recipe (all members of a model in one batch), set beside the
-300 points of the original Julia runs and the answer of `discover` with its defaults. Errors of
-trained members are those of the solver that they were trained with, as in the paper; errors of
-our answer are those of the printed equations, integrated accurately.
+300 points of the original Julia runs and the answers of `discover`, with the stage that found them.
+Errors of trained members are those of the solver that they were trained with, as in the paper;
+errors of an answer are those of the printed equations, integrated accurately.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,8 +32,9 @@ from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.networks.translate import network_of
 from odediscovery.plots.figures import weights_figure
-from odediscovery.plots.heatmaps import network_figure
+from odediscovery.plots.heatmaps import mixed_inputs, network_figure
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.shown import describe_chain
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.published.recipes import RECIPES, count_parameters, network, random_members, train
@@ -43,7 +45,7 @@ MODELS = ("Dense", "NPU", "RealNPU")
 COLOURS = {"Dense": "#E69F00", "NPU": "#56B4E9", "RealNPU": "#009E73"}
 OUR_COLOURS = {"NPU": "#F0B28A", "RealNPU": "#A03C00"}
 MARKERS = {"Dense": "s", "NPU": "^", "RealNPU": "o"}
-OURS = "#D55E00"
+ANSWER = "#D55E00"
 # What is shown of the axis of errors: some runs diverge, ours end at integration error.
 ERRORS = (1e-15, 1e4)
 # Errors between which the paper draws its Fig. 4.
@@ -105,10 +107,21 @@ def fsir_series() -> TimeSeries:
 
 def julia_points() -> list[Point]:
     """The 300 runs of the original Julia code, in the order they were stored."""
-    file = resources.files("odediscovery.experiments") / "data" / "julia_fsir_pareto.csv"
+    return _points("julia_fsir_pareto.csv")
+
+
+def kept_points(recipe: str = "as-run") -> list[Point]:
+    """The 300 runs of the full grid in this package, kept for where there is no time to train them again."""
+    return _points("kept_fsir_runs.csv", recipe)
+
+
+def _points(name: str, recipe: str | None = None) -> list[Point]:
+    file = resources.files("odediscovery.experiments") / "data" / name
     with file.open(encoding="utf-8") as stream:
         return [
-            Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"])) for row in csv.DictReader(stream)
+            Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"]))
+            for row in csv.DictReader(stream)
+            if row.get("recipe") == recipe
         ]
 
 
@@ -159,40 +172,34 @@ def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Tra
 
 
 def pareto_figure(
-    found: Discovery, trained: Sequence[Trained], recipe: str = "as-run", alone: Sequence[Point] = ()
+    found: Discovery,
+    trained: Sequence[Trained],
+    how: str = "as-run",
+    alone: Sequence[Point] = (),
+    kept: Sequence[Point] = (),
 ) -> Figure:
     """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves.
 
     Args:
-        found: what `discover` says.
+        found: what `discover` says; its star bears the stage that found it.
         trained: members by a published recipe.
-        recipe: which.
-        alone: random members of ours, each pruned by itself.
+        how: which recipe, and in how many steps if these are few.
+        alone: random members of our training, each pruned by itself.
+        kept: the full grid, where `trained` is too short to show how such networks end.
     """
-    points = julia_points()
-    clouds = [_cloud(points, model, f"{model}, Julia (100 runs)", pale=True) for model in MODELS]
-    again = [t.point for t in trained if np.isfinite(t.point.mse)]
+    whole = [t.point for t in trained if np.isfinite(t.point.mse)]
+    clouds = _clouds(julia_points(), "Julia, {} runs", pale=True) + _clouds(kept, "{} kept runs")
+    clouds += _clouds(whole, how + ", {} members", **({"marker": "X", "front": False} if kept else {}))
+    pruned = _clouds([p for p in alone if np.isfinite(p.mse)], "trained and pruned alone, {} members")
     clouds += [
-        _cloud(again, model, f"{model}, {recipe} ({sum(p.model == model for p in again)} members)")
-        for model in MODELS
-        if any(p.model == model for p in again)
-    ]
-    ours = [p for p in alone if np.isfinite(p.mse)]
-    clouds += [
-        dataclasses.replace(
-            _cloud(ours, model, f"{model}, ours ({sum(p.model == model for p in ours)} members)"),
-            colour=OUR_COLOURS[model],
-            marker="v",
-            front=False,
-        )
-        for model in MODELS
-        if any(p.model == model for p in ours)
+        dataclasses.replace(cloud, colour=OUR_COLOURS[cloud.label.split(",")[0]], marker="v", front=False)
+        for cloud in pruned
     ]
     rows = found.front
     clouds.append(
         Cloud(
-            "ours: discover() with its defaults",
-            OURS,
+            source_of(found),
+            ANSWER,
             "D",
             np.array([row.complexity for row in rows], float),
             np.array([max(row.mse, ERRORS[0]) for row in rows]),
@@ -201,23 +208,29 @@ def pareto_figure(
     )
     times = found.series.trajectories[0].time
     dense = np.linspace(times[0], times[-1], FRONT.points)
-    curves = [Curve("ours", dense, found.simulate(times=dense))]
-    if trained:
+    curves = [Curve(source_of(found), dense, found.simulate(times=dense))]
+    if trained and not kept:
         nearest = min(trained, key=lambda t: t.point.mse)
-        curves.append(Curve(f"best {nearest.point.model}, {recipe}", times, nearest.solution, "--"))
+        curves.append(Curve(f"best {nearest.point.model}, {how}", times, nearest.solution, "--"))
     return fronts_figure(clouds, found.series, curves, ERRORS, CLOSER)
 
 
-def _cloud(points: Sequence[Point], model: str, label: str, *, pale: bool = False) -> Cloud:
-    chosen = [p for p in points if p.model == model]
-    return Cloud(
-        label,
-        COLOURS[model],
-        MARKERS[model],
-        np.array([p.parameters for p in chosen], float),
-        np.array([p.mse for p in chosen]),
-        pale,
-    )
+def source_of(found: Discovery) -> str:
+    """What found a law, for a label: the stage and the recipe."""
+    stage = f"found by {found.found_by}, " if found.found_by else ""
+    return f"{stage}recipe {found.settings.recipe}"
+
+
+def _clouds(points: Sequence[Point], label: str, **look: Any) -> list[Cloud]:
+    """The points of each model that there is, with their number in the label."""
+    clouds = []
+    for model in MODELS:
+        own = [p for p in points if p.model == model]
+        if own:
+            sizes, errors = np.array([(p.parameters, p.mse) for p in own], float).T
+            shown = {"colour": COLOURS[model], "marker": MARKERS[model], **look}
+            clouds.append(Cloud(f"{model}, {label.format(len(own))}", parameters=sizes, errors=errors, **shown))
+    return clouds
 
 
 def kept_network() -> Network:
@@ -232,35 +245,38 @@ def kept_network() -> Network:
 
 
 def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> tuple[Figure, Figure]:
-    """Fig. 5: the layers of our network and of a readable RealNPU, both in the units of the data.
+    """Fig. 5: the chain of a law, called a network only if one was trained, and a readable RealNPU.
+
+    Both are in the units of the data.
 
     Args:
         found: what `discover` says.
         trained: members of which the best readable RealNPU is shown; None for the kept one.
     """
     states, time = found.equations.states, found.series.time_name
-    theirs = kept_network() if trained is None else best(trained, "RealNPU", READABLE).network
     law = found.equations.power_sum
-    ours = weights_figure(found) if law is None else network_figure(network_of(law, UNSCALED), states, time)
-    return ours, network_figure(theirs, states, time)
+    chain = None if law is None else network_of(law, UNSCALED)
+    ours = weights_figure(found) if chain is None else network_figure(chain, states, time, describe_chain(found))
+    if trained is None:
+        return ours, network_figure(kept_network(), states, time, "A kept RealNPU of recipe as-run")
+    small = best(trained, "RealNPU", READABLE)
+    told = f"RealNPU of {small.point.parameters} parameters, mean squared error {small.point.mse:.2g}"
+    return ours, network_figure(small.network, states, time, told)
 
 
 # The table
 
 
-def comparison(found: Discovery, trained: Sequence[Trained] = (), recipe: str = "as-run") -> str:
-    """Ours beside the paper's exponents and the best runs of each model, as a Markdown table."""
-    law = found.equations.power_sum
-    chosen = next(row for row in found.front if row.selected)
-    rows = [
-        ("truth", "13", "0", "0.5", "0.5", "1"),
-        (
-            "**ours**: `discover`, defaults",
-            str(chosen.complexity),
-            f"{found.mse:.2g}",
-            *([f"{w:.6f}" for w in _exponents(law)] if law else NO_EXPONENTS),
-        ),
-    ]
+def comparison(
+    answers: Sequence[Discovery], trained: Sequence[Trained] = (), how: str = "as-run", kept: Sequence[Point] = ()
+) -> str:
+    """Answers of `discover` beside the paper's exponents and the best runs of each model, in Markdown."""
+    rows: list[tuple[str, ...]] = [("truth", "13", "0", "0.5", "0.5", "1")]
+    for found in answers:
+        law = found.equations.power_sum
+        exponents = [f"{w:.6f}" for w in _exponents(law)] if law else NO_EXPONENTS
+        size = next(row.complexity for row in found.front if row.selected)
+        rows.append((f"**`discover`**: {source_of(found)}", str(size), f"{found.mse:.2g}", *exponents))
     points = julia_points()
     again = {t.point: t for t in trained if np.isfinite(t.point.mse)}
     for model in reversed(MODELS):
@@ -269,8 +285,11 @@ def comparison(found: Discovery, trained: Sequence[Trained] = (), recipe: str = 
             exponents = FIGURE_5_EXPONENTS if paper else NO_EXPONENTS
             name = f"{model}, Julia, {what}{' (Fig. 5 of the paper)' if paper else ''}"
             rows.append((name, str(p.parameters), f"{p.mse:.4f}", *exponents))
+        for what, p in _notable(kept, model):
+            name = f"{model}, kept runs of this package, {what}"
+            rows.append((name, str(p.parameters), f"{p.mse:.4f}", *NO_EXPONENTS))
         for what, p in _notable(list(again), model):
-            name = f"{model}, {recipe} in this package, {what}"
+            name = f"{model}, {how} in this package, {what}{_gates(again[p])}"
             rows.append((name, str(p.parameters), f"{p.mse:.4f}", *_found_exponents(again[p])))
     return markdown(("model", "parameters", "MSE", "kappa (S)", "gamma (I)", "R"), rows)
 
@@ -298,9 +317,20 @@ def _exponents(law: PowerSum) -> list[float]:
     return [float(rate[0]), float(rate[1]), float(back[2])]
 
 
+def _gates(member: Trained) -> str:
+    """Gates of a readable RealNPU that make its exponents none of a state."""
+    if not _is_readable(member) or not mixed_inputs(member.network.layers[0]):
+        return ""
+    return f" (gates {', '.join(f'{gate:.2f}' for gate in member.network.layers[0].arrays['gate'])})"
+
+
+def _is_readable(member: Trained) -> bool:
+    return member.point.model == "RealNPU" and member.point.parameters <= READABLE
+
+
 def _found_exponents(member: Trained) -> Sequence[str]:
     """Those of a RealNPU sparse enough to read, as the paper read its own: gates left aside."""
-    if member.point.model != "RealNPU" or member.point.parameters > READABLE:
+    if not _is_readable(member):
         return NO_EXPONENTS
     power, total = (layer.arrays for layer in member.network.layers)
     law = PowerSum(total["weight"], power["real"]).merged()

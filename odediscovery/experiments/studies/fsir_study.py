@@ -1,8 +1,10 @@
-"""The fSIR grid as a study: 300 runs as the code ran or the paper prints, and ours beside them.
+"""The fSIR grid as a study: 300 runs as the code ran or the paper prints, and our training beside them.
 
 Batches: the hundred members of each model by the published recipe, a hundred random RealNPU and
 NPU members by our training and pruning (each alone, no growing), and one member trained by
-itself, whose pace shows how long 300 runs would take one after the other.
+itself, whose pace shows how long 300 runs would take one after the other. What `discover` finds is
+drawn twice: by its defaults, which grow this law, and by recipe `neural`, which trains networks. Quickly,
+a few members are trained for a few steps, and the kept 300 runs show how such networks end.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from odediscovery.experiments.studies.fsir import (
     fsir_series,
     heat_figures,
     julia_points,
+    kept_points,
     pareto_figure,
     train_grid,
 )
@@ -109,26 +112,39 @@ class FractionalSIR(Experiment):
         return "\n".join((_distributions(plan, ran), _default_table(ran), _time_table(plan, ran)))
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Fig. 4: published runs, ours by the same recipe, and the answer of `discover`."""
+        """Fig. 4: published runs, those of this package by the same recipe, and what `discover` grows."""
+        return self._fronts(plan, ran, "default")
+
+    def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
+        """Fig. 4 with a trained network's law; Fig. 5: that network, and a readable RealNPU, quickly a kept one."""
+        trained = [t for t in _trained(plan, ran) if t.point.model == "RealNPU"]
+        ours, theirs = heat_figures(_answer(plan, "neural"), trained if plan.full and trained else None)
+        return {
+            "fsir-neural": self._fronts(plan, ran, "neural"),
+            "fsir-network-neural": ours,
+            f"fsir-network-{plan.preset}": theirs,
+        }
+
+    def _fronts(self, plan: Plan, ran: Sequence[Ran], recipe: str) -> Figure:
         alone = [
             Point(r.batch["model"], int(row["parameters"]), max(float(row["mse"]), LEAST))
             for r in ran
             if r.batch["recipe"] == DEFAULT
             for row in r.rows
         ]
-        return pareto_figure(_answer(plan), _trained(plan, ran), plan.preset, alone)
-
-    def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
-        """Fig. 5: the layers of our network, and of the best readable RealNPU; quickly, of a kept one."""
-        trained = [t for t in _trained(plan, ran) if t.point.model == "RealNPU"]
-        ours, theirs = heat_figures(_answer(plan), trained if plan.full and trained else None)
-        return {"fsir-network-ours": ours, f"fsir-network-{plan.preset}": theirs}
+        kept = plan.pick([], kept_points(plan.preset))
+        return pareto_figure(_answer(plan, recipe), _trained(plan, ran), _how(plan), alone, kept)
 
 
 @functools.cache
-def _answer(plan: Plan) -> Discovery:
-    """What `discover` says with its defaults: some seconds, and the same every time."""
-    return discover(fsir_series(), settings_for("default", seed=plan.seed, device=plan.device))
+def _answer(plan: Plan, recipe: str) -> Discovery:
+    """What `discover` says: some seconds, and the same every time."""
+    return discover(fsir_series(), settings_for(recipe, seed=plan.seed, device=plan.device))
+
+
+def _how(plan: Plan) -> str:
+    """The published recipe, and in how few steps if these are too few to show how its networks end."""
+    return plan.pick(plan.preset, f"{plan.preset}, {SHORT.gradient_steps} steps")
 
 
 def _ours(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
@@ -227,11 +243,14 @@ def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
     for model in reversed(MODELS):
         julia = np.array([p.mse for p in julia_points() if p.model == model])
         rows.append((f"{model}, Julia", *_shares(julia), "", ""))
+        kept = [p.mse for p in kept_points(plan.preset) if p.model == model]
         r = find(ran, recipe=plan.preset, model=model)
+        compared = {} if plan.full else {"kept runs": np.array(kept)}
         if r is not None:
-            own = np.nan_to_num(r.column("mse"), nan=np.inf)
+            compared[_how(plan)] = np.nan_to_num(r.column("mse"), nan=np.inf)
+        for name, own in compared.items():
             test = ks_2samp(*(np.log10(mse.clip(*COMPARED)) for mse in (own, julia)))
-            rows.append((f"{model}, {plan.preset}", *_shares(own), number(test.statistic), number(test.pvalue)))
+            rows.append((f"{model}, {name}", *_shares(own), number(test.statistic), number(test.pvalue)))
     return markdown(
         (
             "model",

@@ -43,7 +43,7 @@ FULL = {
     "kepler_radial": "fractional",
     "two_temperature_metal": "fractional",
 }
-QUICK = {"torricelli": "classics"}
+QUICK = {"fsir": "classics", "torricelli": "classics"}
 # Runs in full: of networks on fSIR, of the default there, of either elsewhere.
 NEURAL_RUNS, DEFAULT_RUNS, OTHER_RUNS = 20, 5, 1
 SMALL = {"members": 4, "hidden": 3, "adam_steps": 300}
