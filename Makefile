@@ -17,7 +17,7 @@ demo: .venv/ready
 	  echo; echo "== odediscovery fit $$data"; \
 	  $(BIN)/odediscovery fit $$data --out demo/$$(basename $$data .csv) || exit 1; \
 	done
-	@$(BIN)/python .ci/picture.py demo/lynx_hare_1900_1920 docs/assets/lynx_hare.png
+	@$(BIN)/python .ci/picture.py demo/lynx_hare_1900_1920 docs/assets
 
 # Where shapes are annotated; whole fits while they are checked are `long`.
 SHAPES := tests/ivp tests/solve tests/fitting tests/stages

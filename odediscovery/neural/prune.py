@@ -27,6 +27,7 @@ from odediscovery.runtime.monitor import Monitor, drawn
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import prune_chain
 from odediscovery.stages.values import STAGES
+from odediscovery.units.npu import AbstractPowerUnit
 
 # Members that fit a hundred times worse than the best are not pruned.
 HOPEFUL = Elimination(hopeless=100.0)
@@ -91,7 +92,8 @@ def prune(
     """Ever smaller networks from a trained field, and the one that the data choose.
 
     Args:
-        field: from `train`, or any chain of arithmetic units; all its members are pruned side by side.
+        field: from `train`, or any chain of arithmetic units; all its members are pruned side by side. Imaginary
+            exponents of an NPU go first.
         series: what it was trained on.
         max_seconds: limit, after which the path so far comes back.
         monitor: hears the progress; without one a bar is drawn in notebooks and on terminals.
@@ -107,7 +109,7 @@ def prune(
     >>> equations(path.best, series.states, digits=3)
     {'angle': speed, 'speed': -9.81*angle}
     """
-    p, start = posed(field, series), binarise_gates(VectorField.of(units_of(field)))
+    p, start = posed(field, series), binarise_gates(without_imaginary(VectorField.of(units_of(field))))
     start = start.replace(start.theta, start.free & (start.theta != 0.0))
     with drawn(monitor, max_seconds) as hears:
         steps: list[PrunedField] = []
@@ -122,6 +124,15 @@ def prune(
     if not steps:
         raise FitError("none of the networks could be integrated through the data: train them first, or more members")
     return PruningPath(tuple(steps))
+
+
+def without_imaginary(field: VectorField) -> VectorField:
+    """The field with real exponents alone: what imaginary ones did the refit makes up for, or nothing does."""
+    theta = field.theta.clone()
+    for i, name, place, _ in field.slices():
+        if name == "imaginary" and isinstance(field.units[i], AbstractPowerUnit):
+            theta[:, place] = 0.0
+    return field.replace(theta)
 
 
 def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]:
