@@ -71,6 +71,16 @@ def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of
     return replace(table, messages=[*left_out, *table.messages], time=held, of_frame=not of_file)
 
 
+def header_table(names: Sequence[str], source: object, sep: str = "") -> tuple[Table, dict[str, int]]:
+    """A table of a header and no rows, and the place of every column; arguments as of `_table_of`.
+
+    Raises:
+        InputError: repeated, missing or numeric column names.
+    """
+    table = _table_of(names, pd.DataFrame(columns=range(len(names)), dtype=object), 1, source, sep)
+    return table, _places(table, names)
+
+
 def with_made_columns(table: Table, texts: Sequence[str] | str) -> Table:
     """The table with columns computed from others, "R=a+b,D=a-b"; one of the same name is replaced.
 
@@ -169,7 +179,7 @@ def _read_text(path: Path) -> tuple[str, int]:
     return text[start:], len(text[:start].splitlines()) + 1
 
 
-def _separator(text: str) -> str:
+def separator_of(text: str) -> str:
     """The character that parts the columns of the first line: the most frequent outside quotes."""
     found = re.match(r'(?:"[^"]*"|[^"\r\n])*', text)
     header = re.sub(r'"[^"]*"', "", found[0] if found else "")
@@ -178,7 +188,7 @@ def _separator(text: str) -> str:
 
 def _read_csv(path: Path) -> Table:
     text, first = _read_text(path)
-    sep = _separator(text)
+    sep = separator_of(text)
     return _read_numbers(text, first, path, sep) or _read_cells(text, first, path, sep)
 
 
@@ -200,7 +210,7 @@ def _read_numbers(text: str, first: int, path: Path, sep: str) -> Table | None:
         return None
     lines = cells.index = pd.RangeIndex(line, line + len(cells))
     table = _table_of(names, cells, first, path, sep)
-    place = dict(zip(table.columns, [i for i, name in enumerate(names) if name.strip()], strict=True))
+    place = _places(table, names)
 
     def written(name: str) -> pd.Series:
         of = pd.read_csv(io.StringIO(body), dtype=object, usecols=[place[name]], na_filter=False, **parsed)
@@ -350,6 +360,11 @@ def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: obje
     known = _units_in(list(columns.columns))
     columns = columns.rename(columns={name: bare for name, (bare, _) in known.items()})
     return Table(columns, "," if comma else ".", messages, units=dict(known.values()))
+
+
+def _places(table: Table, names: Sequence[str]) -> dict[str, int]:
+    """Where the columns of a table stand in its header, which may have places without a name."""
+    return dict(zip(table.columns, [i for i, name in enumerate(names) if name.strip()], strict=True))
 
 
 def _check_header(header: Sequence[str], line: int, source: object, sep: str) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
-from odediscovery.many.blocks import Block, column_names, read_block
-from odediscovery.many.parquet import ParquetBlock, read_parquet_block
+from odediscovery.many.blocks import Block, read_block
+from odediscovery.many.parquet import read_parquet_block
 from odediscovery.many.run import Table, label_places
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.folder import read_document
@@ -74,12 +74,11 @@ def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source
     found: dict[str, Alone] = {}
     for number in sorted(set(places.values())):
         block = table.blocks[number]
-        time = _time_name(block)
         names, runs = read_block(block) if isinstance(block, Block) else read_parquet_block(block)
         for label, (t, x) in zip(names, runs, strict=True):
             if label in labels:
                 try:
-                    series = TimeSeries.from_arrays(t, x, [table.state], time_name=time)
+                    series = TimeSeries.from_arrays(t, x, [table.state], time_name=block.columns[1])
                 except InputError as error:
                     raise InputError(f"series {label!r} cannot be fitted alone: {error}") from None
                 folder = table.folder / f"{folder_name(label)}.odediscovery"
@@ -124,10 +123,6 @@ def _fitted(alone: Alone) -> Discovery | str:
         return discover(alone.series, alone.settings)
     except OdeDiscoveryError as error:
         return str(error)
-
-
-def _time_name(block: Block | ParquetBlock) -> str:
-    return column_names(Path(block.path))[block.places[1]] if isinstance(block, Block) else block.columns[1]
 
 
 def _plain(value: Any) -> Any:

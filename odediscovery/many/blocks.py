@@ -7,15 +7,20 @@ places in the file; who fits a block reads that part alone.
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from odediscovery.errors import InputError, unknown_name
+from odediscovery.data.sheets import header_table, separator_of
+from odediscovery.data.table import Table
+from odediscovery.errors import InputError
 from odediscovery.runtime.arrays import Array
 
 
@@ -26,13 +31,15 @@ class Block:
     Args:
         path: of the table.
         start, end: bytes of the part.
-        places: columns of the group, the time and the state.
+        columns: of the group, the time and the state.
+        places: of these.
         separator: between columns.
     """
 
     path: str
     start: int
     end: int
+    columns: tuple[str, str, str]
     places: tuple[int, int, int]
     separator: str
 
@@ -53,71 +60,68 @@ def blocks_of(path: Path, group: str, time: str | None, state: str | None, serie
         raise InputError(f"{path}: --each reads a CSV file or Parquet part by part; write the table as one of these")
     try:
         with path.open("rb") as file:
-            header = file.readline()
-            separator, names = _header(header)
-            places, name = place_columns(names, group, time, state)
-            starts = list(_starts(file, len(header), places[0], separator, series, path))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "no text in UTF-8"
+            begin = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+            file.seek(begin)
+            separator = separator_of(next((line for line in file if line.strip()), b"").decode())
+            file.seek(begin)
+            rows = _rows((line.decode() for line in file), separator)
+            names = next(rows, (0, []))[1]
+            table, places = header_table(names, path, separator)
+            columns = chosen_columns(table, group, time, state)
+            found = places[columns[0]], places[columns[1]], places[columns[2]]
+            starts = list(_starts(file, rows, len(names), found[0], series, path))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or (
+            f"{error}; look at its quotation marks" if isinstance(error, csv.Error) else "no text in UTF-8"
+        )
         raise InputError(f"{path}: cannot be read ({reason})") from None
-    pairs = itertools.pairwise(starts)
-    return [Block(str(path), a, b, places, separator) for a, b in pairs], name
+    return [Block(str(path), a, b, columns, found, separator) for a, b in itertools.pairwise(starts)], columns[2]
 
 
-def column_names(path: Path) -> list[str]:
-    """Names of the columns of a table of text."""
-    with path.open("rb") as file:
-        return _header(file.readline())[1]
-
-
-def _header(line: bytes) -> tuple[str, list[str]]:
-    """What parts the columns, and their names."""
-    separator = "\t" if b"\t" in line else ";" if b";" in line else ","
-    return separator, [name.strip().strip('"') for name in line.decode("utf-8-sig").strip().split(separator)]
-
-
-def place_columns(
-    names: Sequence[str], group: str, time: str | None, state: str | None
-) -> tuple[tuple[int, int, int], str]:
-    """Places of group, time and state among the columns of a table, and the name of the state.
+def chosen_columns(table: Table, group: str, time: str | None, state: str | None) -> tuple[str, str, str]:
+    """The columns of group, time and state, by the rules for all tables.
 
     Raises:
         InputError: no such column, or several that may be the state.
     """
-    for wanted, kind in ((group, "group column"), (time, "time column"), (state, "state")):
-        if wanted is not None and wanted not in names:
-            raise unknown_name(kind, wanted, names)
-    rest = [name for name in names if name != group]
-    when = time or next((name for name in rest if name.lower() in ("t", "time")), rest[0] if rest else None)
-    others = [name for name in rest if name != when]
-    if when is None or (state is None and len(others) != 1):
-        raise InputError(f"--each fits one state: name its column, --states, among {', '.join(others) or 'none'}")
-    chosen = state or others[0]
-    return (names.index(group), names.index(when), names.index(chosen)), chosen
+    own = table.chosen([group], "group column")[0]
+    when = table.time_column(time, [own])
+    taken = {own: "the group", when: "the time"}
+    states, _ = table.state_columns(None if state is None else [state], taken)
+    if len(states) != 1:
+        raise InputError(f"--each fits one state: name its column, --states, among {', '.join(states) or 'none'}")
+    return own, when, states[0]
 
 
-def _starts(file: Iterator[bytes], at: int, place: int, separator: str, series: int, path: Path) -> Iterator[int]:
+def _rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows that hold anything, each with the line at which it ends."""
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    return ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
+
+
+def _starts(
+    file: IO[bytes], rows: Iterable[tuple[int, list[str]]], width: int, place: int, series: int, path: Path
+) -> Iterator[int]:
     """Where blocks begin, and the end of the file."""
+    at = file.tell()
     yield at
-    cut, label, count, seen = separator.encode(), None, 0, set[int]()
-    for number, line in enumerate(file, start=2):
-        cells = line.split(cut, place + 1)
-        if line.strip():
-            if len(cells) <= place:
-                raise InputError(f"{path}, line {number}: expected a value of every column")
-            if cells[place] != label:
-                label = cells[place]
-                if hash(label) in seen:
-                    raise InputError(
-                        f"{path}, line {number}: the rows of group {label.decode(errors='replace').strip()!r} do not "
-                        "stand together; sort the table by its group column"
-                    )
-                seen.add(hash(label))
-                count += 1
-                if count > series:
-                    count = 1
-                    yield at
-        at += len(line)
+    label, count, seen = None, 0, set[int]()
+    for number, row in rows:
+        if not place < len(row) <= width:
+            raise InputError(f"{path}, line {number}: expected {width} cells as in the header, got {len(row)}")
+        if row[place].strip() != label:
+            label = row[place].strip()
+            if hash(label) in seen:
+                raise InputError(
+                    f"{path}, line {number}: the rows of group {label!r} do not stand together; sort the table by its "
+                    "group column"
+                )
+            seen.add(hash(label))
+            count += 1
+            if count > series:
+                count = 1
+                yield at
+        at = file.tell()
     yield at
 
 
@@ -125,10 +129,10 @@ def read_block(block: Block) -> tuple[list[str], list[tuple[Array, Array]]]:
     """Labels and (times, values) of the series of a block, nan for what is no number."""
     with open(block.path, "rb") as file:
         file.seek(block.start)
-        text = file.read(block.end - block.start).decode("utf-8", errors="replace")
+        text = file.read(block.end - block.start).decode()
     found: dict[str, tuple[list[float], list[float]]] = {}
     group, time, state = block.places
-    for row in csv.reader(text.splitlines(), delimiter=block.separator):
+    for _, row in _rows(io.StringIO(text, newline=""), block.separator):
         if len(row) > max(block.places):
             t, x = found.setdefault(row[group].strip(), ([], []))
             t.append(_number(row[time]))

@@ -16,8 +16,9 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from odediscovery.data.sheets import header_table
 from odediscovery.errors import InputError
-from odediscovery.many.blocks import place_columns
+from odediscovery.many.blocks import chosen_columns
 from odediscovery.runtime.arrays import Array
 
 try:
@@ -87,8 +88,11 @@ def parquet_blocks(
     # pandas writes an index without a name as such a column.
     own = (name for name in schema.names if name not in keys and not name.startswith("__index_level_"))
     names = [*keys, *own]
-    columns, name = place_columns(names, group, time, state)
-    chosen = (names[columns[0]], names[columns[1]], names[columns[2]])
+    table, places = header_table(names, path)
+    group, when, name = chosen_columns(table, group, time, state)
+    # Those of the file, units in brackets included.
+    chosen = (names[places[group]], names[places[when]], names[places[name]])
+    group = chosen[0]
     for column in chosen[1:]:
         kind = schema.field(column).type if column not in keys else None
         if kind is None or not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):

@@ -91,6 +91,41 @@ def test_blocks_are_read_one_at_a_time(tmp_path: Path) -> None:
     assert np.array_equal(x, curves(5)[4])
 
 
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ('g,"dose, mg",t,x [g/L],z', "{g},1.5,{t},{x},7"),
+        ('\ufeff"g";"dose; mg";"t";"x";"z"', '"{g}";1.5;{t};{x};7'),
+        ('\n"free\ntext", "g",t,x,z', '"one, two\nthree", {g},{t},{x},7'),
+        (",note,g,t,x", '0,"a ""quoted"" one, {t}",{g},{t},{x}'),
+    ],
+)
+def test_columns_are_those_that_are_named_wherever_quotes_stand(header: str, row: str, tmp_path: Path) -> None:
+    path, curve = tmp_path / "quoted.csv", curves(1)[0]
+    rows = [row.format(g=g, t=float(t), x=float(x)) for g in "abc" for t, x in zip(T, curve, strict=True)]
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    blocks, state = blocks_of(path, "g", "t", "x", 2)
+    assert state == "x" and [read_block(block)[0] for block in blocks] == [["a", "b"], ["c"]]
+    for t, x in (run for block in blocks for run in read_block(block)[1]):
+        np.testing.assert_array_equal((t, x), (T, curve))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('g,t,"x, mg"\na,0,1\na,1,5,1\n', "line 3: expected 3 cells as in the header, got 4"),
+        ('g,t,x\na,0,"1\na,1,2\n', "look at its quotation marks"),
+        ("g,t,x,x\na,0,1,1\n", "the column 'x' stands twice"),
+        ("g,t,x,z\na,0,1,1\n", "name its column, --states, among x, z"),
+    ],
+)
+def test_a_table_whose_columns_are_not_certain_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=told):
+        blocks_of(path, "g", "t", None, 2)
+
+
 def test_rows_of_a_group_have_to_stand_together(tmp_path: Path) -> None:
     path = tmp_path / "mixed.csv"
     path.write_text("well,t,od\na,0,1\nb,0,1\na,1,2\n")
