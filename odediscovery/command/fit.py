@@ -183,8 +183,8 @@ def _fit_folders(
     Raises:
         FitError: series that have none.
     """
-    from odediscovery.command.reading import source_of
     from odediscovery.many.alone import chosen_alone, fit_alone
+    from odediscovery.result.folder import source_of
 
     chosen = chosen_alone(table, labels, settings, source_of(data))
     waiting = [one for one in chosen if not one.is_done]
@@ -211,7 +211,8 @@ def _fit_folders(
 
 def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, watch: _Watch) -> None:
     """A fit from the start."""
-    from odediscovery.command.reading import check_same_table, measured_series, source_of
+    from odediscovery.command.reading import check_same_table, measured_series
+    from odediscovery.result.folder import source_of
 
     source = source_of(data)
     with ExitStack() as shown:

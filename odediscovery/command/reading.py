@@ -5,9 +5,7 @@ what acts on the states.
 from __future__ import annotations
 
 import csv
-import hashlib
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -150,11 +148,6 @@ def each_table(data: Path, columns: Columns, folder: Path) -> Table:
     if states is not None and len(states) > 1:
         raise InputError(f"--each fits one state, got {', '.join(states)}; --vary fits several")
     return opened_table(data, group, folder, time=columns.time, state=states[0] if states else None)
-
-
-def source_of(data: Path) -> dict[str, str]:
-    """What a result says of its table: the name, and a hash of the place that tells it from others of that name."""
-    return {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
 
 
 def check_same_table(folder: Path, source: Mapping[str, str], series: TimeSeries) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, series_text
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.many.blocks import Block, read_block
@@ -82,7 +82,8 @@ def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source
                 except InputError as error:
                     raise InputError(f"series {label!r} cannot be fitted alone: {error}") from None
                 folder = table.folder / f"{folder_name(label)}.odediscovery"
-                found[label] = Alone(label, series, own, folder, {**source, "series": label})
+                content = hashlib.sha256(series_text(series).encode()).hexdigest()
+                found[label] = Alone(label, series, own, folder, {**source, "series": label, "content": content})
     return [found[label] for label in dict.fromkeys(labels)]
 
 

@@ -44,8 +44,10 @@ class Block:
     separator: str
 
 
-def blocks_of(path: Path, group: str, time: str | None, state: str | None, series: int) -> tuple[list[Block], str]:
-    """The blocks of a table and the name of its state.
+def blocks_of(
+    path: Path, group: str, time: str | None, state: str | None, series: int
+) -> tuple[list[Block], tuple[str, str, str]]:
+    """The blocks of a table and its columns: of the group, the time and the state.
 
     Args:
         group: column that tells the series apart.
@@ -75,7 +77,7 @@ def blocks_of(path: Path, group: str, time: str | None, state: str | None, serie
             f"{error}; look at its quotation marks" if isinstance(error, csv.Error) else "no text in UTF-8"
         )
         raise InputError(f"{path}: cannot be read ({reason})") from None
-    return [Block(str(path), a, b, columns, found, separator) for a, b in itertools.pairwise(starts)], columns[2]
+    return [Block(str(path), a, b, columns, found, separator) for a, b in itertools.pairwise(starts)], columns
 
 
 def chosen_columns(table: Table, group: str, time: str | None, state: str | None) -> tuple[str, str, str]:

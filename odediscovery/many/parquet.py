@@ -7,6 +7,7 @@ block reads its row groups alone.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -65,15 +66,20 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() == ".parquet" or path.is_dir()
 
 
-def size_of(path: Path) -> int:
-    """Bytes of a table."""
-    return sum(file.stat().st_size for file in _files(path)) if is_parquet(path) else path.stat().st_size
+def hash_of(path: Path) -> str:
+    """Hash of the content of a table, and of the names of its files, which may hold a column."""
+    whole = hashlib.sha256()
+    for part in _files(path):
+        with part.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        whole.update(f"{part.relative_to(path).as_posix()}\n{content}\n".encode(errors="surrogateescape"))
+    return whole.hexdigest()
 
 
 def parquet_blocks(
     path: Path, group: str, time: str | None, state: str | None, series: int
-) -> tuple[list[ParquetBlock], str]:
-    """The blocks of a table and the name of its state; arguments as of `blocks_of`.
+) -> tuple[list[ParquetBlock], tuple[str, str, str]]:
+    """The blocks of a table and its columns; arguments and columns as of `blocks_of`.
 
     Raises:
         InputError: no such file or column, a column without numbers, or rows of a group apart from each other.
@@ -89,10 +95,9 @@ def parquet_blocks(
     own = (name for name in schema.names if name not in keys and not name.startswith("__index_level_"))
     names = [*keys, *own]
     table, places = header_table(names, path)
-    group, when, name = chosen_columns(table, group, time, state)
-    # Those of the file, units in brackets included.
-    chosen = (names[places[group]], names[places[when]], names[places[name]])
-    group = chosen[0]
+    columns = chosen_columns(table, group, time, state)
+    # As the file calls them, units in brackets included.
+    chosen = group, *_ = (names[places[columns[0]]], names[places[columns[1]]], names[places[columns[2]]])
     for column in chosen[1:]:
         kind = schema.field(column).type if column not in keys else None
         if kind is None or not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
@@ -102,7 +107,7 @@ def parquet_blocks(
     while chunk := list(itertools.islice(every, series)):
         parts = [part for own in chunk for part in own]
         found.append(ParquetBlock(tuple(parts if group in keys else _merged(parts)), chosen))
-    return found, name
+    return found, columns
 
 
 def read_parquet_block(block: ParquetBlock) -> tuple[list[str], list[tuple[Array, Array]]]:

@@ -15,13 +15,14 @@ from odediscovery.errors import InputError
 from odediscovery.many.blocks import Block, blocks_of, read_block
 from odediscovery.many.parquet import (
     ParquetBlock,
+    hash_of,
     is_parquet,
     parquet_blocks,
     read_parquet_block,
-    size_of,
     write_parquet,
 )
 from odediscovery.many.simple import Row, explain
+from odediscovery.result.folder import source_of
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
@@ -80,7 +81,7 @@ def opened_table(path: Path, group: str, folder: Path, *, time: str | None = Non
     Args:
         path: CSV or Parquet file, or a folder of Parquet files; rows of one group stand together.
         group: column that tells the series apart.
-        folder: begun before by the same table, or new.
+        folder: begun before by the same table, or new. Where the table has changed since, it begins anew.
         time, state: columns.
 
     Raises:
@@ -88,11 +89,10 @@ def opened_table(path: Path, group: str, folder: Path, *, time: str | None = Non
     """
     parquet = is_parquet(path)
     blocks: Sequence[Block | ParquetBlock]
-    blocks, name = (parquet_blocks if parquet else blocks_of)(path, group, time, state, BLOCK)
+    blocks, columns = (parquet_blocks if parquet else blocks_of)(path, group, time, state, BLOCK)
     folder.mkdir(parents=True, exist_ok=True)
-    source = {"bytes": size_of(path), "blocks": len(blocks), "group": group, "state": name, "series": BLOCK}
-    _check_source(folder / "source.json", source)
-    return Table(folder, parquet, name, blocks)
+    _begin(folder, {**source_of(path), "content": hash_of(path), "columns": list(columns), "series": BLOCK})
+    return Table(folder, parquet, columns[2], blocks)
 
 
 def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[[str], None] = lambda _: None) -> Many:
@@ -129,14 +129,23 @@ def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[
     return _summarised(folder, name, len(blocks), tuple(reasons))
 
 
-def _check_source(path: Path, source: dict[str, Any]) -> None:
-    if path.exists():
-        if json.loads(path.read_text(encoding="utf-8")) != source:
-            raise InputError(f"{path.parent} was begun with another table or column; name a new folder with --out")
-    elif any(path.parent.iterdir()):
-        raise InputError(f"{path.parent}: a folder that holds something else; choose a new one")
-    else:
-        write_whole(path, json.dumps(source).encode())
+def _begin(folder: Path, source: dict[str, Any]) -> None:
+    """Rows that are kept are those of this table as it is now; those of an earlier state of it are taken away.
+
+    Raises:
+        InputError: the folder is that of something else.
+    """
+    path = folder / "source.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    same = {key for key in source if source[key] == before.get(key)}
+    if same >= {"content", "columns", "series"}:
+        return
+    if before and not same >= {"path", "columns"}:
+        raise InputError(f"{folder} was begun with another table or column; name a new folder with --out")
+    if not before and any(folder.iterdir()):
+        raise InputError(f"{folder}: a folder that holds something else; choose a new one")
+    (folder / "rows.jsonl").unlink(missing_ok=True)
+    write_whole(path, json.dumps(source).encode())
 
 
 def _done(path: Path) -> dict[int, bool]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -94,6 +95,11 @@ def write_folder(
 def log_lines(log: Iterable[Mapping[str, Any]]) -> bytes:
     """The content of `log.jsonl`: one JSON object a line."""
     return "".join(json.dumps(_jsonable(line)) + "\n" for line in log).encode()
+
+
+def source_of(table: Path) -> dict[str, str]:
+    """What a result says of its table: the name, and a hash of the place that tells it from others of that name."""
+    return {"table": table.name, "path": hashlib.sha256(os.fsencode(table.resolve())).hexdigest()}
 
 
 def read_folder(folder: Path) -> dict[str, Any]:

@@ -93,6 +93,8 @@ def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_oth
     (done.folder / "result.json").write_text(json.dumps(document), "utf-8")
     assert done.is_done and not lost.is_done
     assert not dataclasses.replace(done, settings=settings_for(members=1)).is_done
+    edited = write(tmp_path / "plate.csv", [curve[::-1] for curve in curves(5)])
+    assert not chosen_alone(table_of(tmp_path, monkeypatch, edited), ["w3"], ALONE, SOURCE)[0].is_done
     (done.folder / "result.json").write_text(json.dumps(document | {"outcome": "stopped"}), "utf-8")
     assert not done.is_done
 

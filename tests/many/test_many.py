@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,8 @@ def test_what_no_simple_law_explains_is_said() -> None:
 
 def test_blocks_are_read_one_at_a_time(tmp_path: Path) -> None:
     path = write(tmp_path / "plate.csv", curves(5))
-    blocks, state = blocks_of(path, "well", None, None, 2)
-    assert state == "od"
+    blocks, columns = blocks_of(path, "well", None, None, 2)
+    assert columns == ("well", "t", "od")
     assert [read_block(block)[0] for block in blocks] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
     t, x = read_block(blocks[2])[1][0]
     assert np.array_equal(t, T)
@@ -104,8 +105,8 @@ def test_columns_are_those_that_are_named_wherever_quotes_stand(header: str, row
     path, curve = tmp_path / "quoted.csv", curves(1)[0]
     rows = [row.format(g=g, t=float(t), x=float(x)) for g in "abc" for t, x in zip(T, curve, strict=True)]
     path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
-    blocks, state = blocks_of(path, "g", "t", "x", 2)
-    assert state == "x" and [read_block(block)[0] for block in blocks] == [["a", "b"], ["c"]]
+    blocks, columns = blocks_of(path, "g", "t", "x", 2)
+    assert columns == ("g", "t", "x") and [read_block(block)[0] for block in blocks] == [["a", "b"], ["c"]]
     for t, x in (run for block in blocks for run in read_block(block)[1]):
         np.testing.assert_array_equal((t, x), (T, curve))
 
@@ -156,6 +157,43 @@ def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, mo
         fit_many(opened_table(write(tmp_path / "other.csv", curves(3)), "well", folder), place, Monitor())
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
+def test_a_table_that_was_edited_is_fitted_again(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
+    path, folder = tmp_path / f"plate.{kind}", tmp_path / "each"
+
+    def lay(values: range) -> None:
+        rows = [(f"w{k}", t, value) for k in range(3) for t, value in enumerate(values)]
+        frame = pd.DataFrame(rows, columns=["well", "t", "od"])
+        if kind == "csv":
+            frame.to_csv(path, index=False)
+        else:
+            frame.to_parquet(path, compression=None, partition_cols=["well"] if kind == "folder" else None)
+
+    def bytes_of(at: Path) -> int:
+        return sum(file.stat().st_size for file in [at, *at.rglob("*")] if file.is_file())
+
+    def fit() -> tuple[int, str]:
+        place = Here()
+        fit_many(opened_table(path, "well", folder), place, Monitor())
+        with (folder / "summary.csv").open(newline="") as file:
+            return place.ran, next(csv.DictReader(file))["equation"]
+
+    lay(range(1, 9))
+    size = bytes_of(path)
+    assert fit() == (2, "od' = 1")
+    assert fit() == (0, "od' = 1")
+    if kind == "folder":
+        shutil.rmtree(path)
+    lay(range(8, 0, -1))
+    assert fit() == (2, "od' = - 1") and bytes_of(path) == size
+    with pytest.raises(InputError, match="begun with another table or column"):
+        opened_table(path, "well", folder, time="od", state="t")
+    # A table that was moved is the same one.
+    path = path.rename(tmp_path / f"moved.{kind}")
+    assert fit() == (0, "od' = - 1")
+
+
 def parquet_table(count: int) -> pd.DataFrame:
     values = curves(count)
     wells = [f"w{k}" for k in range(count) for _ in T]
@@ -177,8 +215,8 @@ def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
     monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
     path, folder = tmp_path / "plate.parquet", tmp_path / "each"
     parquet_table(5).to_parquet(path, row_group_size=47)  # series lie across row groups
-    blocks, state = parquet_blocks(path, "well", None, None, 2)
-    assert state == "od"
+    blocks, columns = parquet_blocks(path, "well", None, None, 2)
+    assert columns == ("well", "t", "od")
     assert [read_parquet_block(block)[0] for block in blocks] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
     t, x = read_parquet_block(blocks[1])[1][1]
     assert np.array_equal(t, T)
@@ -194,8 +232,8 @@ def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
 
 def test_a_folder_partitioned_by_group_is_read_without_its_other_parts(tmp_path: Path) -> None:
     parquet_table(3).to_parquet(tmp_path / "plates", partition_cols=["well"])
-    blocks, state = parquet_blocks(tmp_path / "plates", "well", None, None, 2)
-    assert state == "od"
+    blocks, columns = parquet_blocks(tmp_path / "plates", "well", None, None, 2)
+    assert columns == ("well", "t", "od")
     assert [read_parquet_block(block)[0] for block in blocks] == [["w0", "w1"], ["w2"]]
     assert np.array_equal(read_parquet_block(blocks[1])[1][0][1], curves(3)[2])
 
