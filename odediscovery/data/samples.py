@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.data.recorded.even_times import even_times
+from odediscovery.data.recorded.rows import which_have
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError
@@ -89,6 +90,31 @@ def spread_columns(values: Array, places: Sequence[int], n: int, fill: float) ->
 def pooled(series: TimeSeries) -> Array:
     """All samples of all trajectories, [samples, states]."""
     return np.concatenate([t.values for t in series.trajectories])
+
+
+def complete(series: TimeSeries) -> TimeSeries:
+    """The trajectories in which every measured state has values, which a message says; all where none is complete.
+
+    >>> values = [[[1, 2], [3, 4]], [[1, np.nan], [3, np.nan]]]
+    >>> complete(TimeSeries.from_arrays([[0, 1], [0, 1]], values, ["a", "b"])).messages
+    ("Trajectory '2' has no value of b: laws are sought in the 1 of 2 with all states.",)
+    """
+    lacking = measured(series) & ~np.array([np.isfinite(t.values).any(axis=0) for t in series.trajectories])
+    out = lacking.any(axis=1)
+    if out.all() or not out.any():
+        return series
+    kept = tuple(t for t, lacks in zip(series.trajectories, out, strict=True) if not lacks)
+    which = which_have([repr(series.trajectories[j].label) for j in np.flatnonzero(out)])
+    of = " or ".join(series.states[i] for i in np.flatnonzero(lacking.any(axis=0)))
+    told = f"{which} no value of {of}: laws are sought in the {len(kept)} of {len(out)} with all states."
+    return dataclasses.replace(series, trajectories=kept, messages=(told, *series.messages))
+
+
+def usual_values(series: TimeSeries) -> Array:
+    """Mean of all samples of each state, which stands in for a trajectory without any; nan where none has one."""
+    found, seen = np.full(series.n_states, np.nan), measured(series)
+    found[seen] = np.nanmean(pooled(series)[:, seen], axis=0)
+    return found
 
 
 def measured(series: TimeSeries) -> NDArray[np.bool_]:

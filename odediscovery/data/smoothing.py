@@ -10,6 +10,7 @@ import numpy as np
 from scipy.interpolate import BSpline, make_interp_spline, make_smoothing_spline
 from scipy.linalg import solveh_banded
 
+from odediscovery.data.samples import usual_values
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import is_time_up
@@ -190,10 +191,10 @@ def _modes(times: bytes, weighted: bytes) -> tuple[Array, Array, Array]:
     return shrunk**2, shrunk.sum(axis=1), root * modes
 
 
-def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_sigma: Array) -> Array:
+def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_sigma: Array, usual: float) -> Array:
     seen = np.isfinite(y)
     if seen.sum() < SMOOTHING.least_samples or noise <= 0.0 or is_time_up():
-        filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.zeros_like(t)
+        filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.full_like(t, usual)
         return filled
     curve = fit_smoother(t[seen], y[seen], relative_sigma[seen])[0]
     smooth = curve(t)
@@ -226,6 +227,8 @@ def smooth(
 ) -> TimeSeries:
     """The series without noise and gaps: cubic smoothing splines by generalised cross-validation.
 
+    Where a trajectory has no value of a state, it is the mean of the others; 0 where none has one.
+
     Args:
         noise: from `estimate_noise`, [states]; states with noise below `SMOOTHING.clean` of their
             spread keep their samples, and only gaps are filled.
@@ -234,6 +237,7 @@ def smooth(
     """
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
+    usual = np.nan_to_num(usual_values(series))
     trajectories = []
     for t, s in zip(series.trajectories, relative_sigma, strict=True):
         columns = [
@@ -243,6 +247,7 @@ def smooth(
                 noise[i] if noise[i] > SMOOTHING.clean * spread[i] else 0.0,
                 bool(nonnegative[i]),
                 s[:, i],
+                float(usual[i]),
             )
             for i in range(series.n_states)
         ]

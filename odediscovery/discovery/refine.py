@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from odediscovery.data.samples import pooled
+from odediscovery.data.controls import drop_appended_controls
+from odediscovery.data.samples import complete, pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.front import refit
 from odediscovery.discovery.task import Task
@@ -266,7 +267,7 @@ def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries
         moved = monitor.in_time(TELLING, lambda: _on_all(task, verdict), None)
         if moved is not None:
             # More samples moved the constants that a conserved sum had balanced.
-            return drop_excess(moved), task.every
+            return drop_excess(moved), task.series
     return stay_with_few(task, verdict)
 
 
@@ -277,8 +278,8 @@ def _on_all(task: Task, verdict: Verdict) -> Verdict | None:
     knowledge = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
     messages = (*p.messages, *_thinned(task, on_all=True))
     # What is without noise was found out with a law, by the few samples.
-    whole = whole.without_noise(None) if p.clean else whole
-    whole = dataclasses.replace(whole, knowledge=knowledge, given=p.given, messages=messages)
+    exact = whole.without_noise(None) if p.clean else whole
+    whole = dataclasses.replace(exact, smooth=whole.smooth, knowledge=knowledge, given=p.given, messages=messages)
     same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
     return on_all_samples(whole, verdict, task.monitor) if same_signs else None
 
@@ -288,12 +289,13 @@ def stay_with_few(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries]:
     if task.few is task.every:
         return verdict, task.series
     p = dataclasses.replace(verdict.p, messages=(*verdict.p.messages, *_thinned(task, on_all=False)))
-    return dataclasses.replace(verdict, p=p), task.few
+    return dataclasses.replace(verdict, p=p), drop_appended_controls(task.few)
 
 
 def _thinned(task: Task, *, on_all: bool) -> list[Note]:
     """That laws were sought in fewer samples, where they were."""
-    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
+    sought = complete(task.every) if on_all else task.every
+    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, sought))
     runs = len(task.few.trajectories)
-    in_runs = runs * (runs > len(task.every.trajectories))
+    in_runs = runs * (runs > len(sought.trajectories))
     return [thinned(every, few, on_all, in_runs)] if few < every else []

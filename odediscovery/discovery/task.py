@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odediscovery.data.controls import drop_appended_controls
-from odediscovery.data.samples import measured
+from odediscovery.data.samples import complete, measured
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import Knowledge
@@ -26,7 +26,7 @@ class Task:
 
     Args:
         every: all samples, unmeasured states and controls as columns.
-        few: those that the search sees: fewer, if the series is long.
+        few: those that the search sees: fewer, if the series is long or trajectories lack a state.
         known: what the user knows, in the user's units.
         p: `few` and `known`, dimensionless.
         settings: options of the fit.
@@ -81,6 +81,8 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
         raise InputError("unmeasured states need --recipe default: recipe neural trains on what was measured")
     # Without time noise is estimated from neighbours alone.
     with monitor.patient(SEARCHING):
-        few = every if settings.published else thin_series(every)
+        whole = every if settings.published else complete(every)
+        few = every if settings.published else thin_series(whole)
+        every = every if whole is every else replace(every, messages=whole.messages)
         p = pose_known(few, known, settings)
     return Task(every, few, known, p, settings, monitor)

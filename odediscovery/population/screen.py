@@ -275,7 +275,8 @@ def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, 
     check_time()
     coefficients, left = normal.solved(np.array([0, *(j + 1 for j in chosen)]))
     a, square, count = coefficients[:, 1:].T, normal.square, normal.samples
-    share = np.mean(a > 0, axis=1)
+    # A group without a value of the state says nothing of its terms.
+    share = np.sum(a > 0, axis=1) / np.maximum(np.sum(a != 0, axis=1), 1)
     if np.any((share < SCREEN.one_sign) & (share > 1 - SCREEN.one_sign)):
         return None
     signs = np.where(share > 0.5, 1, -1)
@@ -289,7 +290,8 @@ def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, 
 
 def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
     """Positive sizes of the coefficients [terms, groups]: of the middle group where one has another sign."""
-    middle = np.median(np.abs(a), axis=1, keepdims=True)
+    told = np.abs(a) if a.all() else np.ma.masked_equal(np.abs(a), 0.0)
+    middle = np.ma.filled((np.median if a.all() else np.ma.median)(told, axis=1, keepdims=True), 0.0)
     usual = np.clip(np.abs(a), middle / SCREEN.odd_size, middle * SCREEN.odd_size)
     own = np.where(np.sign(a) == signs[:, None], usual, middle)
     return np.maximum(own, SCREEN.least_size)

@@ -17,7 +17,7 @@ import numpy as np
 
 from odediscovery.data.noise import NOISE, estimate_noise, relative_noise, shows_noise
 from odediscovery.data.recorded.digits import lengths_of_runs, resolution, rounding_sigma
-from odediscovery.data.samples import pooled
+from odediscovery.data.samples import pooled, usual_values
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import SMOOTHING, smooth
@@ -293,13 +293,14 @@ def find_strays(values: Sequence[Array], noise: Array) -> Mask:
 
 
 def _interpolate_gaps(data: TimeSeries) -> TimeSeries:
-    """The series with straight lines over missing values."""
+    """The series with straight lines over missing values, as `smooth` fills them."""
+    usual = usual_values(data)
 
     def whole(t: Trajectory) -> Trajectory:
         columns = []
-        for y in t.values.T:
+        for y, mean in zip(t.values.T, usual, strict=True):
             seen = np.isfinite(y)
-            columns.append(np.interp(t.time, t.time[seen], y[seen]) if seen.any() else y)
+            columns.append(np.interp(t.time, t.time[seen], y[seen]) if seen.any() else np.full_like(y, mean))
         return dataclasses.replace(t, values=np.stack(columns, axis=1))
 
     return dataclasses.replace(data, trajectories=tuple(map(whole, data.trajectories)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.samples import pooled
+from odediscovery.data.samples import complete, pooled
 from odediscovery.judge.criterion import CRITERION, judge_on, misfit, non_dominated
 from odediscovery.judge.residual_tests import autocorrelated, memory
 from odediscovery.judge.verdict import Verdict
@@ -222,13 +222,15 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
     kept = non_dominated(rows, chosen, scale.state)
     monitor.stage("all samples", len(kept))
     found: dict[int, Judged] = {}
-    initial = p.initial
+    # A start of which there is no sample is found first.
+    initial, measured_starts = p.initial, complete(p.data) is p.data
     for i in sorted(kept, key=lambda i: i != chosen):
         before = rows[i].polished
         law = before.law.unscaled(scale.state, scale.time).rescaled(p.scale.state, p.scale.time)
         # From where chaos has carried it a law is not brought back, and trying takes longer than all else.
         most = REFINEMENT.followed if p.clean else REFINEMENT.lost
-        if i == chosen and not follows(p, refined(p, law, before.free, initial, sigma_of(p), 0), most):
+        ahead = i == chosen and measured_starts
+        if ahead and not follows(p, refined(p, law, before.free, initial, sigma_of(p), 0), most):
             return None
         after = refined(p, law, before.free, initial, sigma_of(p), REFINEMENT.evaluations if i == chosen else 0)
         if i == chosen:

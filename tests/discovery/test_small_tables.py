@@ -7,6 +7,7 @@ import pytest
 
 from odediscovery import TimeSeries, discover, settings_for
 from odediscovery.ivp.lsoda import solve_until_failure
+from odediscovery.laws.equations import Equations
 
 QUICK = settings_for(members=0, max_seconds=3.0)
 
@@ -54,3 +55,31 @@ def test_a_decay_with_gaps_in_noise_is_found_though_other_laws_run_away() -> Non
     law = found.equations.power_sum
     assert law is not None and law.exponents.tolist() == [[1.0]]
     assert law.coefficients[0, 0] == pytest.approx(-0.5, rel=0.03)
+
+
+def runs_of_predators(noise: float, *blank: tuple[int, int]) -> TimeSeries:
+    """Three trajectories of Lotka and Volterra's equations, some of them without any value of a state."""
+    law, t = Equations.parse(["x", "y"], {"x": "x - 0.5*x*y", "y": "0.25*x*y - 0.75*y"}), np.linspace(0.0, 12.0, 40)
+    random = np.random.default_rng(0)
+    runs = [law.simulate(np.array(start), t) for start in ([2.0, 1.0], [1.0, 2.0], [1.5, 0.5])]
+    runs = [x * (1.0 + noise * random.standard_normal(x.shape)) for x in runs]
+    for run, state in blank:
+        runs[run][:, state] = np.nan
+    return TimeSeries.from_arrays([t] * 3, runs, ["x", "y"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_a_trajectory_without_a_state_is_fitted_with_the_law_of_the_others(noise: float) -> None:
+    found = discover(runs_of_predators(noise, (1, 1)), settings_for(members=0))
+    law = found.equations.power_sum
+    assert law is not None and sorted(law.exponents.tolist()) == [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    assert any(text.startswith("Trajectory '2' has no value of y: ") for text in found.messages)
+    # Its start of that state is found from the other one.
+    np.testing.assert_allclose(found.initial_values, [[2.0, 1.0], [1.0, 2.0], [1.5, 0.5]], rtol=3.0 * noise + 1e-6)
+
+
+@pytest.mark.slow
+def test_trajectories_of_which_none_has_all_states_end_in_a_result() -> None:
+    found = discover(runs_of_predators(0.02, (0, 0), (1, 1), (2, 1)), settings_for(members=0, max_seconds=8.0))
+    assert found.outcome in ("converged", "stopped", "poor-fit")

@@ -102,9 +102,19 @@ def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[t
     if not short or len(short) == len(pairs):
         return pairs, []
     kept = [pair for pair, count in zip(pairs, samples, strict=True) if count >= ROWS.samples]
-    named = ", ".join(short[: ROWS.named]) + (f" and {len(short) - ROWS.named} more" if short[ROWS.named :] else "")
-    which = f"Trajectory {named} has" if len(short) == 1 else f"Trajectories {named} have"
-    return kept, [f"{which} fewer than {ROWS.samples} samples with a value; left out of {len(pairs)}."]
+    return kept, [f"{which_have(short)} fewer than {ROWS.samples} samples with a value; left out of {len(pairs)}."]
+
+
+def which_have(named: Sequence[str]) -> str:
+    """How a sentence of some trajectories begins, the first of them by name.
+
+    >>> which_have(["'a'"]), which_have(["'a'", "'b'"])
+    ("Trajectory 'a' has", "Trajectories 'a', 'b' have")
+    """
+    if len(named) == 1:
+        return f"Trajectory {named[0]} has"
+    more = f" and {len(named) - ROWS.named} more" if named[ROWS.named :] else ""
+    return f"Trajectories {', '.join(named[: ROWS.named])}{more} have"
 
 
 def without_repeats(

@@ -56,7 +56,7 @@ def thinned(every: int, few: int, on_all: bool, runs: int = 0) -> Note:
     """
     then = "constants, errors and scores are those of all" if on_all else "constants, errors and scores are of these"
     these = f" ({runs} runs of neighbours, each with a start of its own)" if runs else ""
-    return Note(f"laws were sought in {few} of the {every} samples{these}, to save time; {then}", Weight.BACKGROUND)
+    return Note(f"laws were sought in {few} of the {every} samples{these}; {then}", Weight.BACKGROUND)
 
 
 def never_changes(state: str) -> Note:

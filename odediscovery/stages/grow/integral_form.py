@@ -113,8 +113,7 @@ class Path:
         if self.negative.any():
             odd = np.round(exponents) % 2
             values = values * (1.0 - 2.0 * ((self.negative @ odd.T) % 2))
-        result: Array = values
-        return result
+        return np.asarray(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,8 +205,7 @@ class Integral:
     @property
     def smoothed(self) -> NDArray[np.bool_]:
         """States whose path is smoothed, not interpolated."""
-        result: NDArray[np.bool_] = self.noise > SMOOTHING.clean * np.nanstd(self.values, axis=0)
-        return result
+        return np.asarray(self.noise > SMOOTHING.clean * np.nanstd(self.values, axis=0))
 
     def _whitened(self, error: Array) -> Integral:
         """With rows of unit variance, given the relative error of the integrals [states, samples].
@@ -351,6 +349,8 @@ class Integral:
         bounds = [*self.first, len(self.time)]
         for a, b in itertools.pairwise(bounds):
             inside = (self.left >= a) & (self.left < b)
+            if (empty := ~np.isfinite(left_over[a:b]).any(axis=0)).any():  # others tell what is usual
+                left_over[a, empty] = np.nanmean(left_over[:, empty], axis=0)
             for i in range(x.shape[2] - self.given.shape[2]):
                 seen = a + np.flatnonzero(np.isfinite(left_over[a:b, i]))
                 fine, coarse = _splines(self.time[seen], left_over[seen, i], bool(self.smoothed[i]))
