@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -39,7 +40,7 @@ def plot_fit(found: Discovery, axes: Any = None) -> Any:
     >>> plt.close(axes[0].figure)
     """
     series = found.series
-    with rc_context(STYLE):
+    with _style():
         given, own = _given(axes, series.n_states)
         curves = [curve_through(found, j, run) for j, run in enumerate(series.trajectories)]
         for k, (ax, state) in enumerate(zip(given, series.states, strict=True)):
@@ -73,7 +74,7 @@ def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = No
     >>> plt.close(axes[0].figure)
     """
     series = results[0].series
-    with rc_context(STYLE):
+    with _style():
         given, own = _given(axes, series.n_states)
         for k, (ax, state) in enumerate(zip(given, series.states, strict=True)):
             for j, run in enumerate(series.trajectories):
@@ -87,6 +88,15 @@ def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = No
             set_times(ax, series)
         _legend(given, own)
     return given
+
+
+def _style() -> AbstractContextManager[None]:
+    """The style of our pictures, while they are drawn.
+
+    A backend that pyplot loads meanwhile would lose its settings at the end: notebooks show what is `interactive`.
+    """
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call] # loads it
+    return rc_context(STYLE)
 
 
 def _given(axes: Any, count: int) -> tuple[Any, bool]:
