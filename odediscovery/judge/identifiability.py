@@ -15,11 +15,11 @@ import numpy as np
 
 from odediscovery.judge.doubt import interval_squares
 from odediscovery.judge.notes.constants import not_determined, open_exponent
-from odediscovery.judge.notes.note import Note
+from odediscovery.judge.notes.note import Note, listed
 from odediscovery.judge.residual_tests import autocorrelation_inflation
 from odediscovery.laws.cost import Free, count, filled, picked
 from odediscovery.laws.expressions import identifiers
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import PowerSum, equations_with
 from odediscovery.laws.records import interval
 from odediscovery.problem.impose import fixed_mask
 from odediscovery.problem.problem import Problem
@@ -179,7 +179,8 @@ def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
     names = list(identifiers(p.data.states).values())
     terms = [_term(p, w) for w in law.exponents]
     called = [f"the coefficient of {term}" if term else "the constant term" for term in terms]
-    coefficients = [f"{called[j]} in {names[i]}'" for i, j in np.argwhere(free[0])]
+    sides = [(j, [f"{names[k]}'" for k in equations_with(law, i)]) for i, j in np.argwhere(free[0]).tolist()]
+    coefficients = [f"{called[j]} in {listed(own)}" for j, own in sides]
     return coefficients + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
 
 

@@ -214,6 +214,19 @@ def expanded(law: PowerSum) -> PowerSum:
     return PowerSum(a, law.exponents, law.features, mirrored=law.mirrored)
 
 
+def equations_with(law: PowerSum, row: int) -> list[int]:
+    """States whose equations have the terms in a row of the coefficients: those that its flow leaves or enters.
+
+    >>> flow = PowerSum(np.array([[0.3]]), np.eye(1, 2), stoichiometry=np.array([[-1.0], [1.0]]))
+    >>> equations_with(flow, 0)
+    [0, 1]
+    """
+    if law.stoichiometry is None:
+        return [row]
+    found: list[int] = np.flatnonzero(law.stoichiometry[:, row]).tolist()
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Sums:
     """u_l = 1 + sum_j B[l, j] * prod_k z_k ** V[j, k], the sums that a power layer sees.

@@ -11,6 +11,7 @@ from problems import LOGISTIC, growth, series_of
 from odediscovery import Equations, TimeSeries, settings_for
 from odediscovery.judge.identifiability import (
     IDENTIFIABILITY,
+    _constants,
     split_known,
     undetermined_exponents,
     unidentifiable_combinations,
@@ -79,3 +80,13 @@ def test_chaos_without_noise_hides_no_constant() -> None:
     assert p.clean and found.finite
     assert len(found.joint.unknown)
     assert unidentifiable_combinations(p, found) == []
+
+
+def test_a_constant_of_a_flow_is_told_by_all_equations_that_have_it() -> None:
+    series = TimeSeries.from_arrays(np.arange(5.0), np.full((5, 2), 2.0) + np.eye(5, 2), ["A", "B"])
+    flows = np.array([[-1.0, 1.0, -1.0], [1.0, -1.0, 0.0]])
+    law = PowerSum(np.array([[0.3, 0.0], [0.0, 0.2], [0.1, 0.0]]), np.eye(2), stoichiometry=flows)
+    held = tuple(np.zeros(one.shape, bool) for one in law.constants[1:])
+    named = _constants(prepare(series), law, (law.coefficients != 0, *held))
+    of_a = "the coefficient of A in A'"
+    assert named == [f"{of_a} and B'", "the coefficient of B in A' and B'", of_a]

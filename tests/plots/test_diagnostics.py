@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 
 from odediscovery import Discovery, Equations, TimeSeries, discover, fit_constants, settings_for, simulate_system
 from odediscovery.command.cli import main
+from odediscovery.laws.estimates import Covariance
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.plots.diagnostics.contributions import correlations, terms_over_time
 from odediscovery.plots.diagnostics.figures import checks_figure, groups_figure
 from odediscovery.plots.diagnostics.groups import group_fits
@@ -81,6 +83,30 @@ def test_constants_that_make_up_for_each_other_are_correlated() -> None:
     names, r = known
     assert len(names) == 4 and np.allclose(np.diag(r), 1.0) and np.allclose(r, r.T)
     assert abs(r[names.index("x: x"), names.index("x: x*y")]) > 0.5
+
+
+def test_constants_of_more_flows_than_states_have_the_names_of_what_they_leave_and_enter() -> None:
+    found = lotka()
+    plain, known = found.equations.power_sum, found.estimates
+    assert plain is not None and known is not None
+    # Birth of x, what passes from x to y, death of y: each a row, whatever monomial it has.
+    rows = [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    a = np.array(
+        [
+            [size * (w == row) for w in plain.exponents.tolist()]
+            for size, row in zip((0.8, 0.04, 0.5), rows, strict=True)
+        ]
+    )
+    law = PowerSum(a, plain.exponents, None, np.array([[1.0, -1.0, 0.0], [0.0, 0.5, -1.0]]))
+    law = law.rescaled(known.scale.state, known.scale.time)
+    spread = Covariance(1e-6 * (np.eye(5) + 0.5), np.zeros((0, 5)))
+    held = tuple(np.zeros(one.shape, bool) for one in law.constants[1:])
+    flows = dataclasses.replace(known, law=law, free=(a != 0, *held), covariance=spread)
+    found = dataclasses.replace(found, estimates=flows)
+    drawn = correlations(found)
+    assert drawn is not None and drawn[0] == ["x: x", "x, y: x*y", "y: y"]
+    assert any("x, y: x*y" in text.get_text() for axes in checks_figure(found).axes for text in axes.texts)
+    assert "x, y: x*y" in report_html(found)
 
 
 def test_noise_has_no_memory_and_a_drift_has() -> None:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import equations_with
 from odediscovery.laws.records import monomial_names
 from odediscovery.plots.pieces import draw_zero
 from odediscovery.plots.theme import COLOURS, INK, LETTERS, LINE, MUTED, PANEL_POINTS, SHADES
@@ -105,7 +106,8 @@ def _names(found: Discovery) -> list[str]:
     if len(terms) != known.law.n_monomials:
         return []
     a, w, b, v = known.free
-    names = [f"{found.equations.states[i]}: {terms[j]}" for i, j in zip(*np.nonzero(a), strict=True)]
+    of_rows = [", ".join(variables[k] for k in equations_with(known.law, i)) for i in range(len(a))]
+    names = [f"{of_rows[i]}: {terms[j]}" for i, j in zip(*np.nonzero(a), strict=True)]
     for j, k in zip(*np.nonzero(w), strict=True):
         of = variables[k] if k < len(variables) else "function"
         names.append(f"exponent of {of} in {terms[j]}")
