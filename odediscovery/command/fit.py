@@ -239,12 +239,17 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
     from odediscovery.result.discovery import Discovery
     from odediscovery.result.folder import read_document
 
-    found = Discovery.load(before)
-    watch.draws.check(found.settings.vary)
+    earlier = Discovery.load(before)
+    watch.draws.check(earlier.settings.vary)
     monitor = _monitor(options["max_seconds"], watch)
     source = read_document(before / "result.json").get("source")
     with opened(watch.draws.where, sayer(watch.quiet)) as backend, monitor.shown():
-        found = _finish(resume(found, monitor, **options), monitor, watch.draws, backend)
+        found = _finish(resume(earlier, monitor, **options), monitor, watch.draws, backend)
+    if found is earlier and place.folder.resolve() == before.resolve():
+        return say(
+            f"{before} keeps its result: {monitor.seconds():.1f} s found none that is as good; give more time, "
+            "--max-seconds, or other members, --seed"
+        )
     _keep(found, place, source, monitor, watch)
 
 

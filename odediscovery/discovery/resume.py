@@ -7,14 +7,18 @@ from typing import Any
 
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
+from odediscovery.judge.criterion import CRITERION
+from odediscovery.result.compare import criterion
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.shown import is_of_a_form
 from odediscovery.runtime.monitor import Monitor
 
 
 def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> Discovery:
     """The fit continued: other random members, and all equations of the front among the laws.
 
-    The equations can only become better by the judge's criterion, or stay as they are.
+    The equations can only become better by the judge's criterion, or as good: where the time was too short even for
+    that, or not all samples were reached, `found` itself comes back.
 
     Args:
         found: a result of the default recipe, from `discover` or `Discovery.load`.
@@ -44,5 +48,21 @@ def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> 
     asked = dataclasses.replace(settings, hidden_states=())
     laws = [row.equations.law for row in found.front]
     found_anew = discover(found.series, asked, monitor, before=[law for law in laws if law is not None])
+    if _is_behind(found_anew, found):
+        return found
     # What an earlier law won with again was found by what found it then.
     return dataclasses.replace(found_anew, settings=settings, found_by=found_anew.found_by or found.found_by)
+
+
+def _is_behind(anew: Discovery, found: Discovery) -> bool:
+    """Whether a result is not as good as an earlier one, or on fewer samples, where nobody can tell.
+
+    What ended by itself was judged in all ways, and may be about as good; what was stopped has to be better.
+    """
+    if anew.series.n_samples < found.series.n_samples:
+        return True
+    if is_of_a_form(found):  # its criterion is in the user's units, that of what is searched dimensionless
+        after, before = criterion(anew)[0], criterion(found)[0]
+    else:
+        after, before = (next(row.criterion for row in one.front if row.selected) for one in (anew, found))
+    return after > before + (0.0 if anew.outcome == "stopped" else CRITERION.no_evidence)

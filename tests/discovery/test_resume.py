@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from faces import discovery
 
 from odediscovery.command.cli import main
 from odediscovery.data.series import write_csv
 from odediscovery.discovery.discover import discover
+from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
 
 
@@ -78,3 +82,58 @@ def test_what_cannot_go_on_is_said(tmp_path: Path) -> None:
     (tmp_path / "held" / "result.json").write_text(json.dumps(document))
     with pytest.raises(InputError, match="recipe 'as-run'"):
         resume(Discovery.load(tmp_path / "held"))
+
+
+def test_a_fit_that_is_stopped_at_once_gives_the_earlier_result_back() -> None:
+    series, stopped = simulate_system("lotka-volterra", noise=0.02, seed=1), Monitor()
+    law = "prey' = a*prey - b*prey*predator\npredator' = c*prey*predator - d*predator"
+    stopped.interrupt()
+    alone = discover(series, settings_for(members=0), stopped)
+    for found in (discover(series, settings_for(members=0)), fit_constants(series, law)):
+        assert alone.r2 < found.r2 - 0.01
+        assert resume(found, stopped) is found
+
+
+def anew(found: Discovery, behind: float, outcome: str, samples: int) -> Discovery:
+    """A result whose criterion is so far behind, on the first samples."""
+    front = tuple(dataclasses.replace(row, criterion=row.criterion + behind) for row in found.front)
+    (run,) = found.series.trajectories
+    series = dataclasses.replace(found.series, trajectories=(run.part(slice(0, samples)),))
+    return dataclasses.replace(found, front=front, outcome=outcome, series=series, seconds=77.0)
+
+
+@pytest.mark.parametrize(
+    ("behind", "outcome", "samples", "kept"),
+    [
+        (-1.0, "converged", 40, False),
+        (0.0, "stopped", 40, False),
+        (3.0, "converged", 40, False),  # about as good, and judged in all ways
+        (3.0, "stopped", 40, True),
+        (9.0, "converged", 40, True),
+        (9.0, "poor-fit", 40, True),
+        (-1.0, "converged", 20, True),
+    ],
+)
+def test_a_folder_is_replaced_by_a_result_as_good_only(
+    behind: float,
+    outcome: str,
+    samples: int,
+    kept: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("odediscovery.command.fit._shown_in", lambda found, kinds: {})  # pictures take seconds
+    monkeypatch.setattr(
+        "odediscovery.discovery.resume.discover", lambda *_, **__: anew(discovery(), behind, outcome, samples)
+    )
+    folder = tmp_path / "found"
+    discovery().save(folder)
+    before = (folder / "result.json").read_bytes()
+    assert main(["fit", "--resume", str(folder), "--max-seconds", "1", "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert ((folder / "result.json").read_bytes() == before) is kept
+    assert (said.startswith(f"{folder} keeps its result: ") and said.count("\n") == 1) is kept
+    # A folder that is named gets the best there is.
+    assert main(["fit", "--resume", str(folder), "--out", str(tmp_path / "other"), "--quiet"]) == 0
+    assert Discovery.load(tmp_path / "other").seconds == (1.5 if kept else 77.0)
