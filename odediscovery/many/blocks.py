@@ -137,14 +137,15 @@ def read_block(block: Block) -> tuple[list[str], list[tuple[Array, Array]]]:
     for _, row in _rows(io.StringIO(text, newline=""), block.separator):
         if len(row) > max(block.places):
             t, x = found.setdefault(row[group].strip(), ([], []))
-            t.append(_number(row[time]))
-            x.append(_number(row[state]))
+            t.append(_number(row[time], block.separator))
+            x.append(_number(row[state], block.separator))
     return list(found), [(np.array(t), np.array(x)) for t, x in found.values()]
 
 
-def _number(cell: str) -> float:
+def _number(cell: str, separator: str) -> float:
     try:
-        value = float(cell)
+        # A comma that parts no columns is that of decimals.
+        value = float(cell if separator == "," else cell.replace(",", "."))
     except ValueError:
         return math.nan
     return value if math.isfinite(value) else math.nan

@@ -111,6 +111,16 @@ def test_columns_are_those_that_are_named_wherever_quotes_stand(header: str, row
         np.testing.assert_array_equal((t, x), (T, curve))
 
 
+def test_numbers_may_have_decimal_commas_where_these_part_no_columns(tmp_path: Path) -> None:
+    path = tmp_path / "comma.csv"
+    path.write_text("g;t;x\na;0;1,5\na;0,5;-2e-3\na;1;\na;1.5;1,2,3\n")
+    ((t, x),) = read_block(blocks_of(path, "g", None, None, 2)[0][0])[1]
+    np.testing.assert_array_equal(t, [0.0, 0.5, 1.0, 1.5])
+    np.testing.assert_array_equal(x, [1.5, -0.002, np.nan, np.nan])
+    path.write_text('g,t,x\na,0,"1,234"\n')
+    assert np.isnan(read_block(blocks_of(path, "g", None, None, 2)[0][0])[1][0][1]).all()
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
