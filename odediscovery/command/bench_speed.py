@@ -24,7 +24,8 @@ Quick = Annotated[bool, flag("small sizes and few rounds, for a first look")]
 
 def speed(
     parts: Annotated[
-        str | None, flag("members, gradients, fsir, polynomials, sizes, profile, with commas between (default: all)")
+        str | None,
+        flag("units, members, gradients, fsir, polynomials, sizes, profile, with commas between (default: all)"),
     ] = None,
     quick: Quick = False,
     run: RunOptions = RUN,

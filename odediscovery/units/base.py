@@ -193,8 +193,11 @@ class AbstractUnit(nn.Module, ABC):
         Raises:
             ValueError: x has another shape.
         """
-        p, members, axes = {name: getattr(self, name) for name in self._names}, self.members, x.dim()
-        fits = axes > 0 and x.shape[-1] == self.n_in
+        members, axes = self.members, x.dim()
+        p: Any = self._parameters
+        if self._names[0] not in p:  # parametrised, or masked by torch's pruning
+            p = {name: getattr(self, name) for name in self._names}
+        fits = axes and x.shape[-1] == self.n_in
         if not fits or (members is not None and (axes < 2 or x.shape[0] not in (1, members))):
             expected = f"[..., {self.n_in}]" if members is None else f"[{members}, ..., {self.n_in}]"
             raise ValueError(f"{self.name} expects an input of shape {expected}, got {list(x.shape)}")
@@ -248,6 +251,14 @@ def exact(value: float) -> sympy.Float:
 def weighted_sum(weights: NDArray[np.float64], x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
     """sum_k W[j, k] x_k as one expression a row, zeros left out."""
     return [sympy.Add(*[exact(w) * e for w, e in zip(row, x, strict=True) if w != 0]) for row in weights]
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """W x + b, for weights [n_out, n_in], or [members, n_out, n_in] and x [members, batch, n_in]."""
+    if weight.dim() == 2:
+        return nn.functional.linear(x, weight, bias)
+    y = x @ weight.mT
+    return y if bias is None else y + bias.unsqueeze(-2)
 
 
 def product(factors: Tensor) -> Tensor:

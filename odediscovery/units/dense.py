@@ -9,7 +9,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, linear, weighted_sum
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[sympy.Expr], sympy.Expr]]] = {
     "identity": (lambda x: x, lambda x: x),
@@ -48,8 +48,7 @@ class Dense(AbstractUnit):
         return {"weight": "glorot", "bias": "zeros"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        y = x @ p["weight"].transpose(-1, -2) + p["bias"][..., None, :]
-        return ACTIVATIONS[self.activation][0](y)
+        return ACTIVATIONS[self.activation][0](linear(x, p["weight"], p["bias"]))
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         sums = weighted_sum(p["weight"], x)
@@ -73,7 +72,7 @@ class Linear(AbstractUnit):
         return {"weight": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        return x @ p["weight"].transpose(-1, -2)
+        return linear(x, p["weight"])
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         return weighted_sum(p["weight"], x)

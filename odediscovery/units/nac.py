@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, linear, weighted_sum
 
 Array = NDArray[np.float64]
 # What is added to |x| before its logarithm is taken, in the authors' code and in Julia's.
@@ -58,7 +58,7 @@ class NAC(AbstractUnit):
         return {"weight": "glorot", "mask": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        return x @ accumulator(p["weight"], p["mask"]).transpose(-1, -2)
+        return linear(x, accumulator(p["weight"], p["mask"]))
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         return weighted_sum(accumulator_array(p["weight"], p["mask"]), x)

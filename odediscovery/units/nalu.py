@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, product, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, linear, product, weighted_sum
 from odediscovery.units.nac import EPSILON, Array, accumulator, accumulator_array, power_product
 
 
@@ -54,10 +54,10 @@ class NALU(AbstractUnit):
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         w = accumulator(p["weight"], p["mask"])
         w_mul = accumulator(p["weight_mul"], p["mask_mul"]) if self.independent else w
-        z = x @ p["gate"].transpose(-1, -2) + p["bias"][..., None, :]
-        log_m = torch.log(x.abs() + EPSILON) @ w_mul.transpose(-1, -2)
+        z = linear(x, p["gate"], p["bias"])
+        log_m = linear(torch.log(x.abs() + EPSILON), w_mul)
         # (1 - g) m as one exponential: a closed gate silences a product that would overflow.
-        return torch.sigmoid(z) * (x @ w.transpose(-1, -2)) + torch.exp(logsigmoid(-z) + log_m)
+        return torch.sigmoid(z) * linear(x, w) + torch.exp(logsigmoid(-z) + log_m)
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         gates = [1 / (1 + sympy.exp(-z)) for z in self._gates(p, x)]
@@ -116,13 +116,13 @@ class iNALU(AbstractUnit):
         return dict.fromkeys(self.shapes(), "glorot")
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        a = x @ accumulator(p["weight_add"], p["mask_add"]).transpose(-1, -2)
+        a = linear(x, accumulator(p["weight_add"], p["mask_add"]))
         w = accumulator(p["weight_mul"], p["mask_mul"])
-        log_m = torch.log(x.abs().clamp_min(self.epsilon)) @ w.transpose(-1, -2)
+        log_m = linear(torch.log(x.abs().clamp_min(self.epsilon)), w)
         m = torch.exp(log_m.clamp_max(self.omega))
         size = w.abs()[..., None, :, :]
         sign = product(torch.sign(x)[..., None, :] * size + 1.0 - size)
-        g = torch.sigmoid(x @ p["gate"].transpose(-1, -2))
+        g = torch.sigmoid(linear(x, p["gate"]))
         return g * a + (1.0 - g) * m * sign
 
     def regulariser(self, p: Tensors) -> Tensor:

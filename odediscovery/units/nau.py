@@ -10,7 +10,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, linear, weighted_sum
 
 
 class NAU(AbstractUnit):
@@ -45,8 +45,7 @@ class NAU(AbstractUnit):
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
         weight = p["weight"].clamp(-1.0, 1.0) if self.clip else p["weight"]
-        transposed = weight.transpose(-1, -2)
-        return lambda x: x @ transposed
+        return lambda x: linear(x, weight)
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         if self.clip:

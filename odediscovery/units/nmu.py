@@ -9,7 +9,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, product
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
 
 
 class NMU(AbstractUnit):
@@ -39,7 +39,20 @@ class NMU(AbstractUnit):
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         m = p["weight"].clamp(0.0, 1.0)[..., None, :, :]
         # M (x - 1) + 1 would lose the digits of a small x.
-        return product(m * x[..., None, :] + (1.0 - m))
+        found: Tensor = (m * x[..., None, :] + (1.0 - m)).prod(dim=-1)
+        return found
+
+    def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        weight, own = p["weight"], x[..., None, :]
+        m = weight.clamp(0.0, 1.0)[..., None, :, :]
+        factors = m * own + (1.0 - m)
+        # The product of all other factors, right where one of them is 0: of those before and those behind.
+        one = torch.ones_like(factors[..., :1])
+        before = torch.cat([one, factors[..., :-1]], dim=-1).cumprod(dim=-1)
+        behind = torch.cat([one, factors.flip(-1)[..., :-1]], dim=-1).cumprod(dim=-1).flip(-1)
+        of_factor = cotangents[..., None] * (before * behind)[:, :, None]
+        inside = ((weight >= 0.0) & (weight <= 1.0)).to(x)[..., None, None, :, :]
+        return (of_factor * m[:, :, None]).sum(dim=-2), {"weight": of_factor * (own - 1.0)[:, :, None] * inside}
 
     def regulariser(self, p: Tensors) -> Tensor:
         """mean min(M, 1 - M) [members]: 0 where every input of parameters p is in or out."""

@@ -19,7 +19,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, linear
 
 # Of float64, in which networks are trained; a unit in another precision takes that of its own.
 EPSILON = sys.float_info.epsilon
@@ -106,22 +106,23 @@ class AbstractPowerUnit(AbstractUnit):
         return self.bound(p)(x)
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
-        polar, real = self._polar(p), p["real"].mT
+        polar, real = self._polar(p), p["real"]
         if not self.has_imaginary and self.all_positive:
-            return lambda x: torch.exp(torch.log(polar(x)[0]) @ real)
+            return lambda x: torch.exp(linear(torch.log(polar(x)[0]), real))
         if not self.has_imaginary:
 
             def power(x: Tensor) -> Tensor:
                 r, k = polar(x)
-                return torch.exp(torch.log(r) @ real) * torch.cos(k @ real)
+                return torch.exp(linear(torch.log(r), real)) * torch.cos(linear(k, real))
 
             return power
-        imaginary = p["imaginary"].mT
+        imaginary = p["imaginary"]
 
         def complex_power(x: Tensor) -> Tensor:
             r, k = polar(x)
             log_r = torch.log(r)
-            exponent, angle = log_r @ real - k @ imaginary, log_r @ imaginary + k @ real
+            exponent = linear(log_r, real) - linear(k, imaginary)
+            angle = linear(log_r, imaginary) + linear(k, real)
             return torch.exp(exponent) * torch.cos(angle)
 
         return complex_power

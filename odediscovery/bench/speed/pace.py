@@ -13,6 +13,7 @@ from odediscovery.bench.speed.gradients import measure_gradients
 from odediscovery.bench.speed.races import fsir_race, polynomial_race
 from odediscovery.bench.speed.sizes import measured_size
 from odediscovery.bench.speed.task import COLUMNS, Measurement, row_of, rows_of
+from odediscovery.bench.speed.units import measure_unit
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Failure
 from odediscovery.settings import settings_for
@@ -25,6 +26,8 @@ NEEDED = 'not installed: pip install "odediscovery[bench]"'
 def measured(task: Measurement) -> list[Row]:
     """The rows of one task that has peers; one that says so where a peer is not installed."""
     rows = rows_of(task, _WAYS[task.part])
+    if task.part == "units":
+        return rows
     peer: Any = sindy_peer if task.part == "polynomials" else diffrax_peer
     if not peer.installed():
         rows.append(row_of(task, "pysindy" if peer is sindy_peer else "diffrax", None, NEEDED))
@@ -32,6 +35,7 @@ def measured(task: Measurement) -> list[Row]:
 
 
 _WAYS: dict[str, Callable[[Measurement], list[Row]]] = {
+    "units": lambda t: measure_unit(t.case, t.seed, 0.2 if t.quick else 2.0),
     "gradients": lambda t: measure_gradients(t.case, seed=t.seed, seconds=0.5 if t.quick else 10.0),
     "fsir": lambda t: fsir_race(t.seed, *((1, 2) if t.quick else ())),
     "polynomials": lambda t: polynomial_race(t.case, t.seed, *((1,) if t.quick else ())),

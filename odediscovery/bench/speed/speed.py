@@ -18,12 +18,14 @@ from odediscovery.bench.speed.pace import peers, run_tasks, time_in_words
 from odediscovery.bench.speed.races import POLYNOMIAL
 from odediscovery.bench.speed.sizes import states_of
 from odediscovery.bench.speed.task import Measurement
+from odediscovery.bench.speed.units import cases
 from odediscovery.bench.summary import table
 from odediscovery.errors import unknown_name
 from odediscovery.runtime.monitor import Monitor
 
 # Parts that can be chosen, with their cases or sizes; those of a quick look.
 PARTS = {
+    "units": "forward pass of a layer beside one written by hand",
     "members": "losses and gradients a second of 100 to 100 000 members, by processor and GPU",
     "gradients": "gradient of 100 members: diffrax with jit and vmap, a plain torchdiffeq loop",
     "fsir": "from a CSV of fSIR to its equations, against runs of the published recipe",
@@ -41,6 +43,8 @@ QUICK_PROFILE = (("samples", 40),)
 # times ours. On polynomials ours takes at most so many times the seconds of pysindy, or so few.
 GRADIENTS = {"windows": ("one-interval windows", 1.0), "whole": ("whole trajectory", 2.0)}
 GRADIENT_BY_LOOP = 25.0
+# Of a forward pass ours takes at most so many times one by hand.
+FORWARD = 1.1
 NEAR_MISS = {LOOP: 300.0, "diffrax": 5.0}
 BY_PYSINDY, BRIEF = 10.0, 2.0
 
@@ -92,6 +96,7 @@ def tasks_of(parts: Sequence[str], seed: int = 0, max_seconds: float = 600.0, qu
         if part not in PARTS:
             raise unknown_name("part", part, PARTS)
     of_part: dict[str, list[tuple[str, str, int]]] = {
+        "units": [("units", case, 0) for case in cases()],
         "members": [("throughput", "", n) for n in (QUICK_THROUGHPUT if quick else THROUGHPUT)],
         "gradients": [("gradients", case, 0) for case in ("windows", "whole")],
         "fsir": [("fsir", "", 0)],
@@ -131,7 +136,9 @@ def ratios(rows: Sequence[Row]) -> list[Ratio]:
         if ours is None:
             continue
         part, _, case = id.partition(" ")
-        if part == "gradients":
+        if part == "units":
+            found.append(_at_most(f"forward pass of {case}: ours / by hand", ours, methods["by hand"], FORWARD))
+        elif part == "gradients":
             found += _gradients(case, ours, methods)
         elif part == "fsir":
             found += _fsir(ours, methods)
