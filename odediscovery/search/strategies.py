@@ -204,7 +204,7 @@ STRATEGIES: tuple[Strategy, ...] = (
             Rung("more powers", CLEAN, Proposer("sums of real powers, grown", proposals.more_powers), FULLY),
             Rung(
                 "random members",
-                CLEAN & UNSETTLED & TRAINS,
+                CLEAN & UNSETTLED & TRAINS & ~GROWS,
                 Proposer("networks trained under L1", proposals.trained_members),
                 IF_HOPEFUL,
             ),

@@ -300,7 +300,7 @@ def test_throughput_is_told_beside_a_gpu_or_without() -> None:
 
 def test_parts_share_what_they_measure() -> None:
     tasks = tasks_of(list(PARTS))
-    assert len({task.id for task in tasks}) == len(tasks) == 16
+    assert len({task.id for task in tasks}) == len(tasks) == 32
     assert [t.id for t in tasks_of(["profile", "sizes"], quick=True)] == [
         "samples 2000",
         "noisy samples 400",
