@@ -95,8 +95,9 @@ def pooled(series: TimeSeries) -> Array:
 def complete(series: TimeSeries) -> TimeSeries:
     """The trajectories in which every measured state has values, which a message says; all where none is complete.
 
-    >>> values = [[[1, 2], [3, 4]], [[1, np.nan], [3, np.nan]]]
-    >>> complete(TimeSeries.from_arrays([[0, 1], [0, 1]], values, ["a", "b"])).messages
+    >>> full = np.ones((4, 2))
+    >>> without_b = np.column_stack([full[:, 0], np.full(4, np.nan)])
+    >>> complete(TimeSeries.from_arrays([range(4)] * 2, [full, without_b], ["a", "b"])).messages
     ("Trajectory '2' has no value of b: laws are sought in the 1 of 2 with all states.",)
     """
     lacking = measured(series) & ~np.array([np.isfinite(t.values).any(axis=0) for t in series.trajectories])

@@ -120,7 +120,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         threads: int | None = None,
         device: str = "cpu",
         unit: str = "RealNPU",
-        gradients: str = "closed-form",
+        gradients: str = "odeint",
         grow: bool = True,
         l1: float = 0.01,
         adam_steps: int = 1200,

@@ -219,7 +219,12 @@ class AbstractUnit(nn.Module, ABC):
 
 
 def glorot(gain: float = 1.0) -> Initialiser:
-    """Uniform weights [n_out, n_in] between -a and a, a = gain sqrt(6 / (n_in + n_out))."""
+    """Uniform weights [n_out, n_in] between -a and a, a = gain sqrt(6 / (n_in + n_out)).
+
+    >>> from odediscovery.units import NAU
+    >>> bool(NAU(3, 3, init_weight=glorot(0.2)).weight.abs().max() <= 0.2)
+    True
+    """
     return partial(nn.init.xavier_uniform_, gain=gain)
 
 

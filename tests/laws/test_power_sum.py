@@ -14,7 +14,6 @@ from odediscovery.laws import power_sum
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.pointwise import vector_field
 from odediscovery.laws.power_sum import EQUAL, PowerSum
-from odediscovery.units import NAU
 
 
 def test_rhs_by_hand() -> None:
@@ -95,8 +94,6 @@ def test_former_names_of_attributes_warn() -> None:
         assert FSIR.rates(np.ones(3)).tolist() == FSIR.rhs(np.ones(3)).tolist()
     with pytest.warns(DeprecationWarning, match="'rates' is now called 'rhs'"):
         assert Equations.parse(["x"], {"x": "-2*x"}).rates([3.0]).tolist() == [-6.0]
-    with pytest.warns(DeprecationWarning, match="'inputs' is now called 'n_in'"):
-        assert NAU(2, 3).inputs == 2
 
 
 def test_many_states_give_what_few_do(monkeypatch: pytest.MonkeyPatch) -> None:
