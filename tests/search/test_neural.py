@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from listening import Stages
 
 from odediscovery import Discovery, InputError, TimeSeries, discover, settings_for, simulate_system
@@ -17,6 +21,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.search import neural
 from odediscovery.search.candidates import is_settled
 from odediscovery.search.neural import train_networks
+from odediscovery.solve import adjoint, fixed_step
 
 SMALL = {"members": 4, "hidden": 3, "adam_steps": 300}
 
@@ -31,7 +36,9 @@ def same_terms(found: Discovery, name: str) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [{"unit": "NPU"}, {"gradients": "odeint"}, {"gradients": "odeint-adjoint"}, {}])
+@pytest.mark.parametrize(
+    "options", [{"unit": "NPU"}, {"gradients": "closed-form"}, {"gradients": "odeint-adjoint"}, {}]
+)
 def test_a_network_alone_finds_the_root_of_torricelli(options: dict[str, str]) -> None:
     stages = Stages()
     found = discover(simulate_system("torricelli"), settings_for("neural", **SMALL, **options), stages)
@@ -90,3 +97,21 @@ def test_it_is_said_which_stage_found_the_law(tmp_path: Path, capsys: pytest.Cap
 def test_what_nobody_measured_is_refused() -> None:
     with pytest.raises(InputError, match="unmeasured states need --recipe default"):
         discover(simulate_system("logistic"), settings_for("neural", hidden_states=("R",)))
+
+
+def test_networks_are_trained_inside_torchdiffeq(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            calls[name] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(fixed_step, "odeint", counted("odeint", fixed_step.odeint))
+    monkeypatch.setattr(torch.optim.Adam, "step", counted("Adam", torch.optim.Adam.step))
+    monkeypatch.setattr(adjoint, "_solved", counted("closed form", adjoint._solved))
+    settings = settings_for("neural", members=2, hidden=2, adam_steps=40, lbfgs_steps=3)
+    assert discover(simulate_system("logistic"), settings).found_by == "training"
+    assert calls["odeint"] >= calls["Adam"] + 3 and calls["Adam"] % 40 == 0 and calls["closed form"] == 0
