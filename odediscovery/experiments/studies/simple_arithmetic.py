@@ -49,7 +49,6 @@ from odediscovery.experiments.regression import (
 from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAU, UNITS, Dense
-from odediscovery.units.base import glorot
 
 MODELS = ("NPU", "RealNPU", "NMU", "NALU", "iNALU", "Dense")
 TASKS = ("+", "×", "÷", "√")
@@ -211,15 +210,18 @@ def _network(model: str, how: Setting, preset: str, source: torch.Generator) -> 
         )
     unit: Callable[..., nn.Module] = UNITS[model]
     if model in ("NALU", "iNALU"):
-        network = nn.Sequential(unit(2, how.width, **base), unit(how.width, outputs, **base))
-        for bias in (value for name, value in network.named_parameters() if name.endswith("bias")):
-            bias.data = glorot(*bias.shape, 1, source)[..., 0]
-        return network
+        biases = {"init_bias": _as_a_column} if model == "NALU" else {}
+        return nn.Sequential(unit(2, how.width, **base, **biases), unit(how.width, outputs, **base, **biases))
     # Eq. 15 clips gates: they have no gradient outside [0, 1].
     gates = {"gate_gradient": "zero"} if model in ("NPU", "RealNPU") else {}
     if preset == "paper":
         return nn.Sequential(NAU(2, how.width, **base), unit(how.width, outputs, **gates, **base))
     return nn.Sequential(unit(2, how.width, **gates, **base), NAU(how.width, outputs, **base))
+
+
+def _as_a_column(bias: Tensor, generator: torch.Generator | None = None) -> None:
+    """Glorot's start of a vector, as the authors' code has it for biases."""
+    nn.init.xavier_uniform_(bias[:, None], generator=generator)
 
 
 def _grid(task: str) -> Tensor:
