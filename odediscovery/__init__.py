@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "data.controls": ("load_driven", "load_with_controls", "with_controls", "with_inputs"),
+    "data.controls": ("load_with_controls", "with_controls"),
     "data.series": ("TimeSeries", "Trajectory", "load_csv", "write_csv"),
     "data.signals": ("Signal",),
     "discovery.discover": ("discover",),

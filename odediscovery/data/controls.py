@@ -22,7 +22,6 @@ from odediscovery.data.signals import Signal, fill_gaps, with_moments
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.renamed import old_name
 
 # What a control does between samples; `Signal.held` marks the second.
 INTERPOLATIONS = ("linear", "held")
@@ -145,10 +144,6 @@ def load_with_controls(
     if more:
         series = load_csv(path, time, [*series.states, *more], group, sigma=sigma, noise=noise, columns=columns)
     return with_units(with_controls(series, linear, held, impulses), units)
-
-
-with_inputs = old_name("with_inputs", with_controls)
-load_driven = old_name("load_driven", load_with_controls)
 
 
 def read_controls(

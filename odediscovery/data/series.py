@@ -37,10 +37,8 @@ from odediscovery.data.trajectories import (
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.files import write_whole
-from odediscovery.runtime.renamed import with_old_names
 
 
-@with_old_names(inputs="controls", driven="is_control")
 @dataclass(frozen=True, eq=False, repr=False)
 class TimeSeries:
     """Trajectories of the same states.

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from odediscovery.data.recorded.recorded import Recorded
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -44,7 +43,6 @@ class SignalThresholds(Thresholds):
 SIGNALS = SignalThresholds()
 
 
-@with_old_names(drift="slopes", lines="straight_pieces")
 @dataclass(frozen=True, eq=False)
 class Signal:
     """Controls of one run of an experiment.
@@ -123,7 +121,6 @@ class Signal:
         return Signal(self.times / time, self.values / size, self.held)
 
 
-@with_old_names(inputs="controls")
 @dataclass(frozen=True, eq=False)
 class Trajectory:
     """One run of an experiment.

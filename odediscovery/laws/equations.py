@@ -28,7 +28,6 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import latex_rows, pretty_text
 from odediscovery.laws.source_code import julia_source, python_source
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.renamed import with_old_names
 
 # A longer equation is cut where equations print themselves; `pretty` has it whole.
 MAX_LINE = 160
@@ -38,7 +37,6 @@ MAX_LINE = 160
 LEAST_STARTS = (1e-6, 1e-2)
 
 
-@with_old_names(inputs="controls", rates="rhs")
 @dataclass(frozen=True, eq=False, repr=False)
 class Equations:
     """dx_i/dt = f_i(x, u(t)) for named states and, where there are any, controls.
@@ -93,7 +91,6 @@ class Equations:
         return _symbols(self.variables)
 
     @classmethod
-    @with_old_names(inputs="controls")
     def from_power_sum(
         cls,
         states: Sequence[str],
@@ -149,7 +146,6 @@ class Equations:
         )
 
     @classmethod
-    @with_old_names(inputs="controls")
     def parse(
         cls,
         states: Sequence[str],
@@ -203,7 +199,6 @@ class Equations:
         with np.errstate(all="ignore"):
             return self._rhs_function()(np.asarray(x, dtype=np.float64))
 
-    @with_old_names(inputs="controls")
     def simulate(
         self,
         initial: ArrayLike,

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.mirror import factors, fractional, signs, turned
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column, slopes_by_column
-from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -43,7 +42,6 @@ class PowerSumThresholds(Thresholds):
 EQUAL = PowerSumThresholds()
 
 
-@with_old_names(inputs="features", mix="stoichiometry", rates="rhs")
 @dataclass(frozen=True, eq=False)
 class PowerSum:
     """dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k].

@@ -38,7 +38,6 @@ from odediscovery.result.shown import Shown, doubts_of
 from odediscovery.result.survival import Survival
 from odediscovery.result.units import constant_records, named_record
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.versions import versions
 from odediscovery.settings import Settings
 from odediscovery.stages.values import FoundBy
@@ -214,7 +213,6 @@ class Discovery(Shown):
             controls=self.equations.controls,
         )
 
-    @with_old_names(inputs="controls")
     def simulate(
         self,
         initial: ArrayLike | Mapping[str, float] | None = None,

@@ -28,7 +28,6 @@ from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import LEVEL
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.sensitivities import sensitivities
 
@@ -84,7 +83,6 @@ class Band:
         return self.curve + self.prediction
 
 
-@with_old_names(inputs="controls")
 def band(
     found: Discovery,
     times: Array | None = None,

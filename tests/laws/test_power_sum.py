@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from problems import FSIR
 
 from odediscovery.laws import power_sum
-from odediscovery.laws.equations import Equations
 from odediscovery.laws.pointwise import vector_field
 from odediscovery.laws.power_sum import EQUAL, PowerSum
 
@@ -87,13 +86,6 @@ def test_structure_ignores_values_and_order() -> None:
     coefficients = FSIR.coefficients.copy()
     coefficients[2, 0] = 1e-9
     assert PowerSum(coefficients, FSIR.exponents).structure() != FSIR.structure()
-
-
-def test_former_names_of_attributes_warn() -> None:
-    with pytest.warns(DeprecationWarning, match="'rates' is now called 'rhs'"):
-        assert FSIR.rates(np.ones(3)).tolist() == FSIR.rhs(np.ones(3)).tolist()
-    with pytest.warns(DeprecationWarning, match="'rates' is now called 'rhs'"):
-        assert Equations.parse(["x"], {"x": "-2*x"}).rates([3.0]).tolist() == [-6.0]
 
 
 def test_many_states_give_what_few_do(monkeypatch: pytest.MonkeyPatch) -> None:
