@@ -13,24 +13,28 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.networks.rates import on_arrays
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.neural.field import Field, posed, scaled, units_of
 from odediscovery.neural.train import binarise_gates
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.monitor import Monitor, drawn
-from odediscovery.stages.prune.eliminate import Elimination
+from odediscovery.stages.prune.eliminate import Elimination, Pruned
 from odediscovery.stages.prune.paths import prune_chain
 from odediscovery.stages.values import STAGES
 from odediscovery.units.npu import AbstractPowerUnit
 
 # Members that fit a hundred times worse than the best are not pruned.
 HOPEFUL = Elimination(hopeless=100.0)
+# Most steps of the last refit of each network, and the relative gain below which it has converged.
+CONVERGING, CONVERGED = 200, 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +140,31 @@ def without_imaginary(field: VectorField) -> VectorField:
 
 
 def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]:
-    """The best network of each number of parameters, from large to small."""
+    """The best network of each number of parameters, from large to small, refitted until it converges.
+
+    On the way down a refit ends early: two monomials that nearly cancel make a valley that it follows for long,
+    and that is gone with one of them.
+    """
     rates, columns = on_arrays(field)
     path = prune_chain(p, rates, HOPEFUL, monitor, long=not p.clean)
-    floor = STAGES.settled if p.clean else 0.0
-    smallest: dict[int, PrunedField] = {}
+    smallest: dict[int, Pruned] = {}
     for pruned in path.networks:
-        mean_square, before = pruned.sum_of_squares / path.samples, smallest.get(pruned.size)
-        if before is None or mean_square < before.mean_square:
-            criterion = path.samples * math.log(mean_square + floor) + pruned.size * math.log(path.samples)
-            member = field.select([pruned.member])
-            theta = member.theta.clone()
-            theta[:, columns] = torch.as_tensor(pruned.unknowns[: len(columns)])
-            own = scaled(member.replace(theta), p.scale, 0)
-            smallest[pruned.size] = PrunedField(own, pruned.size, mean_square, criterion)
-    return [smallest[size] for size in sorted(smallest, reverse=True)]
+        before = smallest.get(pruned.size)
+        if before is None or pruned.sum_of_squares < before.sum_of_squares:
+            smallest[pruned.size] = pruned
+    steps = [smallest[size] for size in sorted(smallest, reverse=True)]
+    if not steps:
+        return []
+    unknowns = np.stack([step.unknowns for step in steps])
+    free = np.ones(unknowns.shape, dtype=bool)
+    free[:, : len(columns)] = [step.free for step in steps]
+    fit = levenberg_marquardt(path.problem, unknowns, free, CONVERGING, tolerance=CONVERGED, monitor=monitor)
+    floor = STAGES.settled if p.clean else 0.0
+    found = []
+    for step, own, squares in zip(steps, fit.unknowns, fit.sum_of_squares.tolist(), strict=True):
+        member, mean_square = field.select([step.member]), squares / path.samples
+        theta = member.theta.clone()
+        theta[:, columns] = torch.as_tensor(own[: len(columns)])
+        criterion = path.samples * math.log(mean_square + floor) + step.size * math.log(path.samples)
+        found.append(PrunedField(scaled(member.replace(theta), p.scale, 0), step.size, mean_square, criterion))
+    return found
