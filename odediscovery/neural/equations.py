@@ -82,5 +82,5 @@ def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
 def _scales(field: nn.Module, outputs: int, inputs: int) -> tuple[list[float], list[float]]:
     """What states are divided by and rates are multiplied with."""
     if isinstance(field, Field):
-        return field.state.tolist(), field.rate.tolist()
+        return field.state.tolist(), (field.state / field.time).tolist()
     return [1.0] * inputs, [1.0] * outputs

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -33,6 +34,9 @@ class Field(nn.Module):
         state: s, what each state is divided by, [states], in its unit.
         time: T, the unit of time that the chain's rates are in.
 
+    Raises:
+        InputError: no chain of arithmetic units, another number of states, or a scale of 0.
+
     >>> from torchdiffeq import odeint
     >>> from odediscovery.units import NAU
     >>> decay = Field(nn.Sequential(NAU(1, 1, init_weight=-1.0)), torch.ones(1), 2.0)
@@ -42,18 +46,24 @@ class Field(nn.Module):
     """
 
     state: Tensor
-    rate: Tensor
+    time: Tensor
 
     def __init__(self, chain: nn.Sequential, state: Tensor | Array, time: float = 1.0) -> None:
         super().__init__()
-        self.chain, self.time = chain.double(), float(time)
+        units = units_of(chain)
+        self.chain = chain.double()
         self.register_buffer("state", torch.as_tensor(state, dtype=torch.float64))
-        self.register_buffer("rate", self.state / self.time)
+        self.register_buffer("time", torch.tensor(float(time), dtype=torch.float64))
+        if self.state.shape != (units[0].n_in,) or not bool((self.state != 0).all()) or not float(time) > 0:
+            raise InputError(
+                f"a scale of {units[0].n_in} states is as many numbers that are not 0, and a time above 0, "
+                f"got {self.state.tolist()} and {time}"
+            )
 
     def forward(self, t: Tensor | float, x: Tensor) -> Tensor:
         """dx/dt [..., states] of states x [..., states] in the units of the data, the same at all times t; members,
         if there are any, are the leading axis."""
-        found: Tensor = self.chain(x / self.state) * self.rate
+        found: Tensor = self.chain(x / self.state) * (self.state / self.time)
         return found
 
     @property
@@ -63,9 +73,15 @@ class Field(nn.Module):
         return found
 
     def member(self, index: int) -> Field:
-        """The network at `index` among those side by side, without an axis of members."""
-        chain = VectorField.of(units_of(self)).modules(index)
-        return Field(chain, self.state.clone(), self.time)
+        """The network at `index` among those side by side, without an axis of members.
+
+        Raises:
+            InputError: there is no such member.
+        """
+        field = VectorField.of(units_of(self))
+        if not 0 <= index < field.members:
+            raise InputError(f"a member from 0 to {field.members - 1} is expected, got {index}")
+        return Field(field.modules(index), self.state.clone(), float(self.time))
 
 
 def units_of(field: nn.Module) -> tuple[AbstractUnit, ...]:
@@ -82,7 +98,7 @@ def units_of(field: nn.Module) -> tuple[AbstractUnit, ...]:
         if not isinstance(part, AbstractUnit):
             raise InputError(
                 f"a field is a chain of arithmetic units (odediscovery.units), got {type(part).__name__} in it; "
-                "a layer without parameters of its own may be one, Dense with an activation"
+                'an ordinary layer is Dense(n_in, n_out, activation="tanh")'
             )
     chain: tuple[AbstractUnit, ...] = units
     for before, behind in itertools.pairwise(chain):
@@ -138,8 +154,8 @@ def posed(field: nn.Module, series: TimeSeries) -> Problem:
 
 def _is_near(field: Field, scale: Scale) -> bool:
     """Whether a field's units are those of the data, to rounding."""
-    own = torch.as_tensor(scale.state, dtype=torch.float64)
-    return field.time == scale.time and bool(torch.allclose(field.state, own, rtol=1e-12, atol=0.0))
+    own, data = [*field.state.tolist(), float(field.time)], [*scale.state.tolist(), scale.time]
+    return bool(np.allclose(own, data, rtol=torch.finfo(field.state.dtype).eps, atol=0.0))
 
 
 def scaled(field: VectorField, scale: Scale, member: int | None = None) -> Field:

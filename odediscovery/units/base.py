@@ -171,6 +171,7 @@ class AbstractUnit(nn.Module, ABC):
     def arrays(self, member: int = 0) -> dict[str, NDArray[Any]]:
         """The unit's own parameters, of one member, as arrays [*shape]."""
         own = {name: getattr(self, name).detach().cpu() for name in self._names}
+        own = {name: value.to(torch.promote_types(value.dtype, torch.float32)) for name, value in own.items()}
         return {name: (value if self.members is None else value[member]).numpy().copy() for name, value in own.items()}
 
     def penalties(self) -> dict[str, float]:

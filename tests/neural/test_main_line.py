@@ -150,6 +150,22 @@ def test_restarts_come_from_the_global_generator_and_members_of_a_chain_are_trai
     assert again.members == 2
 
 
+def test_a_field_is_saved_and_cast_like_any_module() -> None:
+    series, quick = growth(), {"members": 2, "adam_steps": 3, "lbfgs_steps": 1}
+    trained = train(nn.Sequential(RealNPU(2, 2), NAU(2, 2)), series, **quick)
+    other = Field(nn.Sequential(RealNPU(2, 2, members=2), NAU(2, 2, members=2)), torch.ones(2))
+    other.load_state_dict(trained.state_dict())
+    x = torch.rand(2, 4, 2).double()
+    assert torch.equal(other(0.0, x), trained(0.0, x))
+    assert len(prune(other.float(), series)) == len(prune(trained, series))
+    assert set(equations(other.bfloat16(), ["x", "y"], digits=2)) == {"x", "y"}
+    with pytest.raises(InputError, match="a member from 0 to 1 is expected, got 2"):
+        trained.member(2)
+    for scale, time in ((torch.ones(3), 1.0), (torch.zeros(2), 1.0), (torch.ones(2), 0.0)):
+        with pytest.raises(InputError, match="a scale of 2 states is as many numbers that are not 0"):
+            Field(nn.Sequential(NAU(2, 2)), scale, time)
+
+
 def test_a_stop_keeps_what_was_found() -> None:
     monitor = Monitor()
     monitor.interrupt()
