@@ -121,11 +121,15 @@ def on_arrays(field: VectorField) -> tuple[AnyChain, Indices]:
     return Chain(field.n_states, (), tuple(pairs), theta, free), columns
 
 
+def _is_power(unit: AbstractUnit) -> bool:
+    return isinstance(unit, AbstractPowerUnit) and type(unit).compute is AbstractPowerUnit.compute and unit.clip is None
+
+
 def _columns_of_powers(field: VectorField) -> Indices | None:
     """Exponents and weights in theta, where units are power units and sums in turn, gates are 1 and exponents real."""
     powers, sums = field.units[::2], field.units[1::2]
-    alike = len(powers) == len(sums) and all(isinstance(unit, NAU) and not unit.clip for unit in sums)
-    if not alike or not all(isinstance(unit, AbstractPowerUnit) and unit.clip is None for unit in powers):
+    plain = all(isinstance(unit, NAU) and type(unit).compute is NAU.compute and not unit.clip for unit in sums)
+    if len(powers) != len(sums) or not plain or not all(_is_power(unit) for unit in powers):
         return None
     found = []
     for _, name, place, _ in field.slices():

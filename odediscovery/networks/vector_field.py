@@ -49,11 +49,12 @@ class VectorField:
 
     @classmethod
     def of(cls, units: Sequence[AbstractUnit]) -> VectorField:
-        """The parameters that units have themselves, in float64; units without an axis of members are one member."""
-        parts = [getattr(u, name).detach().double() for u in units for name in u.shapes()]
-        rows = [value.reshape(1 if units[0].members is None else len(value), -1) for value in parts]
-        theta = torch.cat(rows, dim=1).cpu()
-        return cls(tuple(units), theta, torch.ones_like(theta, dtype=torch.bool))
+        """The parameters that units have themselves, in float64; units without an axis of members are one member.
+        Those that require no gradient are not free."""
+        own = [getattr(u, name) for u in units for name in u.shapes()]
+        rows = [value.detach().double().cpu().reshape(units[0].members or 1, -1) for value in own]
+        free = [torch.full(row.shape, value.requires_grad) for row, value in zip(rows, own, strict=True)]
+        return cls(tuple(units), torch.cat(rows, dim=1), torch.cat(free, dim=1))
 
     def modules(self, member: int | None = None) -> nn.Sequential:
         """The chain as modules with these parameters.
@@ -66,7 +67,8 @@ class VectorField:
             own = copy.deepcopy(unit)
             own.members = self.members if member is None else None
             for name, value in values.items():
-                setattr(own, name, nn.Parameter((value if member is None else value[member]).clone()))
+                kept = (value if member is None else value[member]).clone()
+                setattr(own, name, nn.Parameter(kept, requires_grad=getattr(unit, name).requires_grad))
             found.append(own)
         return nn.Sequential(*found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
+import numpy as np
 import sympy
 from torch import nn
 
@@ -26,9 +27,9 @@ def equations(
     Args:
         field: a chain of arithmetic units, trained or not.
         states: names, or symbols, of the states in the order of its inputs.
-        snapped: the readable limit instead of the exact formula: gates at 0 or 1, no epsilon beside 0, no imaginary
-            exponents, powers of states above 0. Where a gate lies between, or an imaginary exponent is left out, a
-            warning says so.
+        snapped: the readable limit instead of the exact formula: gates and weights at 0 or 1 where the unit means
+            these, no epsilon beside 0, no imaginary exponents, states read as above 0 (below, where all data are).
+            Whatever that rounds or leaves out a warning says.
         digits: significant digits that numbers are rounded to; None for all that a weight has.
         member: which of the networks side by side, 0 being the best of `train`.
 
@@ -46,12 +47,17 @@ def equations(
     -0.06*I**0.5*S**0.5
     """
     units = units_of(field)
-    if len(states) != units[0].n_in:
-        raise InputError(f"a field of {units[0].n_in} inputs has as many states, got {len(states)}")
+    names = [str(state) for state in states]
+    if not len(names) == units[0].n_in == units[-1].n_out or len(set(names)) < len(names):
+        raise InputError(
+            f"a field of {units[0].n_in} inputs and {units[-1].n_out} outputs has as many states, each with a name "
+            f"of its own, got {', '.join(names)}"
+        )
+    if digits is not None and (not isinstance(digits, int) or digits < 1):
+        raise InputError(f"digits must be a whole number of at least 1, got {digits!r}")
     if not 0 <= member < (units[0].members or 1):
         raise InputError(f"a member from 0 to {(units[0].members or 1) - 1} is expected, got {member}")
-    names = [str(state) for state in states]
-    plain = [state if isinstance(state, sympy.Symbol) else sympy.Symbol(state) for state in states]
+    plain = [state if isinstance(state, sympy.Symbol) else sympy.Symbol(str(state)) for state in states]
     scale, rate = _scales(field, units[-1].n_out, len(states))
     # Powers of products come apart only where sympy knows the sign.
     signs = [{"positive": True} if s > 0 else {"negative": True} for s in scale]
@@ -59,6 +65,8 @@ def equations(
     x: list[sympy.Expr] = [z / exact(s) if s != 1.0 else z for z, s in zip(signed, scale, strict=True)]
     for unit in units:
         values = unit.arrays(member)
+        if not all(np.isfinite(value).all() for value in values.values()):
+            raise InputError(f"{unit!r} has weights that are no finite numbers: train it anew")
         if snapped:
             for note in unit.liberties(values):
                 warnings.warn(f"{unit!r}: {note}", stacklevel=2)
@@ -66,7 +74,7 @@ def equations(
     found = [exact(r) * e if r != 1.0 else e for e, r in zip(x, rate, strict=True)]
     if snapped:
         found = [sympy.expand(e).xreplace(dict(zip(signed, plain, strict=True))) for e in found]
-    return {name: e if digits is None else _rounded(e, digits) for name, e in zip(names, found, strict=False)}
+    return {name: e if digits is None else _rounded(e, digits) for name, e in zip(names, found, strict=True)}
 
 
 def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:

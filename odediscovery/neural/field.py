@@ -6,6 +6,7 @@ divided by before the units saw them, and which torchdiffeq integrates as it is.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -51,7 +52,7 @@ class Field(nn.Module):
     def __init__(self, chain: nn.Sequential, state: Tensor | Array, time: float = 1.0) -> None:
         super().__init__()
         units = units_of(chain)
-        self.chain = chain.double()
+        self.chain = copy.deepcopy(chain).double()
         self.register_buffer("state", torch.as_tensor(state, dtype=torch.float64))
         self.register_buffer("time", torch.tensor(float(time), dtype=torch.float64))
         if self.state.shape != (units[0].n_in,) or not bool((self.state != 0).all()) or not float(time) > 0:
@@ -104,7 +105,9 @@ def units_of(field: nn.Module) -> tuple[AbstractUnit, ...]:
     for before, behind in itertools.pairwise(chain):
         if before.n_out != behind.n_in:
             raise InputError(f"{behind!r} stands behind {before!r}: it should take {before.n_out} inputs")
-    if not chain or len({unit.members for unit in chain}) > 1:
+    if not chain:
+        raise InputError("a field is a chain of arithmetic units (odediscovery.units), got none")
+    if len({unit.members for unit in chain}) > 1:
         raise InputError(f"units of one chain have the same number of members, got {[u.members for u in chain]}")
     return chain
 
@@ -125,16 +128,18 @@ def restarts(units: tuple[AbstractUnit, ...], members: int, generator: torch.Gen
     if units[0].members is not None or members == 1:
         return own
     others = VectorField.random(units, members - 1, generator)
-    return own.replace(torch.cat([own.theta, others.theta]), torch.cat([own.free, others.free]))
+    # What does not require a gradient is known, in restarts too.
+    begin = torch.where(own.free, others.theta, own.theta)
+    return own.replace(torch.cat([own.theta, begin]), own.free.expand(members, -1).clone())
 
 
-def posed(field: nn.Module, series: TimeSeries) -> Problem:
-    """The series as the chain sees it, dimensionless.
+def posed(field: nn.Module, series: TimeSeries, verb: str) -> Problem:
+    """The series as the chain sees it, dimensionless, for a verb.
 
     Raises:
         InputError: no TimeSeries, inputs that act on the states, or a chain of another width.
     """
-    check_series(series, "train")
+    check_series(series, verb)
     if series.controls:
         raise InputError(f"a field is trained on states alone, got the inputs {', '.join(series.controls)}")
     units = units_of(field)
@@ -143,7 +148,14 @@ def posed(field: nn.Module, series: TimeSeries) -> Problem:
             f"a field of the {series.n_states} states {', '.join(series.states)} has as many inputs and outputs, "
             f"got {units[0].n_in} and {units[-1].n_out}"
         )
+    if any(name not in unit._parameters for unit in units for name in unit.shapes()):
+        raise InputError(
+            "weights that are parametrised or masked cannot be trained or pruned here: make them permanent first "
+            "(remove_parametrizations, torch.nn.utils.prune.remove)"
+        )
     p = pose(series, Settings())[1]
+    if p.constant.all():
+        raise InputError("no state of the series changes: there is nothing to train on")
     if isinstance(field, Field) and not _is_near(field, p.scale):
         raise InputError(
             "the field was trained on data of another size or sample interval: train it on this series, or fit both "

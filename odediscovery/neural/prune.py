@@ -4,7 +4,7 @@ L1 finds the support, but the weights that it leaves are biased. So parameters g
 whose removal the data miss least first, and those that stay are fitted anew by least squares (optimal brain
 surgeon). What comes back is the whole path, from which the data choose by
 
-    BIC = n log(mean square) + k log n        n measured values, k parameters
+    BIC = n log(mean square + f) + k log n        n measured values, k parameters, f the error of integration
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from torch import nn
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
-from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
+from odediscovery.fitting.levenberg_marquardt import Residuals, finite_squares, levenberg_marquardt
 from odediscovery.networks.rates import on_arrays
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.neural.field import Field, posed, scaled, units_of
 from odediscovery.neural.train import binarise_gates
 from odediscovery.problem.problem import Problem, has_little_noise
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor, drawn
 from odediscovery.stages.prune.eliminate import Elimination, Pruned
 from odediscovery.stages.prune.paths import prune_chain
@@ -113,14 +114,14 @@ def prune(
     >>> equations(path.best, series.states, digits=3)
     {'angle': speed, 'speed': -9.81*angle}
     """
-    p, start = posed(field, series), binarise_gates(without_imaginary(VectorField.of(units_of(field))))
+    p, start = posed(field, series, "prune"), binarise_gates(without_imaginary(VectorField.of(units_of(field))))
     start = start.replace(start.theta, start.free & (start.theta != 0.0))
     with drawn(monitor, max_seconds) as hears:
         steps: list[PrunedField] = []
         # Samples are taken for exact first: where a network leaves nothing of them, they are.
         for q in (p.without_noise(None), p) if has_little_noise(p) else (p,):
             found = _path(q, start, hears)
-            steps = found or steps
+            steps = steps if steps and hears.stopping() else found or steps
             if q.clean and min((step.mean_square for step in found), default=math.inf) < STAGES.settled:
                 break
             if hears.stopping():
@@ -160,11 +161,28 @@ def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]
     free[:, : len(columns)] = [step.free for step in steps]
     fit = levenberg_marquardt(path.problem, unknowns, free, CONVERGING, tolerance=CONVERGED, monitor=monitor)
     floor = STAGES.settled if p.clean else 0.0
+    unread = _without_unread(path.problem, fit.unknowns, free, len(columns))
     found = []
-    for step, own, squares in zip(steps, fit.unknowns, fit.sum_of_squares.tolist(), strict=True):
+    for step, own, squares in zip(steps, unread, fit.sum_of_squares.tolist(), strict=True):
         member, mean_square = field.select([step.member]), squares / path.samples
         theta = member.theta.clone()
         theta[:, columns] = torch.as_tensor(own[: len(columns)])
         criterion = path.samples * math.log(mean_square + floor) + step.size * math.log(path.samples)
         found.append(PrunedField(scaled(member.replace(theta), p.scale, 0), step.size, mean_square, criterion))
+    return found
+
+
+def _without_unread(problem: Residuals, unknowns: Array, free: Mask, parameters: int) -> Array:
+    """The unknowns with 0 for each removed parameter that the data do not see.
+
+    A weight beyond its clip has no influence either, but one of 0 would have.
+    """
+    found, squares = unknowns.copy(), finite_squares(problem.residuals(unknowns))
+    for row, own in enumerate(unknowns):
+        places = np.flatnonzero(~free[row, :parameters] & (own[:parameters] != 0.0))
+        if len(places):
+            trials = np.repeat(own[None], len(places), axis=0)
+            trials[np.arange(len(places)), places] = 0.0
+            same = np.isclose(finite_squares(problem.residuals(trials)), squares[row], rtol=1e-9, atol=0.0)
+            found[row, places[same]] = 0.0
     return found

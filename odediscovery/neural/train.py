@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
 from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs
 from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
@@ -67,7 +68,13 @@ def train(
     generator: torch.Generator | None = None,
     max_seconds: float | None = None,
     monitor: Monitor | None = None,
-    **options: float | str,
+    adam_steps: int = Settings.adam_steps,
+    learning_rate: float = Settings.learning_rate,
+    lbfgs_steps: int = Settings.lbfgs_steps,
+    l1: float = Settings.l1,
+    gradients: str = Settings.gradients,
+    device: str = Settings.device,
+    threads: int | None = None,
 ) -> Field:
     """A vector field trained inside torchdiffeq until its solutions follow the measured series.
 
@@ -84,15 +91,20 @@ def train(
         generator: source of the restarts (default: torch's global generator).
         max_seconds: limit, after which the best so far comes back.
         monitor: hears the progress; without one a bar is drawn in notebooks and on terminals.
-        options: `adam_steps`, `learning_rate`, `lbfgs_steps`, `l1`, `gradients` ("odeint" through torchdiffeq's
-            steps, "odeint-adjoint" by its continuous adjoint, "closed-form" for RealNPU before NAU), `device` and
-            `threads`, as in `Settings`.
+        adam_steps: gradient steps before LBFGS.
+        learning_rate: largest rate of these steps.
+        lbfgs_steps: most LBFGS iterations.
+        l1: final weight of the L1 norm, dimensionless.
+        gradients: "odeint" through torchdiffeq's steps, "odeint-adjoint" by its continuous adjoint, or
+            "closed-form" for RealNPU before NAU (of other chains as "odeint").
+        device: cpu, or cuda for a GPU.
+        threads: of the processor (default: 1, fastest for usual sizes).
 
     Returns:
         The best members, best first: an axis in front of each parameter.
 
     Raises:
-        InputError: no chain of arithmetic units, another width, an option that is not known or out of range.
+        InputError: no chain of arithmetic units, another width, or an option out of range.
 
     >>> from odediscovery import simulate_system
     >>> from odediscovery.units import NAU
@@ -100,7 +112,21 @@ def train(
     >>> trained.members
     2
     """
-    settings, p = settings_for("neural", members=members, **options), posed(field, series)
+    for name, count in (("members", members), ("intervals", 1 if intervals is None else intervals)):
+        if not isinstance(count, int) or count < 1:
+            raise InputError(f"{name} must be a whole number of at least 1, got {count!r}")
+    settings = settings_for(
+        "neural",
+        members=members,
+        adam_steps=adam_steps,
+        learning_rate=learning_rate,
+        lbfgs_steps=lbfgs_steps,
+        l1=l1,
+        gradients=gradients,
+        device=device,
+        threads=threads,
+    )
+    p = posed(field, series, "train")
     p = p.without_noise(None) if has_little_noise(p) else p
     with drawn(monitor, max_seconds) as hears:
         use_threads(settings.threads)
@@ -196,7 +222,7 @@ def binarise_gates(field: VectorField) -> VectorField:
     theta, free = field.theta.clone(), field.free.clone()
     for i, unit in enumerate(field.units):
         shapes = unit.shapes()
-        if not unit.gates:
+        if "gate" not in unit.gates:
             continue
         gate = field.place(i, "gate")
         closed = theta[:, gate] < TRAINING.closed_gate

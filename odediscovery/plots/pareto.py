@@ -10,6 +10,7 @@ from matplotlib import rc_context
 from matplotlib.ticker import MaxNLocator
 
 from odediscovery.data.frames import records_frame
+from odediscovery.errors import InputError
 from odediscovery.neural.prune import PruningPath
 from odediscovery.plots.theme import COLOURS, LINE, MARKS, MUTED, PAPER, ROOM, SIZES, STYLE, Depth
 
@@ -24,6 +25,9 @@ def pareto(path: PruningPath, axes: Any = None) -> tuple[Any, Any]:
     Returns:
         A DataFrame with a row for each network (parameters, mean_square, bic, chosen) and the axes.
 
+    Raises:
+        InputError: no such path.
+
     >>> from odediscovery import prune, simulate_system
     >>> from odediscovery.units import NAU
     >>> import torch
@@ -33,6 +37,8 @@ def pareto(path: PruningPath, axes: Any = None) -> tuple[Any, Any]:
     ([2], 'parameters')
     >>> plt.close(axes.figure)
     """
+    if not isinstance(path, PruningPath):
+        raise InputError(f"a path of networks is expected, what prune returns, got {type(path).__name__}")
     rows = [
         {
             "parameters": step.parameters,

@@ -58,7 +58,8 @@ def applies(field: VectorField) -> bool:
     """Whether the field is a sum of powers as above: RealNPU -> NAU without clipping."""
     power, *rest = field.units
     plain = len(rest) == 1 and isinstance(rest[0], NAU) and not rest[0].clip
-    return plain and isinstance(power, RealNPU)
+    own = plain and isinstance(power, RealNPU) and type(power).compute is RealNPU.compute
+    return own and type(rest[0]).compute is NAU.compute
 
 
 def interval_ends(

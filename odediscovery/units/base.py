@@ -91,6 +91,13 @@ class AbstractUnit(nn.Module, ABC):
             own = value if members else value[0]
             self.register_parameter(name, nn.Parameter(own.to(device, dtype or torch.get_default_dtype())))
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # Shortcuts that a parent wrote for its formula are none for another one.
+        if "compute" in vars(cls):
+            for name in {"bound", "pull"} - vars(cls).keys():
+                setattr(cls, name, getattr(AbstractUnit, name))
+
     @property
     def name(self) -> str:
         """Name in the registry."""
@@ -166,7 +173,15 @@ class AbstractUnit(nn.Module, ABC):
 
     def liberties(self, p: Arrays) -> list[str]:
         """What `snapped` rounds or leaves out at parameters p [*shape] of one member, in words."""
-        return []
+        if type(self).snapped is AbstractUnit.snapped:
+            return []
+        x = [sympy.Float(1.0 + k / (1 + self.n_in)) for k in range(1, 1 + self.n_in)]
+        try:
+            pairs = list(zip(map(float, self.symbolic(p, x)), map(float, self.snapped(p, x)), strict=True))
+        except TypeError:
+            return ["it is read as logic, whatever its weights are between"]
+        off = max(abs(a - b) / max(abs(a), 1.0) for a, b in pairs)
+        return [f"its weights are rounded, which changes what it puts out by up to {off:.1%}"] * (off > 1e-3)
 
     def arrays(self, member: int = 0) -> dict[str, NDArray[Any]]:
         """The unit's own parameters, of one member, as arrays [*shape]."""

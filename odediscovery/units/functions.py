@@ -86,7 +86,7 @@ class Functions(AbstractUnit):
         return {"rate": partial(torch.nn.init.normal_, mean=1.0, std=0.1)}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        return self.bound(p)(x)
+        return Functions.bound(self, p)(x)
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
         # All sines at once, then all cosines: one operation each.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,7 @@ class NAU(AbstractUnit):
         return {"weight": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        return self.bound(p)(x)
-
-    def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
-        weight = p["weight"].clamp(-1.0, 1.0) if self.clip else p["weight"]
-        return lambda x: linear(x, weight)
+        return linear(x, p["weight"].clamp(-1.0, 1.0) if self.clip else p["weight"])
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         if self.clip:

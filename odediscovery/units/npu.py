@@ -103,7 +103,7 @@ class AbstractPowerUnit(AbstractUnit):
                 self.gate.data.clamp_(0.0, 1.0)
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        return self.bound(p)(x)
+        return AbstractPowerUnit.bound(self, p)(x)
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
         polar, real = self._polar(p), p["real"]
