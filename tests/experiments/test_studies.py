@@ -129,12 +129,23 @@ def test_the_published_schedule_of_large_arithmetic() -> None:
     steps = [full.steps_of(model, task, "as-run") for model in ("NMU", "NPU") for task in (add, mult)]
     assert steps == [10_000, 20_000, 100_000, 100_000]
     assert full.steps_of("NMU", large_arithmetic.TASKS["div"], "as-run") == 100_000
-    assert full.beta("NMU", mult, 0, "as-run") == 1e-9 and full.beta("NPU", mult, 0, "as-run") == 1e-5
+    firsts = {(m, t.sign): full.beta(m, t, 0, "as-run") for m in ("NMU", "NPU") for t in (add, mult)}
+    assert firsts == {("NMU", "+"): 1e-7, ("NMU", "×"): 1e-9, ("NPU", "+"): 1e-5, ("NPU", "×"): 1e-5}
+    assert [full.runs_of(task, preset) for preset in ("as-run", "paper") for task in (add, mult)] == [10, 20, 10, 10]
     assert full.beta("NPU", add, 99_999, "as-run") == 1e-4
     # As Table A6 has it: one number of steps, and a product whose weight ends at 1e-7.
     assert {full.steps_of(m, t, "paper") for m in ("NMU", "NPU") for t in (add, mult)} == {100_000}
     assert {full.beta("NMU", mult, s, "paper") for s in (0, 50_000)} == {1e-7}
     assert [full.beta("NPU", add, s, "paper") for s in (0, 99_999)] == [1e-5, 1e-4]
+
+
+def test_large_arithmetic_begins_as_its_code() -> None:
+    begun = {m: large_arithmetic._network(m, 2, (0.0, 0.1), source())[1] for m in large_arithmetic.MODELS}
+    firsts = {m: dict(unit.named_parameters()) for m, unit in begun.items()}
+    assert (firsts["NPU"]["gate"] == 1.0).all() and (firsts["RealNPU"]["gate"] == 0.5).all()
+    assert not firsts["NPU"]["imaginary"].any() and not firsts["NALU"]["bias"].any()
+    drawn = [firsts["NALU"]["gate"], firsts["NALU"]["mask"], firsts["NMU"]["weight"], firsts["RealNPU"]["real"]]
+    assert all(0.0 <= v.min() < 0.01 < 0.09 < v.max() <= 0.1 for v in drawn)
 
 
 def test_thresholds_of_success_are_of_the_order_of_a_weight_error() -> None:

@@ -3,15 +3,16 @@
     a, b = sums of two overlapping subsets;    y = a + b,  a b,  1 / a  or  sqrt a
 
 All runs of a model are members of one batch; they see the same endless Sobol sequence and differ
-in their initial weights alone. What the code behind Table 1 did (`as-run`): twenty runs, of which
-the ten with the least test error are reported; tests on twice the training range, for the division
-on [-0.5, 0]; and Julia's `norm(params, 1)`, which sums the Euclidean norms of the weight arrays.
-The paper prints ten runs, the L1 norm, and tests on [-4, 4] and [-0.5, 0.5], where 1 / a has poles.
+in their initial weights alone. What the code behind Table 1 did (`as-run`): of the product twenty
+runs, of which the ten with the least test error are reported; tests on twice the training range, for
+the division on [-0.5, 0]; and Julia's `norm(params, 1)`, which sums the Euclidean norms of the weight
+arrays. The paper prints ten runs, the L1 norm, and tests on [-4, 4] and [-0.5, 0.5], where 1 / a has
+poles. Gates begin at 1 in the NPU, but at 0.5, as the paper recommends, in the RealNPU.
 The Sobol sequence must not be scrambled: its first, strongly structured batches are what brings
 an NMU off the plateau of the product.
 
 Ours is one recipe for every task and unit and spends a twelfth of the gradient steps: each run
-has four starts, two from the paper's weights and two from the units' own, 2000 steps of Adam each
+has four starts, two from the code's weights and two from the units' own, 2000 steps of Adam each
 at a rate that falls to 0, under the L1 norm at its final weight. That ends in products of many
 hidden units with gates between 0 and 1, which fit inside the training range and nowhere else. So
 every start is thinned to the 4, then 2, then 1 hidden units whose factors vary most (gates 1, no
@@ -92,27 +93,26 @@ class Operation:
 
 @dataclass(frozen=True)
 class Setting:
-    """Sec. 4.3 and Table A6 of the paper, and its code; fields from `our_runs` on are this package's.
+    """Sec. 4.3 and Table A6 of the paper, and its code; fields from `our_steps` on are this package's.
 
     Args:
-        runs: of a model, as the code ran; the paper prints `printed_runs`.
+        runs: of a model; the code ran `mult_runs` on the product.
         first: ends of the first weights.
         nmu_steps: of the NMU, by task, where they are fewer than `steps`.
-        nmu_mult_beta: first L1 weight of the NMU on the product.
-        starts: of each run, from the paper's weights and from the units' own.
+        nmu_beta: first L1 weights of the NMU, by task, where they are less than its.
+        starts: of each run, from the code's weights and from the units' own.
         anneal: share of the steps after which the rate falls.
         kept: hidden units that are left, one count after the other.
         refit_samples, refit_steps, refit_tolerance: of the Levenberg-Marquardt refits.
         exact: mean squared error, relative to that of y, which counts as exact.
     """
 
-    runs: int = 20
-    printed_runs: int = 10
+    runs: int = REPORTED
+    mult_runs: int = 20
     steps: int = 100_000
     first: tuple[float, float] = (0.0, 0.1)
     nmu_steps: tuple[tuple[str, int], ...] = (("+", 10_000), ("×", 20_000))
-    nmu_mult_beta: float = 1e-9
-    our_runs: int = REPORTED
+    nmu_beta: tuple[tuple[str, float], ...] = (("+", 1e-7), ("×", 1e-9))
     our_steps: int = 2000
     starts: tuple[int, int] = (2, 2)
     anneal: float = 0.4
@@ -128,6 +128,10 @@ class Setting:
             return self.steps
         return min(dict(self.nmu_steps).get(task.sign, self.steps), self.steps) if model == "NMU" else self.steps
 
+    def runs_of(self, task: Operation, preset: str) -> int:
+        """Runs of the published training."""
+        return self.mult_runs if preset == "as-run" and task.sign == "×" else self.runs
+
     def beta(self, model: str, task: Operation, step: int, preset: str) -> float:
         """L1 weight of the published training at a step.
 
@@ -136,11 +140,11 @@ class Setting:
         if preset == "paper":
             return grown_tenfold(step, *(task.printed_beta or task.beta))
         low, high = task.beta
-        return grown_tenfold(step, self.nmu_mult_beta if model == "NMU" and task.sign == "×" else low, high)
+        return grown_tenfold(step, dict(self.nmu_beta).get(task.sign, low) if model == "NMU" else low, high)
 
 
 FULL = Setting()
-QUICK = replace(FULL, runs=2, printed_runs=2, steps=25, our_runs=2, our_steps=25, refit_samples=128, refit_steps=3)
+QUICK = replace(FULL, runs=2, mult_runs=2, steps=25, our_steps=25, refit_samples=128, refit_steps=3)
 
 
 TASKS = {
@@ -189,7 +193,7 @@ TASKS = {
 
 
 class LargeArithmetic(Experiment):
-    """Four tasks, five models, ten runs each."""
+    """Four tasks, five models, ten runs each, of the product twenty."""
 
     name = "large-arithmetic"
     title = "Large arithmetic (Fig. 7, Table 1): test error (MSE)"
@@ -270,7 +274,7 @@ def _train_published(
     """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
     how, as_run = plan.pick(FULL, QUICK), plan.preset == "as-run"
     steps = how.steps_of(model, task, plan.preset)
-    network = _network(model, how.runs if as_run else how.printed_runs, how.first, source)
+    network = _network(model, how.runs_of(task, plan.preset), how.first, source)
     size = group_norm if as_run else l1
     training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
     train(
@@ -290,7 +294,7 @@ def _train_ours(
 ) -> tuple[nn.Sequential, int]:
     """The best of several starts of every run: Adam at a falling rate, thinned, refitted."""
     how = plan.pick(FULL, QUICK)
-    runs, steps, count = how.our_runs, how.our_steps, sum(how.starts)
+    runs, steps, count = how.runs, how.our_steps, sum(how.starts)
     network = _network(model, runs * count, how.first, source)
     own = _units(model, runs * count, source)
     own_start = torch.arange(runs * count) % count >= how.starts[0]
@@ -352,13 +356,13 @@ def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
 
 
 def _network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:
-    """The same with the paper's weights: uniform between the ends `first`, gates 1, imaginary parts 0."""
+    """The same with the code's weights: matrices uniform between the ends `first`, the NPU's gates 1."""
     network = _units(model, runs, source)
     for unit in layers(network):
         for name, value in unit.named_parameters():
-            if name == "gate" and model in ("NPU", "RealNPU"):
+            if name == "gate" and model == "NPU":
                 value.data.fill_(1.0)
-            elif name != "imaginary":
+            elif value.dim() > 2 and name != "imaginary":
                 value.data.uniform_(*first, generator=source)
     return network.float()
 
