@@ -122,9 +122,11 @@ def group_norm(network: nn.Sequential) -> Tensor:
     return torch.stack([p.flatten(1).norm(dim=1) for p in network.parameters()]).sum(dim=0)
 
 
-def regulariser(network: nn.Sequential) -> Tensor:
-    """Sum of the units' own regularisers, [members]."""
-    return torch.stack([u.regulariser(parameters_of(u)) for u in layers(network)]).sum(dim=0)
+def regulariser(network: nn.Sequential, summed: bool = False) -> Tensor:
+    """Sum of the units' own regularisers, means over their parameters or `summed`, [members]."""
+    units = [(u, parameters_of(u)) for u in layers(network)]
+    sizes = [sum(p[0].numel() for p in own.values()) if summed else 1 for _, own in units]
+    return torch.stack([n * u.regulariser(own) for n, (u, own) in zip(sizes, units, strict=True)]).sum(dim=0)
 
 
 def flat(network: nn.Sequential) -> Tensor:
@@ -142,9 +144,9 @@ def grown_tenfold(step: int, low: float, high: float) -> float:
     return min(low * 10.0 ** (step // DECADE_STEPS), high)
 
 
-def inalu_penalty(network: nn.Sequential, step: int, steps: int) -> Tensor:
+def inalu_penalty(network: nn.Sequential, step: int, steps: int, summed: bool = False) -> Tensor:
     """iNALU's regulariser, in the second half of training: by then weights know where they go."""
-    return INALU_REGULARISER * regulariser(network) * (2 * step >= steps)
+    return INALU_REGULARISER * regulariser(network, summed) * (2 * step >= steps)
 
 
 def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tensor:

@@ -100,6 +100,8 @@ def test_members_are_counted_and_penalised_one_by_one() -> None:
     assert l1(network).tolist() == [1.0 + 0.5 * NONZERO, 5.0]
     unsure = nn.Sequential(iNALU(2, 1, members=2, generator=source()))
     assert inalu_penalty(unsure, 4, 10).tolist() == [0.0, 0.0] and inalu_penalty(unsure, 5, 10).min() > 0.0
+    count = sum(p[0].numel() for p in unsure.parameters())
+    assert torch.allclose(inalu_penalty(unsure, 5, 10, summed=True), count * inalu_penalty(unsure, 5, 10))
 
 
 def test_numbers_and_rows() -> None:
@@ -137,6 +139,18 @@ def test_the_published_schedule_of_large_arithmetic() -> None:
     assert {full.steps_of(m, t, "paper") for m in ("NMU", "NPU") for t in (add, mult)} == {100_000}
     assert {full.beta("NMU", mult, s, "paper") for s in (0, 50_000)} == {1e-7}
     assert [full.beta("NPU", add, s, "paper") for s in (0, 99_999)] == [1e-5, 1e-4]
+
+
+def test_simple_arithmetic_begins_as_its_code() -> None:
+    nalu = simple_arithmetic._network("NALU", simple_arithmetic.FULL, "as-run", source())
+    for unit, fan in zip(nalu, (6, 4), strict=True):
+        bound = (6.0 / (1 + fan)) ** 0.5
+        assert unit.bias.shape == (20, fan) and 0.9 * bound < unit.bias.abs().max() < bound
+    for preset, at in (("paper", 1), ("as-run", 0)):
+        unit = simple_arithmetic._network("NPU", simple_arithmetic.FULL, preset, source())[at]
+        unit.gate.data.fill_(1.5)
+        (gradient,) = torch.autograd.grad(unit(tensor([[[0.5] * unit.n_in]])).sum(), unit.gate)
+        assert not gradient.any()
 
 
 def test_large_arithmetic_begins_as_its_code() -> None:
