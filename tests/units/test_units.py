@@ -106,6 +106,7 @@ def numbers(expressions: list[sympy.Expr], symbols: list[sympy.Symbol], x: Tenso
 
 @pytest.mark.parametrize("case", MATCHING, ids=lambda c: f"{c['unit']}-{np.shape(c['x'])[1]}")
 def test_reference_values(case: dict[str, Any]) -> None:
+    """Computed in numpy from the formulas of NeuralArithmetic.jl, not by the package: Julia was not run."""
     given = dict(case["parameters"])
     options = {"clip": bool(given.pop("clip"))} if "clip" in given else {}
     if case["unit"] == "iNALU":
