@@ -14,8 +14,8 @@ from odediscovery.experiments.studies.registry import EXPERIMENTS
 from odediscovery.experiments.study import reproduce
 from odediscovery.runtime.monitor import Monitor
 
-# Six seconds of the processor and more, together a minute.
-LONG = ("fsir", "networks", "simple-arithmetic", "large-arithmetic", "static-arithmetic")
+# Six seconds of the processor and more, together two minutes.
+LONG = ("fsir", "networks", "simple-arithmetic", "large-arithmetic", "static-arithmetic", "operands")
 EACH = [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in EXPERIMENTS]
 
 
