@@ -222,7 +222,7 @@ class LargeArithmetic(Experiment):
         for r in ran:
             task = TASKS[r.batch["task"]]
             value, spread = task.published[MODELS.index(r.batch["model"].removesuffix(OURS))]
-            ours, deviation = median_deviation(np.sort(np.nan_to_num(r.column("test mse"), nan=np.inf))[:REPORTED])
+            ours, deviation = median_deviation(np.sort(r.column("test mse"))[:REPORTED])
             rows.append(
                 (
                     f"{r.batch['model']}{' (ends as RealNPU)' * (r.batch['model'] == 'NPU' + OURS)} {task.sign}",
