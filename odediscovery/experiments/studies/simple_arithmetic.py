@@ -213,7 +213,8 @@ def _network(model: str, how: Setting, preset: str, source: torch.Generator) -> 
     if model in ("NALU", "iNALU"):
         network = nn.Sequential(unit(2, how.width, **base), unit(how.width, outputs, **base))
         for bias in (value for name, value in network.named_parameters() if name.endswith("bias")):
-            bias.data = glorot(*bias.shape, 1, source)[..., 0]
+            members, width = bias.shape
+            bias.data = glorot(members, width, 1, source)[..., 0]
         return network
     # Eq. 15 clips gates: they have no gradient outside [0, 1].
     gates = {"gate_gradient": "zero"} if model in ("NPU", "RealNPU") else {}
