@@ -124,13 +124,8 @@ class Setting:
 
     def steps_of(self, model: str, task: Operation, preset: str) -> int:
         """Gradient steps of the published training; the paper prints one number for all."""
-        if preset == "paper":
-            return self.steps
-        return min(dict(self.nmu_steps).get(task.sign, self.steps), self.steps) if model == "NMU" else self.steps
-
-    def runs_of(self, task: Operation, preset: str) -> int:
-        """Runs of the published training."""
-        return self.mult_runs if preset == "as-run" and task.sign == "×" else self.runs
+        fewer = dict(self.nmu_steps) if model == "NMU" and preset == "as-run" else {}
+        return min(fewer.get(task.sign, self.steps), self.steps)
 
     def beta(self, model: str, task: Operation, step: int, preset: str) -> float:
         """L1 weight of the published training at a step.
@@ -274,7 +269,8 @@ def _train_published(
     """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
     how, as_run = plan.pick(FULL, QUICK), plan.preset == "as-run"
     steps = how.steps_of(model, task, plan.preset)
-    network = _network(model, how.runs_of(task, plan.preset), how.first, source)
+    runs = how.mult_runs if as_run and task.sign == "×" else how.runs
+    network = _network(model, runs, how.first, source)
     size = group_norm if as_run else l1
     training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
     train(
