@@ -221,6 +221,7 @@ def test_exact_units_add_and_multiply_any_number_of_digits(task: str, unit: Abst
     assert torch.equal(result(task, unit, written), truth(task, written))
 
 
+@pytest.mark.usefixtures("double_precision")
 @pytest.mark.slow
 def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> None:
     source = torch.Generator().manual_seed(3)
@@ -246,6 +247,7 @@ def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> No
     torch.testing.assert_close(network(x)[best], y[best], rtol=1e-7, atol=0.0)
 
 
+@pytest.mark.usefixtures("double_precision")
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [NPU, RealNPU, NMU])
 def test_thinned_chain_keeps_what_varies_and_fits_back_into_the_wide_one(model: type[AbstractUnit]) -> None:

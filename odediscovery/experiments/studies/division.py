@@ -134,7 +134,7 @@ class Division(Experiment):
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         source, how = plan.generator(batch), plan.pick(FULL, QUICK)
         names = [name for name in how.ranges for _ in range(how.runs)]
-        pairs = [torch.randperm(INPUTS, generator=source, dtype=torch.float64)[:2] for _ in names]
+        pairs = [torch.randperm(INPUTS, generator=source)[:2] for _ in names]
         empty = torch.zeros(len(names), 1, 1)
         data = Data(empty, empty, torch.stack(pairs)).within([RANGES[n][0] for n in names])
         if batch["model"] == OURS:
