@@ -70,6 +70,8 @@ def equations(
         if snapped:
             for note in unit.liberties(values):
                 warnings.warn(f"{unit!r}: {note}", stacklevel=2)
+        # What is true counts 1 in the sums behind it.
+        x = [sympy.Piecewise((1, e), (0, True)) if not isinstance(e, sympy.Expr) else e for e in x]
         x = list(unit.snapped(values, x) if snapped else unit.symbolic(values, x))
     found = [exact(r) * e if r != 1.0 else e for e, r in zip(x, rate, strict=True)]
     if snapped:

@@ -239,6 +239,16 @@ def test_no_unit_rounds_its_weights_without_a_word(unit: AbstractUnit) -> None:
             equations(chain, ["x"], snapped=True)
 
 
+def test_what_is_true_counts_one_in_the_sums_behind_it() -> None:
+    compare = NSR(2, 1, init_sign=9.0, init_zero=-9.0)
+    compare.left.data.copy_(torch.tensor([[[30.0, 0.0]]]))
+    compare.right.data.copy_(torch.tensor([[[0.0, 30.0]]]))
+    chain = nn.Sequential(compare, NAU(1, 2, init_weight=2.0))
+    with pytest.warns(UserWarning, match="read as logic"):
+        told = equations(chain, ["x", "y"], snapped=True)["x"]
+    assert [float(told.subs({X: x, Y: 1.0})) for x in (0.5, 3.0)] == [0.0, 2.0]
+
+
 def test_states_that_never_change_have_no_rate() -> None:
     torch.manual_seed(1)
     t = np.linspace(0.0, 4.0, 40)
