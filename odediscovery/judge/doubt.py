@@ -141,7 +141,8 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
     jacobian = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
     size = np.maximum(column_norms(jacobian), np.finfo(float).tiny)
     unit = jacobian / size
-    errors = np.sqrt(np.diag(np.linalg.pinv(unit.T @ unit, rcond=DOUBT.singular, hermitian=True))) / size
+    with np.errstate(over="ignore"):  # the error of a constant that nothing feels is infinite
+        errors = np.sqrt(np.diag(np.linalg.pinv(unit.T @ unit, rcond=DOUBT.singular, hermitian=True))) / size
     of_a, of_w = np.zeros(a.shape), np.zeros(w.shape)
     of_a[a != 0], of_w[w != 0] = np.split(errors, [np.count_nonzero(a)])
     return of_a, of_w
