@@ -75,6 +75,7 @@ def test_as_many_published_steps_are_run_as_the_authors_median_needed_or_few() -
 # Training
 
 
+@pytest.mark.usefixtures("double_precision")
 @pytest.mark.slow
 def test_a_sum_is_learned_by_every_member_beside_one_that_is_lost() -> None:
     network, random = nn.Sequential(NAU(2, 1, members=3, generator=source())), source(1)
