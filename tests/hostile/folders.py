@@ -41,7 +41,7 @@ def whole_folders() -> tuple[Path, ...]:
     wells = [1.0 / (1.0 + (1.0 / x - 1.0) * np.exp(-r * times)) for x, r in zip(starts, (0.8, 1.0, 1.3), strict=True)]
     groups = TimeSeries.from_arrays([times] * 3, wells, ["n"], labels=["a", "b", "c"])
     made = {
-        "groups": fit_constants(groups, "n' = r*n - q*n^p", settings_for(vary="r,q,p")),
+        "groups": fit_constants(groups, "n' = r*n - q*n^p", settings_for(vary="r,q")),
         "hand": discovery(hidden=6),
         "runs": discovery(runs=3),
         "fitted": discover(simulate_system("logistic", noise=0.01), settings_for(members=0)),
