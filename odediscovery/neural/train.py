@@ -131,7 +131,10 @@ def train(
     with drawn(monitor, max_seconds) as hears:
         use_threads(settings.threads)
         start = restarts(units_of(field), members, generator)
-        return scaled(train_members(p, start, settings, hears, intervals=intervals), p.scale)
+        trained = train_members(p, start, settings, hears, intervals=intervals)
+        with torch.no_grad():
+            left = TrainingWindows.of(short_windows(p, intervals)).loss(trained, trained.theta).nan_to_num(torch.inf)
+        return scaled(trained.select(left.argsort()), p.scale)
 
 
 def train_members(
@@ -143,7 +146,7 @@ def train_members(
     *,
     intervals: int | None = 1,
 ) -> VectorField:
-    """The best `keep` members after training, best first, gates at 0 or 1 and small parameters removed.
+    """The best `keep` members after training, gates at 1 and small parameters removed.
 
     They are trained on the device of the settings. The order of the members stays only if all are
     kept.

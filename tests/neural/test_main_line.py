@@ -52,6 +52,18 @@ def test_a_trained_field_is_pruned_to_the_law_in_the_units_of_the_data() -> None
     np.testing.assert_allclose(solved.detach(), series.trajectories[0].values, rtol=1e-3)
 
 
+@pytest.mark.parametrize("members", [4, 14])
+def test_members_come_back_best_first(members: int) -> None:
+    torch.manual_seed(2)
+    series = growth()
+    trained = train(nn.Sequential(RealNPU(2, 2), NAU(2, 2)), series, members=members, adam_steps=60, lbfgs_steps=3)
+    t, x = (torch.tensor(v) for v in (series.trajectories[0].time, series.trajectories[0].values))
+    slopes = (x[1:] - x[:-1]) / (t[1:] - t[:-1])[:, None]
+    middle = ((x[1:] + x[:-1]) / 2).expand(int(trained.members or 0), -1, -1)
+    off = ((trained(0.0, middle) - slopes) / slopes.std(dim=0)).square().mean(dim=(1, 2))
+    assert off[0] <= 1.2 * off.min() and off[-1] > off[0]
+
+
 def test_the_table_and_the_axes_show_the_choice() -> None:
     series = simulate_system("pendulum", {"angle": 0.001})
     path = prune(nn.Sequential(NAU(2, 2)), series)
