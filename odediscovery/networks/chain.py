@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -146,6 +146,7 @@ class WholePowers:
         return found
 
 
+@runtime_checkable
 class AnyChain(Protocol):
     """What pruning asks of a vector field: rates and their derivatives, on arrays, for all members at once.
 
