@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # pytest rewrites the assertions of every test file, ten seconds of processor time, unless it may keep them.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo fast test long coverage accept lint docs wheel-test clean
+.PHONY: demo fast test golden long coverage accept lint docs wheel-test clean
 
 demo: .venv/ready
 	@for data in data/lynx_hare_1900_1920.csv demo/fsir.csv; do \
@@ -40,6 +40,11 @@ test: .venv/ready
 	$(BIN)/python -m pytest -q -m "not accept and not long" --durations=10 $(TWO)
 	$(BIN)/python -m pytest -q --shapes -m "not slow" -n 2 $(SHAPES)
 	$(BIN)/python -m pytest $(NOTEBOOKS) $(QUICK_NOTEBOOKS)
+
+# Every kind of fit and the pages of the commands, beside what was found before; see tests/golden/replay.py.
+golden: export OMP_NUM_THREADS = 1
+golden: .venv/ready
+	PYTHONPATH=tests $(BIN)/python -m golden --only "$(ONLY)" --every $(or $(EVERY),1) $(if $(RECORD),--record)
 
 # What CI cannot wait for: tests that take longer, whole fits while shapes are checked, all notebooks.
 long: export OMP_NUM_THREADS = 1

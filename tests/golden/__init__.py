@@ -1,0 +1,1 @@
+"""What the engine finds and prints, kept: nothing may change it without a reason."""
