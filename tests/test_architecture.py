@@ -87,7 +87,7 @@ DOORS = {
     "pandas": "data",
     "sklearn": "estimator experiments.images",
     "jinja2": "report",
-    "matplotlib": "plots report experiments bench.speed.growth bench.suites.staircase_figure",
+    "matplotlib": "plots report experiments bench.speed.growth",
     "pysindy": "bench.peers",
     "pyoperon": "bench.peers",
     "distributed": "runtime.cluster",

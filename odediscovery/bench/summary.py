@@ -246,7 +246,7 @@ def _engines(commits: set[str]) -> list[str]:
     """
     if len(commits) == 1:
         return [f"All rows of ours are of commit {min(commits)}."]
-    told = f"Rows of ours are of {len(commits)} commits; `odediscovery bench stale` says which an older engine wrote."
+    told = f"Rows of ours are of {len(commits)} commits; study.json of each folder says which."
     return [told] if commits else []
 
 

@@ -1,9 +1,7 @@
 """`odediscovery bench SUITE`: systems with a known answer, and measurements of the project itself.
 
-A suite (`fractional`, `odebench`, `classics`), `ablation`, the draws of `draw_commands` and the
-measurements of `speed_commands` write a folder of rows and a summary; `success` prints a table and,
-on request, writes a JSON file. The commands import what they measure when they run, so that help is
-instant.
+Every measurement writes a folder of rows and a summary. The commands import what they measure when
+they run, so that help is instant.
 """
 
 # Imports inside the commands are the point: help has to come before torch could be loaded.
@@ -11,13 +9,6 @@ instant.
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
-import platform
-import sys
-from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,13 +20,13 @@ from odediscovery.command import bench_draws as draw_commands
 from odediscovery.command import bench_laws as law_commands
 from odediscovery.command import bench_speed as speed_commands
 from odediscovery.command.bench_laws import methods_named
-from odediscovery.command.console import measure, print_table, progress
+from odediscovery.command.console import measure
 from odediscovery.command.flags import RunOptions, Where, flag, names_in, with_groups
 from odediscovery.command.streams import say
 from odediscovery.errors import InputError
 
 if TYPE_CHECKING:
-    from odediscovery.bench.suites.success import MemberOutcome
+    pass
 
 # The suites of `suites.SUITES`, with what their help says.
 SUITES = {
@@ -63,23 +54,6 @@ class _Suites(TyperGroup):
 bench = typer.Typer(
     name="bench", cls=_Suites, help="Measure how often the found equations are the true ones, and how fast they come."
 )
-
-
-@bench.command()
-def success(
-    each: Annotated[int, flag("members of each hidden size 6, 9, 12, 15, 20 (default: 20)")] = 20,
-    seed: Annotated[int, flag("random seed (default: 0)")] = 0,
-    out: Annotated[Path | None, flag("JSON file to write (default: none)")] = None,
-) -> None:
-    """Count the random RealNPU members that end with exactly the terms of fSIR."""
-    _check(seed, out)
-    if each < 1:
-        raise InputError(f"--each must be at least 1, got {each}")
-    from odediscovery.bench.suites.success import success_rate
-
-    members = success_rate(each, seed, progress)
-    _print_success(members)
-    _write(out, "success", seed, [dataclasses.asdict(member) for member in members])
 
 
 def _suite(
@@ -110,18 +84,6 @@ def _suite(
     folder = run.out or Path(name)
     work = partial(run_suite, study, methods, folder, ids=chosen)
     measure(work, lambda rows: markdown(study.as_dict(), rows, len(load_suite(suite))), folder, run.quiet, where)
-
-
-@bench.command()
-@with_groups
-def ablation(ids: Ids = None, where: Where = WHERE, run: RunOptions = RUN) -> None:
-    """Show what each stage of a fit brings: the fractional suite without one at a time."""
-    chosen = names_in(ids, "--ids")
-    from odediscovery.bench.suites.ablation import markdown, run_ablation
-
-    folder = run.out or Path(f"bench-ablation-seed{run.seed}")
-    work = partial(run_ablation, folder, seed=run.seed, max_seconds=run.max_seconds, ids=chosen)
-    measure(work, markdown, folder, run.quiet, where)
 
 
 @bench.command()
@@ -206,68 +168,7 @@ def page(
     say(side_by_side(folders, {name: len(load_suite(name)) for name in SUITES}))
 
 
-@bench.command()
-def stale(
-    folders: Annotated[
-        list[Path], typer.Argument(help="folders of rows, or a folder of these, such as data/results/bench")
-    ],
-    again: Annotated[bool, flag("measure again what is stale, and put it in its place")] = False,
-) -> None:
-    """Say which kept rows an older engine wrote, and the command for each; --again measures them again."""
-    from odediscovery.bench.suites.stale import folders_of_rows, kept_in, measure_again
-
-    kept = [kept_in(folder) for folder in folders_of_rows(folders)]
-    print_table(("folder", "commit", "engine", "command"), [each.cells() for each in kept], numbers=(), width=1000)
-    old = [each for each in kept if each.is_stale]
-    say(f"{len(old)} of {len(kept)} are stale")
-    # An ablation has two folders of rows, which one command writes.
-    for each in {each.measured: each for each in old if again and each.command}.values():
-        measure_again(each)
-        say(f"{each.measured}: measured again")
-
-
 for _name, _help in SUITES.items():
     bench.command(_name, help=_help)(with_groups(_suite))
 for _name, _command in (law_commands.COMMANDS | speed_commands.COMMANDS | draw_commands.COMMANDS).items():
     bench.command(_name)(with_groups(_command))
-
-
-def _print_success(members: Sequence[MemberOutcome]) -> None:
-    of_size = Counter(m.hidden for m in members)
-    exact = Counter(m.hidden for m in members if m.exact)
-    rows = [(str(h), f"{exact[h]} of {n}", f"{exact[h] / n:.0%}") for h, n in of_size.items()]
-    total = sum(exact.values())
-    rows.append(("all", f"{total} of {len(members)}", f"{total / len(members):.0%}"))
-    print_table(("hidden", "exact", "share"), rows)
-
-
-def _check(seed: int, out: Path | None) -> None:
-    """Find mistakes before a long measurement, not after it."""
-    from odediscovery.runtime.files import check_writable
-
-    if seed < 0:
-        raise InputError(f"--seed must be at least 0, got {seed}")
-    if out is not None and out.is_dir():
-        raise InputError(f"--out {out}: a folder of that name exists; choose a file")
-    if out is not None:
-        check_writable(out, "--out")
-
-
-def _write(out: Path | None, suite: str, seed: int, rows: Sequence[dict[str, Any]]) -> None:
-    """The rows with what is needed to repeat them."""
-    if out is None:
-        return
-    from odediscovery.runtime.files import write_whole
-    from odediscovery.runtime.versions import versions
-
-    document = {
-        "suite": suite,
-        "command": " ".join(["odediscovery", *sys.argv[1:]]),
-        "seed": seed,
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "system": platform.system()},
-        "versions": versions(),
-        "rows": list(rows),
-    }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, (json.dumps(document, indent=1) + "\n").encode())
-    say(f"written to {out}")

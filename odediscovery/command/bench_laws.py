@@ -8,16 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from odediscovery.command.console import measure, sayer
-from odediscovery.command.flags import RunOptions, Where, argument, flag, names_in, numbers_in
+from odediscovery.command.flags import RunOptions, Where, flag, names_in, numbers_in
 from odediscovery.errors import unknown_name
 
 if TYPE_CHECKING:
-    from odediscovery.bench.rows import Row
     from odediscovery.bench.suites.run import Method
 
 RUN, WHERE = RunOptions(max_seconds=60.0), Where()
@@ -57,48 +55,6 @@ def random(
     folder = run.out or Path(f"bench-{SUITE}-sigma{sigma:g}{rough}-trajectories{trajectories}-seed{run.seed}")
     work = partial(run_suite, study, methods, folder, systems=systems)
     measure(work, lambda rows: markdown(study.as_dict(), rows, systems), folder, run.quiet, where)
-
-
-def staircase(
-    suite: Annotated[str, argument("SUITE", "fractional, odebench, classics, random, or a known system such as fsir")],
-    steps: Annotated[
-        str | None, flag("noise, digits, solver, or steps such as noise-0.001, with commas between (default: all)")
-    ] = None,
-    trajectories: Annotated[int | None, flag("how many starts to train on (default: 2 where there are 2)")] = None,
-    each: Annotated[int, flag("of random: systems of each family", 20)] = 20,
-    draws: Annotated[int, flag("of a known system: draws of noise and times", 20)] = 20,
-    method: Annotated[
-        str | None, flag("ours, pysindy, pyoperon or all (default: ours, and pysindy where it is installed)")
-    ] = None,
-    ids: Annotated[str | None, flag("systems of the suite, with commas between (default: all)")] = None,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
-) -> None:
-    """Count what is found as noise grows, digits go and solvers get rougher: table and picture."""
-    chosen, asked = names_in(ids, "--ids"), names_in(steps, "--steps")
-    from odediscovery.bench.random_laws.systems import SUITE, random_systems
-    from odediscovery.bench.suites import staircase as of
-    from odediscovery.bench.suites.problems import choose
-    from odediscovery.bench.suites.staircase_figure import staircase_figure
-    from odediscovery.plots.figures import save_figure
-
-    if suite == SUITE:
-        sayer(run.quiet)("drawing the laws")
-        systems = tuple(random_systems(run.seed, None, each, chosen))
-    else:
-        systems = tuple(choose(suite, chosen)) if chosen else of.systems_named(suite, draws)
-    stairs = of.Staircase(suite, systems, tuple(asked or ()), trajectories, run.seed, run.max_seconds)
-    stairs.studies()
-    methods = methods_named(method or "ours")
-    if method is None and find_spec("pysindy") is not None:
-        methods |= methods_named("pysindy")
-    folder = run.out or Path(f"bench-staircase-{suite}-seed{run.seed}")
-
-    def summary(rows: dict[str, list[Row]]) -> str:
-        save_figure(staircase_figure(rows), folder / "staircase.png")
-        return of.markdown(stairs, rows, " ".join(["odediscovery", *sys.argv[1:]]))
-
-    measure(partial(of.run_staircase, stairs, methods, folder), summary, folder, run.quiet, where)
 
 
 def chaos(
@@ -165,4 +121,4 @@ def methods_named(name: str) -> dict[str, Method]:
     return methods
 
 
-COMMANDS: dict[str, Callable[..., None]] = {command.__name__: command for command in (random, staircase, chaos)}
+COMMANDS: dict[str, Callable[..., None]] = {command.__name__: command for command in (random, chaos)}

@@ -11,14 +11,12 @@ from faces import discovery
 
 from odediscovery.bench.peers import fits as peers
 from odediscovery.bench.rows import COLUMNS, Row
-from odediscovery.bench.suites import run, success
+from odediscovery.bench.suites import run
 from odediscovery.bench.suites.problems import load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.run import Study, SystemFit
 from odediscovery.bench.suites.scores import score
-from odediscovery.bench.suites.success import MemberOutcome
 from odediscovery.bench.summary import in_a_line
-from odediscovery.command.bench import _print_success
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.result.discovery import Discovery
@@ -40,11 +38,9 @@ from odediscovery.settings import Settings
         (["bench", "speed", "--out", "."], "holds something else"),
         (["bench", "growth", "--axes", "sample"], "did you mean 'samples'?"),
         (["bench", "growth", "--out", "file"], "a file of that name exists"),
-        (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
-        (["bench", "success", "--out", "."], "choose a file"),
         (["bench", "rungs", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "rungs", "--names", "noisy: nothing"], "unknown rung 'noisy: nothing'"),
-        (["bench", "fractal"], "Known: success, ablation, series, thresholds, rungs, page"),
+        (["bench", "fractal"], "Known: series, thresholds, rungs, page"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
         (["bench", "odebench", "--ids", ","], "--ids expects names"),
         (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
@@ -56,8 +52,6 @@ from odediscovery.settings import Settings
         (["bench", "odebench", "--seed", "-1"], "--seed must be at least 0"),
         (["bench", "odebench", "--out", "file"], "a file of that name exists"),
         (["bench", "odebench", "--out", "."], "holds something else"),
-        (["bench", "ablation", "--ids", "sir"], "unknown system of fractional 'sir'"),
-        (["bench", "ablation", "--seed", "-1"], "--seed must be at least 0"),
         (["bench", "fsir-noise", "--sigma", "-1"], "--sigma must be at least 0"),
         (["bench", "fsir-noise", "--trajectories", "6"], "at least 1 and at most 5, got 6"),
         (["bench", "fsir-noise", "--draws", "0"], "--draws must be at least 1"),
@@ -76,28 +70,6 @@ def test_mistakes_end_in_one_line_before_anything_is_measured(
     assert shown.out == "" and shown.err.startswith("error: ") and said in shown.err
     assert shown.err.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-def test_the_success_table_counts_by_hidden_size(capsys: pytest.CaptureFixture[str]) -> None:
-    found = [(6, True, 13), (6, False, 9), (9, True, 13)]
-    rows = [MemberOutcome(hidden, exact, size, 0.0, 0.0, []) for hidden, exact, size in found]
-    _print_success(rows)
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[2:] == [["6", "1", "of", "2", "50%"], ["9", "1", "of", "1", "100%"], ["all", "2", "of", "3", "67%"]]
-
-
-@pytest.mark.slow
-def test_success_runs_every_hidden_size_and_writes_a_row_a_member(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(success, "ADAM_STEPS", 30)
-    monkeypatch.setattr(success, "WIDTHS", (2, 3))
-    out = tmp_path / "below" / "success.json"
-    assert main(["bench", "success", "--each", "1", "--out", str(out)]) == 0
-    shown = capsys.readouterr()
-    assert "trained 2 members" in shown.err and "of 2" in shown.out
-    rows = json.loads(out.read_text())["rows"]
-    assert [row["hidden"] for row in rows] == [2, 3]
 
 
 # Suites

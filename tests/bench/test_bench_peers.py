@@ -149,7 +149,7 @@ def test_random_laws_of_seeds_that_were_developed_on_stand_apart(
     page = capsys.readouterr().out
     assert "best of the front" not in page
     first, second = page.split("## ")[1:]
-    assert "Rows of ours are of 2 commits; `odediscovery bench stale` says" in second
+    assert "Rows of ours are of 2 commits; study.json of each folder says" in second
     assert first.startswith("Random laws, of seeds below 1000") and "| unknown |" in first
     assert second.startswith("Random laws, of seeds that nobody developed on") and "| abc1234 |" in second
 

@@ -1,30 +1,22 @@
-"""The ablation and the draws of noise: what is varied, what counts, what is kept."""
+"""Draws of noise: what is varied, what counts, what is kept."""
 
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from listening import Stages
 
 from odediscovery.bench.draws import draw as draws
 from odediscovery.bench.draws.noise import FsirNoise, exponents_alone, true_terms
-from odediscovery.bench.suites import ablation
-from odediscovery.bench.suites.ablation import CONDITIONS, VARIANTS, changed
 from odediscovery.command.cli import main
-from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.discover import discover
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.runtime.workers import Processes
-from odediscovery.search import rungs
 from odediscovery.settings import Settings
 
 
@@ -47,89 +39,6 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(Processes, "results", one_by_one)
     return seen
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("variant", "data", "warm", "trained"),
-    [
-        ("default", "clean", True, False),
-        ("warm only", "clean", True, False),
-        ("random only", "clean", False, True),
-        ("default", "noisy", True, True),
-        ("warm only", "noisy", True, False),
-        ("random only", "noisy", False, True),
-    ],
-)
-def test_a_variant_leaves_out_its_stage(variant: str, data: str, warm: bool, trained: bool) -> None:
-    series = simulate_system("logistic")
-    if data == "noisy":
-        # A wave of one state turns where no law of it can: none explains it, so that all stages have their turn.
-        t = np.linspace(0.0, 6.0, 80)
-        noise = 0.01 * np.random.default_rng(1).standard_normal(80)
-        series = TimeSeries.from_arrays(t, 1.0 + 0.5 * np.sin(2.0 * t) + noise)
-    small = {"members": 2, "hidden": 2, "adam_steps": 10, "lbfgs_steps": 2}
-    seen = Stages()
-    discover(series, Settings(**(small | dict(VARIANTS[variant]))), seen)
-    assert (seen.names[0] != "Adam") is warm
-    assert ("LBFGS" in seen.names) is trained
-
-
-@pytest.mark.slow
-def test_noise_is_pruned_on_whole_trajectories_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    series = simulate_system("logistic", noise=0.02, seed=1)
-    asked: list[bool | None] = []
-    prune = rungs.prune_laws
-
-    def watched(*arguments: Any, long: bool | None = None, **others: Any) -> Any:
-        asked.append(long)
-        return prune(*arguments, long=long, **others)
-
-    monkeypatch.setattr(rungs, "prune_laws", watched)
-    for variant in ("default", "short windows"):
-        options = {"members": 2, "hidden": 2, "adam_steps": 10} | dict(VARIANTS[variant])
-        found = discover(series, Settings(**options))
-        assert found.r2 > 0.9
-    whole = asked.count(True)
-    assert whole and asked == [True] * whole + [False] * (len(asked) - whole)
-    assert False in asked
-
-
-@pytest.mark.slow
-def test_a_variant_travels_to_another_process_and_gives_equations() -> None:
-    methods = {name: pickle.loads(pickle.dumps(partial(changed, variant=name))) for name in VARIANTS}
-    equations, outcome = methods["warm only"](simulate_system("torricelli"), 60.0, 0)
-    assert outcome == "converged" and equations.power_sum is not None
-
-
-@pytest.mark.slow
-def test_the_ablation_has_a_line_a_variant_and_condition_and_goes_on(
-    here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = discover(simulate_system("logistic"), Settings(members=0))
-    asked: list[Settings] = []
-
-    def quick(_series: object, settings: Settings) -> object:
-        asked.append(settings)
-        return found
-
-    monkeypatch.setattr(ablation, "discover", quick)
-    out = tmp_path / "table"
-    command = ["bench", "ablation", "--ids", "torricelli_inflow", "--out", str(out)]
-    assert main([*command, "--quiet", "--max-seconds", "9", "--seed", "3"]) == 0
-    assert len(here) == sum(len(variants) for _, _, variants in CONDITIONS.values()) == 9
-    assert {(s.seed, s.max_seconds) for s in asked} == {(3, 9.0)}
-    # On clean data all pruning is on short windows, so that the variant would be the default.
-    assert [not s.prune_long for s in asked] == [False] * 7 + [True, False]
-    text = capsys.readouterr().out
-    assert "| short windows | sigma 0.02, trajectories 2 | 0 of 1 |" in text
-    assert "| random only | sigma 0, trajectories 1 | 0 of 1 |" in text
-    assert (out / "summary.md").read_text() in text
-    rows = [json.loads(line) for line in (out / "noisy" / "rows.jsonl").read_text().splitlines()]
-    assert [row["method"] for row in rows] == list(VARIANTS)
-    # Nothing is left to do.
-    assert main([*command, "--max-seconds", "9", "--seed", "3"]) == 0
-    assert len(here) == 9
 
 
 def test_draws_differ_by_their_noise_and_trajectories_by_their_start() -> None:
