@@ -7,8 +7,10 @@ import pytest
 
 from odediscovery.bench.draws import draw as draws
 from odediscovery.bench.draws.coverage import Coverage, contained
+from odediscovery.bench.draws.draw import Draw
 from odediscovery.bench.draws.gaps import FsirGaps
 from odediscovery.bench.draws.lawless import Lawless
+from odediscovery.bench.rows import filled
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
@@ -89,7 +91,7 @@ def test_only_what_converged_is_a_claim() -> None:
     for draw, Found.outcome in enumerate(("converged", "poor-fit", "stopped")):  # type: ignore[attr-defined]
         told = about.describe(Found, about.data(0))  # type: ignore[arg-type]
         end = {"outcome": Found.outcome, "seconds": 1.0, "equations": {"x": "0.1*x"}}  # type: ignore[attr-defined]
-        rows.append(about.blank(draw) | told | end)
+        rows.append({"id": str(draw), "failed": None} | told | end)
     assert [row["claimed"] for row in rows] == [True, False, False]
     assert "| white-noise | 1 of 3 | 1.0 |" in about.markdown(rows)
 
@@ -101,7 +103,7 @@ def test_a_law_with_other_terms_covers_nothing(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(draws, "discover", lambda _series, _settings: Found)
     about = Coverage(system="logistic")
-    row = draws.fitted((about, 0))
+    row = filled(Draw("0", "ours", about, 0), about.study(1).columns)
     assert row["terms"] is False and row["constants"] is None
     right = row | {"terms": True, "constants": {"c": {"contained": True, "held": False}}}
     assert "| c | 1 of 2 | 50.0% | 0 |" in about.markdown([row, right])

@@ -10,9 +10,9 @@ import pytest
 
 from odediscovery.bench.peers import fits as peers
 from odediscovery.bench.peers.libraries import Library, libraries
-from odediscovery.bench.rows import COLUMNS
 from odediscovery.bench.suites.problems import load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
+from odediscovery.bench.suites.run import COLUMNS
 from odediscovery.bench.suites.scores import score
 from odediscovery.command.cli import main
 from odediscovery.data.scale import Scale

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +15,7 @@ from odediscovery.command.cli import main
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.runtime.workers import Processes
 from odediscovery.settings import Settings
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Tasks run in this process; which ones they were."""
-    seen: list[Any] = []
-
-    def one_by_one(
-        _backend: Processes,
-        function: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        _limit: float,
-        stopping: Callable[[], object],
-    ) -> Iterator[tuple[int, Any]]:
-        for number, task in enumerate(tasks):
-            if stopping() is None:
-                seen.append(task)
-                yield number, function(task)
-
-    monkeypatch.setattr(Processes, "results", one_by_one)
-    return seen
 
 
 def test_draws_differ_by_their_noise_and_trajectories_by_their_start() -> None:
@@ -74,7 +51,7 @@ def test_a_draw_needs_exactly_the_true_monomials(right: str, hit: bool) -> None:
     ("power", "error", "hit"), [(1.0, 0.0, True), (0.5, 0.0, False), (0.8, 0.1, True), (1.4, 0.1, False)]
 )
 def test_the_exponent_of_the_returning_may_be_three_errors_off(
-    power: float, error: float, hit: bool, monkeypatch: pytest.MonkeyPatch
+    power: float, error: float, hit: bool, here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth = get_system("fsir").equations().power_sum
     assert truth is not None
@@ -93,7 +70,7 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(
         equations = found
 
     monkeypatch.setattr(draws, "discover", lambda _series, _settings: Found)
-    row = draws.fitted((FsirNoise(), 0))
+    (row,) = FsirNoise().study(1).run(tmp_path)
     assert row["terms"] and row["hit"] is hit and row["returning"] == [(power, error)]
 
 
@@ -114,14 +91,14 @@ def test_draws_are_kept_counted_and_not_done_again(
     out = tmp_path / "draws"
     command = ["bench", "fsir-noise", "--out", str(out), "--seed", "3"]
     assert main([*command, "--draws", "1"]) == 0
-    assert "1 of 1  draw 3: hit" in capsys.readouterr().err
+    assert "1 of 1  ours 3: hit" in capsys.readouterr().err
     assert main([*command, "--draws", "2"]) == 0
-    assert [draw for _, draw in here] == [3, 4]
+    assert [task.draw for task in here] == [3, 4]
     shown = capsys.readouterr()
-    assert "draw 4: ZeroDivisionError: nothing at all" in shown.err
-    assert "| 0.05 | 1 | 1 of 2 | 1 |" in shown.out and "| 4 | failed |" in shown.out
+    assert "ours 4: failed after 0.0 s, ZeroDivisionError: nothing at all" in shown.err
+    assert "| 0.05, 1 | 1 of 2 | 1 |" in shown.out and "| 4 | failed |" in shown.out
     rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
-    assert [tuple(row) for row in rows] == [FsirNoise().columns] * 2
+    assert [tuple(row) for row in rows] == [FsirNoise().study(1).columns] * 2
     assert (out / "summary.md").read_text() in shown.out
     assert main([*command, "--sigma", "0.1"]) == 2
     assert "holds another study (sigma 0.05" in capsys.readouterr().err

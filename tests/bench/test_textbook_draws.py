@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery.bench.draws.draw import fitted
+from odediscovery.bench.draws.draw import Draw
+from odediscovery.bench.rows import Row, filled
 from odediscovery.bench.series.textbook import FAULTS, TRUTHS, TextbookDraws, equations_of, made
 
 DRAWS = TextbookDraws()
+
+
+def fitted(draw: int) -> Row:
+    return filled(Draw(str(draw), "ours", DRAWS, draw), DRAWS.study(1).columns)
 
 
 def test_every_law_has_every_fault_twice_in_120_draws() -> None:
@@ -39,10 +44,10 @@ def test_faults_are_in_the_data(fault: str) -> None:
 
 @pytest.mark.slow
 def test_a_draw_has_a_verdict_and_its_constants_are_counted() -> None:
-    row = fitted((DRAWS, 2))
+    row = fitted(2)
     assert (row["law"], row["fault"], row["failed"]) == ("logistic", "counts", None)
     assert row["verdict"] == "right" and row["within"][1] == 2
-    epidemic = fitted((DRAWS, 8 + 12))  # its constants are shared by equations, so they are named
+    epidemic = fitted(8 + 12)  # its constants are shared by equations, so they are named
     assert epidemic["verdict"] == "right" and epidemic["within"][0] > 0
     table = DRAWS.markdown([row, epidemic])
     assert "| logistic | 1 | 1 |" in table and "| all | 2 | 2 |" in table

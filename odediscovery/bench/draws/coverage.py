@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from odediscovery.bench.draws.draw import DIGITS, Draws
 from odediscovery.bench.draws.noise import true_terms
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import hits_of, in_short, median_seconds, table
+from odediscovery.bench.summary import grouped, hits, middle, printed, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
@@ -82,14 +82,12 @@ class Coverage(Draws):
             told = [row["constants"][name] for row in rows if row["constants"]]
             within, held = (sum(c[key] for c in told) for key in ("contained", "held"))
             lines.append((name, f"{within} of {draws}", f"{within / draws:.1%}", str(held)))
-        counted = table(
-            ("system", "sigma", "true terms", "median s"),
-            [(self.system, f"{self.sigma:g}", hits_of(rows, "terms"), median_seconds(rows))],
-        )
+        columns = {"true terms": hits("terms"), "median s": middle("seconds")}
+        counted = grouped("system and sigma", {f"{self.system}, {self.sigma:g}": rows}, columns)
         each = table(("true constant", "in its 95 % interval", "share", "held at a round number"), lines)
         other = table(
             ("draw", "other terms, or the reason why there are none"),
-            [(row["id"], row["failed"] or in_short(row["equations"], DIGITS)) for row in rows if not row["terms"]],
+            [(row["id"], printed(row, DIGITS)) for row in rows if not row["terms"]],
         )
         return f"# {self.measure}\n\n{counted}\n\n{each}\n\n{other}\n"
 

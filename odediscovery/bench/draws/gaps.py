@@ -20,7 +20,7 @@ from odediscovery.bench.rows import Row
 from odediscovery.bench.suites.protocol import check_sigma
 from odediscovery.bench.suites.scores import NOISY_TOLERANCE
 from odediscovery.bench.suites.scoring import worst_errors
-from odediscovery.bench.summary import hits_of, median_seconds, table
+from odediscovery.bench.summary import grouped, hits, middle
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.systems import get_system
@@ -77,18 +77,9 @@ class FsirGaps(Draws):
         return {"hit": off is not None and off <= NOISY_TOLERANCE, "samples": series.n_samples, "off": off}
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        counted = table(
-            ("sigma", "missing", "trajectories", "hits", "median s"),
-            [
-                (
-                    f"{self.sigma:g}",
-                    f"{self.missing:g}",
-                    str(self.trajectories),
-                    hits_of(rows, "hit"),
-                    median_seconds(rows),
-                )
-            ],
-        )
+        about = f"{self.sigma:g}, {self.missing:g}, {self.trajectories}"
+        columns = {"hits": hits("hit"), "median s": middle("seconds")}
+        counted = grouped("sigma, missing, trajectories", {about: rows}, columns)
         each = draw_table(
             ("draw", "hit", "samples", "worst exponent off by", "equations"),
             rows,

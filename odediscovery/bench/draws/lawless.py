@@ -18,7 +18,7 @@ from scipy.interpolate import AAA, CubicSpline
 
 from odediscovery.bench.draws.draw import Draws, draw_table
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import hits_of, median_seconds, table
+from odediscovery.bench.summary import grouped, hits, middle
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import unknown_name
 from odediscovery.result.discovery import Discovery
@@ -67,8 +67,8 @@ class Lawless(Draws):
         return "claimed" if row["claimed"] else row["outcome"]
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        line = (self.kind, hits_of(rows, "claimed"), median_seconds(rows))
-        counted = table(("kind", "claimed as converged", "median s"), [line])
+        columns = {"claimed as converged": hits("claimed"), "median s": middle("seconds")}
+        counted = grouped("kind", {self.kind: rows}, columns)
         each = draw_table(
             ("draw", "outcome", "R²", "equations"), rows, lambda row: (row["outcome"], f"{row['r2']:.3f}")
         )

@@ -19,7 +19,7 @@ from odediscovery.bench.draws.draw import Draws, draw_table
 from odediscovery.bench.rows import Row
 from odediscovery.bench.suites.protocol import check_sigma
 from odediscovery.bench.suites.scores import same_law
-from odediscovery.bench.summary import hits_of, median_seconds, table
+from odediscovery.bench.summary import grouped, hits, middle, number
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
@@ -75,11 +75,8 @@ class FsirNoise(Draws):
         return {"hit": terms and one, "terms": terms, "returning": returning}
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        terms = str(sum(bool(row["terms"]) for row in rows))
-        counted = table(
-            ("sigma", "trajectories", "hits", "true terms", "median s"),
-            [(f"{self.sigma:g}", str(self.trajectories), hits_of(rows, "hit"), terms, median_seconds(rows))],
-        )
+        columns = {"hits": hits("hit"), "true terms": number("terms"), "median s": middle("seconds")}
+        counted = grouped("sigma, trajectories", {f"{self.sigma:g}, {self.trajectories}": rows}, columns)
         each = draw_table(("draw", "hit", "true terms", "exponent of R", "equations"), rows, _told)
         return f"# {self.measure}\n\n{counted}\n\n{each}\n"
 
