@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable
 
@@ -12,7 +11,6 @@ import pytest
 from odediscovery.bench.random_laws.builder import Builder, rounded
 from odediscovery.bench.random_laws.draft import Draft
 from odediscovery.bench.random_laws.positive import compartments, lotka_volterra, mass_action, power_sums
-from odediscovery.bench.random_laws.ranges import Ranges
 from odediscovery.bench.random_laws.saturating import saturating
 from odediscovery.bench.random_laws.signed import oscillators, trigonometric
 
@@ -100,19 +98,3 @@ def test_laws_are_those_of_kept_rows(family: Callable[[np.random.Generator], Dra
         terms = [(term.state, term.coefficient, term.shape) for term in draft.terms]
         drawn.append((terms, dict(draft.inner), draft.starts.tolist(), draft.span, draft.samples))
     assert hashlib.sha256(repr(drawn).encode()).hexdigest()[:12] == DRAWN[family.__name__]
-
-
-def _below(owner: type[Ranges]) -> list[type[Ranges]]:
-    return [owner, *(one for own in owner.__subclasses__() for one in _below(own))]
-
-
-def test_every_range_has_words_and_an_order() -> None:
-    for owner in _below(Ranges):
-        for one in dataclasses.fields(owner):
-            assert one.metadata["says"], (owner, one.name)
-            if one.type == "Range":
-                assert one.default[0] < one.default[1], (owner, one.name)
-            elif one.type == "Chances":
-                assert sum(one.default) == pytest.approx(1.0), (owner, one.name)
-            elif one.type == "float":
-                assert 0.0 < one.default < 1.0, (owner, one.name)
