@@ -96,7 +96,9 @@ def test_draws_are_kept_counted_and_not_done_again(
     assert [task.draw for task in here] == [3, 4]
     shown = capsys.readouterr()
     assert "ours 4: failed after 0.0 s, ZeroDivisionError: nothing at all" in shown.err
-    assert "| 0.05, 1 | 1 of 2 | 1 |" in shown.out and "| 4 | failed |" in shown.out
+    assert (
+        "| 0.05, 1 | 1 of 2 | 1 |" in shown.out and "| 4 | - | - | - | ZeroDivisionError: nothing at all |" in shown.out
+    )
     rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
     assert [tuple(row) for row in rows] == [FsirNoise().study(1).columns] * 2
     assert (out / "summary.md").read_text() in shown.out

@@ -7,12 +7,12 @@ one for each draw, are those of its `Study`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar, TypeVar
 
 from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.summary import printed, table
+from odediscovery.bench.summary import Cell, grouped, middle, printed, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
@@ -21,6 +21,7 @@ from odediscovery.settings import Settings, settings_for
 
 # Digits of the constants in a table.
 DIGITS = 3
+YES_NO = {True: "yes", False: "no"}
 # The columns that all measurements share.
 COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
 
@@ -37,7 +38,9 @@ class Draws(ABC):
     """
 
     measure: ClassVar[str]
+    # The columns that `describe` fills, and those of the table of all draws together.
     own: ClassVar[tuple[str, ...]]
+    counted: ClassVar[Mapping[str, Cell]]
 
     seed: int = 0
     max_seconds: float = 180.0
@@ -50,9 +53,16 @@ class Draws(ABC):
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
         """What was found, as the columns named in `own`."""
 
-    @abstractmethod
+    def told(self, row: Row) -> dict[str, str]:
+        """What the table of single draws says of one that has equations, by the titles of its columns."""
+        return {}
+
     def markdown(self, rows: Sequence[Row]) -> str:
-        """Tables of all rows."""
+        """A table of all draws together, then one with a line for each."""
+        options = {name: value for name, value in asdict(self).items() if name not in ("seed", "max_seconds")}
+        about = ", ".join(v if isinstance(v, str) else f"{v:g}" for v in options.values())
+        counted = grouped(", ".join(options), {about: rows}, {**self.counted, "median s": middle("seconds")})
+        return f"# {self.measure}\n\n{counted}\n\n{draw_table(rows, self.told)}\n"
 
     def settings(self, draw: int) -> Settings:
         """The options of the fit of one draw."""
@@ -105,10 +115,10 @@ class Draw(Task):
         row |= {"outcome": found.outcome, "equations": found.equations.texts()}
 
 
-def draw_table(header: Sequence[str], rows: Sequence[Row], described: Callable[[Row], Sequence[str]]) -> str:
-    """A line for each draw: its number, the cells of `described`, and the equations or why there are none."""
-    lines = []
-    for row in rows:
-        cells = ("failed", *["-"] * (len(header) - 3)) if row["failed"] else described(row)
-        lines.append((row["id"], *cells, printed(row, DIGITS)))
-    return table(header, lines)
+def draw_table(rows: Sequence[Row], told: Callable[[Row], Mapping[str, str]]) -> str:
+    """A line for each draw: its number, what is told of it, and the equations or why there are none."""
+    cells = {row["id"]: told(row) for row in rows if not row["failed"]}
+    titles = next((list(own) for own in cells.values()), [])
+    blank = dict.fromkeys(titles, "-")
+    lines = [(row["id"], *cells.get(row["id"], blank).values(), printed(row, DIGITS)) for row in rows]
+    return table(("draw", *titles, "equations"), lines)

@@ -213,11 +213,12 @@ def verdicts(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
         model = next(iter(CASES[row["id"]].models))
         expert = next((r for r in rows if (r["id"], r["method"]) == (row["id"], model)), None)
         if expert is not None and expert["failed"] is None:
-            found.append((row["id"], row["method"], verdict(_as_scored(row), _as_scored(expert), _is_same(row))))
+            found.append((row["id"], row["method"], verdict(as_scored(row), as_scored(expert), _is_same(row))))
     return found
 
 
-def _as_scored(row: Row) -> Scored:
+def as_scored(row: Row) -> Scored:
+    """What the rule of `verdict` takes of a row."""
     misfit = np.inf if row["misfit"] is None else row["misfit"]
     return Scored(
         row["fitted_each"] or {}, misfit, row["samples"] or 0, row["constants"], row["outcome"] or "", row["failed"]

@@ -22,7 +22,7 @@ import numpy as np
 from odediscovery.bench.draws.coverage import contained
 from odediscovery.bench.draws.draw import Draws, draw_table
 from odediscovery.bench.rows import Row
-from odediscovery.bench.series.study import counts_of_verdicts, fitted_numbers, fitted_scores
+from odediscovery.bench.series.study import as_scored, counts_of_verdicts, fitted_numbers, fitted_scores
 from odediscovery.bench.series.verdict import Scored, verdict
 from odediscovery.bench.suites.scoring import same_terms
 from odediscovery.bench.summary import Cell, by, grouped
@@ -181,6 +181,9 @@ class TextbookDraws(Draws):
     def in_a_word(self, row: Row) -> str:
         return f"{row['law']}, {row['fault']}: {row['verdict']}"
 
+    def told(self, row: Row) -> dict[str, str]:
+        return {key: row[key] for key in ("law", "fault", "verdict")}
+
     def markdown(self, rows: Sequence[Row]) -> str:
         columns: dict[str, Cell] = {"draws": lambda own: str(len(own)), **counts_of_verdicts()}
         columns |= {"constants in their 95 % interval, of right laws": _inside}
@@ -190,11 +193,7 @@ class TextbookDraws(Draws):
         faults = {fault: known["fault"].get(fault, []) for fault in FAULTS}
         counted = grouped("law or fault", {**laws, **faults, "all": rows}, columns)
         seconds = [row["seconds"] for row in rows]
-        each = draw_table(
-            ("draw", "law", "fault", "verdict", "equations"),
-            [row for row in rows if row["verdict"] != "right"],
-            lambda row: (row["law"], row["fault"], row["verdict"]),
-        )
+        each = draw_table([row for row in rows if row["verdict"] != "right"], self.told)
         took = f"Seconds of a fit: median {np.median(seconds):.1f}, most {max(seconds):.1f}."
         return f"# {self.measure}\n\n{counted}\n\n{took}\n\n{each}\n"
 
@@ -215,9 +214,8 @@ def _is_right(found: Discovery, truth: Truth) -> bool:
 
 
 def _scored(series: TimeSeries, curves: Sequence[Array], constants: int | None, outcome: str) -> Scored:
-    told = fitted_scores(series, curves, r2_of(series, curves)[1])
-    misfit = np.inf if told["misfit"] is None else told["misfit"]
-    return Scored(told["fitted_each"], misfit, told["samples"], constants, outcome)
+    scores = fitted_scores(series, curves, r2_of(series, curves)[1])
+    return as_scored({**scores, "constants": constants, "outcome": outcome, "failed": None})
 
 
 def _true_law(truth: Truth, series: TimeSeries) -> Scored:
