@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from odediscovery.bench.rows import filled
+from odediscovery.bench.draws.draw import Draw
+from odediscovery.bench.rows import Row, filled
 from odediscovery.bench.series import measured
 from odediscovery.bench.series import study as series_study
 from odediscovery.bench.series.cases import ALL
 from odediscovery.bench.series.measured import CASES, HELD, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.series.study import COLUMNS, LAST, CaseFit, methods, numbers_of
+from odediscovery.bench.series.textbook import FAULTS, TRUTHS, TextbookDraws, equations_of, made
 from odediscovery.bench.series.verdict import Scored, has_same_terms, verdict
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries, load_csv
@@ -213,3 +215,49 @@ def test_hidden_states_and_signed_ones_have_fitted_starts() -> None:
     curve = dose.simulate(np.array([1.5, 0.1]), np.array([0.5, 10.0]), T)
     constants, found, _ = least_squares_fit(dose, TimeSeries.from_arrays(T, curve[:, :1], ["conc"]), seed=0)
     np.testing.assert_allclose([*constants, found[0, 1]], [1.5, 0.1, 10.0], rtol=1e-2)
+
+
+# Made-up series
+
+DRAWS = TextbookDraws()
+
+
+def textbook_row(draw: int) -> Row:
+    return filled(Draw(str(draw), "ours", DRAWS, draw), DRAWS.study(1).columns)
+
+
+def test_every_law_has_every_fault_twice_in_120_draws() -> None:
+    cases = [DRAWS.case(draw) for draw in range(120)]
+    assert {cases.count((truth, fault)) for truth in TRUTHS for fault in FAULTS} == {2}
+    for truth in TRUTHS:
+        t = np.linspace(0.0, truth.until, truth.samples)
+        assert np.isfinite(equations_of(truth).simulate(np.array(truth.start), t)).all(), truth.law
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_in_the_data(fault: str) -> None:
+    truth = TRUTHS[2]
+    (run,) = made(truth, fault, np.random.default_rng(1)).trajectories
+    x = equations_of(truth).simulate(np.array(truth.start), run.time)
+    off = np.abs(run.values - x) / x.std()
+    if fault == "counts":
+        assert (run.values == np.round(run.values)).all() and off.max() > 0.0
+    elif fault == "rounded":
+        assert (run.values % 10.0 == 0.0).all()
+    elif fault == "outliers":
+        assert off.max() > 0.2 and np.median(off) < 0.05
+    elif fault == "gaps":
+        assert len(run.time) < truth.samples and np.diff(run.time).max() > truth.until / 6.0
+    else:
+        assert 0.01 < off.max() < 0.12
+
+
+@pytest.mark.slow
+def test_a_draw_has_a_verdict_and_its_constants_are_counted() -> None:
+    row = textbook_row(2)
+    assert (row["law"], row["fault"], row["failed"]) == ("logistic", "counts", None)
+    assert row["verdict"] == "right" and row["within"][1] == 2
+    epidemic = textbook_row(8 + 12)  # its constants are shared by equations, so they are named
+    assert epidemic["verdict"] == "right" and epidemic["within"][0] > 0
+    table = DRAWS.markdown([row, epidemic])
+    assert "| logistic | 1 | 1 |" in table and "| all | 2 | 2 |" in table
