@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from odediscovery.bench.rows import Row, commit_of
-from odediscovery.bench.summary import GOOD, NEAR_PERFECT, by, count, hits, in_percent, late_seconds, middle, table
+from odediscovery.bench.summary import (
+    GOOD,
+    NEAR_PERFECT,
+    Cell,
+    by,
+    count,
+    hits,
+    in_percent,
+    late_seconds,
+    middle,
+    number,
+    table,
+)
 from odediscovery.errors import InputError
 
 # What a suite is, in the order of the page: development, public and random ones never in one table.
@@ -18,26 +30,6 @@ KINDS = {
     "random-development": "Random laws, of seeds below 1000, which were developed on",
     "random": "Random laws, of seeds that nobody developed on",
 }
-# The title of what an oracle would choose.
-FRONT = "best of the front"
-# The title of the time that the machine takes for `rows.reference_seconds`.
-MACHINE = "machine ms"
-# The titles of the columns of `side_by_side`.
-HEADER = (
-    "condition",
-    "method",
-    "EXACT",
-    "RECON (R2 > 0.9)",
-    FRONT,
-    "RECON > 0.999",
-    "GEN",
-    "median s",
-    "95 % s",
-    "longest s",
-    "limit s",
-    MACHINE,
-    "commit",
-)
 # Seeds of random laws below this one were developed on.
 FIRST_UNSEEN_SEED = 1000
 
@@ -67,26 +59,59 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
     Raises:
         InputError: a folder holds no rows of a suite.
     """
-    tables: dict[str, list[tuple[Any, Sequence[str]]]] = {kind: [] for kind in KINDS}
-    names, engines = [*sizes, "random"], set()
+    names, rows = [*sizes, "random"], list[Row]()
     for folder in folders_of_suites(folders, names):
-        study, rows = _kept(folder, names)
-        commit = str(study.get("commit") or commit_of(folder / "rows.jsonl") or "unknown")
-        limit = f"{study['max_seconds']:g}" if "max_seconds" in study else "-"
-        engines |= {commit for row in rows if row["method"] == "ours"}
-        for method, of_it in by(rows, "method").items():
+        study, own = _kept(folder, names)
+        about = {
+            "kind": kind_of(study),
+            "folder": folder,
+            "place": (names.index(study["suite"]), *(study[key] for key in ("sigma", "drop", "trajectories", "seed"))),
+            "condition": _condition(study),
+            "limit": f"{study['max_seconds']:g}" if "max_seconds" in study else "-",
+            "machine": _machine(study),
+            "commit": str(study.get("commit") or commit_of(folder / "rows.jsonl") or "unknown"),
+        }
+        for method, of_it in by(own, "method").items():
             size = sizes.get(study["suite"], len(of_it))
-            line = (_condition(study), *_figures(of_it, size), limit, _machine(study), commit)
-            tables[kind_of(study)].append((_place(study, names, method), line))
-    cells = [line for lines in tables.values() for _, line in lines]
-    # Rows from before they were measured would fill a column with dashes.
-    newer = {FRONT, MACHINE}
-    shown = [k for k, title in enumerate(HEADER) if title not in newer or any(line[k] != "-" for line in cells)]
+            label = method if len(of_it) == size else f"{method}, {len(of_it)} of {size} systems"
+            rows += [{"recon_front": None, **row, **about, "label": label} for row in of_it]
+    rows.sort(key=lambda row: (row["place"], row["method"] != "ours"))
     parts = []
-    for kind, lines in tables.items():
-        ordered = [[line[k] for k in shown] for _, line in sorted(lines, key=lambda pair: pair[0])]
-        parts += [f"## {KINDS[kind]}\n\n{table([HEADER[k] for k in shown], ordered)}"] if lines else []
-    return "\n\n".join([*parts, *_engines(engines)])
+    for kind, title in KINDS.items():
+        if own := [row for row in rows if row["kind"] == kind]:
+            # Two folders of one condition, such as of two commits, have a line each.
+            groups, columns = by(own, "condition", "label", "folder"), _columns(rows)
+            lines = [(*name[:2], *(cell(group) for cell in columns.values())) for name, group in groups.items()]
+            parts.append(f"## {title}\n\n{table(('condition', 'method', *columns), lines)}")
+    return "\n\n".join([*parts, *_engines({row["commit"] for row in rows if row["method"] == "ours"})])
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
+    """The columns of the page; rows from before something was measured would fill its column with dashes."""
+
+    def first(key: str) -> Cell:
+        return lambda own: str(own[0][key])
+
+    columns: dict[str, Cell] = {
+        "EXACT": hits("exact"),
+        "RECON (R2 > 0.9)": number("recon", GOOD),
+        "best of the front": _best_of_the_front,
+        "RECON > 0.999": number("recon", NEAR_PERFECT),
+        "GEN": number("gen", GOOD),
+        "median s": middle("seconds"),
+        "95 % s": late_seconds,
+        "longest s": lambda own: f"{max(row['seconds'] for row in own):.1f}",
+        "limit s": first("limit"),
+        "machine ms": first("machine"),
+        "commit": first("commit"),
+    }
+    newer = {"best of the front": _best_of_the_front(rows) != "-", "machine ms": any(r["machine"] != "-" for r in rows)}
+    return {title: cell for title, cell in columns.items() if newer.get(title, True)}
+
+
+def _best_of_the_front(rows: Sequence[Row]) -> str:
+    offered = any(row["recon_front"] is not None for row in rows)
+    return str(count(rows, "recon_front", GOOD)) if offered else "-"
 
 
 def _machine(study: Mapping[str, Any]) -> str:
@@ -98,12 +123,6 @@ def _machine(study: Mapping[str, Any]) -> str:
     machine = study.get("machine")
     taken = machine.get("reference_seconds") if isinstance(machine, dict) else None
     return f"{1000 * taken:.1f}" if isinstance(taken, int | float) else "-"
-
-
-def _place(study: Mapping[str, Any], names: Sequence[str], method: str) -> tuple[Any, ...]:
-    """Where the line of a method stands in its table: by suite and condition, ours in front."""
-    condition = (study["sigma"], study["drop"], study["trajectories"], study["seed"])
-    return (names.index(study["suite"]), *condition, method != "ours")
 
 
 def _engines(commits: set[str]) -> list[str]:
@@ -172,20 +191,3 @@ def _condition(study: Mapping[str, Any]) -> str:
     parts.append("1 trajectory" if n == 1 else f"{n} trajectories")
     parts += [f"seed {study['seed']}"] if study["seed"] else []
     return ", ".join(parts)
-
-
-def _figures(rows: Sequence[Row], size: int) -> tuple[str, ...]:
-    """The cells of one method under one condition."""
-    offered = any(row.get("recon_front") is not None for row in rows)
-    method = rows[0]["method"] if len(rows) == size else f"{rows[0]['method']}, {len(rows)} of {size} systems"
-    return (
-        method,
-        hits("exact")(rows),
-        str(count(rows, "recon", GOOD)),
-        str(count(rows, "recon_front", GOOD)) if offered else "-",
-        str(count(rows, "recon", NEAR_PERFECT)),
-        str(count(rows, "gen", GOOD)),
-        middle("seconds")(rows),
-        late_seconds(rows),
-        f"{max(row['seconds'] for row in rows):.1f}",
-    )

@@ -18,6 +18,8 @@ GOOD, NEAR_PERFECT = 0.9, 0.999
 
 # What rows of one group say, in a word.
 Cell: TypeAlias = Callable[[Sequence[Row]], str]
+# A name in one cell, or in several.
+Name: TypeAlias = str | tuple[str, ...]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -26,26 +28,32 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def grouped(title: str, groups: Mapping[str, Sequence[Row]], columns: Mapping[str, Cell]) -> str:
+def grouped(titles: Name, groups: Mapping[Any, Sequence[Row]], columns: Mapping[str, Cell]) -> str:
     """A table with a line for each group that has rows.
 
     Args:
-        title: of the first column, which holds the names of the groups.
+        titles: of the first columns, which hold the names of the groups.
+        groups: rows by name, which is a tuple where several columns hold it.
         columns: a cell for each of the other columns, by its title.
     """
-    lines = [(name, *(cell(rows) for cell in columns.values())) for name, rows in groups.items() if rows]
-    return table((title, *columns), lines)
+    lines = [(*_parts(name), *(cell(rows) for cell in columns.values())) for name, rows in groups.items() if rows]
+    return table((*_parts(titles), *columns), lines)
 
 
-def by(rows: Sequence[Row], *keys: str) -> dict[str, list[Row]]:
+def _parts(name: Name) -> tuple[str, ...]:
+    return (name,) if isinstance(name, str) else name
+
+
+def by(rows: Sequence[Row], *keys: str) -> dict[Any, list[Row]]:
     """Rows in groups that have the same values of some columns, in their order.
 
     >>> by([{"a": "x"}, {"a": "y"}, {"a": "x"}], "a")
     {'x': [{'a': 'x'}, {'a': 'x'}], 'y': [{'a': 'y'}]}
     """
-    groups: dict[str, list[Row]] = {}
+    groups: dict[Any, list[Row]] = {}
     for row in rows:
-        groups.setdefault(", ".join(str(row[key]) for key in keys), []).append(row)
+        name = tuple(str(row[key]) for key in keys)
+        groups.setdefault(name if len(name) > 1 else name[0], []).append(row)
     return groups
 
 
@@ -136,7 +144,7 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
     if len(by(rows, "representation")) > 1:
         # Which laws are within reach of a method is seen by what it takes to write them.
         of_all = columns | {"systems": lambda own: str(len(own))}
-        parts.append(grouped("method, representation", by(rows, "method", "representation"), of_all))
+        parts.append(grouped(("method", "representation"), by(rows, "method", "representation"), of_all))
     parts.append("\n".join(f"- {name}: {text}." for name, text in _ABOUT.items()))
     header = ("system", "method", "RECON", "GEN", "EXACT", "COEF", "nodes", "s", "ended", "equations")
     parts.append(table(header, [_system(row) for row in rows]))

@@ -131,7 +131,7 @@ def test_rows_are_kept_by_level_of_noise_and_failures_too(
     row = filled(ChaosFit("Lorenz", "stlsq", 0.0, 0, 5.0), study.COLUMNS)
     assert row["failed"] == "ZeroDivisionError: nothing" and not row["exact"] and tuple(row) == study.COLUMNS
     rows = {0.0: [row]}
-    assert "| 0 %, stlsq | 0 of 1 | 0% | 0 | inf | 1 |" in markdown(rows, "odediscovery bench chaos")
+    assert "| 0 % | stlsq | 0 of 1 | 0% | 0 | inf | 1 |" in markdown(rows, "odediscovery bench chaos")
     with pytest.raises(InputError, match="--sigma must be at least 0"):
         run_chaos(tmp_path, ["ours"], noise=[-1.0])
 

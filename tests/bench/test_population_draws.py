@@ -110,4 +110,4 @@ def test_separate_fits_find_the_decay_that_pysindy_with_shared_constants_predict
     assert together["r2"] < simple["r2"]
     assert together["r2_heldout"] is not None
     assert apart["groups_exact"] <= DESIGN["groups"]
-    assert "| cups, pysindy, all groups |" in summary_of_peers([together, apart, simple])
+    assert "| cups | pysindy, all groups |" in summary_of_peers([together, apart, simple])

@@ -160,7 +160,7 @@ def markdown(rows: Mapping[float, Sequence[Row]], command: str) -> str:
     parts = [
         f"# Chaos\n\n`{command}`; seconds of the processor. The median error of the coefficients is that over the "
         "polynomial systems, infinite where no polynomial was found.",
-        grouped("noise, method", by(leveled, "noise", "method"), columns),
+        grouped(("noise", "method"), by(leveled, "noise", "method"), columns),
     ]
     truths = {id: attractor.equations for id, attractor in attractors().items()}
     parts += missed([row for row in leveled if row["method"] == OURS], truths, lambda row: f"{row['noise']} noise")

@@ -60,8 +60,8 @@ class Draws(ABC):
     def markdown(self, rows: Sequence[Row]) -> str:
         """A table of all draws together, then one with a line for each."""
         options = {name: value for name, value in asdict(self).items() if name not in ("seed", "max_seconds")}
-        about = ", ".join(v if isinstance(v, str) else f"{v:g}" for v in options.values())
-        counted = grouped(", ".join(options), {about: rows}, {**self.counted, "median s": middle("seconds")})
+        about = tuple(v if isinstance(v, str) else f"{v:g}" for v in options.values())
+        counted = grouped(tuple(options), {about: rows}, {**self.counted, "median s": middle("seconds")})
         return f"# {self.measure}\n\n{counted}\n\n{draw_table(rows, self.told)}\n"
 
     def settings(self, draw: int) -> Settings:

@@ -132,4 +132,4 @@ def summary(rows: Sequence[Row]) -> str:
         "R2 held out": middle("r2_heldout", ".3f", ""),
         "seconds": middle("seconds", ".3f", ""),
     }
-    return grouped("design, method", by(rows, "design", "method"), columns) + "\n"
+    return grouped(("design", "method"), by(rows, "design", "method"), columns) + "\n"
