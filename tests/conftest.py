@@ -41,7 +41,7 @@ LONGEST = (
     "test_strategies",
     "test_residual_tests",
     "test_device",
-    "test_bench_studies",
+    "test_bench_draws",
     "test_cluster",
     "test_estimator",
     "test_families",

@@ -54,7 +54,6 @@ ROOMS = (
     "bench",
     "bench.suites",
     "bench.random_laws",
-    "bench.thresholds",
     "bench.peers",
     "bench.chaos",
     "bench.draws",
@@ -80,14 +79,12 @@ STRANGERS = {
 
 # Heavy libraries and their doors: modules, or whole rooms.
 DOORS = {
-    "torchdiffeq": "solve bench.peers.plain_loop",
+    "torchdiffeq": "solve",
     "scipy.integrate": "ivp bench.suites.protocol",
-    "jax": "bench.peers.diffrax_peer",
-    "diffrax": "bench.peers.diffrax_peer",
     "pandas": "data",
     "sklearn": "estimator experiments.images",
     "jinja2": "report",
-    "matplotlib": "plots report experiments bench.speed.growth bench.suites.staircase_figure",
+    "matplotlib": "plots report experiments",
     "pysindy": "bench.peers",
     "pyoperon": "bench.peers",
     "distributed": "runtime.cluster",

@@ -1,11 +1,11 @@
-"""Rows on disk: one JSON line each, written as soon as it is known.
+"""Studies, and their rows on disk: one JSON line each, written as soon as it is known.
 
 DIR/study.json   what the rows share: suite, noise, samples, seed, limit; machine and versions
-DIR/rows.jsonl   one row for each system and method
+DIR/rows.jsonl   one row for each task
 DIR/summary.md   the tables (see `summary`)
 
-Every study runs its tasks through `Rows.run`, so that each one resumes, and turns failures into
-rows, in the same way.
+A measurement is a `Study`: tasks, each of which fills one row, and what their folder is about. All of
+them run through `Rows.run`, so that each one resumes, and turns failures into rows, in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,7 +30,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor, on_processor_time
 from odediscovery.runtime.versions import versions
-from odediscovery.runtime.workers import Backend, Failure
+from odediscovery.runtime.workers import IN_TURN, Backend, Failure
 
 Row: TypeAlias = dict[str, Any]
 
@@ -39,26 +42,116 @@ GIT_SECONDS = 10.0
 # Digits of a commit that name it.
 COMMIT_DIGITS = 7
 
-# The columns of a suite: `failed` is the reason why there are no scores, `outcome` how the search
-# ended, `recon` and `gen` are None where the equations cannot be integrated, `recon_front` is the best
-# `recon` of all laws that the method offers, None where it offers one; `complexity` counts nodes of the
-# expression trees, `seconds` are the processor's in the method.
-COLUMNS = (
-    "id",
-    "method",
-    "states",
-    "representation",
-    "failed",
-    "outcome",
-    "recon",
-    "recon_front",
-    "gen",
-    "exact",
-    "coef",
-    "complexity",
-    "seconds",
-    "equations",
-)
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """One row to be made; it travels to the process that makes it.
+
+    Args:
+        id: of the row, such as the name of a system.
+        method: that is measured.
+    """
+
+    id: str
+    method: str
+
+    def known(self) -> Row:
+        """What the row says even where there is no result."""
+        return {}
+
+    @abstractmethod
+    def fill(self, row: Row) -> None:
+        """Make the measurement; what is in the row when an exception is raised stays there."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A measurement that keeps its rows in a folder.
+
+    Args:
+        name: of its stage, for the progress.
+        shared: what all rows share, as study.json has it.
+        columns: keys of a row, `failed` and `seconds` (of the processor) among them; a line with other keys is none.
+        tasks: in the order of the tables.
+        limit: seconds of the processor that a task should take at most.
+        in_words: what a row without failure says, for a person who watches.
+        ids: further rows of the folder that belong to the result, in their order.
+    """
+
+    name: str
+    shared: Mapping[str, Any]
+    columns: Sequence[str]
+    tasks: Sequence[Task]
+    limit: float
+    in_words: Callable[[Row], str]
+    ids: Sequence[str] = ()
+
+    def run(
+        self,
+        folder: Path,
+        *,
+        backend: Backend = IN_TURN,
+        monitor: Monitor | None = None,
+        say: Callable[[str], None] = print,
+    ) -> list[Row]:
+        """Do the tasks that are not yet in `folder`; the rows of all, in the order of tasks.
+
+        Args:
+            folder: to begin, or to go on with.
+            backend: where the tasks run.
+            monitor: hears the progress and can stop the work; finished rows stay.
+            say: hears one line for each row.
+
+        Raises:
+            InputError: the folder holds another study or something else, or cannot be written.
+            FitError: nobody can run the tasks.
+        """
+        rows = Rows.claim(folder, self.shared, self.columns)
+        rows.run(self, backend, monitor or Monitor(), say)
+        ids = dict.fromkeys([*self.ids, *(task.id for task in self.tasks)])
+        methods = dict.fromkeys(task.method for task in self.tasks)
+        place = {id: k for k, id in enumerate(ids)}, {method: k for k, method in enumerate(methods)}
+        kept = [row for row in rows.all if row["id"] in ids]
+        return sorted(kept, key=lambda row: (place[0][row["id"]], place[1].get(row["method"], len(methods))))
+
+    def said(self, row: Row) -> str:
+        """What became of a task, in a line."""
+        head, seconds = f"{row['method']} {row['id']}", f"{row['seconds'] or 0.0:.1f} s"
+        failed = row["failed"]
+        return f"{head}: failed after {seconds}, {failed}" if failed else f"{head}: {self.in_words(row)}, {seconds}"
+
+
+def blank(task: Task, columns: Sequence[str]) -> Row:
+    """The row of a task that has no result."""
+    return dict.fromkeys(columns) | {"id": task.id, "method": task.method} | task.known()
+
+
+def filled(task: Task, columns: Sequence[str]) -> Row:
+    """The row of a task, with the reason where it fails. Limits within count seconds of the processor, so that
+    neighbours do not shorten it."""
+    row, began = blank(task, columns), time.process_time()
+    try:
+        with on_processor_time():
+            task.fill(row)
+    except Exception as error:
+        row["failed"] = reason_of(error)
+    if row["seconds"] is None:
+        row["seconds"] = _seconds_since(began)
+    return row
+
+
+@contextmanager
+def timed(row: Row) -> Iterator[None]:
+    """Seconds of the processor that a block takes, as those of a row."""
+    began = time.process_time()
+    try:
+        yield
+    finally:
+        row["seconds"] = _seconds_since(began)
+
+
+def _seconds_since(began: float) -> float:
+    return round(time.process_time() - began, 3)
 
 
 class Rows:
@@ -74,7 +167,7 @@ class Rows:
         self._done = {(row["id"], row["method"]) for row in rows}
 
     @classmethod
-    def claim(cls, folder: Path, study: dict[str, Any], columns: Sequence[str] = COLUMNS) -> Rows:
+    def claim(cls, folder: Path, study: Mapping[str, Any], columns: Sequence[str]) -> Rows:
         """Make the folder ours, or find in it the same study begun before.
 
         Args:
@@ -113,41 +206,21 @@ class Rows:
         self._rows.append(row)
         self._done.add((row["id"], row["method"]))
 
-    def run(
-        self,
-        name: str,
-        function: Callable[[Any], Row],
-        tasks: Sequence[Any],
-        *,
-        blank: Callable[[Any], Row],
-        in_words: Callable[[Row], str],
-        limit: float,
-        backend: Backend,
-        monitor: Monitor | None,
-        say: Callable[[str], None],
-    ) -> None:
-        """Run tasks and keep each row as soon as it is known; a failure is a row with its reason.
+    def run(self, study: Study, backend: Backend, monitor: Monitor, say: Callable[[str], None]) -> None:
+        """Do the tasks of a study that have no row yet, and keep each row as soon as it is known.
 
-        Args:
-            name: of the stage, for the progress.
-            function: the row of a task.
-            blank: the row of a task that has no result.
-            in_words: a row for a person who watches.
-            limit: seconds of the processor that a task should take at most; it is killed after `kill_after` of
-                the wall's.
-            backend: where the tasks run.
-            monitor: hears the progress and can stop the work.
-            say: hears one line for each row.
+        A failure is a row with its reason. A task is killed after `kill_after` its limit.
         """
-        monitor = monitor or Monitor()
-        monitor.stage(name, len(tasks))
-        ended = backend.results(partial(_on_processor_time, function), tasks, kill_after(limit), monitor.stopping)
+        tasks = [task for task in study.tasks if not self.has(task.id, task.method)]
+        monitor.stage(study.name, len(tasks))
+        function, limit = partial(filled, columns=study.columns), kill_after(study.limit)
+        ended = backend.results(function, tasks, limit, monitor.stopping)
         for done, (number, row) in enumerate(ended, start=1):
             if isinstance(row, Failure):
-                row = blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
+                row = blank(tasks[number], study.columns) | {"failed": row.reason, "seconds": row.seconds}
             self.add(row)
             monitor.step(done)
-            say(f"{done} of {len(tasks)}  {in_words(row)}")
+            say(f"{done} of {len(tasks)}  {study.said(row)}")
 
 
 def kill_after(limit: float) -> float:
@@ -160,21 +233,6 @@ def kill_after(limit: float) -> float:
     300.0
     """
     return SLOWED * limit + GRACE
-
-
-def _on_processor_time(function: Callable[[Any], Row], task: Any) -> Row:
-    """The row of a task whose limits count seconds of the processor, so that neighbours do not shorten it."""
-    with on_processor_time():
-        return function(task)
-
-
-def processor_seconds(began: float) -> float:
-    """Seconds of the processor since then, as rows have them: to a millisecond.
-
-    Args:
-        began: of `time.process_time`.
-    """
-    return round(time.process_time() - began, 3)
 
 
 def reason_of(error: Exception) -> str:
@@ -232,7 +290,7 @@ def reference_seconds() -> float:
     return min(once() for _ in range(15))
 
 
-def claim_folder(folder: Path, study: dict[str, Any]) -> None:
+def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:
     """Make a folder ours with its study.json, or find in it the same study begun before.
 
     Raises:
@@ -253,7 +311,7 @@ def claim_folder(folder: Path, study: dict[str, Any]) -> None:
         raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
 
 
-def _check_same(folder: Path, study: dict[str, Any]) -> None:
+def _check_same(folder: Path, study: Mapping[str, Any]) -> None:
     try:
         before = json.loads((folder / "study.json").read_text(encoding="utf-8"))
         other = {key: before.get(key) for key, value in study.items() if before.get(key) != value}

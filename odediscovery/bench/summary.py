@@ -1,15 +1,13 @@
-"""Rows of a suite as tables in Markdown, and as lines for a person who watches."""
+"""Rows as tables in Markdown: one writer of tables, and the cells that studies share."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from odediscovery.bench.rows import Row, commit_of
+from odediscovery.bench.rows import Row
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 
@@ -17,6 +15,96 @@ from odediscovery.laws.equations import Equations
 LONGEST = 240
 # R2 above which a system counts in the literature, and above which nothing is to be seen any more.
 GOOD, NEAR_PERFECT = 0.9, 0.999
+
+# What rows of one group say, in a word.
+Cell: TypeAlias = Callable[[Sequence[Row]], str]
+# A name in one cell, or in several.
+Name: TypeAlias = str | tuple[str, ...]
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text as a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def grouped(titles: Name, groups: Mapping[Any, Sequence[Row]], columns: Mapping[str, Cell]) -> str:
+    """A table with a line for each group that has rows.
+
+    Args:
+        titles: of the first columns, which hold the names of the groups.
+        groups: rows by name, which is a tuple where several columns hold it.
+        columns: a cell for each of the other columns, by its title.
+    """
+    lines = [(*_parts(name), *(cell(rows) for cell in columns.values())) for name, rows in groups.items() if rows]
+    return table((*_parts(titles), *columns), lines)
+
+
+def _parts(name: Name) -> tuple[str, ...]:
+    return (name,) if isinstance(name, str) else name
+
+
+def by(rows: Sequence[Row], *keys: str) -> dict[Any, list[Row]]:
+    """Rows in groups that have the same values of some columns, in their order.
+
+    >>> by([{"a": "x"}, {"a": "y"}, {"a": "x"}], "a")
+    {'x': [{'a': 'x'}, {'a': 'x'}], 'y': [{'a': 'y'}]}
+    """
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        name = tuple(str(row[key]) for key in keys)
+        groups.setdefault(name if len(name) > 1 else name[0], []).append(row)
+    return groups
+
+
+def count(rows: Sequence[Row], key: str, above: float | None = None) -> int:
+    """In how many rows a column is true, or a score is there and above a bound."""
+    if above is None:
+        return sum(bool(row[key]) for row in rows)
+    return sum(row[key] is not None and row[key] > above for row in rows)
+
+
+def number(key: str, above: float | None = None) -> Cell:
+    """A cell that counts, see `count`."""
+    return lambda rows: str(count(rows, key, above))
+
+
+def hits(key: str) -> Cell:
+    """A cell such as "3 of 20"."""
+    return lambda rows: f"{count(rows, key)} of {len(rows)}"
+
+
+def share(key: str) -> Cell:
+    """A cell such as "15%"."""
+    return lambda rows: f"{count(rows, key) / len(rows):.0%}"
+
+
+def number_and_share(key: str, above: float | None = None) -> Cell:
+    """A cell such as "3 (15%)"."""
+    return lambda rows: f"{count(rows, key, above)} ({count(rows, key, above) / len(rows):.0%})"
+
+
+def middle(key: str, form: str = ".1f", missing: str = "-") -> Cell:
+    """A cell with the median of a column where it has values."""
+
+    def cell(rows: Sequence[Row]) -> str:
+        known = [row[key] for row in rows if row[key] is not None]
+        return format(float(np.median(known)), form) if known else missing
+
+    return cell
+
+
+def late_seconds(rows: Sequence[Row]) -> str:
+    """A cell with the time below which 95 % of the rows lie."""
+    return f"{np.percentile([row['seconds'] for row in rows], 95):.1f}"
+
+
+def total_seconds(rows: Sequence[Row]) -> str:
+    """A cell with the time of all rows."""
+    return f"{sum(row['seconds'] for row in rows):.0f}"
+
+
+MEDIAN_AND_LATE: Mapping[str, Cell] = {"median s": middle("seconds"), "95 % s": late_seconds}
 
 _ABOUT = {
     "RECON": "R2 of the found equations from the training start, against the clean whole "
@@ -30,29 +118,52 @@ _ABOUT = {
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
-    """The tables of one study: by method, by representation, and by system.
+    """The tables of one suite: by method, by representation, and by system.
 
     Args:
         study: what the rows share.
         rows: in the order of the suite.
         systems: how many the whole suite has.
     """
-    options = options_of(study)
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options}`"]
-    parts.append(_totals([(m, [r for r in rows if r["method"] == m]) for m in methods], "method", systems))
-    forms = list(dict.fromkeys(row["representation"] for row in rows))
-    if len(forms) > 1:
+    columns: dict[str, Cell] = {
+        "systems": lambda own: str(len(own)) if len(own) == systems else f"{len(own)} of {systems}",
+        **{
+            f"{key.upper()} > {bound:g}": number_and_share(key, bound)
+            for key in ("recon", "gen")
+            for bound in (GOOD, NEAR_PERFECT)
+        },
+        "EXACT": number_and_share("exact"),
+        "COEF": number_and_share("coef"),
+        "failed": number("failed"),
+        "nodes": middle("complexity", "g"),
+        "median s": middle("seconds"),
+        "total s": total_seconds,
+    }
+    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options_of(study)}`"]
+    parts.append(grouped("method", by(rows, "method"), columns))
+    if len(by(rows, "representation")) > 1:
         # Which laws are within reach of a method is seen by what it takes to write them.
-        groups = [
-            (f"{method}, {form}", [r for r in rows if (r["method"], r["representation"]) == (method, form)])
-            for method in methods
-            for form in forms
-        ]
-        parts.append(_totals([g for g in groups if g[1]], "method, representation"))
+        of_all = columns | {"systems": lambda own: str(len(own))}
+        parts.append(grouped(("method", "representation"), by(rows, "method", "representation"), of_all))
     parts.append("\n".join(f"- {name}: {text}." for name, text in _ABOUT.items()))
-    parts.append(_systems(rows))
+    header = ("system", "method", "RECON", "GEN", "EXACT", "COEF", "nodes", "s", "ended", "equations")
+    parts.append(table(header, [_system(row) for row in rows]))
     return "\n\n".join(parts) + "\n"
+
+
+def _system(row: Row) -> tuple[str, ...]:
+    return (
+        row["id"],
+        row["method"],
+        figure(row["recon"]),
+        figure(row["gen"]),
+        "yes" if row["exact"] else "no",
+        "yes" if row["coef"] else "no",
+        "-" if row["complexity"] is None else str(row["complexity"]),
+        f"{row['seconds']:.1f}",
+        "failed" if row["failed"] else row["outcome"],
+        printed(row),
+    )
 
 
 def options_of(study: Mapping[str, Any]) -> str:
@@ -61,303 +172,41 @@ def options_of(study: Mapping[str, Any]) -> str:
     >>> options_of({"suite": "odebench", "sigma": 0.05, "digits": None, "max_seconds": 60.0})
     '--sigma 0.05 --max-seconds 60'
     """
-    told = {name.replace("_", "-"): value for name, value in study.items() if name != "suite" and value is not None}
-    return " ".join(f"--{name} {v if isinstance(v, str) else format(v, 'g')}" for name, v in told.items())
+    options = {name.replace("_", "-"): value for name, value in study.items() if name != "suite" and value is not None}
+    return " ".join(f"--{name} {v if isinstance(v, str) else format(v, 'g')}" for name, v in options.items())
 
 
-def _totals(groups: Sequence[tuple[str, Sequence[Row]]], title: str, of: int | None = None) -> str:
-    header = (
-        title,
-        "systems",
-        "RECON > 0.9",
-        "RECON > 0.999",
-        "GEN > 0.9",
-        "GEN > 0.999",
-        "EXACT",
-        "COEF",
-        "failed",
-        "nodes",
-        "median s",
-        "total s",
-    )
-    lines = []
-    for name, rows in groups:
-        n = len(rows)
-        seconds = [row["seconds"] for row in rows]
-        nodes = [row["complexity"] for row in rows if row["complexity"] is not None]
-        lines.append(
-            (
-                name,
-                str(n) if of in (None, n) else f"{n} of {of}",
-                *(_share(count_above(rows, k, bound), n) for k in ("recon", "gen") for bound in (GOOD, NEAR_PERFECT)),
-                *(_share(sum(row[key] for row in rows), n) for key in ("exact", "coef")),
-                str(sum(bool(row["failed"]) for row in rows)),
-                f"{np.median(nodes):g}" if nodes else "-",
-                median_seconds(rows),
-                f"{sum(seconds):.0f}",
-            )
-        )
-    return table(header, lines)
+def printed(row: Row, digits: int = 4) -> str:
+    """The equations of a row for a cell, or why there are none; rows.jsonl has all of them, with all digits."""
+    text = row["failed"] or ("-" if row["equations"] is None else in_short(row["equations"], digits))
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return text.replace("|", "\\|")
 
 
-def hits_of(rows: Sequence[Row], key: str) -> str:
-    """In how many rows something is so, such as "3 of 20"."""
-    return f"{sum(bool(row[key]) for row in rows)} of {len(rows)}"
-
-
-def count_above(rows: Sequence[Row], key: str, bound: float) -> int:
-    """In how many rows a score is there and above a bound."""
-    return sum(row[key] is not None and row[key] > bound for row in rows)
-
-
-def _share(hits: int, of: int) -> str:
-    return f"{hits} ({hits / of:.0%})"
-
-
-def _systems(rows: Sequence[Row]) -> str:
-    header = ("system", "method", "RECON", "GEN", "EXACT", "COEF", "nodes", "s", "ended", "equations")
-    lines = []
-    for row in rows:
-        told = row["failed"] or _short(row["equations"])
-        lines.append(
-            (
-                row["id"],
-                row["method"],
-                figure(row["recon"]),
-                figure(row["gen"]),
-                "yes" if row["exact"] else "no",
-                "yes" if row["coef"] else "no",
-                "-" if row["complexity"] is None else str(row["complexity"]),
-                f"{row['seconds']:.1f}",
-                "failed" if row["failed"] else row["outcome"],
-                told.replace("|", "\\|"),
-            )
-        )
-    return table(header, lines)
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of text as a table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-# What a suite is, in the order of the page: development, public and random ones never in one table.
-KINDS = {
-    "development": "Systems that the engine was developed on",
-    "public": "Public systems: the half of ODEBench that the engine was developed on",
-    "random-development": "Random laws, of seeds below 1000, which were developed on",
-    "random": "Random laws, of seeds that nobody developed on",
-}
-# The title of what an oracle would choose.
-FRONT = "best of the front"
-# The title of the time that the machine takes for `rows.reference_seconds`.
-MACHINE = "machine ms"
-# The titles of the columns of `side_by_side`.
-HEADER = (
-    "condition",
-    "method",
-    "EXACT",
-    "RECON (R2 > 0.9)",
-    FRONT,
-    "RECON > 0.999",
-    "GEN",
-    "median s",
-    "95 % s",
-    "longest s",
-    "limit s",
-    MACHINE,
-    "commit",
-)
-# Seeds of random laws below this one were developed on.
-FIRST_UNSEEN_SEED = 1000
-
-
-def kind_of(study: Mapping[str, Any]) -> str:
-    """Which table of the page a study belongs to.
-
-    >>> kind_of({"suite": "random", "seed": 1003}), kind_of({"suite": "odebench", "seed": 0})
-    ('random', 'public')
-    """
-    if study["suite"] == "random":
-        return "random" if study["seed"] >= FIRST_UNSEEN_SEED else "random-development"
-    return "public" if study["suite"] == "odebench" else "development"
-
-
-def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
-    """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side.
-
-    "Best of the front" counts the systems of which some row of the front reconstructs the trajectory: so
-    do published studies choose, by the clean trajectory that no user has. "Machine ms" is what the machine takes
-    for a fixed piece of work, by which seconds of two machines roughly compare.
+def missed(
+    rows: Sequence[Row], truths: Mapping[str, Equations], detail: Callable[[Row], str] = lambda row: row["method"]
+) -> list[str]:
+    """The true and the found law of every row that is not exact, under a headline, as parts of a page.
 
     Args:
-        folders: of suites, each with study.json and rows.jsonl, or folders of such folders.
-        sizes: how many systems every suite has; random laws have as many as were drawn.
-
-    Raises:
-        InputError: a folder holds no rows of a suite.
+        truths: by the ids of rows.
+        detail: what else is said of a row.
     """
-    tables: dict[str, list[tuple[Any, Sequence[str]]]] = {kind: [] for kind in KINDS}
-    names, engines = [*sizes, "random"], set()
-    for folder in folders_of_suites(folders, names):
-        study, rows = _kept(folder, names)
-        commit = str(study.get("commit") or commit_of(folder / "rows.jsonl") or "unknown")
-        limit = f"{study['max_seconds']:g}" if "max_seconds" in study else "-"
-        engines |= {commit for row in rows if row["method"] == "ours"}
-        for method in dict.fromkeys(row["method"] for row in rows):
-            of_it = [row for row in rows if row["method"] == method]
-            size = sizes.get(study["suite"], len(of_it))
-            line = (_condition(study), *_figures(of_it, size), limit, _machine(study), commit)
-            tables[kind_of(study)].append((_place(study, names, method), line))
-    cells = [line for lines in tables.values() for _, line in lines]
-    # Rows from before they were measured would fill a column with dashes.
-    newer = {FRONT, MACHINE}
-    shown = [k for k, title in enumerate(HEADER) if title not in newer or any(line[k] != "-" for line in cells)]
-    parts = []
-    for kind, lines in tables.items():
-        ordered = [[line[k] for k in shown] for _, line in sorted(lines, key=lambda pair: pair[0])]
-        parts += [f"## {KINDS[kind]}\n\n{table([HEADER[k] for k in shown], ordered)}"] if lines else []
-    return "\n\n".join([*parts, *_engines(engines)])
-
-
-def _machine(study: Mapping[str, Any]) -> str:
-    """Milliseconds of the machine's reference, a dash where none was measured.
-
-    >>> _machine({"machine": {"reference_seconds": 0.0071}}), _machine({"suite": "odebench"})
-    ('7.1', '-')
-    """
-    machine = study.get("machine")
-    taken = machine.get("reference_seconds") if isinstance(machine, dict) else None
-    return f"{1000 * taken:.1f}" if isinstance(taken, int | float) else "-"
-
-
-def _place(study: Mapping[str, Any], names: Sequence[str], method: str) -> tuple[Any, ...]:
-    """Where the line of a method stands in its table: by suite and condition, ours in front."""
-    condition = (study["sigma"], study["drop"], study["trajectories"], study["seed"])
-    return (names.index(study["suite"]), *condition, method != "ours")
-
-
-def _engines(commits: set[str]) -> list[str]:
-    """Whether all rows of ours are of one engine, in a sentence.
-
-    >>> _engines({"abc1234"}), _engines(set())
-    (['All rows of ours are of commit abc1234.'], [])
-    """
-    if len(commits) == 1:
-        return [f"All rows of ours are of commit {min(commits)}."]
-    told = f"Rows of ours are of {len(commits)} commits; `odediscovery bench stale` says which an older engine wrote."
-    return [told] if commits else []
-
-
-def folders_of_suites(folders: Sequence[Path], names: Sequence[str]) -> list[Path]:
-    """The folders themselves, and of a folder that holds no rows those within it that are of a suite."""
-    found: list[Path] = []
-    for folder in folders:
-        below = [] if (folder / "rows.jsonl").is_file() else sorted(folder.glob("*/rows.jsonl"))
-        of_suites = [path.parent for path in below if _study(path.parent).get("suite") in names]
-        found += of_suites or [folder]
-    return found
-
-
-def _study(folder: Path) -> dict[str, Any]:
-    """What study.json says, nothing where there is none."""
-    try:
-        study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return study if isinstance(study, dict) else {}
-
-
-def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]]:
-    """The study of a folder and its rows."""
-    study = _study(folder)
-    try:
-        lines = (folder / "rows.jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines]
-    except OSError as error:
-        raise InputError(
-            f"{folder}: expected a folder of `bench SUITE`, or of such folders, got {error.strerror or error} for "
-            f"{folder / 'rows.jsonl'}"
-        ) from None
-    except ValueError:
-        raise InputError(f"{folder / 'rows.jsonl'}: holds a line that is no row; measure it again") from None
-    if study.get("suite") not in names or not rows:
-        raise InputError(f"{folder}: holds no rows of a suite ({', '.join(names)})")
-    return study, rows
-
-
-def _condition(study: Mapping[str, Any]) -> str:
-    """What the training data of a study were, in words.
-
-    >>> _condition({"suite": "random", "sigma": 0.0, "digits": 4, "drop": 0.0, "trajectories": 2, "seed": 2002})
-    '`random`, 4 digits, 2 trajectories, seed 2002'
-    """
-    parts = [f"`{study['suite']}`"]
-    digits, solver = study.get("digits"), study.get("solver")
-    made = [f"{digits} digits"] if digits else []
-    made += [f"{solver} at {study['tolerance']:g}"] if solver else []
-    made += [f"{in_percent(study['sigma'])} noise"] if study["sigma"] else []
-    parts += made or ["clean"]
-    if study["drop"]:
-        share = "half" if study["drop"] == 0.5 else in_percent(1.0 - study["drop"])
-        parts.append(f"{share} of the samples")
-    n = study["trajectories"]
-    parts.append("1 trajectory" if n == 1 else f"{n} trajectories")
-    parts += [f"seed {study['seed']}"] if study["seed"] else []
-    return ", ".join(parts)
-
-
-def _figures(rows: Sequence[Row], size: int) -> tuple[str, ...]:
-    """The cells of one method under one condition."""
-    n = len(rows)
-    above: list[int | str] = [
-        count_above(rows, *asked) for asked in (("recon", GOOD), ("recon", NEAR_PERFECT), ("gen", GOOD))
+    laws = [
+        f"**{row['id']}** {detail(row)}, {row['seconds']:.1f} s\n\n"
+        f"    true:  {in_short(truths[row['id']].texts())}\n    found: {printed(row)}"
+        for row in rows
+        if not row["exact"]
     ]
-    offered = any(row.get("recon_front") is not None for row in rows)
-    above.insert(1, count_above(rows, "recon_front", GOOD) if offered else "-")
-    times = (median_of(rows), late_seconds(rows), max(row["seconds"] for row in rows))
-    method = rows[0]["method"] if n == size else f"{rows[0]['method']}, {n} of {size} systems"
-    return (method, hits_of(rows, "exact"), *map(str, above), *(f"{t:.1f}" for t in times))
-
-
-def _short(texts: Mapping[str, str]) -> str:
-    """Equations that fit into one cell; rows.jsonl has all of them, with all digits."""
-    try:
-        text = in_short(texts)
-    except InputError:
-        text = "; ".join(texts.values())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-
-
-def in_a_line(row: Row) -> str:
-    """What became of one system, for a person who watches."""
-    head = f"{row['method']} {row['id']}"
-    if row["failed"]:
-        return f"{head}: failed after {row['seconds']:.1f} s, {row['failed']}"
-    exact = "exact" if row["exact"] else "not exact"
-    r2 = f"RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"
-    return f"{head}: {exact}, {r2}, {row['seconds']:.1f} s"
+    return ["## Not exact", *laws] if laws else []
 
 
 def in_short(texts: Mapping[str, str], digits: int = 4) -> str:
-    """Equations in one line."""
-    return "; ".join(Equations.parse(list(texts), texts).pretty(digits).splitlines())
-
-
-def median_seconds(rows: Sequence[Row]) -> str:
-    """The median time of a row, as text."""
-    return f"{median_of(rows):.1f}"
-
-
-def median_of(rows: Sequence[Row]) -> float:
-    """The median time of a row."""
-    return float(np.median([row["seconds"] for row in rows]))
-
-
-def late_seconds(rows: Sequence[Row]) -> float:
-    """The time below which 95 % of the rows lie."""
-    return float(np.percentile([row["seconds"] for row in rows], 95))
+    """Equations in one line, as they are where they cannot be read."""
+    try:
+        return "; ".join(Equations.parse(list(texts), texts).pretty(digits).splitlines())
+    except InputError:
+        return "; ".join(texts.values())
 
 
 def in_percent(share: float) -> str:

@@ -1,9 +1,7 @@
 """`odediscovery bench SUITE`: systems with a known answer, and measurements of the project itself.
 
-A suite (`fractional`, `odebench`, `classics`), `ablation`, the draws of `draw_commands` and the
-measurements of `speed_commands` write a folder of rows and a summary; `success` prints a table and,
-on request, writes a JSON file. The commands import what they measure when they run, so that help is
-instant.
+Every measurement writes a folder of rows and a summary. The commands import what they measure when
+they run, so that help is instant.
 """
 
 # Imports inside the commands are the point: help has to come before torch could be loaded.
@@ -11,31 +9,23 @@ instant.
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
-import platform
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
-from odediscovery.command import bench_draws as draw_commands
-from odediscovery.command import bench_laws as law_commands
-from odediscovery.command import bench_speed as speed_commands
-from odediscovery.command.bench_laws import methods_named
-from odediscovery.command.console import measure, print_table, progress
-from odediscovery.command.flags import RunOptions, Where, flag, names_in, with_groups
+from odediscovery.command.console import measure, sayer
+from odediscovery.command.flags import RunOptions, Where, argument, flag, names_in, numbers_in, with_groups
 from odediscovery.command.streams import say
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from odediscovery.bench.suites.success import MemberOutcome
+    from odediscovery.bench.draws.draw import Draws
+    from odediscovery.bench.suites.run import Method
 
 # The suites of `suites.SUITES`, with what their help says.
 SUITES = {
@@ -43,10 +33,18 @@ SUITES = {
     "odebench": "34 systems of ODEBench, its development half.",
     "classics": "The known systems of `simulate`.",
 }
+METHODS = ("ours", "pysindy", "pyoperon")
 
+RUN, WHERE, MINUTE = RunOptions(), Where(), RunOptions(max_seconds=60.0)
+SERIES_RUN, SPEED_RUN = RunOptions(max_seconds=0.0), RunOptions(max_seconds=600.0)
 Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
-RUN, WHERE = RunOptions(), Where()
-SERIES_RUN, THRESHOLDS_RUN = RunOptions(max_seconds=0.0), RunOptions(max_seconds=60.0)
+Digits = Annotated[int | None, flag("round the values to so many significant digits (default: all)")]
+Noise = Annotated[
+    float, flag("noise: a share of each state's standard deviation (default: 0.05; fsir-gaps and coverage: 0.02)")
+]
+Count = Annotated[int, flag("draws of the noise (default: 20; fsir-gaps: 10)")]
+# The rows of a measurement, in whatever order it gives them.
+Rows = TypeVar("Rows")
 
 
 class _Suites(TyperGroup):
@@ -65,63 +63,20 @@ bench = typer.Typer(
 )
 
 
-@bench.command()
-def success(
-    each: Annotated[int, flag("members of each hidden size 6, 9, 12, 15, 20 (default: 20)")] = 20,
-    seed: Annotated[int, flag("random seed (default: 0)")] = 0,
-    out: Annotated[Path | None, flag("JSON file to write (default: none)")] = None,
+def _keep(
+    work: Callable[..., Rows], summary: Callable[[Rows], str], name: str, run: RunOptions, where: Where | None = None
 ) -> None:
-    """Count the random RealNPU members that end with exactly the terms of fSIR."""
-    _check(seed, out)
-    if each < 1:
-        raise InputError(f"--each must be at least 1, got {each}")
-    from odediscovery.bench.suites.success import success_rate
-
-    members = success_rate(each, seed, progress)
-    _print_success(members)
-    _write(out, "success", seed, [dataclasses.asdict(member) for member in members])
+    """Run a measurement in its folder, which `name` names where nobody else does; print and keep its summary."""
+    folder = run.out or Path(f"bench-{name}")
+    measure(partial(work, folder), summary, folder, run.quiet, where)
 
 
-def _suite(
-    context: typer.Context,
-    sigma: Annotated[
-        float, flag("noise: a share of each state's standard deviation, in odebench of each value (default: 0)")
-    ] = 0.0,
-    drop: Annotated[float, flag("share of the samples left out at random (default: 0)")] = 0.0,
-    trajectories: Annotated[int, flag("how many starts to train on", 1)] = 1,
-    digits: Annotated[int | None, flag("round the values to so many significant digits (default: all)")] = None,
-    method: Annotated[str, flag("ours, pysindy, pyoperon or all", "ours")] = "ours",
-    ids: Ids = None,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
-) -> None:
-    """Run a suite: one row for each system in rows.jsonl, tables in summary.md."""
-    suite = str(context.info_name)
-    chosen = names_in(ids, "--ids")
-    from odediscovery.bench.suites.problems import load_suite
-    from odediscovery.bench.suites.protocol import Protocol
-    from odediscovery.bench.suites.run import Study, run_suite
-    from odediscovery.bench.summary import markdown
-
-    study = Study(suite, Protocol(sigma, drop, trajectories, run.seed, digits), run.max_seconds).checked()
-    methods = methods_named(method)
-    rough = "" if digits is None else f"-digits{digits}"
-    name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}{rough}-trajectories{trajectories}-seed{run.seed}"
-    folder = run.out or Path(name)
-    work = partial(run_suite, study, methods, folder, ids=chosen)
-    measure(work, lambda rows: markdown(study.as_dict(), rows, len(load_suite(suite))), folder, run.quiet, where)
+def _command() -> str:
+    return " ".join(["odediscovery", *sys.argv[1:]])
 
 
-@bench.command()
-@with_groups
-def ablation(ids: Ids = None, where: Where = WHERE, run: RunOptions = RUN) -> None:
-    """Show what each stage of a fit brings: the fractional suite without one at a time."""
-    chosen = names_in(ids, "--ids")
-    from odediscovery.bench.suites.ablation import markdown, run_ablation
-
-    folder = run.out or Path(f"bench-ablation-seed{run.seed}")
-    work = partial(run_ablation, folder, seed=run.seed, max_seconds=run.max_seconds, ids=chosen)
-    measure(work, markdown, folder, run.quiet, where)
+def _rough(digits: int | None) -> str:
+    return "" if digits is None else f"-digits{digits}"
 
 
 @bench.command()
@@ -137,41 +92,8 @@ def series(
     from odediscovery.bench.series.study import markdown, run_cases
 
     seed, limit = run.seed, run.max_seconds
-    folder = run.out or Path(f"bench-series-seed{seed}")
-    work = partial(run_cases, chosen, data, folder, seed=seed, max_seconds=limit)
-    measure(work, lambda rows: markdown(rows, seed, limit), folder, run.quiet, where)
-
-
-@bench.command()
-@with_groups
-def thresholds(
-    fields: Annotated[str | None, flag("thresholds as OWNER.FIELD, or owners, with commas (default: all)")] = None,
-    ids: Annotated[
-        str | None, flag("systems as SUITE/ID or random/ID, with commas (default: by --every and --quick)")
-    ] = None,
-    every: Annotated[int, flag("one of so many systems of each suite", 5)] = 5,
-    quick: Annotated[float, flag("processor seconds that a clean fit may take", 3)] = 3.0,
-    sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
-    each: Annotated[int, flag("so many random laws of each family instead of the suites' systems", 0)] = 0,
-    decisions: Annotated[bool, flag("fit once, and count decisions that would come out otherwise")] = False,
-    where: Where = WHERE,
-    run: RunOptions = THRESHOLDS_RUN,
-) -> None:
-    """Halve and double each threshold of the engine: what changes in a small battery of systems."""
-    chosen, systems = names_in(fields, "--fields"), names_in(ids, "--ids") or ()
-    if decisions and chosen:
-        raise InputError("--decisions watches all thresholds at once; leave --fields out")
-    from odediscovery.bench.thresholds import decisions as of_decisions
-    from odediscovery.bench.thresholds.study import Battery, markdown, run_changes
-
-    battery = Battery(sigma, every, quick, run.seed, run.max_seconds, tuple(systems), each)
-    if decisions:
-        folder = run.out or Path(f"bench-threshold-decisions-seed{run.seed}")
-        watch = partial(of_decisions.run_decisions, battery, folder)
-        return measure(watch, partial(of_decisions.markdown, battery), folder, run.quiet, where)
-    folder = run.out or Path(f"bench-thresholds-seed{run.seed}")
-    work = partial(run_changes, battery, folder, names=chosen)
-    measure(work, partial(markdown, battery), folder, run.quiet, where)
+    work = partial(run_cases, ids=chosen, data=data, seed=seed, max_seconds=limit)
+    _keep(work, lambda rows: markdown(rows, seed, limit), f"series-seed{seed}", run, where)
 
 
 @bench.command()
@@ -181,18 +103,16 @@ def rungs(
     sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
     each: Annotated[int, flag("so many random laws of each family", 3)] = 3,
     where: Where = WHERE,
-    run: RunOptions = THRESHOLDS_RUN,
+    run: RunOptions = MINUTE,
 ) -> None:
     """Leave out each rung of the search: what changes in random laws."""
     chosen = names_in(names, "--names")
     if each < 1:
         raise InputError(f"--each must be at least 1, got {each}")
-    from odediscovery.bench.thresholds.study import Battery, markdown, run_changes
+    from odediscovery.bench.random_laws.rungs import markdown, run_rungs
 
-    battery = Battery(sigma, quick=run.max_seconds, seed=run.seed, max_seconds=run.max_seconds, each=each)
-    folder = run.out or Path(f"bench-rungs-sigma{sigma:g}-seed{run.seed}")
-    work = partial(run_changes, battery, folder, kind="rungs", names=chosen)
-    measure(work, partial(markdown, battery, kind="rungs"), folder, run.quiet, where)
+    work = partial(run_rungs, names=chosen, sigma=sigma, each=each, seed=run.seed, max_seconds=run.max_seconds)
+    _keep(work, lambda rows: markdown(rows, _command()), f"rungs-sigma{sigma:g}-seed{run.seed}", run, where)
 
 
 @bench.command()
@@ -200,74 +120,254 @@ def page(
     folders: Annotated[list[Path], typer.Argument(help="folders that suites wrote, or a folder of these")],
 ) -> None:
     """Print kept rows of suites as tables: development, public and random ones apart, methods side by side."""
+    from odediscovery.bench.page import side_by_side
     from odediscovery.bench.suites.problems import load_suite
-    from odediscovery.bench.summary import side_by_side
 
     say(side_by_side(folders, {name: len(load_suite(name)) for name in SUITES}))
 
 
-@bench.command()
-def stale(
-    folders: Annotated[
-        list[Path], typer.Argument(help="folders of rows, or a folder of these, such as data/results/bench")
-    ],
-    again: Annotated[bool, flag("measure again what is stale, and put it in its place")] = False,
+def _suite(
+    context: typer.Context,
+    sigma: Annotated[
+        float, flag("noise: a share of each state's standard deviation, in odebench of each value (default: 0)")
+    ] = 0.0,
+    drop: Annotated[float, flag("share of the samples left out at random (default: 0)")] = 0.0,
+    trajectories: Annotated[int, flag("how many starts to train on", 1)] = 1,
+    digits: Digits = None,
+    method: Annotated[str, flag("ours, pysindy, pyoperon or all", "ours")] = "ours",
+    ids: Ids = None,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
 ) -> None:
-    """Say which kept rows an older engine wrote, and the command for each; --again measures them again."""
-    from odediscovery.bench.suites.stale import folders_of_rows, kept_in, measure_again
+    """Run a suite: one row for each system in rows.jsonl, tables in summary.md."""
+    suite = str(context.info_name)
+    chosen = names_in(ids, "--ids")
+    from odediscovery.bench.suites.problems import load_suite
+    from odediscovery.bench.suites.protocol import Protocol
+    from odediscovery.bench.suites.run import study_of
+    from odediscovery.bench.summary import markdown
 
-    kept = [kept_in(folder) for folder in folders_of_rows(folders)]
-    print_table(("folder", "commit", "engine", "command"), [each.cells() for each in kept], numbers=(), width=1000)
-    old = [each for each in kept if each.is_stale]
-    say(f"{len(old)} of {len(kept)} are stale")
-    # An ablation has two folders of rows, which one command writes.
-    for each in {each.measured: each for each in old if again and each.command}.values():
-        measure_again(each)
-        say(f"{each.measured}: measured again")
+    protocol = Protocol(sigma, drop, trajectories, run.seed, digits)
+    study = study_of(suite, protocol, run.max_seconds, methods_named(method), ids=chosen)
+    name = f"{suite}-sigma{sigma:g}-drop{drop:g}{_rough(digits)}-trajectories{trajectories}-seed{run.seed}"
+    _keep(study.run, lambda rows: markdown(study.shared, rows, len(load_suite(suite))), name, run, where)
 
 
 for _name, _help in SUITES.items():
     bench.command(_name, help=_help)(with_groups(_suite))
-for _name, _command in (law_commands.COMMANDS | speed_commands.COMMANDS | draw_commands.COMMANDS).items():
-    bench.command(_name)(with_groups(_command))
 
 
-def _print_success(members: Sequence[MemberOutcome]) -> None:
-    of_size = Counter(m.hidden for m in members)
-    exact = Counter(m.hidden for m in members if m.exact)
-    rows = [(str(h), f"{exact[h]} of {n}", f"{exact[h] / n:.0%}") for h, n in of_size.items()]
-    total = sum(exact.values())
-    rows.append(("all", f"{total} of {len(members)}", f"{total / len(members):.0%}"))
-    print_table(("hidden", "exact", "share"), rows)
+@bench.command()
+@with_groups
+def random(
+    family: Annotated[
+        list[str] | None,
+        flag(
+            "power-sums, mass-action, lotka-volterra, oscillators, saturating, trigonometric or compartments; "
+            "may be given several times (default: all)"
+        ),
+    ] = None,
+    each: Annotated[int, flag("systems of each family", 20)] = 20,
+    sigma: Annotated[float, flag("noise: a share of each state's standard deviation (default: 0)")] = 0.0,
+    digits: Digits = None,
+    trajectories: Annotated[int, flag("how many starts to train on, 1 or 2", 2)] = 2,
+    method: Annotated[str, flag("ours, untrained (without networks), pysindy, pyoperon or all", "ours")] = "ours",
+    ids: Annotated[str | None, flag("systems as FAMILY-NUMBER, with commas between, instead of --each")] = None,
+    where: Where = WHERE,
+    run: RunOptions = MINUTE,
+) -> None:
+    """Count the random laws that are found: seven families, each accepted only if its samples identify it."""
+    chosen = names_in(ids, "--ids")
+    from odediscovery.bench.random_laws.report import markdown
+    from odediscovery.bench.random_laws.systems import SUITE, random_systems
+    from odediscovery.bench.suites.protocol import Protocol
+    from odediscovery.bench.suites.run import study_of
+
+    protocol = Protocol(sigma, 0.0, trajectories, run.seed, digits).checked()
+    methods = methods_named(method)
+    sayer(run.quiet)("drawing the laws")
+    systems = random_systems(run.seed, names_in(",".join(family or []) or None, "--family"), each, chosen)
+    study = study_of(SUITE, protocol, run.max_seconds, methods, systems=systems)
+    name = f"{SUITE}-sigma{sigma:g}{_rough(digits)}-trajectories{trajectories}-seed{run.seed}"
+    _keep(study.run, lambda rows: markdown(study.shared, rows, systems), name, run, where)
 
 
-def _check(seed: int, out: Path | None) -> None:
-    """Find mistakes before a long measurement, not after it."""
-    from odediscovery.runtime.files import check_writable
+@bench.command()
+@with_groups
+def chaos(
+    noise: Annotated[
+        str | None, flag("levels as shares of the root mean square, with commas between (default: 0,0.001,0.01)")
+    ] = None,
+    method: Annotated[
+        str | None, flag("ours, weak-stlsq, stlsq, miosr, with commas between (default: all that are installed)")
+    ] = None,
+    tolerance: Annotated[
+        float | None, flag("of the solver that makes the data, 1e-3 in the published benchmark (default: exact data)")
+    ] = None,
+    ids: Annotated[str | None, flag("systems, with commas between (default: all 46)")] = None,
+    where: Where = WHERE,
+    run: RunOptions = MINUTE,
+) -> None:
+    """Find chaotic systems from five trajectories each, beside sparse regression by pysindy."""
+    chosen, levels, asked = names_in(ids, "--ids"), names_in(noise, "--noise"), names_in(method, "--method")
+    from odediscovery.bench.chaos import study as of
+    from odediscovery.bench.peers import sparse_regression as peers
 
-    if seed < 0:
-        raise InputError(f"--seed must be at least 0, got {seed}")
-    if out is not None and out.is_dir():
-        raise InputError(f"--out {out}: a folder of that name exists; choose a file")
-    if out is not None:
-        check_writable(out, "--out")
+    for name in asked or ():
+        if name not in (of.OURS, *peers.METHODS):
+            raise unknown_name("method", name, (of.OURS, *peers.METHODS))
+    peers.check_sparse_methods([name for name in asked or () if name != of.OURS])
+    work = partial(
+        of.run_chaos,
+        methods=asked or [of.OURS, *peers.sparse_methods()],
+        noise=of.NOISE if levels is None else tuple(numbers_in(levels, "--noise")),
+        ids=chosen,
+        seed=run.seed,
+        max_seconds=run.max_seconds,
+        tolerance=tolerance,
+    )
+    rough = "" if tolerance is None else f"-tolerance{tolerance:g}"
+    _keep(work, lambda rows: of.markdown(rows, _command()), f"chaos{rough}-seed{run.seed}", run, where)
 
 
-def _write(out: Path | None, suite: str, seed: int, rows: Sequence[dict[str, Any]]) -> None:
-    """The rows with what is needed to repeat them."""
-    if out is None:
-        return
-    from odediscovery.runtime.files import write_whole
-    from odediscovery.runtime.versions import versions
+@bench.command()
+@with_groups
+def speed(
+    parts: Annotated[str | None, flag("units, fits, with commas between (default: all)")] = None,
+    quick: Annotated[bool, flag("few rounds and one fit, for a first look")] = False,
+    run: RunOptions = SPEED_RUN,
+) -> None:
+    """Time default fits, and the forward pass of each unit beside one written by hand."""
+    chosen = names_in(parts, "--parts")
+    from odediscovery.bench.speed import speed as of
 
-    document = {
-        "suite": suite,
-        "command": " ".join(["odediscovery", *sys.argv[1:]]),
-        "seed": seed,
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "system": platform.system()},
-        "versions": versions(),
-        "rows": list(rows),
-    }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, (json.dumps(document, indent=1) + "\n").encode())
-    say(f"written to {out}")
+    work = partial(of.run_speed, parts=chosen or of.PARTS, seed=run.seed, max_seconds=run.max_seconds, quick=quick)
+    name = f"speed{'-quick' if quick else ''}-seed{run.seed}"
+    _keep(work, lambda rows: of.markdown(rows, _command()), name, run)
+
+
+@bench.command()
+@with_groups
+def fsir_noise(
+    sigma: Noise = 0.05,
+    trajectories: Annotated[int, flag("measured from different starts, 1 to 5", 1)] = 1,
+    draws: Count = 20,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
+) -> None:
+    """Count the draws of noise in which exactly the terms of fSIR are found."""
+    from odediscovery.bench.draws.noise import FsirNoise
+
+    about = FsirNoise(sigma=sigma, trajectories=trajectories, seed=run.seed, max_seconds=run.max_seconds)
+    _draw(about, draws, f"sigma{sigma:g}-trajectories{trajectories}", run, where)
+
+
+@bench.command()
+@with_groups
+def fsir_gaps(
+    sigma: Noise = 0.02,
+    missing: Annotated[float, flag("share of missing values", 0.2)] = 0.2,
+    trajectories: Annotated[int, flag("number of short runs", 8)] = 8,
+    draws: Count = 10,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
+) -> None:
+    """Count the draws in which short, irregular runs with gaps give exactly the terms of fSIR."""
+    from odediscovery.bench.draws.gaps import FsirGaps
+
+    options = {"sigma": sigma, "missing": missing, "trajectories": trajectories}
+    about = FsirGaps(**options, seed=run.seed, max_seconds=run.max_seconds)  # type: ignore[arg-type]
+    _draw(about, draws, f"sigma{sigma:g}-missing{missing:g}-trajectories{trajectories}", run, where)
+
+
+@bench.command()
+@with_groups
+def coverage(
+    system: Annotated[str, argument("SYSTEM", "name of a known system, see `simulate`")] = "fsir",
+    sigma: Noise = 0.02,
+    draws: Count = 20,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
+) -> None:
+    """Count the draws of noise in which 95 % intervals contain the true constants."""
+    from odediscovery.bench.draws.coverage import Coverage
+
+    about = Coverage(system=system, sigma=sigma, seed=run.seed, max_seconds=run.max_seconds)
+    _draw(about, draws, f"{system}-sigma{sigma:g}", run, where)
+
+
+@bench.command()
+@with_groups
+def lawless(
+    kind: Annotated[str, flag("white-noise, random-walk, splines or rationals", "white-noise")] = "white-noise",
+    draws: Count = 20,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
+) -> None:
+    """Count the draws of white noise or random walks for which a law is claimed."""
+    from odediscovery.bench.draws.lawless import Lawless
+
+    _draw(Lawless(kind=kind, seed=run.seed, max_seconds=run.max_seconds), draws, kind, run, where)
+
+
+@bench.command()
+@with_groups
+def textbook(
+    draws: Annotated[
+        int, flag("draws: twelve laws one after the other, with five faults in turn (default: 120)")
+    ] = 120,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
+) -> None:
+    """Give made-up series of textbook laws with realistic faults a verdict, and count constants in their intervals."""
+    from odediscovery.bench.series.textbook import TextbookDraws
+
+    _draw(TextbookDraws(seed=run.seed, max_seconds=run.max_seconds), draws, "laws", run, where)
+
+
+@bench.command()
+@with_groups
+def populations(
+    designs: Annotated[Path | None, argument("DESIGNS.json", "file of designs (default: those of the package)")] = None,
+    draws: Count = 10,
+    only: Annotated[str | None, flag("designs, with commas between (default: all)")] = None,
+    peers: Annotated[bool, flag("pysindy and separate fits of each group on the same draws, instead of ours")] = False,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
+) -> None:
+    """Count the draws of simulated populations in which law, varying constants and spreads are found."""
+    chosen = names_in(only, "--only") or ()
+    from odediscovery.bench.draws import population_peers, populations
+
+    of = population_peers if peers else populations
+    study = of.study(designs or populations.DESIGNS, draws, chosen, run.seed, run.max_seconds)
+    _keep(study.run, of.summary, "populations-peers" if peers else "populations", run, where)
+
+
+def _draw(about: Draws, count: int, name: str, run: RunOptions, where: Where) -> None:
+    """Run draws, print and keep their tables."""
+    study = about.study(count)
+    _keep(study.run, about.markdown, f"{about.measure}-{name}-seed{about.seed}", run, where)
+
+
+def methods_named(name: str) -> dict[str, Method]:
+    """The functions of a method, or of "all" programs; those of peers need their packages.
+
+    Raises:
+        InputError: there is no such method, or its package is not installed.
+    """
+    names = (*METHODS, "untrained", "all")
+    if name not in names:
+        raise unknown_name("method", name, names)
+    from odediscovery.bench.suites.run import ours, untrained
+
+    methods: dict[str, Method] = {}
+    for one in METHODS if name == "all" else (name,):
+        if one in ("ours", "untrained"):
+            methods[one] = ours if one == "ours" else untrained
+            continue
+        from odediscovery.bench.peers import fits as peers
+
+        peers.check_installed(one)
+        methods[one] = peers.sindy if one == "pysindy" else peers.operon
+    return methods

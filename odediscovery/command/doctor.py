@@ -18,7 +18,7 @@ from odediscovery.command.streams import say
 # Extras of the package: what they are for, and the modules that they bring.
 EXTRAS = {
     "tables": (".xlsx, .xls and .parquet", ("openpyxl", "xlrd", "pyarrow")),
-    "bench": ("benchmarks beside pysindy and others", ("pysindy", "pyoperon", "jax", "diffrax")),
+    "bench": ("benchmarks beside pysindy and others", ("pysindy", "pyoperon")),
     "units": ("units of what you state, checked", ("pint",)),
     "dask": ("many machines", ("distributed",)),
 }

@@ -9,8 +9,7 @@ A stage keeps its numbers in one frozen dataclass beside it,
 
     PRUNING = PruneThresholds()
 
-so that a reader finds them in one place, the documentation prints them as a table, and a study of
-what depends on them can replace one at a time.
+so that a reader finds them in one place.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-# Origin of a value that nobody derived; `bench thresholds` measures what depends on it.
+# Origin of a value that nobody derived.
 CHOSEN = "chosen: no derivation is known"
 
 

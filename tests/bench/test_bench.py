@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faces import discovery
 
 from odediscovery.bench.peers import fits as peers
-from odediscovery.bench.rows import COLUMNS, Row
-from odediscovery.bench.suites import run, success
+from odediscovery.bench.rows import Row, filled
+from odediscovery.bench.suites import run
 from odediscovery.bench.suites.problems import load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
-from odediscovery.bench.suites.run import Study, SystemFit
+from odediscovery.bench.suites.run import COLUMNS, SystemFit, study_of
 from odediscovery.bench.suites.scores import score
-from odediscovery.bench.suites.success import MemberOutcome
-from odediscovery.bench.summary import in_a_line
-from odediscovery.command.bench import _print_success
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import Processes
 from odediscovery.settings import Settings
 
 
@@ -34,17 +31,14 @@ from odediscovery.settings import Settings
         (["bench"], "Missing command"),
         (["bench", "sped"], "Did you mean 'speed'"),
         (["bench", "speed", "--seed", "-1"], "--seed must be at least 0, got -1"),
-        (["bench", "speed", "--parts", "gradient"], "did you mean 'gradients'?"),
+        (["bench", "speed", "--parts", "unit"], "did you mean 'units'?"),
         (["bench", "speed", "--parts", ","], "--parts expects names"),
         (["bench", "speed", "--max-seconds", "0"], "--max-seconds must be positive"),
         (["bench", "speed", "--out", "."], "holds something else"),
-        (["bench", "growth", "--axes", "sample"], "did you mean 'samples'?"),
-        (["bench", "growth", "--out", "file"], "a file of that name exists"),
-        (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
-        (["bench", "success", "--out", "."], "choose a file"),
+        (["bench", "speed", "--out", "file"], "a file of that name exists"),
         (["bench", "rungs", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "rungs", "--names", "noisy: nothing"], "unknown rung 'noisy: nothing'"),
-        (["bench", "fractal"], "Known: success, ablation, series, thresholds, rungs, page"),
+        (["bench", "fractal"], "Known: series, rungs, page, fractional, odebench, classics, random"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
         (["bench", "odebench", "--ids", ","], "--ids expects names"),
         (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
@@ -56,8 +50,6 @@ from odediscovery.settings import Settings
         (["bench", "odebench", "--seed", "-1"], "--seed must be at least 0"),
         (["bench", "odebench", "--out", "file"], "a file of that name exists"),
         (["bench", "odebench", "--out", "."], "holds something else"),
-        (["bench", "ablation", "--ids", "sir"], "unknown system of fractional 'sir'"),
-        (["bench", "ablation", "--seed", "-1"], "--seed must be at least 0"),
         (["bench", "fsir-noise", "--sigma", "-1"], "--sigma must be at least 0"),
         (["bench", "fsir-noise", "--trajectories", "6"], "at least 1 and at most 5, got 6"),
         (["bench", "fsir-noise", "--draws", "0"], "--draws must be at least 1"),
@@ -78,28 +70,6 @@ def test_mistakes_end_in_one_line_before_anything_is_measured(
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-def test_the_success_table_counts_by_hidden_size(capsys: pytest.CaptureFixture[str]) -> None:
-    found = [(6, True, 13), (6, False, 9), (9, True, 13)]
-    rows = [MemberOutcome(hidden, exact, size, 0.0, 0.0, []) for hidden, exact, size in found]
-    _print_success(rows)
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[2:] == [["6", "1", "of", "2", "50%"], ["9", "1", "of", "1", "100%"], ["all", "2", "of", "3", "67%"]]
-
-
-@pytest.mark.slow
-def test_success_runs_every_hidden_size_and_writes_a_row_a_member(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(success, "ADAM_STEPS", 30)
-    monkeypatch.setattr(success, "WIDTHS", (2, 3))
-    out = tmp_path / "below" / "success.json"
-    assert main(["bench", "success", "--each", "1", "--out", str(out)]) == 0
-    shown = capsys.readouterr()
-    assert "trained 2 members" in shown.err and "of 2" in shown.out
-    rows = json.loads(out.read_text())["rows"]
-    assert [row["hidden"] for row in rows] == [2, 3]
-
-
 # Suites
 
 
@@ -107,34 +77,13 @@ def broken(_series: TimeSeries, _settings: Settings) -> Discovery:
     raise ZeroDivisionError("a law\nof nothing")
 
 
-def task(id: str = "torricelli_inflow", study: Study | None = None) -> SystemFit:
-    return SystemFit(study or Study("fractional", Protocol()), id, "ours", run.ours)
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> list[SystemFit]:
-    """Tasks run in this process; which ones they were."""
-    seen: list[SystemFit] = []
-
-    def one_by_one(
-        _backend: Processes,
-        function: Callable[[SystemFit], Row],
-        tasks: Sequence[SystemFit],
-        _limit: float,
-        stopping: Callable[[], object],
-    ) -> Iterator[tuple[int, Row]]:
-        for number, given in enumerate(tasks):
-            if stopping() is None:
-                seen.append(given)
-                yield number, function(given)
-
-    monkeypatch.setattr(Processes, "results", one_by_one)
-    return seen
+def row_of(id: str = "torricelli_inflow", protocol: Protocol = Protocol(), max_seconds: float = 180.0) -> Row:  # noqa: B008
+    return filled(SystemFit(id, "ours", "fractional", protocol, max_seconds, run.ours), COLUMNS)
 
 
 @pytest.mark.slow
 def test_a_row_tells_what_became_of_a_system() -> None:
-    row = run.solve(task())
+    row = row_of()
     assert tuple(row) == COLUMNS and json.loads(json.dumps(row, allow_nan=False)) == row
     assert row["exact"] and row["coef"] and row["recon"] > 0.999 and row["gen"] > 0.999
     assert row["recon_front"] >= row["recon"]
@@ -150,8 +99,7 @@ def test_a_method_sees_the_noisy_training_data_alone(monkeypatch: pytest.MonkeyP
         return discovery()
 
     monkeypatch.setattr(run, "discover", watched)
-    study = Study("fractional", Protocol(0.05, 0.5, 2, 7), 12.0)
-    row = run.solve(task("sir_fractional", study))
+    row = row_of("sir_fractional", Protocol(0.05, 0.5, 2, 7), 12.0)
     assert row["exact"] and row["complexity"] == 31
     ((series, settings),) = seen
     assert [len(t.time) for t in series.trajectories] == [20, 20]
@@ -160,16 +108,15 @@ def test_a_method_sees_the_noisy_training_data_alone(monkeypatch: pytest.MonkeyP
 
 def test_a_failure_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "discover", broken)
-    row = run.solve(task())
+    row = row_of()
     assert row["failed"] == "ZeroDivisionError: a law of nothing"
     assert row["recon"] is None and row["equations"] is None and not row["exact"]
-    assert in_a_line(row).startswith("ours torricelli_inflow: failed after")
+    said = study_of("fractional", Protocol(), 9.0, {}).said(row)
+    assert said.startswith("ours torricelli_inflow: failed after") and said.endswith("a law of nothing")
 
 
 @pytest.mark.slow
-def test_rows_are_kept_and_not_run_again(
-    here: list[SystemFit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_are_kept_and_not_run_again(here: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "below" / "rows"
     begin = ["bench", "fractional", "--out", str(out), "--ids"]
     assert main([*begin, "torricelli_inflow"]) == 0
@@ -190,16 +137,14 @@ def test_rows_are_kept_and_not_run_again(
 
 
 @pytest.mark.slow
-def test_a_stopped_run_keeps_what_is_done(here: list[SystemFit], tmp_path: Path) -> None:
-    study, monitor = Study("fractional", Protocol()), Monitor()
+def test_a_stopped_run_keeps_what_is_done(here: list[Any], tmp_path: Path) -> None:
+    ids, monitor = ["torricelli_inflow", "von_bertalanffy"], Monitor()
+    study = study_of("fractional", Protocol(), 180.0, {"ours": run.ours}, ids=ids)
 
     def go_on(monitor: Monitor, say: Callable[[str], None]) -> list[str]:
-        rows = run.run_suite(
-            study, {"ours": run.ours}, tmp_path, monitor=monitor, say=say, ids=["torricelli_inflow", "von_bertalanffy"]
-        )
-        return [row["id"] for row in rows]
+        return [row["id"] for row in study.run(tmp_path, monitor=monitor, say=say)]
 
-    assert go_on(monitor, lambda _: monitor.interrupt()) == ["von_bertalanffy"]
+    assert len(go_on(monitor, lambda _: monitor.interrupt())) == 1
     assert go_on(Monitor(), lambda _: None) == ["von_bertalanffy", "torricelli_inflow"]
     assert len(here) == 2
 
@@ -214,7 +159,7 @@ def test_a_suite_runs_in_processes_of_its_own(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_another_study_in_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "study.json").write_text(json.dumps(Study("fractional", Protocol()).as_dict()))
+    (tmp_path / "study.json").write_text(json.dumps(study_of("fractional", Protocol(), 180.0, {}).shared))
     assert main(["bench", "fractional", "--sigma", "0.1", "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert "holds another study (sigma 0.0; asked for: sigma 0.1)" in said

@@ -11,16 +11,9 @@ import pytest
 from odediscovery.bench.chaos import attractors as of
 from odediscovery.bench.chaos import study
 from odediscovery.bench.chaos.attractors import attractors, choose, measured
-from odediscovery.bench.chaos.study import (
-    ChaosFit,
-    coefficient_error,
-    fitted,
-    markdown,
-    median_error,
-    run_chaos,
-    scored,
-)
+from odediscovery.bench.chaos.study import ChaosFit, coefficient_error, markdown, median_error, run_chaos, scored
 from odediscovery.bench.peers import sparse_regression as peers
+from odediscovery.bench.rows import filled
 from odediscovery.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
@@ -90,7 +83,7 @@ def test_a_solver_leaves_its_error_in_the_values(short: None) -> None:
     for a, b in zip(exact.trajectories, rough.trajectories, strict=True):
         assert (a.values[0] == b.values[0]).all() and 1e-6 < np.abs(a.values - b.values).max() < 1.0
     with pytest.raises(InputError, match="--tolerance must be above 0"):
-        run_chaos(["ours"], Path("nowhere"), tolerance=2.0)
+        run_chaos(Path("nowhere"), ["ours"], tolerance=2.0)
 
 
 def test_errors_of_coefficients_are_spectral_norms_over_all_monomials() -> None:
@@ -135,12 +128,12 @@ def test_rows_are_kept_by_level_of_noise_and_failures_too(
     short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(study.METHODS, "stlsq", broken)  # type: ignore[arg-type]
-    row = fitted(ChaosFit("Lorenz", "stlsq", 0.0, 0, 5.0))
+    row = filled(ChaosFit("Lorenz", "stlsq", 0.0, 0, 5.0), study.COLUMNS)
     assert row["failed"] == "ZeroDivisionError: nothing" and not row["exact"] and tuple(row) == study.COLUMNS
     rows = {0.0: [row]}
     assert "| 0 % | stlsq | 0 of 1 | 0% | 0 | inf | 1 |" in markdown(rows, "odediscovery bench chaos")
     with pytest.raises(InputError, match="--sigma must be at least 0"):
-        run_chaos(["ours"], tmp_path, noise=[-1.0])
+        run_chaos(tmp_path, ["ours"], noise=[-1.0])
 
 
 @pytest.mark.long
@@ -148,8 +141,8 @@ def test_rows_are_kept_by_level_of_noise_and_failures_too(
 @pytest.mark.parametrize("method", ["weak-stlsq", "stlsq"])
 def test_peers_find_what_a_polynomial_library_holds(method: str, tmp_path: Path) -> None:
     pytest.importorskip("pysindy")
-    rows = run_chaos([method], tmp_path, noise=[0.0], ids=["SprottE"], max_seconds=30.0)
-    again = run_chaos([method], tmp_path, noise=[0.0], ids=["SprottE"], max_seconds=30.0)
+    rows = run_chaos(tmp_path, [method], noise=[0.0], ids=["SprottE"], max_seconds=30.0)
+    again = run_chaos(tmp_path, [method], noise=[0.0], ids=["SprottE"], max_seconds=30.0)
     assert again == rows and (tmp_path / "noise-0" / "rows.jsonl").is_file()
     (row,) = rows[0.0]
     assert row["failed"] is None and row["error"] < 0.1 and row["seconds"] < 30.0

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from odediscovery.bench.peers import fits as peers
+from odediscovery.bench.peers import sindy_groups
 from odediscovery.bench.peers.libraries import Library, libraries
-from odediscovery.bench.rows import COLUMNS
+from odediscovery.bench.peers.sindy_groups import library, sparse_law
 from odediscovery.bench.suites.problems import load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
+from odediscovery.bench.suites.run import COLUMNS
 from odediscovery.bench.suites.scores import score
 from odediscovery.command.cli import main
 from odediscovery.data.scale import Scale
@@ -149,7 +151,7 @@ def test_random_laws_of_seeds_that_were_developed_on_stand_apart(
     page = capsys.readouterr().out
     assert "best of the front" not in page
     first, second = page.split("## ")[1:]
-    assert "Rows of ours are of 2 commits; `odediscovery bench stale` says" in second
+    assert "Rows of ours are of 2 commits; study.json of each folder says" in second
     assert first.startswith("Random laws, of seeds below 1000") and "| unknown |" in first
     assert second.startswith("Random laws, of seeds that nobody developed on") and "| abc1234 |" in second
 
@@ -162,3 +164,30 @@ def test_a_folder_without_rows_of_a_suite_is_refused(tmp_path: Path, capsys: pyt
         assert main(["bench", "page", str(folder)]) == 2
         said = capsys.readouterr().err
         assert str(folder) in said and said.count("\n") == 1 and "Error" not in said
+
+
+# Groups
+
+
+def decay(start: float) -> tuple[np.ndarray, np.ndarray]:
+    t = np.linspace(0.0, 4.0, 80)
+    return t, start * np.exp(-0.5 * t)[:, None]
+
+
+def test_the_library_has_polynomials_of_degree_two_and_the_given_powers_once() -> None:
+    assert library(2, [[0.5, 1.0], [1.0, 1.0]]).tolist() == [
+        [0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [0.5, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 0.0],
+    ]  # fmt: skip
+
+
+def test_runs_from_several_starts_give_one_law() -> None:
+    pytest.importorskip("pysindy")
+    law = sparse_law([decay(1.0), decay(3.0)], library(1, [[0.5]]))
+    x = np.linspace(0.5, 2.5, 9)[:, None]
+    assert law.rhs(x) == pytest.approx(-0.5 * x, rel=0.01)
+
+
+def test_without_the_package_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sindy_groups, "pysindy", None)
+    with pytest.raises(FitError, match=r"pip install odediscovery\[bench\]"):
+        sparse_law([decay(1.0)], library(1, []))

@@ -8,14 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
+from problems import FSIR
 
 from odediscovery.bench.suites import protocol as protocol_module
+from odediscovery.bench.suites.family import ConstantErrors, constant_errors
 from odediscovery.bench.suites.problems import SUITES, SuiteSystem, choose, load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data, true_trajectory
 from odediscovery.bench.suites.scores import nodes, same_law, score, trajectory_r2
+from odediscovery.bench.suites.scoring import same_terms, worst_errors
 from odediscovery.command.bench import SUITES as NAMED
 from odediscovery.errors import FitError, InputError
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import SYSTEMS
 
 EVERY = [problem for suite in SUITES for problem in choose(suite)]
@@ -265,3 +270,97 @@ def test_several_training_starts_count_the_worst() -> None:
     found = Equations.parse(["h"], {"h": "-0.32 - 0.045*h"})
     one, two = (score(found, problem, Protocol(trajectories=k)).recon for k in (1, 2))
     assert one > 0.5 > two
+
+
+# Sums of powers term by term, with other constants
+
+
+def changed(exponents: float = 0.0, coefficients: float = 0.0) -> PowerSum:
+    """FSIR with monomials in another order and constants a little off."""
+    order = [2, 0, 1]
+    w = FSIR.exponents[order] + exponents * (FSIR.exponents[order] != 0)
+    return PowerSum(FSIR.coefficients[:, order] * (1.0 + coefficients), w)
+
+
+def test_exponents_that_are_off_do() -> None:
+    assert not same_terms(changed(0.06), FSIR)
+    assert same_terms(changed(0.06), FSIR, tolerance=0.1)
+
+
+def test_a_missing_or_spurious_term_is_another_law() -> None:
+    a = FSIR.coefficients.copy()
+    a[2, 2] = 0.0
+    assert not same_terms(PowerSum(a, FSIR.exponents), FSIR)
+    assert not same_terms(FSIR, PowerSum(a, FSIR.exponents))
+    more = PowerSum(
+        np.hstack([FSIR.coefficients, [[0.0], [1e-6], [0.0]]]), np.vstack([FSIR.exponents, [[1.0, 0.0, 0.0]]])
+    )
+    assert not same_terms(more, FSIR)
+
+
+def test_equal_monomials_count_once_and_empty_ones_not_at_all() -> None:
+    split = PowerSum(
+        np.hstack([0.5 * FSIR.coefficients, 0.5 * FSIR.coefficients, np.zeros((3, 1))]),
+        np.vstack([FSIR.exponents, FSIR.exponents, [[2.0, 0.0, 0.0]]]),
+    )
+    assert same_terms(split, FSIR)
+
+
+def test_terms_are_paired_as_well_as_they_can_be() -> None:
+    # The nearest to 1 is 1.02, but then nothing is left that is near 1.04.
+    truth = PowerSum(np.array([[1.0, 1.0]]), np.array([[1.0], [1.04]]))
+    found = PowerSum(np.array([[1.0, 1.0]]), np.array([[1.02], [0.97]]))
+    assert same_terms(found, truth, 0.035) and not same_terms(found, truth, 0.025)
+
+
+def test_worst_errors() -> None:
+    exponent, coefficient = worst_errors(changed(0.03, -0.02), FSIR)
+    assert exponent == pytest.approx(0.03)
+    assert coefficient == pytest.approx(0.02)
+    assert worst_errors(FSIR, FSIR) == (0.0, 0.0)
+    assert worst_errors(PowerSum(-FSIR.coefficients, FSIR.exponents), FSIR) == (np.inf, np.inf)
+
+
+# Other forms, with other constants
+
+X = sympy.Symbol("x", real=True)
+BOX = np.array([[0.2, 3.0]])
+
+
+def errors_of(truth: str, found: str) -> ConstantErrors | None:
+    side = sympy.parse_expr(truth, {"x": X})
+    return constant_errors(side, lambda x: np.asarray(sympy.lambdify(X, found)(x[:, 0])) + 0.0 * x[:, 0], (X,), BOX)
+
+
+@pytest.mark.parametrize("found", ["1/(1 + x)", "2/(2 + 2*x)", "x/(x + x**2)"])
+def test_one_function_in_three_ways_of_writing(found: str) -> None:
+    same = errors_of("1/(1 + x)", found)
+    assert same is not None
+    assert same.inner == pytest.approx(0.0, abs=1e-7) and same.outer == pytest.approx(0.0, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("truth", "found", "inner", "outer"),
+    [
+        ("2*x**3", "2.2*x**3", 0.0, 0.1),
+        ("x**0.5", "x**0.52", 0.02, 0.0),
+        ("sin(2*x)", "0.5*sin(2.2*x)", 0.1, 0.5),
+        # The 2 of 2 x is held: 3/(1 + 2.5 x) is 2.4/(0.8 + 2 x).
+        ("3/(1 + 2*x)", "3/(1 + 2.5*x)", 0.2, 0.2),
+    ],
+)
+def test_errors_are_those_of_the_constants(truth: str, found: str, inner: float, outer: float) -> None:
+    same = errors_of(truth, found)
+    assert same is not None
+    assert (same.inner, same.outer) == (pytest.approx(inner, abs=1e-6), pytest.approx(outer, abs=1e-6))
+
+
+@pytest.mark.parametrize(
+    ("truth", "found"), [("x", "x + 1e-5*x**3"), ("x", "-x"), ("x + x**2", "x"), ("1/(1 + x)", "exp(-x)"), ("0", "x")]
+)
+def test_other_terms_and_signs_are_no_member(truth: str, found: str) -> None:
+    assert errors_of(truth, found) is None
+
+
+def test_nothing_is_nothing() -> None:
+    assert errors_of("0", "0*x") == ConstantErrors(0.0, 0.0)

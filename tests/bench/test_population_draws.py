@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from odediscovery.bench.draws.population_peers import APART, SIMPLE, TOGETHER, peers, score_peer
+from odediscovery.bench.draws.population_peers import APART, METHODS, SIMPLE, TOGETHER
+from odediscovery.bench.draws.population_peers import study as study_of_peers
 from odediscovery.bench.draws.population_peers import summary as summary_of_peers
-from odediscovery.bench.draws.populations import blank, populations, score, simulate, summary
+from odediscovery.bench.draws.populations import COLUMNS, PopulationFit, simulate, study, summary
+from odediscovery.bench.rows import blank, filled
 from odediscovery.errors import InputError
 from odediscovery.runtime.workers import Failure
 
@@ -49,12 +51,12 @@ class Counted:
         self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
     ) -> Iterator[tuple[int, Any]]:
         for number, task in enumerate(tasks):
-            draw = task[1]
+            draw = task.draw
             self.draws.append(draw)
             said = {"said": [[True, draw != 3]], "figures": 2, "figures_right": 2, "figures_within": 1}
             near = {"error_mixed": 0.1, "error_apart": 0.2, "r2_heldout": 0.9, "heldout_right": draw == 1}
             right = {"exact": True, "varies": draw != 3, **said, **near} if draw % 2 else {}
-            yield number, Failure("killed", 1.0) if draw == 0 else {**blank(task), "seconds": 2.0, **right}
+            yield number, Failure("killed", 1.0) if draw == 0 else {**blank(task, COLUMNS), "seconds": 2.0, **right}
 
 
 def test_a_draw_has_the_mean_and_the_spread_of_its_design() -> None:
@@ -70,8 +72,8 @@ def test_a_draw_has_the_mean_and_the_spread_of_its_design() -> None:
 def test_draws_are_kept_and_gone_on_with(tmp_path: Path) -> None:
     path, folder = written(tmp_path / "designs.json"), tmp_path / "rows"
     place = Counted()
-    assert len(populations(path, 2, folder, backend=place)) == 2
-    rows = populations(path, 4, folder, backend=place)
+    assert len(study(path, 2).run(folder, backend=place)) == 2
+    rows = study(path, 4).run(folder, backend=place)
     assert place.draws == [0, 1, 2, 3]
     assert [row["failed"] for row in rows] == ["killed", None, None, None]
     text = summary(rows)
@@ -79,14 +81,14 @@ def test_draws_are_kept_and_gone_on_with(tmp_path: Path) -> None:
     assert "precision 1.000, recall 0.500" in text
     assert "1 of 2 draws" in text
     with pytest.raises(InputError, match="there are cups"):
-        populations(path, 1, folder, ["dogs"], backend=place)
+        study(path, 1, ["dogs"])
     with pytest.raises(InputError):
-        populations(path, 1, folder, backend=place, max_seconds=7.0)
+        study(path, 1, max_seconds=7.0).run(folder, backend=place)
 
 
 @pytest.mark.long
 def test_a_draw_is_scored_against_its_truth() -> None:
-    row = score(DESIGN, 0, 120.0)
+    row = filled(PopulationFit("cups-0", "ours", DESIGN, 0, 120.0), COLUMNS)
     assert row["exact"]
     assert row["said"] == [(True, True)]
     assert row["figures_right"] == row["figures"] == 2
@@ -97,15 +99,14 @@ def test_a_draw_is_scored_against_its_truth() -> None:
 @pytest.mark.long
 @pytest.mark.slow
 def test_separate_fits_find_the_decay_that_pysindy_with_shared_constants_predicts_worse(tmp_path: Path) -> None:
-    simple = score_peer((DESIGN, 0, SIMPLE))
+    pytest.importorskip("pysindy")
+    peers = study_of_peers(written(tmp_path / "designs.json"), 1)
+    rows = peers.run(tmp_path / "peers")
+    assert rows == peers.run(tmp_path / "peers") and [row["method"] for row in rows] == list(METHODS)
+    together, apart, simple = (next(row for row in rows if row["method"] == m) for m in (TOGETHER, APART, SIMPLE))
     assert simple["groups"] == DESIGN["groups"]
     assert simple["groups_exact"] > simple["groups"] / 2  # ten samples of some groups look like another law
     assert simple["r2"] > 0.99
-    pytest.importorskip("pysindy")
-    kept = tmp_path / "peers"
-    rows = peers(written(tmp_path / "designs.json"), 1, kept)
-    assert rows == peers(written(tmp_path / "designs.json"), 1, kept)
-    together, apart = (next(row for row in rows if row["method"] == method) for method in (TOGETHER, APART))
     assert together["r2"] < simple["r2"]
     assert together["r2_heldout"] is not None
     assert apart["groups_exact"] <= DESIGN["groups"]

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from odediscovery.bench.draws.draw import Draw
+from odediscovery.bench.rows import Row, filled
 from odediscovery.bench.series import measured
 from odediscovery.bench.series import study as series_study
 from odediscovery.bench.series.cases import ALL
 from odediscovery.bench.series.measured import CASES, HELD, Case, NamedLaw, least_squares_fit
-from odediscovery.bench.series.study import LAST, CaseFit, fitted, methods, numbers_of
+from odediscovery.bench.series.study import COLUMNS, LAST, CaseFit, methods, numbers_of
+from odediscovery.bench.series.textbook import FAULTS, TRUTHS, TextbookDraws, equations_of, made
 from odediscovery.bench.series.verdict import Scored, has_same_terms, verdict
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.laws.equations import Equations
-from odediscovery.runtime.workers import Processes
 from odediscovery.settings import settings_for
 
 DATA = Path(__file__).parents[2] / "data"
@@ -33,21 +34,11 @@ def _decaying(_folder: Path) -> TimeSeries:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> list[CaseFit]:
+def quick(here: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """One quick case, fitted in this process; which tasks there were."""
     case = Case(_decaying, {"decay": DECAY}, {"holdout": HELD, "members": 0})
     monkeypatch.setattr(series_study, "CASES", {"decay": case})
-    seen: list[CaseFit] = []
-
-    def one_by_one(
-        _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], _limit: float, _stopping: object
-    ) -> Iterator[tuple[int, Any]]:
-        for number, task in enumerate(tasks):
-            seen.append(task)
-            yield number, function(task)
-
-    monkeypatch.setattr(Processes, "results", one_by_one)
-    return seen
+    return here
 
 
 def test_an_absent_species_is_zero_and_no_missing_value() -> None:
@@ -102,8 +93,8 @@ def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent()
 
 
 @pytest.mark.slow
-def test_a_row_scores_what_was_kept_back(quick: list[CaseFit]) -> None:
-    rows = {m: fitted(CaseFit("decay", m, _decaying(DATA), 0, 60.0)) for m in ("ours", "decay", LAST)}
+def test_a_row_scores_what_was_kept_back(quick: list[Any]) -> None:
+    rows = {m: filled(CaseFit("decay", m, _decaying(DATA), 0, 60.0), COLUMNS) for m in ("ours", "decay", LAST)}
     assert [row["failed"] for row in rows.values()] == [None] * 3
     assert rows["ours"]["constants"] == rows["decay"]["constants"] == 1
     assert rows["ours"]["r2"] > 0.999 and rows["decay"]["r2"] > 0.999
@@ -136,7 +127,7 @@ def test_constants_that_follow_from_others_are_not_counted(texts: dict[str, str]
 
 @pytest.mark.slow
 def test_the_command_keeps_rows_and_tables_and_goes_on(
-    quick: list[CaseFit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    quick: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "study"
     command = ["bench", "series", "--data", str(DATA), "--out", str(out), "--quiet"]
@@ -145,7 +136,7 @@ def test_the_command_keeps_rows_and_tables_and_goes_on(
     assert (out / "summary.md").read_text(encoding="utf-8") in shown
     assert "| decay | ours | 1 |" in shown and "x' = -a*x with a = 0.3" in shown
     rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
-    assert [tuple(row) for row in rows] == [series_study.COLUMNS] * 3
+    assert [tuple(row) for row in rows] == [COLUMNS] * 3
     assert [row["method"] for row in rows] == ["ours", "decay", LAST]
     assert load_csv(out / "decay.csv").n_samples == len(T)
     assert main(command) == 0 and len(quick) == 3
@@ -224,3 +215,49 @@ def test_hidden_states_and_signed_ones_have_fitted_starts() -> None:
     curve = dose.simulate(np.array([1.5, 0.1]), np.array([0.5, 10.0]), T)
     constants, found, _ = least_squares_fit(dose, TimeSeries.from_arrays(T, curve[:, :1], ["conc"]), seed=0)
     np.testing.assert_allclose([*constants, found[0, 1]], [1.5, 0.1, 10.0], rtol=1e-2)
+
+
+# Made-up series
+
+DRAWS = TextbookDraws()
+
+
+def textbook_row(draw: int) -> Row:
+    return filled(Draw(str(draw), "ours", DRAWS, draw), DRAWS.study(1).columns)
+
+
+def test_every_law_has_every_fault_twice_in_120_draws() -> None:
+    cases = [DRAWS.case(draw) for draw in range(120)]
+    assert {cases.count((truth, fault)) for truth in TRUTHS for fault in FAULTS} == {2}
+    for truth in TRUTHS:
+        t = np.linspace(0.0, truth.until, truth.samples)
+        assert np.isfinite(equations_of(truth).simulate(np.array(truth.start), t)).all(), truth.law
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_in_the_data(fault: str) -> None:
+    truth = TRUTHS[2]
+    (run,) = made(truth, fault, np.random.default_rng(1)).trajectories
+    x = equations_of(truth).simulate(np.array(truth.start), run.time)
+    off = np.abs(run.values - x) / x.std()
+    if fault == "counts":
+        assert (run.values == np.round(run.values)).all() and off.max() > 0.0
+    elif fault == "rounded":
+        assert (run.values % 10.0 == 0.0).all()
+    elif fault == "outliers":
+        assert off.max() > 0.2 and np.median(off) < 0.05
+    elif fault == "gaps":
+        assert len(run.time) < truth.samples and np.diff(run.time).max() > truth.until / 6.0
+    else:
+        assert 0.01 < off.max() < 0.12
+
+
+@pytest.mark.slow
+def test_a_draw_has_a_verdict_and_its_constants_are_counted() -> None:
+    row = textbook_row(2)
+    assert (row["law"], row["fault"], row["failed"]) == ("logistic", "counts", None)
+    assert row["verdict"] == "right" and row["within"][1] == 2
+    epidemic = textbook_row(8 + 12)  # its constants are shared by equations, so they are named
+    assert epidemic["verdict"] == "right" and epidemic["within"][0] > 0
+    table = DRAWS.markdown([row, epidemic])
+    assert "| logistic | 1 | 1 |" in table and "| all | 2 | 2 |" in table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odediscovery.bench.suites.run import ours
-from odediscovery.command.bench_laws import methods_named
+from odediscovery.command.bench import methods_named
 from odediscovery.errors import InputError
 
 

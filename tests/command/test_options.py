@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from odediscovery.command import bench_draws, bench_speed
+from odediscovery.command.bench import bench
 from odediscovery.command.cli import main
 from odediscovery.command.console import opened, print_table
 from odediscovery.command.fit import Columns, Draws, fit
@@ -130,12 +130,13 @@ def test_times_that_cannot_be(tmp_path: Path) -> None:
         asked_times(SERIES, "1e9", None)
 
 
-@pytest.mark.parametrize("name", [*bench_draws.COMMANDS, *bench_speed.COMMANDS])
+@pytest.mark.parametrize(
+    "name", ["fractional", "random", "chaos", "speed", "rungs", "series", "coverage", "populations"]
+)
 def test_measurements_share_their_options(name: str) -> None:
-    command = (bench_draws.COMMANDS | bench_speed.COMMANDS)[name]
-    shown = run(with_groups(command), "--help")
+    shown = CliRunner().invoke(bench, [name, "--help"]).output
     assert all(f"--{field.name.replace('_', '-')}" in shown for field in fields(RunOptions))
-    assert ("--scheduler" in shown) is (name in bench_draws.COMMANDS)
+    assert ("--scheduler" in shown) is (name != "speed")
 
 
 @pytest.mark.slow

@@ -18,9 +18,9 @@ import psutil
 import pytest
 from distributed import Client
 
-from odediscovery.bench.rows import Rows
+from odediscovery.bench.rows import Rows, filled
 from odediscovery.bench.suites.protocol import Protocol
-from odediscovery.bench.suites.run import Study, SystemFit, ours, solve
+from odediscovery.bench.suites.run import COLUMNS, ours, study_of
 from odediscovery.command.cli import main
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime import cluster
@@ -102,7 +102,8 @@ def test_a_killed_worker_loses_and_doubles_no_row(
     with Client(scheduler, set_as_default=False) as client:
         assert killed and killed[0] not in client.nthreads()
     rows = [json.loads(line) | {"seconds": 0} for line in file.read_text().splitlines()]
-    own = [solve(SystemFit(Study("fractional", Protocol()), id, "ours", ours)) for id in QUICK]
+    study = study_of("fractional", Protocol(), 180.0, {"ours": ours}, ids=QUICK)
+    own = sorted((filled(task, COLUMNS) for task in study.tasks), key=lambda row: str(row["id"]))
     assert sorted(rows, key=lambda row: str(row["id"])) == [row | {"seconds": 0} for row in own]
     assert all(row["exact"] for row in own)
 

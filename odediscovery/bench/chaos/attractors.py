@@ -24,7 +24,7 @@ from importlib import resources
 import numpy as np
 
 from odediscovery.bench.suites.problems import ADDITIVE, SuiteSystem
-from odediscovery.bench.suites.protocol import SOLVERS, true_trajectory
+from odediscovery.bench.suites.protocol import rough_trajectory, true_trajectory
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError, unknown_name
 from odediscovery.laws.equations import Equations
@@ -126,10 +126,8 @@ def trajectories(attractor: Attractor, seed: int, tolerance: float | None = None
     system = attractor.system(seed)
     if tolerance is None:
         return system.times, [true_trajectory(system, k) for k in range(len(system.starts))]
-    # As large as the states of the attractor, for the absolute tolerance.
     size = np.abs(system.starts).max(axis=0)
-    alike = [np.stack([start, size]) for start in system.starts]
-    return system.times, [SOLVERS["radau"](system, values, tolerance) for values in alike]
+    return system.times, [rough_trajectory(system, start, size, tolerance) for start in system.starts]
 
 
 def measured(

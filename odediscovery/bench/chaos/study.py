@@ -9,10 +9,8 @@ was found is none. DIR/noise-SIGMA/rows.jsonl holds the rows of one level of noi
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,10 @@ import numpy as np
 
 from odediscovery.bench.chaos.attractors import POLYNOMIAL, SUITE, attractors, choose, measured
 from odediscovery.bench.peers.sparse_regression import METHODS
-from odediscovery.bench.rows import Row, Rows, processor_seconds, reason_of
+from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.suites.protocol import check_sigma
 from odediscovery.bench.suites.scores import exact_and_coef, same_law
-from odediscovery.bench.summary import hits_of, in_percent, in_short, late_seconds, median_seconds, table
+from odediscovery.bench.summary import MEDIAN_AND_LATE, by, grouped, hits, in_percent, missed, number, share
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
@@ -31,7 +29,6 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
 OURS = "ours"
@@ -43,43 +40,53 @@ SAME_EXPONENT = 0.1
 
 
 @dataclass(frozen=True)
-class ChaosFit:
+class ChaosFit(Task):
     """One system for one method at one level of noise."""
 
-    id: str
-    method: str
     sigma: float
     seed: int
     max_seconds: float
     tolerance: float | None = None
 
+    def known(self) -> Row:
+        return {"kind": attractors()[self.id].kind, "exact": False, "coef": False}
+
+    def fill(self, row: Row) -> None:
+        attractor = attractors()[self.id]
+        train, test = measured(attractor, self.sigma, self.seed, self.tolerance)
+        with timed(row):
+            if self.method == OURS:
+                found = discover(train, settings_for(seed=self.seed, max_seconds=self.max_seconds)).equations
+            else:
+                found = METHODS[self.method](train, test, self.max_seconds, self.seed)
+        row["equations"] = found.texts()
+        row |= scored(found, attractor.equations, train, self.sigma)
+
 
 def run_chaos(
-    methods: Sequence[str],
     folder: Path,
+    methods: Sequence[str],
     *,
     noise: Sequence[float] = NOISE,
     ids: Sequence[str] | None = None,
     seed: int = 0,
     max_seconds: float = 60.0,
     tolerance: float | None = None,
-    backend: Backend = IN_TURN,
     monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
+    **where: Any,
 ) -> dict[float, list[Row]]:
-    """Run what is not yet in `folder`; all rows of each level of noise.
+    """A study for each level of noise, see `Study.run`; all rows of each level that has any.
 
     Args:
-        methods: "ours" and names of `sparse_regression.METHODS`.
         folder: to begin, or to go on with.
+        methods: "ours" and names of `sparse_regression.METHODS`.
         noise: levels, as shares of the root mean square.
         ids: of the systems, all if not given.
         seed: of starts, noise and methods.
         max_seconds: limit of a fit, in seconds of the processor.
         tolerance: of the solver that makes the trajectories; exact ones if not given.
-        backend: where the fits are made.
-        monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line for each fit.
+        monitor, say, where: see `Study.run`.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.
@@ -88,39 +95,22 @@ def run_chaos(
     settings_for(seed=seed, max_seconds=max_seconds)
     if tolerance is not None and not 0.0 < tolerance < 1.0:
         raise InputError(f"--tolerance must be above 0 and below 1, got {tolerance}")
-    monitor = monitor or Monitor()
-    chosen, found = choose(ids), dict[float, list[Row]]()
+    chosen, monitor = choose(ids), monitor or Monitor()
+    found = {}
     for sigma in noise:
         check_sigma(sigma)
-        study = {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds, "tolerance": tolerance}
-        rows = Rows.claim(folder / f"noise-{sigma:g}", study, COLUMNS)
         say(f"noise {sigma:g}")
-        pairs = [(one.id, method) for method in methods for one in chosen if not rows.has(one.id, method)]
-        tasks = [ChaosFit(id, method, sigma, seed, max_seconds, tolerance) for id, method in pairs]
-        run = partial(rows.run, SUITE, fitted, tasks, blank=_blank, in_words=_in_a_line)
-        run(limit=max_seconds, backend=backend, monitor=monitor, say=say)
-        order = {id: place for place, id in enumerate(attractors())}
-        if rows.all:
-            found[sigma] = sorted(rows.all, key=lambda row: (order[row["id"]], row["method"]))
-    return found
-
-
-def fitted(task: ChaosFit) -> Row:
-    """The row of one system: scores, or the reason why there are none."""
-    row = _blank(task)
-    began = time.process_time()
-    try:
-        attractor = attractors()[task.id]
-        train, test = measured(attractor, task.sigma, task.seed, task.tolerance)
-        began = time.process_time()
-        if task.method == OURS:
-            found = discover(train, settings_for(seed=task.seed, max_seconds=task.max_seconds)).equations
-        else:
-            found = METHODS[task.method](train, test, task.max_seconds, task.seed)
-        row |= {"seconds": processor_seconds(began), "equations": found.texts()}
-        return row | scored(found, attractor.equations, train, task.sigma)
-    except Exception as error:
-        return row | {"failed": reason_of(error), "seconds": row["seconds"] or processor_seconds(began)}
+        study = Study(
+            SUITE,
+            {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds, "tolerance": tolerance},
+            COLUMNS,
+            [ChaosFit(one.id, method, sigma, seed, max_seconds, tolerance) for method in methods for one in chosen],
+            max_seconds,
+            _in_words,
+            list(attractors()),
+        )
+        found[sigma] = study.run(folder / f"noise-{sigma:g}", monitor=monitor, say=say, **where)
+    return {sigma: rows for sigma, rows in found.items() if rows}
 
 
 def scored(found: Equations, truth: Equations, train: TimeSeries, sigma: float) -> Row:
@@ -158,32 +148,22 @@ def coefficient_error(found: PowerSum, truth: PowerSum) -> float:
 
 def markdown(rows: Mapping[float, Sequence[Row]], command: str) -> str:
     """A line for each level of noise and method; then what ours missed."""
-    header = ("noise", "method", "EXACT", "share", "COEF", "median error", "failed", "median s", "95 % s")
-    lines = []
-    for sigma, own in rows.items():
-        for method in dict.fromkeys(row["method"] for row in own):
-            of_it = [row for row in own if row["method"] == method]
-            share = sum(row["exact"] for row in of_it) / len(of_it)
-            lines.append(
-                (
-                    in_percent(sigma),
-                    method,
-                    hits_of(of_it, "exact"),
-                    f"{share:.0%}",
-                    str(sum(row["coef"] for row in of_it)),
-                    f"{median_error(of_it):.1e}",
-                    str(sum(bool(row["failed"]) for row in of_it)),
-                    median_seconds(of_it),
-                    f"{late_seconds(of_it):.1f}",
-                )
-            )
+    columns = {
+        "EXACT": hits("exact"),
+        "share": share("exact"),
+        "COEF": number("coef"),
+        "median error": lambda own: f"{median_error(own):.1e}",
+        "failed": number("failed"),
+        **MEDIAN_AND_LATE,
+    }
+    leveled = [row | {"noise": in_percent(sigma)} for sigma, own in rows.items() for row in own]
     parts = [
         f"# Chaos\n\n`{command}`; seconds of the processor. The median error of the coefficients is that over the "
         "polynomial systems, infinite where no polynomial was found.",
-        table(header, lines),
+        grouped(("noise", "method"), by(leveled, "noise", "method"), columns),
     ]
-    if missed := [_missed(sigma, row) for sigma, own in rows.items() for row in own if _is_missed(row)]:
-        parts.append("## Not exact\n\n" + table(("noise", "system", "s", "true", "found"), missed))
+    truths = {id: attractor.equations for id, attractor in attractors().items()}
+    parts += missed([row for row in leveled if row["method"] == OURS], truths, lambda row: f"{row['noise']} noise")
     return "\n\n".join(parts) + "\n"
 
 
@@ -193,30 +173,6 @@ def median_error(rows: Sequence[Row]) -> float:
     return float(np.median(errors)) if errors else math.nan
 
 
-def _is_missed(row: Row) -> bool:
-    return row["method"] == OURS and not row["exact"]
-
-
-def _missed(sigma: float, row: Row) -> tuple[str, ...]:
-    told = row["failed"]
-    if not told:
-        try:
-            told = in_short(row["equations"])
-        except InputError:
-            told = "; ".join(row["equations"].values())
-    true = in_short(attractors()[row["id"]].equations.texts())
-    return (in_percent(sigma), row["id"], f"{row['seconds']:.1f}", true, told.replace("|", "\\|"))
-
-
-def _blank(task: ChaosFit) -> Row:
-    kind = attractors()[task.id].kind
-    shared: dict[str, Any] = {"id": task.id, "method": task.method, "kind": kind, "exact": False, "coef": False}
-    return dict.fromkeys(COLUMNS) | shared
-
-
-def _in_a_line(row: Row) -> str:
-    head = f"{row['method']} {row['id']}"
-    if row["failed"]:
-        return f"{head}: failed after {row['seconds']:.1f} s, {row['failed']}"
+def _in_words(row: Row) -> str:
     error = "-" if row["error"] is None else f"{row['error']:.1e}"
-    return f"{head}: {'exact' if row['exact'] else 'not exact'}, error {error}, {row['seconds']:.1f} s"
+    return f"{'exact' if row['exact'] else 'not exact'}, error {error}"

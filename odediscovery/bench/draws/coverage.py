@@ -9,17 +9,17 @@ true one. A law with other terms than the true ones contains none of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from odediscovery.bench.draws.draw import DIGITS, Draws
+from odediscovery.bench.draws.draw import YES_NO, Draws
 from odediscovery.bench.draws.noise import true_terms
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import hits_of, in_short, median_seconds, table
+from odediscovery.bench.summary import Cell, hits, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
@@ -46,6 +46,7 @@ class Coverage(Draws):
 
     measure: ClassVar[str] = "coverage"
     own: ClassVar[tuple[str, ...]] = ("terms", "constants")
+    counted: ClassVar[Mapping[str, Cell]] = {"true terms": hits("terms")}
 
     system: str = "fsir"
     sigma: float = 0.02
@@ -74,6 +75,9 @@ class Coverage(Draws):
         told = row["constants"].values()
         return f"{sum(c['contained'] for c in told)} of {len(told)} contained"
 
+    def told(self, row: Row) -> dict[str, str]:
+        return {"true terms": YES_NO[row["terms"]]}
+
     def markdown(self, rows: Sequence[Row]) -> str:
         draws = len(rows)
         names = next((list(row["constants"]) for row in rows if row["constants"]), [])
@@ -82,16 +86,8 @@ class Coverage(Draws):
             told = [row["constants"][name] for row in rows if row["constants"]]
             within, held = (sum(c[key] for c in told) for key in ("contained", "held"))
             lines.append((name, f"{within} of {draws}", f"{within / draws:.1%}", str(held)))
-        counted = table(
-            ("system", "sigma", "true terms", "median s"),
-            [(self.system, f"{self.sigma:g}", hits_of(rows, "terms"), median_seconds(rows))],
-        )
         each = table(("true constant", "in its 95 % interval", "share", "held at a round number"), lines)
-        other = table(
-            ("draw", "other terms, or the reason why there are none"),
-            [(row["id"], row["failed"] or in_short(row["equations"], DIGITS)) for row in rows if not row["terms"]],
-        )
-        return f"# {self.measure}\n\n{counted}\n\n{each}\n\n{other}\n"
+        return f"{super().markdown(rows)}\n{each}\n"
 
 
 def contained(found: Discovery, truth: Equations) -> dict[str, dict[str, bool]]:

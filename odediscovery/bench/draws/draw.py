@@ -1,30 +1,27 @@
 """How often is a fit right, or honest, when the noise is drawn again and again?
 
-A measurement is a `Draws`: it makes the data of a draw and describes what was found in them. The
-rows, one for each draw, are made here, in processes side by side; each is kept as soon as it is known.
+A measurement is a `Draws`: it makes the data of a draw and describes what was found in them. The rows,
+one for each draw, are those of its `Study`.
 """
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from odediscovery.bench.rows import Row, Rows, processor_seconds, reason_of
-from odediscovery.bench.summary import in_short, table
+from odediscovery.bench.rows import Row, Study, Task, timed
+from odediscovery.bench.summary import Cell, grouped, middle, printed, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import Settings, settings_for
 
 # Digits of the constants in a table.
 DIGITS = 3
+YES_NO = {True: "yes", False: "no"}
 # The columns that all measurements share.
 COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
 
@@ -41,7 +38,9 @@ class Draws(ABC):
     """
 
     measure: ClassVar[str]
+    # The columns that `describe` fills, and those of the table of all draws together.
     own: ClassVar[tuple[str, ...]]
+    counted: ClassVar[Mapping[str, Cell]]
 
     seed: int = 0
     max_seconds: float = 180.0
@@ -54,9 +53,16 @@ class Draws(ABC):
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
         """What was found, as the columns named in `own`."""
 
-    @abstractmethod
+    def told(self, row: Row) -> dict[str, str]:
+        """What the table of single draws says of one that has equations, by the titles of its columns."""
+        return {}
+
     def markdown(self, rows: Sequence[Row]) -> str:
-        """Tables of all rows."""
+        """A table of all draws together, then one with a line for each."""
+        options = {name: value for name, value in asdict(self).items() if name not in ("seed", "max_seconds")}
+        about = tuple(v if isinstance(v, str) else f"{v:g}" for v in options.values())
+        counted = grouped(tuple(options), {about: rows}, {**self.counted, "median s": middle("seconds")})
+        return f"# {self.measure}\n\n{counted}\n\n{draw_table(rows, self.told)}\n"
 
     def settings(self, draw: int) -> Settings:
         """The options of the fit of one draw."""
@@ -71,83 +77,48 @@ class Draws(ABC):
         settings_for(seed=self.seed, max_seconds=self.max_seconds)
         return self
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a row."""
-        return (*COMMON, *self.own)
+    def known(self, _draw: int) -> Row:
+        """What the row of a draw says even where there are no equations."""
+        return {}
 
-    def blank(self, draw: int) -> Row:
-        """The row of a draw with no equations."""
-        return dict.fromkeys(self.columns) | {"id": str(draw), "method": "ours"}
+    def study(self, count: int) -> Study:
+        """The first draws from the seed on.
 
+        Args:
+            count: how many.
 
-def run_draws(
-    about: Draws,
-    count: int,
-    folder: Path,
-    *,
-    backend: Backend = IN_TURN,
-    monitor: Monitor | None = None,
-    say: Callable[[str], None] = print,
-) -> list[Row]:
-    """Fit the draws that are not yet in `folder`; the rows of all.
-
-    Args:
-        count: how many draws.
-        folder: to begin, or to go on with.
-        backend: where the draws are fitted.
-        monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line for each draw.
-
-    Raises:
-        InputError: an option is out of range, or the folder holds something else.
-        FitError: nobody can run the fits.
-    """
-    if count < 1:
-        raise InputError(f"--draws must be at least 1, got {count}")
-    study = {"measure": about.measure, **asdict(about.checked())}
-    rows = Rows.claim(folder, study, about.columns)
-    wanted = range(about.seed, about.seed + count)
-    rows.run(
-        about.measure,
-        fitted,
-        [(about, draw) for draw in wanted if not rows.has(str(draw), "ours")],
-        blank=lambda task: about.blank(task[1]),
-        in_words=lambda row: (
-            f"draw {row['id']}: " + (row["failed"] or f"{about.in_a_word(row)}, {row['seconds']:.1f} s")
-        ),
-        limit=about.max_seconds,
-        backend=backend,
-        monitor=monitor,
-        say=say,
-    )
-    return sorted((row for row in rows.all if int(row["id"]) in wanted), key=lambda r: int(r["id"]))
+        Raises:
+            InputError: an option is out of range.
+        """
+        if count < 1:
+            raise InputError(f"--draws must be at least 1, got {count}")
+        shared = {"measure": self.measure, **asdict(self.checked())}
+        tasks = [Draw(str(k), "ours", self, k) for k in range(self.seed, self.seed + count)]
+        return Study(self.measure, shared, (*COMMON, *self.own), tasks, self.max_seconds, self.in_a_word)
 
 
-def draw_table(header: Sequence[str], rows: Sequence[Row], described: Callable[[Row], Sequence[str]]) -> str:
-    """A line for each draw: its number, the cells of `described`, and the equations or why there are none."""
-    lines = []
-    for row in rows:
-        cells = ("failed", *["-"] * (len(header) - 3), row["failed"])
-        if not row["failed"]:
-            cells = (*described(row), in_short(row["equations"], DIGITS))
-        lines.append((row["id"], *cells))
-    return table(header, lines)
+@dataclass(frozen=True)
+class Draw(Task):
+    """One of the draws of a measurement."""
+
+    about: Draws
+    draw: int
+
+    def known(self) -> Row:
+        return self.about.known(self.draw)
+
+    def fill(self, row: Row) -> None:
+        series = self.about.data(self.draw)
+        with timed(row):
+            found = discover(series, self.about.settings(self.draw))
+        row |= self.about.describe(found, series)
+        row |= {"outcome": found.outcome, "equations": found.equations.texts()}
 
 
-def fitted(task: tuple[Draws, int]) -> Row:
-    """The row of one draw: what was found, or the reason why there are no equations."""
-    about, draw = task
-    row, began = about.blank(draw), time.process_time()
-    try:
-        series = about.data(draw)
-        began = time.process_time()
-        found = discover(series, about.settings(draw))
-        seconds = processor_seconds(began)
-        return (
-            row
-            | about.describe(found, series)
-            | {"outcome": found.outcome, "seconds": seconds, "equations": found.equations.texts()}
-        )
-    except Exception as error:
-        return row | {"failed": reason_of(error), "seconds": processor_seconds(began)}
+def draw_table(rows: Sequence[Row], told: Callable[[Row], Mapping[str, str]]) -> str:
+    """A line for each draw: its number, what is told of it, and the equations or why there are none."""
+    cells = {row["id"]: told(row) for row in rows if not row["failed"]}
+    titles = next((list(own) for own in cells.values()), [])
+    blank = dict.fromkeys(titles, "-")
+    lines = [(row["id"], *cells.get(row["id"], blank).values(), printed(row, DIGITS)) for row in rows]
+    return table(("draw", *titles, "equations"), lines)

@@ -8,19 +8,19 @@ every found equation has exactly the true monomials, with exponents within 0.1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from odediscovery.bench.draws.draw import Draws, draw_table
+from odediscovery.bench.draws.draw import YES_NO, Draws
 from odediscovery.bench.draws.noise import true_terms
 from odediscovery.bench.rows import Row
 from odediscovery.bench.suites.protocol import check_sigma
 from odediscovery.bench.suites.scores import NOISY_TOLERANCE
 from odediscovery.bench.suites.scoring import worst_errors
-from odediscovery.bench.summary import hits_of, median_seconds, table
+from odediscovery.bench.summary import Cell, hits
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.systems import get_system
@@ -43,6 +43,7 @@ class FsirGaps(Draws):
 
     measure: ClassVar[str] = "fsir-gaps"
     own: ClassVar[tuple[str, ...]] = ("hit", "samples", "off")
+    counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit")}
 
     sigma: float = 0.02
     missing: float = 0.2
@@ -76,26 +77,6 @@ class FsirGaps(Draws):
             off = worst_errors(law, truth)[0]
         return {"hit": off is not None and off <= NOISY_TOLERANCE, "samples": series.n_samples, "off": off}
 
-    def markdown(self, rows: Sequence[Row]) -> str:
-        counted = table(
-            ("sigma", "missing", "trajectories", "hits", "median s"),
-            [
-                (
-                    f"{self.sigma:g}",
-                    f"{self.missing:g}",
-                    str(self.trajectories),
-                    hits_of(rows, "hit"),
-                    median_seconds(rows),
-                )
-            ],
-        )
-        each = draw_table(
-            ("draw", "hit", "samples", "worst exponent off by", "equations"),
-            rows,
-            lambda row: (
-                "yes" if row["hit"] else "no",
-                str(row["samples"]),
-                "-" if row["off"] is None else f"{row['off']:.3f}",
-            ),
-        )
-        return f"# {self.measure}\n\n{counted}\n\n{each}\n"
+    def told(self, row: Row) -> dict[str, str]:
+        off = "-" if row["off"] is None else f"{row['off']:.3f}"
+        return {"hit": YES_NO[row["hit"]], "samples": str(row["samples"]), "worst exponent off by": off}

@@ -9,16 +9,16 @@ One state, of smooth curves three, 60 samples. A draw counts against us if its f
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from scipy.interpolate import AAA, CubicSpline
 
-from odediscovery.bench.draws.draw import Draws, draw_table
+from odediscovery.bench.draws.draw import Draws
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import hits_of, median_seconds, table
+from odediscovery.bench.summary import Cell, hits
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import unknown_name
 from odediscovery.result.discovery import Discovery
@@ -40,6 +40,7 @@ class Lawless(Draws):
 
     measure: ClassVar[str] = "lawless"
     own: ClassVar[tuple[str, ...]] = ("claimed", "r2", "messages")
+    counted: ClassVar[Mapping[str, Cell]] = {"claimed as converged": hits("claimed")}
 
     kind: str = KINDS[0]
 
@@ -66,13 +67,8 @@ class Lawless(Draws):
     def in_a_word(self, row: Row) -> str:
         return "claimed" if row["claimed"] else row["outcome"]
 
-    def markdown(self, rows: Sequence[Row]) -> str:
-        line = (self.kind, hits_of(rows, "claimed"), median_seconds(rows))
-        counted = table(("kind", "claimed as converged", "median s"), [line])
-        each = draw_table(
-            ("draw", "outcome", "R²", "equations"), rows, lambda row: (row["outcome"], f"{row['r2']:.3f}")
-        )
-        return f"# {self.measure}\n\n{counted}\n\n{each}\n"
+    def told(self, row: Row) -> dict[str, str]:
+        return {"outcome": row["outcome"], "R²": f"{row['r2']:.3f}"}
 
 
 def rational_near(t: Array, x: Array) -> Array:

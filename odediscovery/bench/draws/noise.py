@@ -9,17 +9,17 @@ standard errors of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from odediscovery.bench.draws.draw import Draws, draw_table
+from odediscovery.bench.draws.draw import YES_NO, Draws
 from odediscovery.bench.rows import Row
 from odediscovery.bench.suites.protocol import check_sigma
 from odediscovery.bench.suites.scores import same_law
-from odediscovery.bench.summary import hits_of, median_seconds, table
+from odediscovery.bench.summary import Cell, hits, number
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
@@ -48,6 +48,7 @@ class FsirNoise(Draws):
 
     measure: ClassVar[str] = "fsir-noise"
     own: ClassVar[tuple[str, ...]] = ("hit", "terms", "returning")
+    counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit"), "true terms": number("terms")}
 
     sigma: float = 0.05
     trajectories: int = 1
@@ -74,14 +75,9 @@ class FsirNoise(Draws):
         one = bool(returning) and all(abs(w - 1.0) <= ERRORS * error for w, error in returning)
         return {"hit": terms and one, "terms": terms, "returning": returning}
 
-    def markdown(self, rows: Sequence[Row]) -> str:
-        terms = str(sum(bool(row["terms"]) for row in rows))
-        counted = table(
-            ("sigma", "trajectories", "hits", "true terms", "median s"),
-            [(f"{self.sigma:g}", str(self.trajectories), hits_of(rows, "hit"), terms, median_seconds(rows))],
-        )
-        each = draw_table(("draw", "hit", "true terms", "exponent of R", "equations"), rows, _told)
-        return f"# {self.measure}\n\n{counted}\n\n{each}\n"
+    def told(self, row: Row) -> dict[str, str]:
+        power = "; ".join(f"{w:.3g} ({e:.2g})" if e else f"{w:g}" for w, e in row["returning"])
+        return {"hit": YES_NO[row["hit"]], "true terms": YES_NO[row["terms"]], "exponent of R": power or "-"}
 
 
 def true_terms(found: Equations, system: str, series: TimeSeries) -> bool:
@@ -103,9 +99,3 @@ def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
     k, w = found.states.index(state), law.exponents
     alone = (w[:, k] != 0) & ((w != 0).sum(axis=1) == 1) & (law.coefficients != 0).any(axis=0)
     return [(float(w[j, k]), 0.0 if errors is None else float(errors.exponents[j, k])) for j in np.flatnonzero(alone)]
-
-
-def _told(row: Row) -> tuple[str, ...]:
-    said = ["no", "yes"]
-    power = "; ".join(f"{w:.3g} ({e:.2g})" if e else f"{w:g}" for w, e in row["returning"])
-    return (said[row["hit"]], said[row["terms"]], power or "-")

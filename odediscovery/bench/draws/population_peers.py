@@ -5,16 +5,17 @@ The draws, the rules for an exact structure and the curves are those of `populat
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from odediscovery.bench.draws.populations import chosen_designs, places_of_terms, simulate, study_of
+from odediscovery.bench.draws.populations import chosen_designs, places_of_terms, shared_by, simulate
 from odediscovery.bench.peers.sindy_groups import library, sparse_law
-from odediscovery.bench.rows import Row, Rows, reason_of
+from odediscovery.bench.rows import Row, Study, Task, timed
+from odediscovery.bench.summary import by, count, grouped, middle
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.lsoda import solve_until_failure
@@ -22,8 +23,6 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import plain
 from odediscovery.many.simple import LAWS, RICHER, explain
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend
 
 TOGETHER, APART, SIMPLE = "pysindy, all groups", "pysindy, each group", "simple laws, each group"
 METHODS = (TOGETHER, APART, SIMPLE)
@@ -31,71 +30,48 @@ COLUMNS = (
     *("id", "method", "failed", "design", "draw", "exact", "groups_exact", "groups"),
     *("seconds", "r2", "r2_heldout"),
 )
-Task = tuple[Mapping[str, Any], int, str]
 
 
-def score_peer(task: Task) -> Row:
+@dataclass(frozen=True)
+class PeerFit(Task):
     """One draw of one design by one method: structures that are exact, R2 of curves from the first samples."""
-    design, draw, method = task
-    series, later, _ = simulate(design, draw)
-    began, row = time.process_time(), blank(task)
-    try:
-        laws = _laws(design, series, method)
-    except (FitError, InputError) as error:
-        return row | {"seconds": round(time.process_time() - began, 2), "failed": reason_of(error)}
-    row["seconds"] = round(time.process_time() - began, 2)
-    exact = [law is not None and places_of_terms(design, law) is not None for law in laws]
-    row |= {"exact": all(exact), "groups_exact": sum(exact), "groups": len(exact)}
-    row["r2"] = plain(_r2(series, laws))
-    if method == TOGETHER:
-        row["r2_heldout"] = plain(_r2(later, laws[:1] * len(later.trajectories)))
-    return row
+
+    design: Mapping[str, Any]
+    draw: int
+
+    def known(self) -> Row:
+        design = self.design
+        about = {"design": design["id"], "draw": self.draw}
+        return about | {"exact": False, "groups_exact": 0, "groups": int(design["groups"])}
+
+    def fill(self, row: Row) -> None:
+        series, later, _ = simulate(self.design, self.draw)
+        with timed(row):
+            laws = _laws(self.design, series, self.method)
+        exact = [law is not None and places_of_terms(self.design, law) is not None for law in laws]
+        row |= {"exact": all(exact), "groups_exact": sum(exact), "groups": len(exact), "r2": plain(_r2(series, laws))}
+        if self.method == TOGETHER:
+            row["r2_heldout"] = plain(_r2(later, laws[:1] * len(later.trajectories)))
 
 
-def blank(task: Task) -> Row:
-    """The row of a draw in which nothing was found."""
-    design, draw, method = task
-    row: Row = dict.fromkeys(COLUMNS)
-    row |= {"id": f"{design['id']}-{draw}", "method": method, "design": design["id"], "draw": draw}
-    return row | {"exact": False, "groups_exact": 0, "groups": int(design["groups"])}
-
-
-def peers(
-    path: Path,
-    draws: int,
-    folder: Path,
-    designs: Sequence[str] = (),
-    *,
-    backend: Backend = IN_TURN,
-    seed: int = 0,
-    max_seconds: float = 180.0,
-    monitor: Monitor | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> list[Row]:
-    """The draws of every design by every method, kept in a folder of their own; arguments as of `populations`.
+def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
+    """The draws of every design by every method; arguments as of `populations.study`.
 
     Raises:
-        InputError: the file or a name is wrong, or the folder holds something else.
+        InputError: the file or a name is wrong.
     """
-    chosen = chosen_designs(path, designs)
-    rows = Rows.claim(folder, study_of(path, "populations by peers", max_seconds), COLUMNS)
-    tasks = [(dict(one), draw, method) for draw in range(seed, seed + draws) for one in chosen for method in METHODS]
-    rows.run(
-        "populations by peers",
-        score_peer,
-        [task for task in tasks if not rows.has(blank(task)["id"], task[2])],
-        blank=blank,
-        in_words=lambda row: (
-            f"{row['id']}, {row['method']}: "
-            f"{row['failed'] or '{groups_exact} of {groups} groups exact, {seconds} s'.format(**row)}"
-        ),
-        limit=max_seconds,
-        backend=backend,
-        monitor=monitor,
-        say=say,
-    )
-    wanted = {blank(task)["id"] for task in tasks}
-    return [row for row in rows.all if row["id"] in wanted]
+    tasks = [
+        PeerFit(f"{design['id']}-{draw}", method, design, draw)
+        for draw in range(seed, seed + draws)
+        for design in chosen_designs(path, designs)
+        for method in METHODS
+    ]
+    shared = shared_by("populations by peers", path, max_seconds)
+    return Study("populations by peers", shared, COLUMNS, tasks, max_seconds, _in_words)
+
+
+def _in_words(row: Row) -> str:
+    return "{groups_exact} of {groups} groups exact".format(**row)
 
 
 def _laws(design: Mapping[str, Any], series: TimeSeries, method: str) -> list[PowerSum | None]:
@@ -149,19 +125,11 @@ def _curve(run: Trajectory, law: PowerSum | None) -> Array:
 
 def summary(rows: Sequence[Row]) -> str:
     """The table of a comparison as Markdown."""
-    lines = [
-        "| design | method | all exact | groups exact | R2 | R2 held out | seconds |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, method in dict.fromkeys((row["design"], row["method"]) for row in rows):
-        own = [row for row in rows if (row["design"], row["method"]) == (name, method)]
-        middle = [
-            f"{np.median(known):.3f}" if (known := [row[key] for row in own if row[key] is not None]) else ""
-            for key in ("r2", "r2_heldout", "seconds")
-        ]
-        exact, groups = sum(row["groups_exact"] for row in own), sum(row["groups"] for row in own)
-        lines.append(
-            f"| {name} | {method} | {sum(row['exact'] for row in own)}/{len(own)} | {exact}/{groups} "
-            f"| {' | '.join(middle)} |"
-        )
-    return "\n".join(lines) + "\n"
+    columns = {
+        "all exact": lambda own: f"{count(own, 'exact')}/{len(own)}",
+        "groups exact": lambda own: f"{sum(r['groups_exact'] for r in own)}/{sum(r['groups'] for r in own)}",
+        "R2": middle("r2", ".3f", ""),
+        "R2 held out": middle("r2_heldout", ".3f", ""),
+        "seconds": middle("seconds", ".3f", ""),
+    }
+    return grouped(("design", "method"), by(rows, "design", "method"), columns) + "\n"

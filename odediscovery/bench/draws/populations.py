@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from odediscovery.bench.rows import Row, Rows, reason_of
+from odediscovery.bench.rows import Row, Study, Task, timed
+from odediscovery.bench.summary import by, count, grouped, middle
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import FitError, InputError
+from odediscovery.errors import InputError
 from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import plain
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 from odediscovery.uncertainty.newcomer import meet
 
@@ -70,7 +69,7 @@ def chosen_designs(path: Path, names: Sequence[str]) -> list[Mapping[str, Any]]:
     return chosen
 
 
-def study_of(path: Path, measure: str, max_seconds: float) -> dict[str, Any]:
+def shared_by(measure: str, path: Path, max_seconds: float) -> dict[str, Any]:
     """What tells the folder of one measurement from that of another."""
     return {"measure": measure, "max_seconds": max_seconds, "designs": hashlib.sha256(path.read_bytes()).hexdigest()}
 
@@ -138,38 +137,31 @@ def _noisy(design: Mapping[str, Any], t: Array, x: Array, spread: Array, rng: np
     return np.asarray(y)
 
 
-def score(design: Mapping[str, Any], draw: int, max_seconds: float) -> Row:
+@dataclass(frozen=True)
+class PopulationFit(Task):
     """One draw of one design, fitted and compared with the truth."""
-    series, later, truth = simulate(design, draw)
-    exact = tuple(f"{s} = measured" for s in design["states"] if "values" in design["initial"][s])
-    began = time.process_time()
-    row = blank((design, draw, max_seconds))
-    try:
-        found = discover(series, settings_for(vary="auto", starts=exact), Monitor(max_seconds))
-    except (FitError, InputError) as error:
-        return row | {"seconds": round(time.process_time() - began, 2), "failed": reason_of(error)}
-    row |= {
-        "seconds": round(time.process_time() - began, 2),
-        "equations": found.equations_text().splitlines(),
-        "r2": plain(found.r2),
-    }
-    places = _matched(design, found)
-    if places is None:
-        return row
-    row["exact"] = True
-    held, expert = _held_out(design, found, later), design.get("expert", {}).get("heldout_r2", {}).get("mixed")
-    near = None if expert is None else bool(1.0 - held <= 1.25 * (1.0 - expert) + 0.002)
-    return row | _constants(design, found, places, truth) | {"r2_heldout": plain(held), "heldout_right": near}
 
+    design: Mapping[str, Any]
+    draw: int
+    max_seconds: float
 
-def blank(task: tuple[Mapping[str, Any], int, float]) -> Row:
-    """The row of a draw in which nothing was found."""
-    design, draw, _ = task
-    row: Row = dict.fromkeys(COLUMNS)
-    return row | {
-        **{"id": f"{design['id']}-{draw}", "method": "ours", "design": design["id"], "draw": draw},
-        **{"exact": False, "varies": False},
-    }
+    def known(self) -> Row:
+        return {"design": self.design["id"], "draw": self.draw, "exact": False, "varies": False}
+
+    def fill(self, row: Row) -> None:
+        design = self.design
+        series, later, truth = simulate(design, self.draw)
+        exact = tuple(f"{s} = measured" for s in design["states"] if "values" in design["initial"][s])
+        with timed(row):
+            found = discover(series, settings_for(vary="auto", starts=exact), Monitor(self.max_seconds))
+        row |= {"equations": found.equations_text().splitlines(), "r2": plain(found.r2)}
+        places = _matched(design, found)
+        if places is None:
+            return
+        row["exact"] = True
+        held, expert = _held_out(design, found, later), design.get("expert", {}).get("heldout_r2", {}).get("mixed")
+        near = None if expert is None else bool(1.0 - held <= 1.25 * (1.0 - expert) + 0.002)
+        row |= _constants(design, found, places, truth) | {"r2_heldout": plain(held), "heldout_right": near}
 
 
 def _matched(design: Mapping[str, Any], found: Discovery) -> dict[str, int] | None:
@@ -270,90 +262,62 @@ def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) ->
     return float(1.0 - squares / np.sum((pooled - pooled.mean(axis=0)) ** 2))
 
 
-def score_task(task: tuple[Mapping[str, Any], int, float]) -> Row:
-    """`score` of a design, a draw and a limit in seconds."""
-    return score(*task)
-
-
-def populations(
-    path: Path,
-    draws: int,
-    folder: Path,
-    designs: Sequence[str] = (),
-    *,
-    backend: Backend = IN_TURN,
-    seed: int = 0,
-    max_seconds: float = 180.0,
-    monitor: Monitor | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> list[Row]:
-    """The draws of every design that are not yet in a folder, each a task; the rows of all.
+def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
+    """Draws of designs, all fitted by ours.
 
     Args:
         path: file of the designs.
         draws: of each design.
-        folder: to begin, or to go on with.
         designs: names of some of them; empty for all.
-        backend: where the draws are fitted.
         seed: number of the first draw.
         max_seconds: limit of a fit.
-        monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears a line a draw.
 
     Raises:
-        InputError: the file or a name is wrong, or the folder holds something else.
+        InputError: the file or a name is wrong.
     """
-    chosen = chosen_designs(path, designs)
-    rows = Rows.claim(folder, study_of(path, "populations", max_seconds), COLUMNS)
-    tasks = [(dict(design), draw, max_seconds) for draw in range(seed, seed + draws) for design in chosen]
-    rows.run(
-        "populations",
-        score_task,
-        [task for task in tasks if not rows.has(blank(task)["id"], "ours")],
-        blank=blank,
-        in_words=lambda row: (
-            f"{row['id']}: {row['failed'] or ('exact' if row['exact'] else 'another structure')}, {row['seconds']} s"
-        ),
-        limit=2.0 * max_seconds,
-        backend=backend,
-        monitor=monitor,
-        say=say,
-    )
-    wanted = {blank(task)["id"] for task in tasks}
-    return [row for row in rows.all if row["id"] in wanted]
+    tasks = [
+        PopulationFit(f"{design['id']}-{draw}", "ours", design, draw, max_seconds)
+        for draw in range(seed, seed + draws)
+        for design in chosen_designs(path, designs)
+    ]
+    shared = shared_by("populations", path, max_seconds)
+    return Study("populations", shared, COLUMNS, tasks, 2.0 * max_seconds, _in_words)
+
+
+def _in_words(row: Row) -> str:
+    return "exact" if row["exact"] else "another structure"
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The table of a measurement as Markdown."""
-    lines = [
-        "| design | exact | vary right | figures right | within two errors | nearer than apart "
-        "| R2 held out | seconds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    names = list(dict.fromkeys(row["design"] for row in rows))
-    for name in [*names, "all"]:
-        own = [row for row in rows if name in (row["design"], "all")]
-        done = [row for row in own if row["exact"]]
-        figures, within, of = (sum(row[key] for row in done) for key in ("figures_right", "figures_within", "figures"))
-        pairs = [(row["error_mixed"], row["error_apart"]) for row in done if row["error_mixed"]]
-        nearer = f"{sum(a <= b for a, b in pairs)}/{len(pairs)}"
-        ratio = f" ({np.median([a / b for a, b in pairs]):.3f})" if pairs else ""
-        held = [row["r2_heldout"] for row in done if row["r2_heldout"] is not None]
-        r2 = f"{np.median(held):.3f}" if held else ""
-        vary = f"{sum(row['varies'] for row in done)}/{len(done)}"
-        seconds = f"{np.median([row['seconds'] for row in own]):.1f}"
-        lines.append(
-            f"| {name} | {len(done)}/{len(own)} | {vary} | {figures}/{of} | {within}/{of} | {nearer}{ratio} "
-            f"| {r2} | {seconds} |"
-        )
+    """The table of a measurement as Markdown, and what is said of all draws together."""
+    columns = {
+        "exact": lambda own: f"{count(own, 'exact')}/{len(own)}",
+        "vary right": lambda own: f"{count(own, 'varies')}/{count(own, 'exact')}",
+        "figures right": lambda own: f"{_sum(own, 'figures_right')}/{_sum(own, 'figures')}",
+        "within two errors": lambda own: f"{_sum(own, 'figures_within')}/{_sum(own, 'figures')}",
+        "nearer than apart": _nearer,
+        "R2 held out": middle("r2_heldout", ".3f", ""),
+        "seconds": middle("seconds"),
+    }
+    parts = [grouped("design", by(rows, "design") | {"all": rows}, columns)]
     said = [pair for row in rows if row["exact"] for pair in row["said"]]
-    both, told, true = sum(a and b for a, b in said), sum(b for _, b in said), sum(a for a, _ in said)
-    lines.append("")
-    lines.append(f"Constants said to vary: precision {both / max(told, 1):.3f}, recall {both / max(true, 1):.3f}.")
+    both, claimed, true = sum(a and b for a, b in said), sum(b for _, b in said), sum(a for a, _ in said)
+    parts.append(f"Constants said to vary: precision {both / max(claimed, 1):.3f}, recall {both / max(true, 1):.3f}.")
     judged = [row["heldout_right"] for row in rows if row["heldout_right"] is not None]
     if judged:
-        lines.append(
+        parts.append(
             f"New groups from two samples: {sum(judged)} of {len(judged)} draws leave at most 1.25 times what the "
             "mixed model of the true law leaves (+ 0.002)."
         )
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(parts) + "\n"
+
+
+def _sum(rows: Sequence[Row], key: str) -> int:
+    return sum(row[key] for row in rows if row["exact"])
+
+
+def _nearer(rows: Sequence[Row]) -> str:
+    """Where constants are nearer to the truth than those of separate fits, and the median ratio of both errors."""
+    pairs = [(row["error_mixed"], row["error_apart"]) for row in rows if row["error_mixed"]]
+    ratio = f" ({np.median([a / b for a, b in pairs]):.3f})" if pairs else ""
+    return f"{sum(a <= b for a, b in pairs)}/{len(pairs)}{ratio}"

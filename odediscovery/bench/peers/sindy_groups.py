@@ -7,11 +7,11 @@ what it misses is not for want of a term.
 from __future__ import annotations
 
 import itertools
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from odediscovery.bench.peers.sparse_regression import differences, fitted, products
 from odediscovery.errors import FitError
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
@@ -45,42 +45,18 @@ def sparse_law(runs: Sequence[tuple[Array, Array]], exponents: Array) -> PowerSu
     """
     if pysindy is None:
         raise FitError("pysindy is not installed: pip install odediscovery[bench]")
-    times, values = [t for t, _ in runs], [x for _, x in runs]
+    columns = np.concatenate([products(x, exponents) for _, x in runs])
+    rates = np.concatenate([differences(x, t) for t, x in runs])
     best = None
     for threshold in THRESHOLDS:
-        model = pysindy.SINDy(
-            optimizer=pysindy.STLSQ(threshold=threshold, normalize_columns=True),
-            feature_library=pysindy.CustomLibrary([_product(w) for w in exponents]),
-            differentiation_method=pysindy.FiniteDifference(order=2),
-        )
-        with warnings.catch_warnings():
-            # STLSQ warns of a threshold that removes all terms.
-            warnings.simplefilter("ignore")
-            model.fit(values, t=times)
-            predicted = np.concatenate([model.predict(x) for x in values])
-        rates = np.concatenate([model.differentiation_method(x, t) for t, x in runs])
-        c = np.asarray(model.coefficients(), dtype=np.float64)
-        error = np.mean((predicted - rates) ** 2, axis=0) / np.maximum(rates.var(axis=0), 1e-300)
+        c = fitted(pysindy.STLSQ(threshold=threshold, normalize_columns=True), columns, rates)
+        if c is None:
+            continue
+        error = np.mean((columns @ c.T - rates) ** 2, axis=0) / np.maximum(rates.var(axis=0), 1e-300)
         score = len(rates) * np.log(np.maximum(error, 1e-12)).sum() + np.log(rates.size) * np.count_nonzero(c)
-        if c.any() and np.isfinite(score) and (best is None or score < best[0]):
+        if np.isfinite(score) and (best is None or score < best[0]):
             best = score, c
     if best is None:
         raise FitError("no threshold leaves a term")
     used = (best[1] != 0).any(axis=0)
     return PowerSum(best[1][:, used], exponents[used])
-
-
-def _product(w: Array) -> Callable[..., Array]:
-    """A product of powers as a function of as many arguments as there are states, which pysindy counts."""
-
-    def of(*x: Array) -> Array:
-        factors = [np.where(p == round(p), v, np.maximum(v, 0.0)) ** p for v, p in zip(x, w, strict=True)]
-        return np.asarray(np.prod(factors, axis=0))
-
-    def of_two(x: Array, y: Array) -> Array:
-        return of(x, y)
-
-    def of_three(x: Array, y: Array, z: Array) -> Array:
-        return of(x, y, z)
-
-    return (lambda x: of(x), of_two, of_three)[len(w) - 1]

@@ -116,13 +116,15 @@ def exponents_of(states: int) -> Array:
     return powers
 
 
-def _products(x: Array, exponents: Array) -> Array:
-    """Values [samples, functions] of products of whole powers."""
-    values: Array = np.prod(x[:, None, :] ** exponents, axis=2)
+def products(x: Array, exponents: Array) -> Array:
+    """Values [samples, functions] of products of powers; powers that are not whole take 0 for what is below 0."""
+    whole = exponents == np.round(exponents)
+    values: Array = np.prod(np.where(whole, x[:, None, :], np.maximum(x[:, None, :], 0.0)) ** exponents, axis=2)
     return values
 
 
-def _differences(x: Array, times: Array) -> Array:
+def differences(x: Array, times: Array) -> Array:
+    """Rates by finite differences of order 2."""
     rates: Array = np.asarray(pysindy.FiniteDifference()._differentiate(x, times))
     return rates
 
@@ -130,8 +132,8 @@ def _differences(x: Array, times: Array) -> Array:
 def _strong(train: TimeSeries) -> tuple[Array, Array]:
     """Functions and rates of all samples."""
     exponents = exponents_of(train.n_states)
-    columns = np.concatenate([_products(t.values, exponents) for t in train.trajectories])
-    return columns, np.concatenate([_differences(t.values, t.time) for t in train.trajectories])
+    columns = np.concatenate([products(t.values, exponents) for t in train.trajectories])
+    return columns, np.concatenate([differences(t.values, t.time) for t in train.trajectories])
 
 
 def _by_thresholds(columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
@@ -139,7 +141,7 @@ def _by_thresholds(columns: Array, rates: Array, max_seconds: float) -> Iterator
     ending = now() + max_seconds
     for threshold in FIRST_THRESHOLD * FACTOR ** np.arange(THRESHOLDS):
         optimiser = pysindy.STLSQ(threshold=float(threshold), alpha=RIDGE, max_iter=STLSQ_STEPS)
-        c = _fitted(optimiser, columns, rates)
+        c = fitted(optimiser, columns, rates)
         if c is None or now() > ending:
             return
         yield c
@@ -155,13 +157,13 @@ def _by_sizes(columns: Array, rates: Array, max_seconds: float) -> Iterator[Arra
             alpha=RIDGE,
             regression_timeout=MIOSR_SECONDS,
         )
-        c = _fitted(optimiser, columns, rates)
+        c = fitted(optimiser, columns, rates)
         if c is None or now() > ending:
             return
         yield c
 
 
-def _fitted(optimiser: Any, columns: Array, rates: Array) -> Array | None:
+def fitted(optimiser: Any, columns: Array, rates: Array) -> Array | None:
     """Coefficients [states, functions], None where no term is left."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # Warned of where a threshold removes all terms of a state, or the columns are nearly alike.
@@ -181,8 +183,8 @@ def _chosen(train: TimeSeries, test: Sequence[Array], candidates: Iterator[Array
         state: whose equation alone the candidates are, if not all.
     """
     exponents, times = exponents_of(train.n_states), train.trajectories[0].time
-    columns = [_products(x, exponents) for x in test]
-    rates = [_differences(x, times)[:, slice(None) if state is None else [state]] for x in test]
+    columns = [products(x, exponents) for x in test]
+    rates = [differences(x, times)[:, slice(None) if state is None else [state]] for x in test]
     best: tuple[float, Array] | None = None
     for c in candidates:
         terms, samples = np.count_nonzero(c), len(times)

@@ -1,36 +1,27 @@
-"""Terms put together in units of order 1, and written in the random units of a measurement."""
+"""Terms put together in units of order 1, and written in the random units of a measurement.
+
+From what laws are drawn stands in their generators, as numbers of the benchmark, none of the engine: whoever
+changes one of them, or the order in which they are drawn, gets other laws, and no kept row is of these.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.bench.random_laws.draft import Draft, Term
-from odediscovery.bench.random_laws.ranges import Chances, PositiveRanges, Range, Ranges, SignedRanges, drawn
 from odediscovery.runtime.arrays import Array
 
 # Starts of a draft: two to train on, and the unseen one.
 STARTS = 3
 # Digits of the constants of a law.
 DIGITS = 3
-POSITIVE, SIGNED = PositiveRanges(), SignedRanges()
+# Samples of a trajectory, and powers of 10 that are the units of a state and of the time.
+SAMPLES, STATE_UNITS, TIME_UNITS = (40, 60, 80, 100), (-1.0, 2.0), (-1.0, 1.5)
 
 
-@dataclass(frozen=True)
-class MeasurementRanges(Ranges):
-    """How any law is measured."""
-
-    samples: tuple[int, ...] = drawn((40, 60, 80, 100), "samples of a trajectory")
-    state_units: Range = drawn((-1.0, 2.0), "power of 10 that is the unit of a state")
-    time_units: Range = drawn((-1.0, 1.5), "power of 10 that is the unit of the time")
-
-
-MEASURED = MeasurementRanges()
-
-
-def case_of(random: np.random.Generator, chances: Chances) -> int:
+def case_of(random: np.random.Generator, *chances: float) -> int:
     """Which of several cases, the first one 0, when each has its chance."""
     return int(random.choice(len(chances), p=chances))
 
@@ -55,9 +46,9 @@ class Builder:
 
     def __init__(self, random: np.random.Generator, states: int, units: str = "common") -> None:
         self.random, self.states = random, states
-        sizes = 10.0 ** random.uniform(*MEASURED.state_units, states)
+        sizes = 10.0 ** random.uniform(*STATE_UNITS, states)
         self.units: Array = {"common": np.full(states, sizes[0]), "own": sizes, "none": np.ones(states)}[units]
-        self.time = 10.0 ** random.uniform(*MEASURED.time_units)
+        self.time = 10.0 ** random.uniform(*TIME_UNITS)
         self._terms: dict[tuple[int, str], float] = {}
         self._inner: dict[str, float] = {}
 
@@ -65,14 +56,13 @@ class Builder:
         """True in this share of the draws."""
         return bool(self.random.random() < share)
 
-    def size(self, between: Range) -> float:
+    def size(self, low: float, high: float) -> float:
         """A positive number between two, uniform on the logarithm."""
-        low, high = between
         return float(np.exp(self.random.uniform(np.log(low), np.log(high))))
 
-    def signed_size(self, between: Range) -> float:
+    def signed_size(self, low: float, high: float) -> float:
         """A number of this size and of either sign."""
-        return self.size(between) * float(self.random.choice((-1.0, 1.0)))
+        return self.size(low, high) * float(self.random.choice((-1.0, 1.0)))
 
     def inner(self, name: str, value: float) -> str:
         """A constant inside terms, by name; it stays as it is."""
@@ -116,21 +106,20 @@ class Builder:
         """
         terms = tuple(Term(k, rounded(c), shape) for (k, shape), c in self._terms.items() if c)
         begin = np.vectorize(rounded)(starts * self.units)
-        samples = int(self.random.choice(MEASURED.samples))
+        samples = int(self.random.choice(SAMPLES))
         used = {n: v for n, v in self._inner.items() if any(n in _names(term.shape) for term in terms)}
         return Draft(
             self.states, terms, used, begin, rounded(span * self.time, 2), samples, positive, dict.fromkeys(wide, 2.0)
         )
 
-    def positive_starts(self, between: Range = POSITIVE.starts) -> Array:
-        """Starts [starts, states] of positive states, in units of order 1."""
-        low, high = between
+    def positive_starts(self, low: float = 0.2, high: float = 4.0) -> Array:
+        """Starts [starts, states] of positive states, in units of order 1, even on the logarithm."""
         starts: Array = np.exp(self.random.uniform(np.log(low), np.log(high), (STARTS, self.states)))
         return starts
 
-    def signed_starts(self, between: Range = SIGNED.starts) -> Array:
+    def signed_starts(self, low: float = -2.0, high: float = 2.0) -> Array:
         """Starts [starts, states] of either sign, in units of order 1."""
-        starts: Array = self.random.uniform(*between, (STARTS, self.states))
+        starts: Array = self.random.uniform(low, high, (STARTS, self.states))
         return starts
 
 

@@ -12,19 +12,18 @@ own. The series are written too, as tables that `odediscovery fit` reads.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from odediscovery.bench.rows import Row, Rows, processor_seconds, reason_of
+from odediscovery.bench.rows import Row, Study, Task, claim_folder, timed
 from odediscovery.bench.series.cases import ALL as CASES
 from odediscovery.bench.series.measured import STARTS, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.series.verdict import VERDICTS, Scored, has_same_terms, verdict
-from odediscovery.bench.summary import table
+from odediscovery.bench.summary import Cell, by, grouped, middle, table
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.discovery.holdout import r2_of, relative_error, split
@@ -32,8 +31,6 @@ from odediscovery.errors import unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
 # Seconds of the processor that a fit without a limit takes at most, its judging included.
@@ -45,24 +42,10 @@ INFORMED = "informed"
 OURS = ("ours", INFORMED)
 # The columns of a row: `constants` without start values, R2 of the samples that were fitted and of
 # those kept back (in `each` of each state), `fitted_each`, `misfit` and `samples` of the fitted ones (see
-# `verdict`), `processor` seconds of this process, `notes` what the fit says to its reader.
+# `verdict`), `notes` what the fit says to its reader.
 COLUMNS = (
-    "id",
-    "method",
-    "failed",
-    "outcome",
-    "constants",
-    "r2",
-    "r2_heldout",
-    "off",
-    "each",
-    "fitted_each",
-    "misfit",
-    "samples",
-    "seconds",
-    "processor",
-    "equations",
-    "notes",
+    *("id", "method", "failed", "outcome", "constants", "r2", "r2_heldout", "off", "each", "fitted_each"),
+    *("misfit", "samples", "seconds", "equations", "notes"),
 )
 
 # Samples that are fitted, and those kept back.
@@ -70,37 +53,40 @@ Sides: TypeAlias = tuple[TimeSeries, TimeSeries | None]
 
 
 @dataclass(frozen=True)
-class CaseFit:
+class CaseFit(Task):
     """One case for one method, `ours` or the name of a model."""
 
-    id: str
-    method: str
     series: TimeSeries
     seed: int
     max_seconds: float
 
+    def known(self) -> Row:
+        return {"each": {}, "fitted_each": {}, "notes": []}
+
+    def fill(self, row: Row) -> None:
+        case = CASES[self.id]
+        sides = split(self.series, case.options.get("holdout", 0.0))
+        with timed(row):
+            if self.method in OURS:
+                row |= _ours(sides, case, self)
+            elif self.method == LAST:
+                row |= {"outcome": "-", "constants": 0}
+                row |= _scored(sides, lambda run, times: np.tile(run.values[-1], (len(times), 1)))
+            else:
+                row |= _named(sides, case.models[self.method], self.seed)
+
 
 def run_cases(
-    ids: Sequence[str] | None,
-    data: Path,
-    folder: Path,
-    *,
-    seed: int = 0,
-    max_seconds: float = 0.0,
-    backend: Backend = IN_TURN,
-    monitor: Monitor | None = None,
-    say: Callable[[str], None] = print,
+    folder: Path, ids: Sequence[str] | None, data: Path, *, seed: int = 0, max_seconds: float = 0.0, **where: Any
 ) -> list[Row]:
     """Fit the cases that are not yet in `folder` by all their methods; the rows of all.
 
     Args:
+        folder: to begin, or to go on with; the series are written there, too.
         ids: cases (default: all).
         data: folder of the measured tables.
-        folder: to begin, or to go on with; the series are written there, too.
         max_seconds: limit of `discover` in seconds of the processor; 0 for the time that a fit takes by default.
-        backend: where the fits are run.
-        monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line for each fit.
+        where: see `Study.run`.
 
     Raises:
         InputError: an option is out of range, a table is missing, or the folder holds something
@@ -113,29 +99,12 @@ def run_cases(
             raise unknown_name("series", id, CASES)
     settings_for(seed=seed, max_seconds=max_seconds or None)
     tables = {id: CASES[id].load(data) for id in chosen}
-    rows = Rows.claim(folder, {"measure": "series", "seed": seed, "max_seconds": max_seconds}, COLUMNS)
+    shared = {"measure": "series", "seed": seed, "max_seconds": max_seconds}
+    tasks = [CaseFit(id, method, tables[id], seed, max_seconds) for id in chosen for method in methods(CASES[id])]
+    claim_folder(folder, shared)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
-    tasks = [
-        CaseFit(id, method, tables[id], seed, max_seconds)
-        for id in chosen
-        for method in methods(CASES[id])
-        if not rows.has(id, method)
-    ]
-    rows.run(
-        "series",
-        fitted,
-        tasks,
-        blank=_blank,
-        in_words=_in_a_line,
-        limit=max_seconds or UNLIMITED,
-        backend=backend,
-        monitor=monitor,
-        say=say,
-    )
-    order = [(id, method) for id in chosen for method in methods(CASES[id])]
-    kept = [row for row in rows.all if (row["id"], row["method"]) in order]
-    return sorted(kept, key=lambda row: order.index((row["id"], row["method"])))
+    return Study("series", shared, COLUMNS, tasks, max_seconds or UNLIMITED, _in_words).run(folder, **where)
 
 
 def methods(case: Case) -> tuple[str, ...]:
@@ -144,30 +113,10 @@ def methods(case: Case) -> tuple[str, ...]:
     return ("ours", *informed, *case.models, *([LAST] if case.options.get("holdout") else []))
 
 
-def fitted(task: CaseFit) -> Row:
-    """The row of one case and method, or the reason why there are no equations."""
-    case, row, began, spent = CASES[task.id], _blank(task), time.monotonic(), time.process_time()
-    try:
-        series = task.series
-        sides = split(series, case.options.get("holdout", 0.0))
-        if task.method in OURS:
-            told = _ours(series, sides, case, task)
-        elif task.method == LAST:
-            told = {"outcome": "-", "constants": 0} | _scored(
-                sides, lambda run, times: np.tile(run.values[-1], (len(times), 1))
-            )
-        else:
-            told = _named(sides, case.models[task.method], task.seed)
-    except Exception as error:
-        told = {"failed": reason_of(error)}
-    used = {"seconds": round(time.monotonic() - began, 3), "processor": processor_seconds(spent)}
-    return row | told | used
-
-
-def _ours(series: TimeSeries, sides: Sides, case: Case, task: CaseFit) -> Row:
+def _ours(sides: Sides, case: Case, task: CaseFit) -> Row:
     told = {**case.options, **(case.informed or {} if task.method == INFORMED else {})}
-    found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds or None, **told))
-    own = [found.equations.states.index(state) for state in series.states]
+    found = discover(task.series, settings_for(seed=task.seed, max_seconds=task.max_seconds or None, **told))
+    own = [found.equations.states.index(state) for state in task.series.states]
     starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values, strict=True)}
     scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times)[:, own])
     return scores | {
@@ -264,11 +213,12 @@ def verdicts(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
         model = next(iter(CASES[row["id"]].models))
         expert = next((r for r in rows if (r["id"], r["method"]) == (row["id"], model)), None)
         if expert is not None and expert["failed"] is None:
-            found.append((row["id"], row["method"], verdict(_as_scored(row), _as_scored(expert), _is_same(row))))
+            found.append((row["id"], row["method"], verdict(as_scored(row), as_scored(expert), _is_same(row))))
     return found
 
 
-def _as_scored(row: Row) -> Scored:
+def as_scored(row: Row) -> Scored:
+    """What the rule of `verdict` takes of a row."""
     misfit = np.inf if row["misfit"] is None else row["misfit"]
     return Scored(
         row["fitted_each"] or {}, misfit, row["samples"] or 0, row["constants"], row["outcome"] or "", row["failed"]
@@ -287,18 +237,8 @@ def _is_same(row: Row) -> bool:
 def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
     """How often each verdict was reached, a line for each series and method, then what was found."""
     command = f"`odediscovery bench series --seed {seed} --max-seconds {max_seconds:g}`"
-    header = (
-        "series",
-        "method",
-        "constants",
-        "R2",
-        "R2 held out",
-        "off",
-        "R2 of each state",
-        "outcome",
-        "verdict",
-        "s",
-    )
+    scores = ("constants", "R2", "R2 held out", "off", "R2 of each state")
+    header = ("series", "method", *scores, "outcome", "verdict", "s")
     given = {(id, method): word for id, method, word in verdicts(rows)}
     parts = [
         "# series",
@@ -319,45 +259,35 @@ def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
 
 def _counted(rows: Sequence[Row], given: Mapping[tuple[str, str], str]) -> str:
     """How often each verdict was reached, and how long a fit took."""
-    lines = []
-    for method in OURS:
-        words = [word for (_, own), word in given.items() if own == method]
-        spent = [row["processor"] for row in rows if row["method"] == method and row["processor"] is not None]
-        if words:
-            shown = f"{np.median(spent):.1f}, {max(spent):.1f}" if spent else "-"
-            lines.append((method, str(len(words)), *(str(words.count(word)) for word in VERDICTS), shown))
-    return table(("method", "series", *VERDICTS, "processor seconds: median, most"), lines)
+    judged = [row | {"verdict": given[key]} for row in rows if (key := (row["id"], row["method"])) in given]
+    columns: dict[str, Cell] = {"series": lambda own: str(len(own)), **counts_of_verdicts()}
+    columns |= {"median s": middle("seconds"), "longest s": lambda own: f"{max(row['seconds'] for row in own):.1f}"}
+    return grouped("method", by(judged, "method"), columns)
+
+
+def counts_of_verdicts() -> dict[str, Cell]:
+    """A column for each verdict, with how often it was reached."""
+
+    def count_of(word: str) -> Cell:
+        return lambda rows: str(sum(row["verdict"] == word for row in rows))
+
+    return {word: count_of(word) for word in VERDICTS}
 
 
 def _line(row: Row, word: str) -> tuple[str, ...]:
-    seconds = f"{row['processor'] or row['seconds']:.0f}"
+    head, seconds = (row["id"], row["method"]), f"{row['seconds']:.0f}"
     if row["failed"]:
-        return (row["id"], row["method"], *["-"] * 5, row["failed"], word, seconds)
+        return (*head, *["-"] * 5, row["failed"], word, seconds)
     each = ", ".join(f"{state} {_figure(r2)}" for state, r2 in row["each"].items())
     off = "-" if row["off"] is None else f"{row['off']:.1%}"
     constants = "-" if row["constants"] is None else str(row["constants"])
-    return (
-        row["id"],
-        row["method"],
-        constants,
-        _figure(row["r2"]),
-        _figure(row["r2_heldout"]),
-        off,
-        each,
-        row["outcome"],
-        word,
-        seconds,
-    )
+    scores = (constants, _figure(row["r2"]), _figure(row["r2_heldout"]), off, each)
+    return (*head, *scores, row["outcome"], word, seconds)
 
 
-def _in_a_line(row: Row) -> str:
-    told = row["failed"] or f"R2 {_figure(row['r2'])}, {row['seconds']:.1f} s"
-    return f"{row['id']}, {row['method']}: {told}"
+def _in_words(row: Row) -> str:
+    return f"R2 {_figure(row['r2'])}"
 
 
 def _figure(r2: float | None) -> str:
     return "-" if r2 is None else f"{r2:.3f}" if abs(r2) < 100 else f"{r2:.2g}"
-
-
-def _blank(task: CaseFit) -> Row:
-    return dict.fromkeys(COLUMNS) | {"id": task.id, "method": task.method, "each": {}, "fitted_each": {}, "notes": []}

@@ -22,10 +22,10 @@ import numpy as np
 from odediscovery.bench.draws.coverage import contained
 from odediscovery.bench.draws.draw import Draws, draw_table
 from odediscovery.bench.rows import Row
-from odediscovery.bench.series.study import fitted_numbers, fitted_scores
-from odediscovery.bench.series.verdict import VERDICTS, Scored, verdict
+from odediscovery.bench.series.study import as_scored, counts_of_verdicts, fitted_numbers, fitted_scores
+from odediscovery.bench.series.verdict import Scored, verdict
 from odediscovery.bench.suites.scoring import same_terms
-from odediscovery.bench.summary import table
+from odediscovery.bench.summary import Cell, by, grouped
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.holdout import r2_of
 from odediscovery.laws.equations import Equations
@@ -152,9 +152,9 @@ class TextbookDraws(Draws):
         """The law and the fault of a draw."""
         return TRUTHS[draw % len(TRUTHS)], list(FAULTS)[draw // len(TRUTHS) % len(FAULTS)]
 
-    def blank(self, draw: int) -> Row:
+    def known(self, draw: int) -> Row:
         truth, fault = self.case(draw)
-        return super().blank(draw) | {"law": truth.law, "fault": fault, "verdict": "failed", "notes": []}
+        return {"law": truth.law, "fault": fault, "verdict": "failed", "notes": []}
 
     def data(self, draw: int) -> TimeSeries:
         truth, fault = self.case(draw)
@@ -181,31 +181,28 @@ class TextbookDraws(Draws):
     def in_a_word(self, row: Row) -> str:
         return f"{row['law']}, {row['fault']}: {row['verdict']}"
 
+    def told(self, row: Row) -> dict[str, str]:
+        return {key: row[key] for key in ("law", "fault", "verdict")}
+
     def markdown(self, rows: Sequence[Row]) -> str:
-        lines = []
-        for key, names in (("law", [t.law for t in TRUTHS]), ("fault", FAULTS)):
-            for name in names:
-                own = [row for row in rows if row[key] == name]
-                if own:
-                    lines.append((name, str(len(own)), *_counts(own)))
-        lines.append(("all", str(len(rows)), *_counts(rows)))
+        columns: dict[str, Cell] = {"draws": lambda own: str(len(own)), **counts_of_verdicts()}
+        columns |= {"constants in their 95 % interval, of right laws": _inside}
+        # In the order of laws and faults, whichever draws there are.
+        known = {key: by(rows, key) for key in ("law", "fault")}
+        laws = {t.law: known["law"].get(t.law, []) for t in TRUTHS}
+        faults = {fault: known["fault"].get(fault, []) for fault in FAULTS}
+        counted = grouped("law or fault", {**laws, **faults, "all": rows}, columns)
         seconds = [row["seconds"] for row in rows]
-        each = draw_table(
-            ("draw", "law", "fault", "verdict", "equations"),
-            [row for row in rows if row["verdict"] != "right"],
-            lambda row: (row["law"], row["fault"], row["verdict"]),
-        )
+        each = draw_table([row for row in rows if row["verdict"] != "right"], self.told)
         took = f"Seconds of a fit: median {np.median(seconds):.1f}, most {max(seconds):.1f}."
-        header = ("law or fault", "draws", *VERDICTS, "constants in their 95 % interval, of right laws")
-        return f"# {self.measure}\n\n{table(header, lines)}\n\n{took}\n\n{each}\n"
+        return f"# {self.measure}\n\n{counted}\n\n{took}\n\n{each}\n"
 
 
-def _counts(rows: Sequence[Row]) -> tuple[str, ...]:
-    words = [row["verdict"] for row in rows]
-    told = [row["within"] for row in rows if row["within"]]
-    inside, of = sum(w[0] for w in told), sum(w[1] for w in told)
-    share = f"{inside} of {of} ({inside / of:.0%})" if of else "-"
-    return (*(str(words.count(word)) for word in VERDICTS), share)
+def _inside(rows: Sequence[Row]) -> str:
+    """How many constants of right laws lie in their intervals, and how many there are."""
+    pairs = [row["within"] for row in rows if row["within"]]
+    inside, of = sum(w[0] for w in pairs), sum(w[1] for w in pairs)
+    return f"{inside} of {of} ({inside / of:.0%})" if of else "-"
 
 
 def _is_right(found: Discovery, truth: Truth) -> bool:
@@ -217,9 +214,8 @@ def _is_right(found: Discovery, truth: Truth) -> bool:
 
 
 def _scored(series: TimeSeries, curves: Sequence[Array], constants: int | None, outcome: str) -> Scored:
-    told = fitted_scores(series, curves, r2_of(series, curves)[1])
-    misfit = np.inf if told["misfit"] is None else told["misfit"]
-    return Scored(told["fitted_each"], misfit, told["samples"], constants, outcome)
+    scores = fitted_scores(series, curves, r2_of(series, curves)[1])
+    return as_scored({**scores, "constants": constants, "outcome": outcome, "failed": None})
 
 
 def _true_law(truth: Truth, series: TimeSeries) -> Scored:

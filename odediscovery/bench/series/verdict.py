@@ -21,8 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from odediscovery.bench.suites.scoring import same_terms
 from odediscovery.laws.equations import Equations
 
 VERDICTS = (
@@ -114,14 +113,4 @@ def has_same_terms(ours: Equations, texts: Mapping[str, str], constants: Sequenc
     values = {name: 0.7 + 0.1234567 * k for k, name in enumerate(constants)}
     law = Equations.parse(list(ours.states), {s: texts[s].replace("^", "**") for s in ours.states}, constants=values)
     a, b = law.power_sum, ours.power_sum
-    if a is None or b is None:
-        return False
-    for i in range(len(ours.states)):
-        own = [(row, np.sign(c)) for row, c in zip(b.exponents, b.coefficients[i], strict=True) if c]
-        wanted = [(row, np.sign(c)) for row, c in zip(a.exponents, a.coefficients[i], strict=True) if c]
-        if len(own) != len(wanted):
-            return False
-        for row, sign in wanted:
-            if not any(sign == s and (np.abs(row - r) < SAME).all() for r, s in own):
-                return False
-    return True
+    return a is not None and b is not None and same_terms(b, a, SAME)

@@ -1,1 +1,1 @@
-"""Time and memory, beside peers and against size."""
+"""The time of fits and of layers."""

@@ -5,9 +5,8 @@
 
 Truth is integrated to a relative tolerance of 1e-10; a method sees the noisy samples of the
 first starts, rounded to some significant digits if asked for, of which a share may be dropped.
-Instead of the truth the samples may have the error of a rougher solver: "rk45" and "radau" are scipy's
-at a tolerance, "euler" the error of Euler steps, scaled to the tolerance. Random numbers depend on the
-seed, the suite, the system and sigma alone, never on which other systems run or in which order.
+Random numbers depend on the seed, the suite, the system and sigma alone, never on which other systems
+run or in which order.
 
 Source of the multiplicative noise and of the dropping: d'Ascoli et al., ODEFormer, ICLR 2024.
 There the first sample may be dropped too; here it stays, because R2 is counted from its time.
@@ -17,9 +16,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -27,17 +24,12 @@ from scipy.integrate import solve_ivp
 from odediscovery.bench.suites.problems import MULTIPLICATIVE, SuiteSystem
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.trajectories import SERIES
-from odediscovery.errors import FitError, InputError, unknown_name
-from odediscovery.laws.equations import compiled
+from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.arrays import Array
 
 RTOL = 1e-10
 # Digits that a float has.
 MAX_DIGITS = 17
-# Euler steps between two samples at first, and the largest error, as a share of a state's spread, whose
-# shape is that of smaller steps too.
-_EULER_STEPS, _EULER_ERROR = 8, 0.01
-_MOST_EULER_STEPS = 4096
 _MOST_EVALUATIONS = 2_000_000
 # Where LSODA gives up: an explicit method of high order, then one for stiff systems.
 _FALLBACKS = ("DOP853", "Radau")
@@ -53,8 +45,6 @@ class Protocol:
         trajectories: how many of the starts are trained on.
         seed: of noise, dropping and the methods.
         digits: significant ones of the values; all if not given.
-        solver: that made the values, one of `SOLVERS`; an exact one if not given.
-        tolerance: of that solver.
     """
 
     sigma: float = 0.0
@@ -62,13 +52,11 @@ class Protocol:
     trajectories: int = 1
     seed: int = 0
     digits: int | None = None
-    solver: str | None = None
-    tolerance: float | None = None
 
     @property
     def is_clean(self) -> bool:
         """Whether the values are the true ones."""
-        return self.sigma == 0.0 and self.digits is None and self.solver is None
+        return self.sigma == 0.0 and self.digits is None
 
     def checked(self) -> Protocol:
         """This protocol, or an `InputError` that names the option that is out of range."""
@@ -81,10 +69,6 @@ class Protocol:
             raise InputError(f"--seed must be at least 0, got {self.seed}")
         if self.digits is not None and not 1 <= self.digits <= MAX_DIGITS:
             raise InputError(f"--digits must be at least 1 and at most {MAX_DIGITS}, got {self.digits}")
-        if self.solver is not None and self.solver not in SOLVERS:
-            raise unknown_name("solver", self.solver, SOLVERS)
-        if (self.solver is None) != (self.tolerance is None) or not 0.0 < (self.tolerance or 0.5) < 1.0:
-            raise InputError(f"a solver has a tolerance above 0 and below 1, got {self.solver} and {self.tolerance}")
         return self
 
 
@@ -145,8 +129,6 @@ def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
     times, values = [], []
     for start in range(protocol.trajectories):
         clean = true_trajectory(system, start)
-        if protocol.solver is not None and protocol.tolerance is not None:
-            clean = SOLVERS[protocol.solver](system, clean, protocol.tolerance)
         size = np.abs(clean) if system.noise == MULTIPLICATIVE else clean.std(axis=0)
         seen = clean + protocol.sigma * size * noise.standard_normal(clean.shape)
         if protocol.digits is not None:
@@ -169,51 +151,29 @@ def rounded(values: Array, digits: int) -> Array:
     return np.array(each).reshape(values.shape)
 
 
-def _by_scipy(method: str, system: SuiteSystem, clean: Array, tolerance: float) -> Array:
-    """What a method of scipy gives from the same start, between its steps as it interpolates."""
-    absolute = 1e-3 * tolerance * np.abs(clean).max(axis=0)
+def rough_trajectory(system: SuiteSystem, start: Array, size: Array, tolerance: float) -> Array:
+    """The states at `system.times` as scipy's Radau gives them at a tolerance, between its steps interpolated.
+
+    Args:
+        start: initial values [states].
+        size: how large each state becomes [states], for the absolute tolerance.
+
+    Raises:
+        FitError: it does not follow the truth.
+    """
     solved = solve_ivp(
         lambda _, x: system.equations.rhs(x),
         system.t_span,
-        clean[0],
-        method,
+        start,
+        "Radau",
         system.times,
         rtol=tolerance,
-        atol=absolute,
+        atol=1e-3 * tolerance * size,
     )
     if not solved.success:
-        raise FitError(f"{method} does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
+        raise FitError(f"Radau does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
     values: Array = solved.y.T
     return values
-
-
-def _by_euler(system: SuiteSystem, clean: Array, tolerance: float) -> Array:
-    """The truth and the error of Euler steps, to first order in the step, scaled to the tolerance.
-
-    The largest error of a state is the tolerance times the state's spread.
-    """
-    rhs, spread, steps = compiled(system.equations), clean.std(axis=0), _EULER_STEPS
-    while steps <= _MOST_EULER_STEPS:
-        x, values = clean[0], [clean[0]]
-        with np.errstate(all="ignore"):
-            for length in np.diff(system.times) / steps:
-                for _ in range(steps):
-                    x = x + length * rhs(x)
-                values.append(x)
-        error = np.stack(values) - clean
-        largest = float(np.abs(error / np.where(spread > 0, spread, 1.0)).max())
-        if largest <= _EULER_ERROR:
-            return clean + error * (tolerance / max(largest, tolerance * 1e-6))
-        steps *= 4
-    raise FitError(f"Euler steps do not follow {system.suite} {system.id}")
-
-
-# What a solver makes of a system, whose true states it is told.
-SOLVERS: Mapping[str, Callable[[SuiteSystem, Array, float], Array]] = {
-    "rk45": partial(_by_scipy, "RK45"),
-    "radau": partial(_by_scipy, "Radau"),
-    "euler": _by_euler,
-}
 
 
 def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:

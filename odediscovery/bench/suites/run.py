@@ -10,23 +10,19 @@ measures nothing.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from odediscovery.bench.rows import COLUMNS, Row, Rows, processor_seconds, reason_of
+from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.suites.problems import SuiteSystem, choose, load_suite
 from odediscovery.bench.suites.protocol import Protocol, check_trajectories, training_data
 from odediscovery.bench.suites.scores import best_recon, score
-from odediscovery.bench.summary import in_a_line
+from odediscovery.bench.summary import figure
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import Settings, settings_for
 
 # Equations over the states of the series, how the search ended, and, of a method that offers several laws,
@@ -35,57 +31,13 @@ Answer: TypeAlias = tuple[Equations, str] | tuple[Equations, str, Sequence[Equat
 # (series, seconds it may take, seed) -> answer.
 Method: TypeAlias = Callable[[TimeSeries, float, int], Answer]
 
-
-@dataclass(frozen=True)
-class Study:
-    """What one folder of rows is about.
-
-    Args:
-        suite: name of the suite.
-        protocol: how the training data are made.
-        max_seconds: limit of a method for one system, in seconds of the processor.
-    """
-
-    suite: str
-    protocol: Protocol
-    max_seconds: float = 180.0
-
-    def checked(self, systems: Sequence[SuiteSystem] | None = None) -> Study:
-        """This study, or an `InputError` that names the option that is out of range.
-
-        Args:
-            systems: those of the suite, if it has no list of them.
-        """
-        self.protocol.checked()
-        if not 0.0 < self.max_seconds < math.inf:
-            raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
-        for system in load_suite(self.suite).values() if systems is None else systems:
-            check_trajectories(system, self.protocol)
-        return self
-
-    def as_dict(self) -> dict[str, Any]:
-        """The settings that rows of one folder share."""
-        return {"suite": self.suite, **asdict(self.protocol), "max_seconds": self.max_seconds}
-
-
-@dataclass(frozen=True)
-class SystemFit:
-    """One system for one method.
-
-    Args:
-        given: the system, of a suite that has no list of them.
-    """
-
-    study: Study
-    id: str
-    name: str
-    method: Method
-    given: SuiteSystem | None = None
-
-    @property
-    def system(self) -> SuiteSystem:
-        """The system itself."""
-        return self.given or load_suite(self.study.suite)[self.id]
+# `outcome` is how the search ended, `recon` and `gen` are None where the equations cannot be integrated,
+# `recon_front` is the best `recon` of all laws that the method offers, None where it offers one;
+# `complexity` counts nodes of the expression trees, `seconds` are the processor's in the method.
+COLUMNS = (
+    *("id", "method", "states", "representation", "failed", "outcome", "recon", "recon_front", "gen"),
+    *("exact", "coef", "complexity", "seconds", "equations"),
+)
 
 
 def ours(series: TimeSeries, max_seconds: float, seed: int) -> Answer:
@@ -103,95 +55,92 @@ def _found(series: TimeSeries, settings: Settings) -> Answer:
     return found.equations, found.outcome, [row.equations for row in found.front]
 
 
-def solve(task: SystemFit) -> Row:
-    """The row of one system: scores, or the reason why there are none. Its seconds are the processor's."""
-    study, began = task.study, time.process_time()
-    row = _blank(task)
-    try:
-        system = task.system
-        series = training_data(system, study.protocol)
-        began = time.process_time()
-        equations, outcome, *offered = task.method(series, study.max_seconds, study.protocol.seed)
-        row |= {"seconds": processor_seconds(began), "outcome": outcome, "equations": equations.texts()}
-        scores = score(equations, system, study.protocol)
-        best = best_recon(offered[0], system, study.protocol) if offered else None
-    except Exception as error:
-        seconds = row["seconds"] or processor_seconds(began)
-        return row | {"failed": reason_of(error), "seconds": seconds}
-    return row | {
-        "recon": _finite(scores.recon),
-        "recon_front": None if best is None else _finite(max(best, scores.recon)),
-        "gen": _finite(scores.gen),
-        "exact": scores.exact,
-        "coef": scores.coef,
-        "complexity": scores.complexity,
-    }
+@dataclass(frozen=True)
+class SystemFit(Task):
+    """One system for one method.
+
+    Args:
+        suite: the suite that it belongs to.
+        protocol: how the training data are made.
+        max_seconds: limit of the method.
+        solve: the method.
+        given: the system, of a suite that has no list of them.
+    """
+
+    suite: str
+    protocol: Protocol
+    max_seconds: float
+    solve: Method
+    given: SuiteSystem | None = None
+
+    @property
+    def system(self) -> SuiteSystem:
+        """The system itself."""
+        return self.given or load_suite(self.suite)[self.id]
+
+    def known(self) -> Row:
+        system = self.system
+        form = {"states": len(system.states), "representation": system.representation}
+        return {**form, "exact": False, "coef": False}
+
+    def fill(self, row: Row) -> None:
+        system, protocol = self.system, self.protocol
+        series = training_data(system, protocol)
+        with timed(row):
+            equations, outcome, *offered = self.solve(series, self.max_seconds, protocol.seed)
+        row |= {"outcome": outcome, "equations": equations.texts()}
+        scores = score(equations, system, protocol)
+        best = max(best_recon(offered[0], system, protocol), scores.recon) if offered else None
+        row |= asdict(scores) | {"recon_front": best}
+        for key in ("recon", "recon_front", "gen"):
+            if row[key] is not None and not math.isfinite(row[key]):
+                row[key] = None
 
 
-def run_suite(
-    study: Study,
+def study_of(
+    suite: str,
+    protocol: Protocol,
+    max_seconds: float,
     methods: Mapping[str, Method],
-    folder: Path,
     *,
     ids: Sequence[str] | None = None,
     systems: Sequence[SuiteSystem] | None = None,
-    backend: Backend = IN_TURN,
-    monitor: Monitor | None = None,
-    say: Callable[[str], None] = print,
-) -> list[Row]:
-    """Run what is not yet in `folder`; all its rows, in the order of the suite.
+) -> Study:
+    """A suite by some methods.
 
     Args:
+        suite: name of the suite.
+        protocol: how the training data are made.
+        max_seconds: limit of a method for one system, in seconds of the processor.
         methods: by the name that rows carry; importable functions.
-        folder: to begin, or to go on with.
         ids: of the systems, all if not given.
         systems: instead of those of the suite, where it has no list of them.
-        backend: where the systems are run.
-        monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line for each finished system.
 
     Raises:
-        InputError: an option is out of range, or the folder holds something else.
-        FitError: nobody can run the systems.
+        InputError: an option is out of range, or there is no such suite or system.
     """
-    study.checked(systems)
-    problems = choose(study.suite, ids) if systems is None else systems
-    rows = Rows.claim(folder, study.as_dict())
-    tasks = [
-        SystemFit(study, system.id, name, method, None if systems is None else system)
-        for name, method in methods.items()
-        for system in problems
-        if not rows.has(system.id, name)
-    ]
-    rows.run(
-        study.suite,
-        solve,
-        tasks,
-        blank=_blank,
-        in_words=in_a_line,
-        limit=study.max_seconds,
-        backend=backend,
-        monitor=monitor,
-        say=say,
+    protocol.checked()
+    if not 0.0 < max_seconds < math.inf:
+        raise InputError(f"--max-seconds must be positive and finite, got {max_seconds}")
+    every = list(load_suite(suite).values()) if systems is None else systems
+    for system in every:
+        check_trajectories(system, protocol)
+    chosen = choose(suite, ids) if systems is None else systems
+    return Study(
+        suite,
+        {"suite": suite, **asdict(protocol), "max_seconds": max_seconds},
+        COLUMNS,
+        [
+            SystemFit(system.id, name, suite, protocol, max_seconds, solve, None if systems is None else system)
+            for name, solve in methods.items()
+            for system in chosen
+        ],
+        max_seconds,
+        _in_words,
+        [system.id for system in every],
     )
-    every = load_suite(study.suite) if systems is None else [system.id for system in systems]
-    order = {id: place for place, id in enumerate(every)}
-    known = [row for row in rows.all if row["id"] in order]
-    return sorted(known, key=lambda row: (order[row["id"]], row["method"]))
 
 
-def _blank(task: SystemFit) -> Row:
-    """The row of a system with no equations."""
-    system = task.system
-    return dict.fromkeys(COLUMNS) | {
-        "id": task.id,
-        "method": task.name,
-        "states": len(system.states),
-        "representation": system.representation,
-        "exact": False,
-        "coef": False,
-    }
-
-
-def _finite(r2: float) -> float | None:
-    return r2 if math.isfinite(r2) else None
+def _in_words(row: Row) -> str:
+    exact = "exact" if row["exact"] else "not exact"
+    return f"{exact}, RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"

@@ -63,20 +63,6 @@ def worst_errors(found: PowerSum, truth: PowerSum) -> tuple[float, float]:
     return (np.inf, np.inf) if apart is None else (apart.inner, apart.outer)
 
 
-def same_equations(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> list[bool]:
-    """For each state whether its equation has exactly the true terms; see `same_terms`.
-
-    >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
-    >>> same_equations(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), decay)
-    [True]
-    """
-    if found.features is not None or truth.features is not None or found.n_states != truth.n_states:
-        return [False] * truth.n_states
-    size = np.ones(truth.n_states)
-    rows = [_paired(a, b) for a, b in zip(_terms(found, size), _terms(truth, size), strict=True)]
-    return [row is not None and row.inner_within(tolerance) for row in rows]
-
-
 def _terms(law: PowerSum, size: Array) -> list[_Terms]:
     law = law.merged()
     monomials = np.exp(np.clip(law.exponents @ np.log(size), -300.0, 300.0))

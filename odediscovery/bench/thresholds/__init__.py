@@ -1,1 +1,0 @@
-"""Thresholds halved and doubled, rungs left out: what depends on each, in a battery of systems."""
