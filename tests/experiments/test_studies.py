@@ -9,39 +9,29 @@ import pytest
 import torch
 from torch import nn
 
-from odediscovery.experiments import subset_sums
-from odediscovery.experiments.activations import PReLU
-from odediscovery.experiments.base import Plan, Ran
-from odediscovery.experiments.diagram import TRAINED, diagram, diagram_figure
-from odediscovery.experiments.drawing import aside, draw_runs, line_of, page
+from odediscovery.experiments.base import Job, Plan, Ran
+from odediscovery.experiments.figures import aside, draw_runs, line_of, page
 from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
-from odediscovery.experiments.pairs import TASKS, pairs, truth
-from odediscovery.experiments.refit import refit
-from odediscovery.experiments.regression import (
+from odediscovery.experiments.studies import arithmetic, fsir, nalu, subset_sums, surfaces
+from odediscovery.experiments.studies.registers import TASKS, pairs, truth
+from odediscovery.experiments.studies.surfaces import TRAINED, diagram, diagram_figure
+from odediscovery.experiments.training import (
     NONZERO,
     WEIGHT_ERROR,
+    PReLU,
     Training,
     count_parameters,
     errors,
     grown_tenfold,
     inalu_penalty,
     l1,
+    refit,
     relative_scale,
     rows_of,
     train,
     uniform,
 )
-from odediscovery.experiments.studies import (
-    division,
-    fsir_study,
-    gradient_surface,
-    large_arithmetic,
-    operands,
-    simple_arithmetic,
-    static_arithmetic,
-)
 from odediscovery.laws.systems import simulate_system
-from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAU, NMU, NPU, NaiveNPU, RealNaiveNPU, RealNPU, iNALU
 from odediscovery.units.npu import AbstractPowerUnit
 
@@ -65,10 +55,10 @@ def test_the_regulariser_grows_in_the_second_million_of_published_steps_and_ours
 
 
 def test_as_many_published_steps_are_run_as_the_authors_median_needed_or_few() -> None:
-    steps = {key: static_arithmetic.steps_of(*key) for key in static_arithmetic.PUBLISHED}
+    steps = {key: subset_sums.steps_of(*key) for key in subset_sums.STATIC_PUBLISHED}
     assert steps["NAU", "-"] == steps["NMU", subset_sums.FOUR] == 20_000 and steps["Linear", "+"] == 100_000
     assert steps["NMU", "×"] == steps["NALU", "×"] == 2000
-    batches = static_arithmetic.StaticArithmetic().batches(Plan(full=True))
+    batches = subset_sums.StaticArithmetic().batches(Plan(full=True))
     assert len(batches) == 18 and all("ours" in batch["model"] for batch in batches[:4])
 
 
@@ -85,7 +75,7 @@ def test_a_sum_is_learned_by_every_member_beside_one_that_is_lost() -> None:
         x = uniform((3, 32, 2), -1.0, 1.0, random)
         return x, x.sum(dim=-1, keepdim=True)
 
-    train(network, draw, Training(400, 0.05, anneal=0.5), Monitor())
+    train(network, draw, Training(400, 0.05, anneal=0.5), Job(Plan(), {}))
     left = errors(network, *draw())[:, 0]
     assert left[:2].max() < 1e-8 and left[2] == torch.inf
     assert torch.allclose(network[0].weight[:2], torch.ones(2, 1, 2, dtype=torch.float64), atol=1e-3)
@@ -123,44 +113,44 @@ def test_numbers_and_rows() -> None:
 
 def test_every_operation_computes_what_its_sign_says() -> None:
     x = tensor([2.0, 3.0, 0.5, 1.0])
-    told = {sign: task(x)[0].item() for sign, task in operands.TASKS.items() if sign != "signed"}
+    told = {sign: task(x)[0].item() for sign, task in nalu.TASKS.items() if sign != "signed"}
     assert told == {"+": 6.5, "-": -2.5, "*": 3.0, "/": pytest.approx(4 / 3), "sqrt": 2.0**0.5, "square": 4.0}
-    assert operands.TASKS["signed"](torch.ones(1, 8, dtype=torch.float64)).item() == 0.0
-    assert simple_arithmetic.targets(tensor([4.0, 0.5]))[0].tolist() == [4.5, 2.0, 8.0, 2.0]
-    assert large_arithmetic._targets(large_arithmetic.TASKS["add"], torch.ones(1, 1, 100)).item() == 100.0
-    assert large_arithmetic._targets(large_arithmetic.TASKS["mult"], torch.ones(1, 1, 100)).item() == 2500.0
+    assert nalu.TASKS["signed"](torch.ones(1, 8, dtype=torch.float64)).item() == 0.0
+    assert arithmetic.targets(tensor([4.0, 0.5]))[0].tolist() == [4.5, 2.0, 8.0, 2.0]
+    assert arithmetic.TASKS["add"].targets(torch.ones(1, 1, 100)).item() == 100.0
+    assert arithmetic.TASKS["mult"].targets(torch.ones(1, 1, 100)).item() == 2500.0
 
 
 def test_the_published_schedule_of_large_arithmetic() -> None:
-    add, mult = large_arithmetic.TASKS["add"], large_arithmetic.TASKS["mult"]
-    full = large_arithmetic.FULL
-    steps = [full.steps_of(model, task, "as-run") for model in ("NMU", "NPU") for task in (add, mult)]
+    add, mult, most = arithmetic.TASKS["add"], arithmetic.TASKS["mult"], arithmetic.LargeArithmetic.full.steps
+    steps = [task.steps(model, most, "as-run") for model in ("NMU", "NPU") for task in (add, mult)]
     assert steps == [10_000, 20_000, 100_000, 100_000]
-    assert full.steps_of("NMU", large_arithmetic.TASKS["div"], "as-run") == 100_000
-    firsts = {(m, t.sign): full.beta(m, t, 0, "as-run") for m in ("NMU", "NPU") for t in (add, mult)}
+    assert arithmetic.TASKS["div"].steps("NMU", most, "as-run") == 100_000
+    firsts = {(m, t.sign): t.weight(m, 0, "as-run") for m in ("NMU", "NPU") for t in (add, mult)}
     assert firsts == {("NMU", "+"): 1e-7, ("NMU", "×"): 1e-9, ("NPU", "+"): 1e-5, ("NPU", "×"): 1e-5}
-    assert (full.runs, full.mult_runs, large_arithmetic.REPORTED) == (10, 20, 10)
-    assert full.beta("NPU", add, 99_999, "as-run") == 1e-4
+    full = arithmetic.LargeArithmetic.full
+    assert (full.runs, full.mult_runs, arithmetic.REPORTED) == (10, 20, 10)
+    assert add.weight("NPU", 99_999, "as-run") == 1e-4
     # As Table A6 has it: one number of steps, and a product whose weight ends at 1e-7.
-    assert {full.steps_of(m, t, "paper") for m in ("NMU", "NPU") for t in (add, mult)} == {100_000}
-    assert {full.beta("NMU", mult, s, "paper") for s in (0, 50_000)} == {1e-7}
-    assert [full.beta("NPU", add, s, "paper") for s in (0, 99_999)] == [1e-5, 1e-4]
+    assert {t.steps(m, most, "paper") for m in ("NMU", "NPU") for t in (add, mult)} == {100_000}
+    assert {mult.weight("NMU", s, "paper") for s in (0, 50_000)} == {1e-7}
+    assert [add.weight("NPU", s, "paper") for s in (0, 99_999)] == [1e-5, 1e-4]
 
 
 def test_simple_arithmetic_begins_as_its_code() -> None:
-    nalu = simple_arithmetic._network("NALU", simple_arithmetic.FULL, "as-run", source())
+    nalu = arithmetic.simple_network("NALU", 20, "as-run", source())
     for unit, fan in zip(nalu, (6, 4), strict=True):
         bound = (6.0 / (1 + fan)) ** 0.5
         assert unit.bias.shape == (20, fan) and 0.9 * bound < unit.bias.abs().max() < bound
     for preset, at in (("paper", 1), ("as-run", 0)):
-        unit = simple_arithmetic._network("NPU", simple_arithmetic.FULL, preset, source())[at]
+        unit = arithmetic.simple_network("NPU", 20, preset, source())[at]
         unit.gate.data.fill_(1.5)
         (gradient,) = torch.autograd.grad(unit(tensor([[[0.5] * unit.n_in]])).sum(), unit.gate)
         assert not gradient.any()
 
 
 def test_large_arithmetic_begins_as_its_code() -> None:
-    begun = {m: large_arithmetic._network(m, 2, (0.0, 0.1), source())[1] for m in large_arithmetic.MODELS}
+    begun = {m: arithmetic.large_network(m, 2, (0.0, 0.1), source())[1] for m in arithmetic.MODELS}
     firsts = {m: dict(unit.named_parameters()) for m, unit in begun.items()}
     assert (firsts["NPU"]["gate"] == 1.0).all() and (firsts["RealNPU"]["gate"] == 0.5).all()
     assert not firsts["NPU"]["imaginary"].any() and not firsts["NALU"]["bias"].any()
@@ -169,10 +159,10 @@ def test_large_arithmetic_begins_as_its_code() -> None:
 
 
 def test_thresholds_of_success_are_of_the_order_of_a_weight_error() -> None:
-    data = division.Data(tensor(1.0)[:, None, None], tensor(2.0)[:, None, None], torch.tensor([[2, 5]]))
+    data = arithmetic.Quotients(tensor(1.0)[:, None, None], tensor(2.0)[:, None, None], torch.tensor([[2, 5]]))
     x, y = data.draw(2000, source())
     assert torch.equal(y[..., 0], x[..., 2] / x[..., 5])
-    off = division._threshold(x, data).sqrt().item()
+    off = data.threshold(x).sqrt().item()
     assert 0.1 * WEIGHT_ERROR < off < 10 * WEIGHT_ERROR
     chosen = subset_sums.subsets(subset_sums.FOUR, 3, source())
     four = subset_sums.Data(subset_sums.FOUR, chosen)
@@ -199,7 +189,7 @@ def test_our_training_leaves_hidden_units_out_that_a_product_does_not_need() -> 
     chosen = subset_sums.subsets("×", 2, source(), 4, 0.0)
     data = subset_sums.Data("×", chosen)
     how = subset_sums.Setting(runs=2, hidden=5, our_steps=300, refit_samples=60, refit_steps=30)
-    network, taken = subset_sums.train_ours("NMU", data, how, source(), Monitor(), "cpu")
+    network, taken = subset_sums.train_ours("NMU", data, how, Job(Plan(), {}))
     x, y = data.draw((2.0, 6.0), 20, source(1))
     torch.testing.assert_close(network(x), y)
     sums, products = network
@@ -252,15 +242,15 @@ def test_a_prelu_has_a_slope_of_each_member() -> None:
 
 
 def test_the_product_unit_has_no_loss_at_the_solution_and_the_division_has() -> None:
-    _, (exact,) = gradient_surface._losses("NMU", 5)
-    _, (wrong,) = gradient_surface._losses("NAC, eps 1", 5)
+    _, exact = surfaces.losses("NMU", 5)
+    _, wrong = surfaces.losses("NAC, eps 1", 5)
     assert exact["loss at solution"] == 0.0 and float(wrong["loss at solution"]) > 1.0
 
 
 @pytest.mark.parametrize(("preset", "share"), [("as-run", 0.157), ("paper", 0.561)])
 def test_without_gates_a_plateau_is_there_as_run_and_not_as_printed(preset: str, share: float) -> None:
-    plan, study = Plan(preset), gradient_surface.GradientSurface()
-    ran = [Ran(batch, *study.run(plan, batch, Monitor())) for batch in study.batches(plan)]
+    plan, study = Plan(preset), surfaces.GradientSurface()
+    ran = [Ran(batch, *study.run(Job(plan, batch))) for batch in study.batches(plan)]
     naive, gated = (float(r.rows[0]["plateau"]) for r in ran[:2])
     assert naive / gated == pytest.approx(share, rel=0.05)
     # The scale ends at twice the gradient of the NPU there: what is dark is small beside it.
@@ -289,12 +279,13 @@ def test_a_diagram_has_the_boxes_of_the_parameters_and_reaches_all_of_them(unit:
 
 
 def test_shares_of_runs_below_the_bounds_of_the_paper() -> None:
-    assert fsir_study._shares(np.array([0.01, 0.5, 2.0, 8.0])) == ("4", "25%", "50%", "1.25", "0.01")
-    alone = Ran({"recipe": fsir_study.ALONE, "model": "NPU"}, [{"seconds a run": 3.0}])
+    told = fsir.shares(np.array([0.01, 0.5, 2.0, 8.0]))
+    assert [*told.values()] == ["4", "25%", "50%", "1.25", "0.01"]
+    alone = Ran({"recipe": fsir.ALONE, "model": "NPU"}, [{"seconds a run": 3.0}])
     batch = Ran({"recipe": "as-run", "model": "NPU"}, [{"mse": 1.0}] * 4, seconds=2.0)
-    grid, full = fsir_study.SHORT, fsir_study.FULL
+    grid, full = fsir.FractionalSIR.quick, fsir.FULL
     expected = 3.0 * 4 * grid.gradient_steps / full.gradient_steps
-    assert f"| NPU | 2 s | {expected:.0f} s |" in fsir_study._time_table(Plan(), [batch, alone])
+    assert f"| NPU | 2 s | {expected:.0f} s |" in fsir._time_table(grid, Plan(), [batch, alone])
 
 
 # Pictures
