@@ -264,32 +264,23 @@ PUBLISHED = {
 }
 
 
+# Ends of the code's first weights. Ours: starts of each run, from these weights and from the units' own; share of the
+# steps after which the rate falls; hidden units that remain, one count after the other; tolerance of the refits; mean
+# squared error, relative to that of y, which counts as exact.
+FIRST = (0.0, 0.1)
+STARTS, ANNEAL, KEPT, TOLERANCE, EXACT = (2, 2), 0.4, (4, 2, 1), 1e-9, 1e-20
+
+
 @dataclass(frozen=True)
 class LargeSetting:
-    """Sec. 4.3 and Table A6 of the paper, and its code; fields from `our_steps` on are this package's.
-
-    Args:
-        runs: of a model; the code ran `mult_runs` on the product.
-        first: ends of the first weights.
-        starts: of each run, from the code's weights and from the units' own.
-        anneal: share of the steps after which the rate falls.
-        kept: hidden units that remain, one count after the other.
-        refit_samples, refit_steps, refit_tolerance: of the Levenberg-Marquardt refits.
-        exact: mean squared error, relative to that of y, which counts as exact.
-    """
+    """Sec. 4.3 and Table A6 of the paper, and its code, which ran `mult_runs` on the product; then what ours takes."""
 
     runs: int = REPORTED
     mult_runs: int = 20
     steps: int = 100_000
-    first: tuple[float, float] = (0.0, 0.1)
     our_steps: int = 2000
-    starts: tuple[int, int] = (2, 2)
-    anneal: float = 0.4
-    kept: tuple[int, ...] = (4, 2, 1)
     refit_samples: int = 1024
     refit_steps: int = 60
-    refit_tolerance: float = 1e-9
-    exact: float = 1e-20
 
 
 class LargeArithmetic(Experiment):
@@ -376,7 +367,7 @@ def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -
     """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
     preset, as_run = job.plan.preset, job.plan.preset == "as-run"
     steps = task.steps(model, how.steps, preset)
-    network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, how.first, job.source)
+    network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
     size = group_norm if as_run else l1
     training = Training(steps, task.rate, "rmsprop", project=not as_run)
     penalty = lambda step: task.weight(model, step, preset) * size(network)  # noqa: E731
@@ -386,16 +377,16 @@ def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -
 
 def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tuple[nn.Sequential, int]:
     """The best of several starts of every run: Adam at a falling rate, thinned, refitted."""
-    count = sum(how.starts)
+    count = sum(STARTS)
     runs = how.runs * count
-    network = large_network(model, runs, how.first, job.source)
+    network = large_network(model, runs, FIRST, job.source)
     own = _units(model, runs, job.source)
-    own_start = torch.arange(runs) % count >= how.starts[0]
+    own_start = torch.arange(runs) % count >= STARTS[0]
     for value, drawn in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = drawn.data[own_start].to(value)
-    training = Training(how.our_steps, task.rate, anneal=how.anneal)
+    training = Training(how.our_steps, task.rate, anneal=ANNEAL)
     train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * l1(network))
-    job.monitor.stage("Levenberg-Marquardt", len(how.kept))
+    job.monitor.stage("Levenberg-Marquardt", len(KEPT))
     final = _units(model, how.runs, job.source)
     _finish(network.double(), final, task, how)
     return final, how.our_steps * count
@@ -406,19 +397,19 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
     samples = how.refit_samples
     x = _points(*task.train, samples).double()
     y = task.targets(x)
-    floor = how.exact * float(y.square().mean())
-    count, chains, criteria = sum(how.starts), [], []
-    for kept in how.kept:
+    floor = EXACT * float(y.square().mean())
+    count, chains, criteria = sum(STARTS), [], []
+    for kept in KEPT:
         network = thinned(network, x, y, kept)
         chains.append(network)
         shared, target = (part.expand(len(flat(network)), -1, -1) for part in (x, y))
-        left = refit(network, shared, target, torch.ones_like(target), how.refit_steps, how.refit_tolerance)
+        left = refit(network, shared, target, torch.ones_like(target), how.refit_steps, TOLERANCE)
         free = sum(p[0].numel() for p in network.parameters() if p.requires_grad)
         # Less than `floor` is rounding and no reason for a larger network.
         error = (left / samples).clamp_min(floor).nan_to_num(torch.inf)
         criteria.append(samples * error.log() + free * math.log(samples))
     # [runs, sizes x starts]
-    best = torch.stack(criteria).reshape(len(how.kept), -1, count).movedim(0, 1).flatten(1).argmin(dim=1)
+    best = torch.stack(criteria).reshape(len(KEPT), -1, count).movedim(0, 1).flatten(1).argmin(dim=1)
     for size, small in enumerate(chains):
         runs = (best // count == size).nonzero()[:, 0]
         embed(small, runs * count + best[runs] % count, final, runs)

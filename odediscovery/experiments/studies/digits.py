@@ -113,8 +113,13 @@ LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), "product": (1, 2, 
 FAR = {"sum": 100, "product": 20}
 # The unit's own regulariser grows from 0 between these shares of the steps (the paper's ramp).
 RAMP = {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
-# Width of the second kernel, and of what is left behind it.
-KERNEL = 3
+# Sequences of each length, and images, of the test; sequences that the variance of the targets is taken of.
+TESTED, HELD_OUT, SPREAD = 500, 500, 1000
+# The rate falls along a cosine to this share of itself.
+SLOWEST = 0.02
+# Of the reader: width of the second kernel, which is that of the map behind it, and of the first on large images;
+# its dense layer; and where it begins: the middle of the digits.
+KERNEL, LARGE_KERNEL, DENSE, MIDDLE_DIGIT = 3, 5, 64, 4.5
 
 
 @dataclass(frozen=True)
@@ -123,33 +128,18 @@ class DigitsSetting:
 
     Args:
         images: of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product.
-        test, held_out: sequences of each length, and images, of the test.
-        slowest: the rate falls along a cosine to this share of `rate`.
         noise: standard deviation of what is added to every pixel (-1 to 1) that is learned from: a
             thousand images are few for the reader.
-        regulariser: weight of the unit's own regulariser beside the squared error over the variance
-            of the targets.
-        spread: sequences that this variance is taken of.
-        narrow, wide, dense: channels of the reader's convolutions, and its dense layer.
-        large_kernel: width of the first kernel on large images.
-        middle: where the reader begins: the middle of the digits.
+        narrow, wide: channels of the reader's convolutions.
     """
 
     runs: int = 5
     steps: int = 5000
     images: int = 160
-    test: int = 500
-    held_out: int = 500
     rate: float = 3e-3
-    slowest: float = 0.02
     noise: float = 0.3
-    regulariser: float = 1.0
-    spread: int = 1000
     narrow: int = 8
     wide: int = 16
-    dense: int = 64
-    large_kernel: int = 5
-    middle: float = 4.5
 
 
 # What is other for MNIST: more and clearer images, so a larger reader and less noise.
@@ -169,9 +159,9 @@ class Reader(nn.Module):
     def __init__(self, generator: torch.Generator, how: DigitsSetting, side: int) -> None:
         super().__init__()
         self.large = side > SMALL.side
-        first = how.large_kernel if self.large else KERNEL
+        first = LARGE_KERNEL if self.large else KERNEL
         self.members = members = how.runs
-        narrow, wide, dense = how.narrow, how.wide, how.dense
+        narrow, wide = how.narrow, how.wide
 
         def he(*shape: int, fan: int) -> nn.Parameter:
             draw = torch.randn(shape, generator=generator, dtype=torch.float32)
@@ -179,10 +169,10 @@ class Reader(nn.Module):
 
         self.first = he(members * narrow, 1, first, first, fan=first**2)
         self.second = he(members * wide, narrow, KERNEL, KERNEL, fan=KERNEL**2 * narrow)
-        self.dense = he(members, KERNEL**2 * wide, dense, fan=KERNEL**2 * wide)
-        self.last = he(members, dense, 1, fan=dense)
-        self.dense_shift = nn.Parameter(torch.zeros(members, 1, dense))
-        self.offset = nn.Parameter(torch.full((members, 1), how.middle))
+        self.dense = he(members, KERNEL**2 * wide, DENSE, fan=KERNEL**2 * wide)
+        self.last = he(members, DENSE, 1, fan=DENSE)
+        self.dense_shift = nn.Parameter(torch.zeros(members, 1, DENSE))
+        self.offset = nn.Parameter(torch.full((members, 1), MIDDLE_DIGIT))
         self.shifts = nn.ParameterList([nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)])
 
     def forward(self, pixels: Tensor) -> Tensor:
@@ -230,11 +220,11 @@ class Digits(Experiment):
         how, task = self.how(job.plan), job.batch["task"]
         unit = _unit(job.batch["model"], how.runs, job.source)
         # One division into images for learning and for testing, whatever the batch.
-        seen, held_out = images(task, job.plan.generator({"task": task}, "division"), how.held_out)
+        seen, held_out = images(task, job.plan.generator({"task": task}, "division"), HELD_OUT)
         how = replace(how, **LARGE) if seen.name == MNIST.name else how
         reader = Reader(job.source, how, seen.pixels.shape[-1])
         _train(reader, unit, seen, how, job)
-        tested = _tested(reader, unit, task, held_out, how.test, job.fresh("test"))
+        tested = _tested(reader, unit, task, held_out, TESTED, job.fresh("test"))
         weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(how.runs)]
         shared: Row = {"steps": how.steps, "rate": how.rate, "method": "adam"}
         shared |= {"length": TRAINED[task], "sequences": how.images // TRAINED[task], "images": seen.name}
@@ -324,10 +314,10 @@ def _train(reader: Reader, unit: AbstractUnit, seen: Images, how: DigitsSetting,
     unit.to(place)
     weights = [*reader.parameters(), *unit.parameters()]
     optimiser = torch.optim.Adam(weights, lr=how.rate, foreach=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, how.slowest * how.rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, SLOWEST * how.rate)
     length, begin, end = TRAINED[task], RAMP[task][0] * how.steps, RAMP[task][1] * how.steps
     shape = (unit.members, how.images // length, length)
-    those = torch.randint(0, len(seen.digits), (how.spread, length), generator=source)
+    those = torch.randint(0, len(seen.digits), (SPREAD, length), generator=source)
     variance = truth(task, seen.digits[those]).var()
     job.monitor.stage(job.name, how.steps)
     for step in range(how.steps):
@@ -338,7 +328,7 @@ def _train(reader: Reader, unit: AbstractUnit, seen: Images, how: DigitsSetting,
         off = result(task, unit, read) - truth(task, seen.digits[which]).to(place)
         loss = off.square().mean(dim=-1) / variance
         ramp = min(max((step - begin) / (end - begin), 0.0), 1.0)
-        set_gradients(weights, loss + how.regulariser * ramp * unit.regulariser(parameters_of(unit)))
+        set_gradients(weights, loss + ramp * unit.regulariser(parameters_of(unit)))
         optimiser.step()
         schedule.step()
         unit.project_()

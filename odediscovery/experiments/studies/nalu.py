@@ -66,38 +66,24 @@ RANGES = {"NAC": ((20.0, 40.0), (0.0, 60.0)), "NALU": ((1.0, 5.0), (0.5, 8.0))}
 TOLERANCE, SOLVED = 0.01, 99.0
 
 
+# What the report does not say, which is nearly everything: how many operands a unit gets (the report's own), samples of
+# the test and of the losses by which members are drawn anew.
+OPERANDS = {"NAC": tuple(range(1, 11)), "NALU": (2, 5)}
+SAMPLES, HELD_OUT = 10_000, 1_000
+# Steps between two looks at the members, looks without a fall of the loss below `FALL` times the lowest after which a
+# member is drawn anew, and its loss, as a share of the best constant's, below which it is not.
+WATCH_EVERY, PATIENCE, FALL, GOOD_ENOUGH = 200, 5, 0.9, 1e-3
+
+
 @dataclass(frozen=True)
-class OperandsSetting:
-    """What the report does not say, which is nearly everything.
+class OperandsSetting(Setting):
+    """Gradient steps of each unit, variants of the NALU, and after which share of the steps the rate falls."""
 
-    Args:
-        nac_operands, nalu_operands: how many a unit gets (the report's own).
-        nalu_tasks, variants: of the NALU.
-        nac_steps, nalu_steps: gradient steps of each unit.
-        anneal: share of the steps after which the rate falls; 1: never.
-        samples, held_out: of the test, and of the losses by which members are drawn anew.
-        watch_every: steps between two looks at the members.
-        patience: looks without a fall of the loss below `fall` times the lowest, after which a
-            member is drawn anew.
-        good_enough: loss, as a share of the best constant's, below which it is not.
-    """
-
-    nac_operands: tuple[int, ...] = tuple(range(1, 11))
-    nalu_operands: tuple[int, ...] = (2, 5)
-    nalu_tasks: tuple[str, ...] = NALU_TASKS
-    variants: tuple[str, ...] = VARIANTS
     runs: int = 10
     nac_steps: int = 4_000
     nalu_steps: int = 8_000
-    rate: float = 1e-2
+    variants: tuple[str, ...] = VARIANTS
     anneal: float = 1.0
-    batch: int = 64
-    samples: int = 10_000
-    held_out: int = 1_000
-    watch_every: int = 200
-    patience: int = 5
-    fall: float = 0.9
-    good_enough: float = 1e-3
 
 
 class Operands(Experiment):
@@ -127,8 +113,8 @@ class Operands(Experiment):
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         how = self.how(plan)
-        nac = [*((t, n) for t in ("+", "-") for n in how.nac_operands), ("signed", len(SIGNED))]
-        nalu = [(t, n) for n in how.nalu_operands for t in how.nalu_tasks]
+        nac = [*((t, n) for t in ("+", "-") for n in OPERANDS["NAC"]), ("signed", len(SIGNED))]
+        nalu = [(t, n) for n in OPERANDS["NALU"] for t in NALU_TASKS]
         return [{"unit": "NAC", "task": t, "operands": str(n)} for t, n in nac] + [
             {"unit": "NALU", "variant": v, "task": t, "operands": str(n)} for v in how.variants for t, n in nalu
         ]
@@ -145,13 +131,13 @@ class Operands(Experiment):
 
         again = None
         if variant in ("reinitialised", "both"):
-            again = Reinitialisation(unit, *draw(1, how.held_out, inside, job.source)(), job.source, how)
+            again = Reinitialisation(unit, *draw(1, HELD_OUT, inside, job.source)(), job.source)
         steps = how.nac_steps if kind == "NAC" else how.nalu_steps
-        training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=how.watch_every)
+        training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=WATCH_EVERY)
         train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
         if again is not None:
             again.finish()
-        x, y = draw(1, how.samples, outside, job.fresh("test"))()
+        x, y = draw(1, SAMPLES, outside, job.fresh("test"))()
         with torch.no_grad():
             off = ((unit(x) - y) / y).abs()[..., 0].nan_to_num(torch.inf, torch.inf)
         accuracy = 100.0 * (off < TOLERANCE).double().mean(dim=1)
@@ -176,10 +162,10 @@ class Operands(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Accuracy of every run by task, number of operands and variant; published as bars."""
-        counts = self.full.nalu_operands
+        counts = OPERANDS["NALU"]
         figure = page(rows=1 + len(counts))
         top, *below = figure.subplots(1 + len(counts), 1)
-        _draw_nac(top, ran, self.full.nac_operands)
+        _draw_nac(top, ran, OPERANDS["NAC"])
         for axis, n in zip(below, counts, strict=True):
             _draw_nalu(axis, ran, n)
         for axis in (top, *below):
@@ -195,13 +181,12 @@ class Reinitialisation:
         unit: the network.
         x, y: held-out samples [1, samples, ...] of the training range, to measure the loss on.
         source: of the new parameters.
-        how: when a member is stuck.
     """
 
-    def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator, how: OperandsSetting) -> None:
-        self.unit, self.x, self.y, self.source, self.how = unit, x, y, source, how
+    def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator) -> None:
+        self.unit, self.x, self.y, self.source = unit, x, y, source
         middle = y.median().expand_as(y)
-        self.threshold = how.good_enough * float(smooth_l1_loss(middle, y))
+        self.threshold = GOOD_ENOUGH * float(smooth_l1_loss(middle, y))
         self.best = torch.full((unit.members,), torch.inf, dtype=torch.float64)
         self.kept = {name: p.detach().clone() for name, p in unit.named_parameters()}
         self.lowest = self.best.clone()
@@ -211,10 +196,10 @@ class Reinitialisation:
     def __call__(self, step: int, losses: Tensor) -> None:
         """Look at all members; the losses of one small batch are too noisy to judge by."""
         loss = self._keep()
-        fell = loss < self.how.fall * self.lowest
+        fell = loss < FALL * self.lowest
         self.lowest = torch.where(fell, loss, self.lowest)
         self.waited = torch.where(fell, 0, self.waited + 1)
-        stuck = (self.waited >= self.how.patience) & (loss > self.threshold)
+        stuck = (self.waited >= PATIENCE) & (loss > self.threshold)
         if stuck.any():
             redraw(self.unit, stuck, self.source)
             self.lowest[stuck], self.waited[stuck] = torch.inf, 0
@@ -339,6 +324,10 @@ class Stacking(Setting):
     points: int = 500
     checks: int = 50
 
+    def training(self, loss: str) -> Training:
+        """How a network is trained on a loss."""
+        return Training(self.steps, self.rate, "rmsprop", loss, watch_every=max(self.steps // self.checks, 1))
+
 
 class StackedUnits(Experiment):
     """Stacked units whose intermediate results explode, and products of inputs of both signs.
@@ -383,27 +372,20 @@ class StackedUnits(Experiment):
         network = chain(how.runs, job.source, *sizes).float()
         test = _samples(task, how.points, job.source)
         before = _sizes(network, test[0])
-        lost = torch.zeros(how.runs, dtype=torch.bool)
-
-        def watch(_step: int, loss: Tensor) -> None:
-            lost.logical_or_(~loss.isfinite().cpu())
 
         def draw() -> tuple[Tensor, Tensor]:
             x, y = _samples(task, how.batch, job.source)
             return x, y.expand(how.runs, -1, -1)
 
-        every = max(how.steps // how.checks, 1)
-        training = Training(how.steps, how.rate, "rmsprop", "smooth-l1", watch_every=every)
-        train(network, draw, training, job, watch=watch)
+        lost = _lost_at(network, draw, "smooth-l1", how, job).isfinite()
         error = _relative_error(network, *test)
         columns = {
             "largest at first": before,
             "lost": (lost | ~error.isfinite()).int(),
             "relative error": error.nan_to_num(LOST, LOST),
         }
-        return rows_of(
-            columns, training.row() | {"worst case": worst_case(model, depth) if task == "sum" else LOST}
-        ), {}
+        worst = worst_case(model, depth) if task == "sum" else LOST
+        return rows_of(columns, how.training("smooth-l1").row() | {"worst case": worst}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -452,6 +434,17 @@ class StackedUnits(Experiment):
         return figure
 
 
+def _lost_at(network: nn.Sequential, draw: Draw, loss: str, how: Stacking, job: Job) -> Tensor:
+    """Train, and at which step each run had left the numbers when it was looked at, [members]; inf where none did."""
+    lost = torch.full((how.runs,), LOST, dtype=torch.float64)
+
+    def watch(step: int, losses: Tensor) -> None:
+        lost[~losses.isfinite().cpu() & lost.isinf()] = float(step)
+
+    train(network, draw, how.training(loss), job, watch=watch)
+    return lost
+
+
 def _read_digits(how: Stacking, job: Job) -> list[Row]:
     """Rows of one model that reads digits: accuracy on images never seen, 0 for a run that is lost."""
     # The layers of a batch are left out of its source.
@@ -460,17 +453,13 @@ def _read_digits(how: Stacking, job: Job) -> list[Row]:
     seen, held_out = divided(handwritten(), how.points, job.plan.generator({"task": "digits"}, "division"))
     network = reader(model, seen.pixels[0].numel(), how.runs, source)
     test = _inputs(held_out)
-    before, lost = _sizes(network, test), torch.full((how.runs,), LOST, dtype=torch.float64)
-
-    def watch(step: int, loss: Tensor) -> None:
-        lost[~loss.isfinite().cpu() & lost.isinf()] = float(step)
+    before = _sizes(network, test)
 
     def draw() -> tuple[Tensor, Tensor]:
         part = seen.of(torch.randint(0, len(seen.digits), (how.batch,), generator=source))
         return _inputs(part), nn.functional.one_hot(part.digits.long(), CLASSES).float().expand(how.runs, -1, -1)
 
-    training = Training(how.steps, how.rate, "rmsprop", "cross-entropy", watch_every=max(how.steps // how.checks, 1))
-    train(network, draw, training, job, watch=watch)
+    lost = _lost_at(network, draw, "cross-entropy", how, job)
     with torch.no_grad():
         answers: Tensor = network(test)
         right = (answers.argmax(dim=-1) == held_out.digits).double().mean(dim=-1)
@@ -481,7 +470,7 @@ def _read_digits(how: Stacking, job: Job) -> list[Row]:
         "lost at": lost,
         "accuracy": torch.where(gone, 0.0, right),
     }
-    return rows_of(columns, training.row() | {"images": seen.name})
+    return rows_of(columns, how.training("cross-entropy").row() | {"images": seen.name})
 
 
 def reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Sequential:

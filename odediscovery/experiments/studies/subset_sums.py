@@ -58,9 +58,16 @@ FIRST_WEIGHT = 0.5
 MIDDLE = partial(nn.init.uniform_, a=0.25, b=0.75)
 
 
+# Ours: rate, share of the steps after which it falls, those between which the regulariser grows; tolerance of the
+# Levenberg-Marquardt refits, and how much whole weights count in them, one after the other; half a unit's error of one
+# weight of a hundred moves the relative residuals of 400 samples by 0.2 together; relative error of a start that fits.
+OUR_RATE, OUR_ANNEAL, OUR_GROWTH = 1e-2, 0.5, (0.2, 0.4)
+TOLERANCE, WHOLES, FITTED = 1e-6, (0.003, 0.03, 0.1), 1e-7
+
+
 @dataclass(frozen=True)
 class Setting:
-    """Sec. 4.1 of Madsen and Johansen and their code's defaults; `our` fields are this package's.
+    """Sec. 4.1 of Madsen and Johansen and their code's defaults, and what our training takes.
 
     Args:
         hidden: width between the two layers.
@@ -69,11 +76,8 @@ class Setting:
         points: samples of the test.
         sparse: weight of the sparsity regulariser, which grows between the two steps `growth`.
         checks: how often a run is tested.
-        starts: most starts of each of our runs.
-        refit_samples, refit_steps, refit_tolerance: of the Levenberg-Marquardt refits.
-        wholes: how much whole weights count in them, one after the other; half a unit's error of one
-            weight of a hundred moves the relative residuals of 400 samples by 0.2 together.
-        fitted: relative error below which a start has fitted.
+        starts, our_steps: most starts of each of our runs, and the Adam steps of one.
+        refit_samples, refit_steps: of the Levenberg-Marquardt refits.
     """
 
     runs: int = 50
@@ -88,14 +92,8 @@ class Setting:
     checks: int = 200
     starts: int = 8
     our_steps: int = 1000
-    our_rate: float = 1e-2
-    our_anneal: float = 0.5
-    our_growth: tuple[float, float] = (0.2, 0.4)
     refit_samples: int = 400
     refit_steps: int = 60
-    refit_tolerance: float = 1e-6
-    wholes: tuple[float, ...] = (0.003, 0.03, 0.1)
-    fitted: float = 1e-7
 
     def weight(self, at: float, growth: tuple[float, float]) -> float:
         """Weight of the regulariser at a step, or at a share of the steps: 0, then linearly to `sparse`."""
@@ -209,7 +207,7 @@ def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Seque
     # A product of a single unit is a sum, so that two are the fewest.
     tries = [(width, start) for width in range(2, how.hidden + 1) for start in range(1, how.starts + 1)]
     for count, (width, start) in enumerate(tries, start=1):
-        left = (least > how.fitted).nonzero()[:, 0]
+        left = (least > FITTED).nonzero()[:, 0]
         if not len(left):
             break
         network = two_layers(model, inputs, len(left), job.source, clip=False, hidden=width)
@@ -227,16 +225,16 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
     train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
-        Training(how.our_steps, how.our_rate, loss="relative", anneal=how.our_anneal),
+        Training(how.our_steps, OUR_RATE, loss="relative", anneal=OUR_ANNEAL),
         job,
         name=f"{job.name}, {name}: Adam",
-        penalty=lambda s: how.weight(s / how.our_steps, how.our_growth) * last.regulariser(parameters_of(last)),
+        penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(parameters_of(last)),
     )
-    job.monitor.stage(f"{job.name}, {name}: Levenberg-Marquardt", len(how.wholes))
+    job.monitor.stage(f"{job.name}, {name}: Levenberg-Marquardt", len(WHOLES))
     x, y = data.draw(data.inside, how.refit_samples, job.source)
     x, weight = x.expand(len(y), -1, -1), torch.ones_like(y) / y.abs().mean(dim=1, keepdim=True)
-    for i, whole in enumerate(how.wholes, start=1):
-        refit(network, x, y, weight, how.refit_steps, how.refit_tolerance, whole)
+    for i, whole in enumerate(WHOLES, start=1):
+        refit(network, x, y, weight, how.refit_steps, TOLERANCE, whole)
         job.monitor.step(i)
     for unit in layers(network):
         for value in unit.parameters():
@@ -377,7 +375,7 @@ class StaticArithmetic(Experiment):
             "test mse": watched.error,
             "threshold": watched.limit,
         }
-        steps, rate = (how.our_steps, how.our_rate) if ours else (how.steps, how.rate)
+        steps, rate = (how.our_steps, OUR_RATE) if ours else (how.steps, how.rate)
         return rows_of(columns, {"steps": steps, "rate": rate}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
