@@ -60,7 +60,6 @@ ROOMS = (
     "bench.speed",
     "bench.series",
     "experiments",
-    "experiments.seminar",
     "experiments.studies",
     "command",
 )
@@ -82,7 +81,7 @@ DOORS = {
     "torchdiffeq": "solve",
     "scipy.integrate": "ivp bench.suites.protocol",
     "pandas": "data",
-    "sklearn": "estimator experiments.images",
+    "sklearn": "estimator experiments.studies.digits",
     "jinja2": "report",
     "matplotlib": "plots report experiments",
     "pysindy": "bench.peers",

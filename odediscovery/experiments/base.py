@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from odediscovery.experiments.figures import STYLE
 from odediscovery.runtime.monitor import Monitor
 
 Value = str | int | float | bool
 Row = dict[str, Value]
 Arrays = dict[str, NDArray[np.float64]]
-
-
-Setting = TypeVar("Setting")
 
 
 class Stopped(Exception):
@@ -48,10 +48,6 @@ class Plan:
     seed: int = 0
     device: str = "cpu"
 
-    def pick(self, full: Setting, quick: Setting) -> Setting:
-        """The setting of an experiment: that of the paper, or that for a quick look."""
-        return full if self.full else quick
-
     def generator(self, batch: dict[str, str], purpose: str = "") -> torch.Generator:
         """A random source of the batch's own, whichever other batches are run or resumed."""
         name = repr((sorted(batch.items()), purpose)).encode()
@@ -67,9 +63,46 @@ class Ran:
     arrays: Arrays = field(default_factory=dict)
     seconds: float = 0.0
 
+    @property
+    def name(self) -> str:
+        """The batch in a line."""
+        return " ".join(self.batch.values())
+
+    def median(self, name: str) -> float:
+        """The median of one figure over the runs."""
+        return float(np.median(self.column(name)))
+
     def column(self, name: str) -> NDArray[np.float64]:
         """One figure of every run; nan where a run has none."""
         return np.array([float(row.get(name, np.nan)) for row in self.rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One batch as it is run: what is asked for, who listens, and a random source of the batch's own."""
+
+    plan: Plan
+    batch: dict[str, str]
+    monitor: Monitor = field(default_factory=Monitor)
+
+    @cached_property
+    def source(self) -> torch.Generator:
+        """What the batch is drawn from."""
+        return self.plan.generator(self.batch)
+
+    def fresh(self, purpose: str) -> torch.Generator:
+        """Another source, for what shall not depend on how much was drawn before."""
+        return self.plan.generator(self.batch, purpose)
+
+    @property
+    def name(self) -> str:
+        """The batch for a progress bar."""
+        return " ".join(self.batch.values())
+
+    def check(self) -> None:
+        """Raise `Stopped` if the monitor asked to stop."""
+        if self.monitor.stopping():
+            raise Stopped
 
 
 class Experiment(ABC):
@@ -79,18 +112,25 @@ class Experiment(ABC):
         name: as it is typed behind `odediscovery reproduce`.
         title: one line above the table.
         trains: whether it trains networks, and so can use `Plan.device`.
+        full, quick: settings with the sizes of the paper, and for a quick look.
     """
 
     name: str
     title: str
     trains = True
+    full: Any = None
+    quick: Any = None
+
+    def how(self, plan: Plan) -> Any:
+        """The settings of a plan."""
+        return self.full if plan.full else self.quick
 
     @abstractmethod
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         """The batches in the order in which they run."""
 
     @abstractmethod
-    def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
         """All runs of one batch.
 
         Raises:
@@ -102,8 +142,13 @@ class Experiment(ABC):
         """Ours beside the published figures, in Markdown."""
 
     @abstractmethod
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """The paper's figure of what was run; called with the style of all figures in place."""
+
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """The paper's figure of what was run."""
+        with rc_context(STYLE):
+            return self.draw(plan, ran)
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
         """Further figures by name."""
@@ -115,10 +160,12 @@ def find(ran: Sequence[Ran], **batch: str) -> Ran | None:
     return next((r for r in ran if batch.items() <= r.batch.items()), None)
 
 
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, its first column flush left, the others flush right."""
-    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+def markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows (a cell by the name of its column) as a Markdown table, its first column flush left, the others right."""
+    if not rows:
+        return ""
+    rule = ["---", *["--:"] * (len(rows[0]) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (rows[0], rule, *(r.values() for r in rows))) + "\n"
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -135,6 +182,11 @@ def median_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
     if not np.isfinite(middle):
         return middle, np.inf
     return middle, float(np.median(np.abs(values - middle)))
+
+
+def spread(middle: float, deviation: float) -> str:
+    """A median and its deviation."""
+    return f"{number(middle)} ± {number(deviation)}"
 
 
 def beside(ours: float, published: float, deviation: float) -> str:
@@ -159,6 +211,11 @@ def counted(verdicts: Sequence[str]) -> str:
         f"Of {len(verdicts)} medians {within} are within two median deviations of the published one, "
         f"{better} better by more, {worse} worse by more."
     )
+
+
+def share(won: NDArray[Any]) -> str:
+    """95 % interval of the share of runs that won, in whole per cents."""
+    return "{:.0%} to {:.0%}".format(*wilson(int(np.sum(won)), len(won)))
 
 
 def wilson(successes: int, runs: int) -> tuple[float, float]:

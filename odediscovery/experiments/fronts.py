@@ -8,54 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, ScalarFormatter
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.experiments.drawing import LOOK, STYLE, page
+from odediscovery.experiments.figures import LOOK, page
 from odediscovery.plots.figures import INK, MUTED
 from odediscovery.runtime.arrays import Array
 
-
-@dataclass(frozen=True)
-class FrontLook:
-    """Marks in points, and where things stand.
-
-    Args:
-        pale, paleness: marks of what is drawn behind, and what is left of their colour.
-        plain, large: marks of a method's models, and of no more than `few` of them.
-        edge: white lines around marks.
-        star, star_in_legend: the answer.
-        label: letters beside a star, `apart` from it; it needs `room`, a share of the axis.
-        inset: left, bottom, width and height as shares of the axes.
-        inset_letters: at the ticks of the inset.
-        points: of a curve.
-        margin: of the data above and below, as a share of their range; curves may leave it.
-    """
-
-    pale: float = 4.5
-    paleness: float = 0.33
-    plain: float = 5.5
-    large: float = 7.5
-    few: int = 20
-    edge: float = 0.7
-    star: float = 19.0
-    star_in_legend: float = 13.0
-    label: float = 9.0
-    apart: float = 10.0
-    room: float = 0.3
-    inset: tuple[float, float, float, float] = (0.3, 0.36, 0.67, 0.3)
-    inset_letters: float = 8.0
-    points: int = 400
-    margin: float = 0.05
-
-
-FRONT = FrontLook()
+# Marks in points: of what is drawn behind, of a method's models and of no more than `FEW` of them; the answer, in the
+# legend too; white lines around marks.
+PALE, PLAIN, LARGE, FEW = 4.5, 5.5, 7.5, 20
+STAR, STAR_IN_LEGEND, EDGE = 19.0, 13.0, 0.7
+# What remains of the colour of what is drawn behind.
+PALENESS = 0.33
+# Letters beside a star, so many points apart from it; they need a share of the axis as room.
+LABEL, APART, ROOM = 9.0, 10.0, 0.3
+# Left, bottom, width and height of the inset as shares of the axes, and letters at its ticks.
+INSET, INSET_LETTERS = (0.3, 0.36, 0.67, 0.3), 8.0
+# Points of a curve; margin of the data above and below, as a share of their range: curves may leave it.
+POINTS, MARGIN = 400, 0.05
 # Of the states: none of the colours that methods usually have.
 STATES = ("#0072B2", "#CC79A7", "#444444", "#56B4E9", "#E69F00", "#009E73", "#D55E00")
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -111,34 +88,25 @@ def fronts_figure(
         errors: ends of the axis of errors; models outside are not seen.
         closer: errors that an inset shows once more, where methods lie close together.
     """
-    with rc_context(STYLE):
-        figure = page(rows=2 if closer else 1)
-        left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
-        for depth, cloud in enumerate(clouds):
-            _draw_cloud(left, cloud, 2 + depth)
-        _frame(left, errors)
-        for cloud in clouds:
-            _label_star(left, cloud)
-        if closer is not None:
-            _draw_inset(left, clouds, closer)
-        _draw_curves(right, series, curves)
-        left.legend(handles=_handles(clouds), loc="lower right")
+    figure = page(rows=2 if closer else 1)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
+    for depth, cloud in enumerate(clouds):
+        _draw_cloud(left, cloud, 2 + depth)
+    _frame(left, errors)
+    for cloud in clouds:
+        _label_star(left, cloud)
+    if closer is not None:
+        _draw_inset(left, clouds, closer)
+    _draw_curves(right, series, curves)
+    left.legend(handles=_handles(clouds), loc="lower right")
     return figure
 
 
 def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
     x, y = cloud.parameters, cloud.errors
-    axes.plot(
-        x,
-        y,
-        cloud.marker,
-        color=cloud.colour,
-        alpha=FRONT.paleness if cloud.pale else 1.0,
-        mec="none" if cloud.pale else "white",
-        mew=FRONT.edge,
-        ms=FRONT.pale if cloud.pale else FRONT.large if len(x) <= FRONT.few else FRONT.plain,
-        zorder=depth,
-    )
+    size = PALE if cloud.pale else LARGE if len(x) <= FEW else PLAIN
+    look: dict[str, Any] = {"alpha": PALENESS, "mec": "none"} if cloud.pale else {"alpha": 1.0, "mec": "white"}
+    axes.plot(x, y, cloud.marker, color=cloud.colour, mew=EDGE, ms=size, zorder=depth, **look)
     if cloud.front:
         order = np.lexsort((y, x))
         least = np.minimum.accumulate(y[order])
@@ -146,17 +114,17 @@ def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
         axes.step(x[order], least, where="post", color=cloud.colour, alpha=alpha, zorder=depth)
     if cloud.star is not None:
         at = x[cloud.star], y[cloud.star]
-        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=FRONT.star, zorder=depth + 1)
+        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=STAR, zorder=depth + 1)
 
 
 def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]) -> None:
     """The same clouds between two errors, in the gap between published models and the answer."""
-    inset = axes.inset_axes(FRONT.inset, zorder=2 * len(clouds) + 2)
+    inset = axes.inset_axes(INSET, zorder=2 * len(clouds) + 2)
     for depth, cloud in enumerate(clouds):
         _draw_cloud(inset, cloud, 2 + depth)
     _frame(inset, errors)
     inset.set(title="", xlabel="", ylabel="", xlim=axes.get_xlim())
-    inset.tick_params(labelsize=FRONT.inset_letters)
+    inset.tick_params(labelsize=INSET_LETTERS)
     axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=LOOK.faint)
 
 
@@ -166,7 +134,7 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
         return
     at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
     place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
-    shift, side = (FRONT.apart, "left") if place < FRONT.room else (-FRONT.apart, "right")
+    shift, side = (APART, "left") if place < ROOM else (-APART, "right")
     axes.annotate(
         cloud.label.replace(", ", ",\n") + f"\n{at[0]:.0f} parameters\nMSE {at[1]:.1e}",
         at,
@@ -175,23 +143,19 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
         va="center",
         textcoords="offset points",
         color=cloud.colour,
-        fontsize=FRONT.label,
+        fontsize=LABEL,
         fontweight="bold",
     )
 
 
 def _frame(axes: Axes, errors: tuple[float, float]) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_ylim(*errors)
+    axes.set(xscale="log", yscale="log", ylim=errors, title="Pareto fronts")
+    axes.set(xlabel="number of parameters", ylabel="mean squared error")
     axes.yaxis.set_major_locator(LogLocator(numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_locator(FixedLocator(SIZES))
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("number of parameters")
-    axes.set_ylabel("mean squared error")
-    axes.set_title("Pareto fronts")
 
 
 def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
@@ -205,7 +169,7 @@ def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
             ls="-" if c.front else "none",
             alpha=LOOK.faint if c.pale else 1.0,
             mec="white",
-            ms=FRONT.star_in_legend if c.star is not None else FRONT.plain if c.pale else FRONT.large,
+            ms=STAR_IN_LEGEND if c.star is not None else PLAIN if c.pale else LARGE,
             label=c.label,
         )
         for c in reversed(clouds)
@@ -222,14 +186,14 @@ def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> Non
         axes.annotate(
             state,
             (run.time[-1], run.values[-1, k]),
-            xytext=(FRONT.apart, 0),
+            xytext=(APART, 0),
             va="center",
             textcoords="offset points",
             color=colour,
             fontweight="bold",
         )
     low, high = np.nanmin(run.values), np.nanmax(run.values)
-    margin = FRONT.margin * (high - low)
+    margin = MARGIN * (high - low)
     axes.set_ylim(low - margin, high + margin)
     axes.set_xlabel(series.time_name)
     axes.set_title("Data and fitted curves")

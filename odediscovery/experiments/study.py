@@ -25,7 +25,7 @@ import numpy as np
 
 from odediscovery.bench.rows import claim_folder, provenance
 from odediscovery.errors import FitError
-from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, Stopped
 from odediscovery.plots.figures import save_figure
 from odediscovery.runtime.archives import DAMAGED
 from odediscovery.runtime.files import write_whole
@@ -116,7 +116,7 @@ def run_batch(task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | 
     keep_freed_memory()
     experiment, plan, batch = task
     began = time.monotonic()
-    rows, arrays = experiment.run(plan, batch, monitor or Monitor())
+    rows, arrays = experiment.run(Job(plan, batch, monitor or Monitor()))
     return rows, arrays, round(time.monotonic() - began, 2)
 
 

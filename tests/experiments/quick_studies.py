@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from odediscovery.experiments.base import Plan, Ran
-from odediscovery.experiments.studies import fsir_study
+from odediscovery.experiments.studies.fsir import FractionalSIR
 from odediscovery.experiments.studies.registry import EXPERIMENTS
 from odediscovery.experiments.study import reproduce
 from odediscovery.runtime.monitor import Monitor
@@ -30,8 +30,8 @@ class Studies(dict[str, tuple[Path, list[Ran]]]):
         folder, threads = self.folders.mktemp(name) / "study", torch.get_num_threads()
         torch.set_num_threads(1)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fsir_study, "QUICK_BESIDE", dataclasses.replace(fsir_study.QUICK_BESIDE, adam_steps=30))
-            patch.setattr(fsir_study, "SHORT", dataclasses.replace(fsir_study.SHORT, gradient_steps=6, lbfgs_steps=2))
+            short = dataclasses.replace(FractionalSIR.quick, adam_steps=30, gradient_steps=6, lbfgs_steps=2)
+            patch.setattr(FractionalSIR, "quick", short)
             self[name] = folder, reproduce(EXPERIMENTS[name], Plan(), folder, Monitor())
         torch.set_num_threads(threads)
         return self[name]

@@ -19,10 +19,10 @@ from odediscovery.command.cli import main
 from odediscovery.command.reproduce import EXPERIMENT_HELP
 from odediscovery.errors import FitError, InputError
 from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
-from odediscovery.experiments.refit import ChainResiduals, embed, refit, thinned
 from odediscovery.experiments.studies.digits import result, truth
 from odediscovery.experiments.studies.registry import EXPERIMENTS, get_experiment
 from odediscovery.experiments.study import reproduce
+from odediscovery.experiments.training import ChainResiduals, embed, refit, thinned
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.runtime.workers import Failure, Processes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.estimator.estimator import ODEDiscovery
-from odediscovery.experiments.base import Plan
+from odediscovery.experiments.base import Job, Plan
 from odediscovery.experiments.studies.fsir import Grid
 from odediscovery.experiments.studies.registry import EXPERIMENTS
 from odediscovery.fitting.optimise import FirstOrder, loss_and_gradient
@@ -223,14 +222,10 @@ BATCHES = {
 @pytest.mark.parametrize("name", [n for n, e in EXPERIMENTS.items() if e.trains and n != "networks"])
 def test_experiments_end_as_on_the_cpu(simulated: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     experiment = EXPERIMENTS[name]
-    module = sys.modules[type(experiment).__module__]
-    steps = {"NALU": 6} if name == "operands" else 4
-    monkeypatch.setattr(module, "QUICK_STEPS", steps, raising=False)
-    monkeypatch.setattr(module, "SHORT", Grid((3,), (0.1,), 1, 2, 1), raising=False)
-    for short in ("WATCH", "PATIENCE", "CHECKS"):
-        monkeypatch.setattr(module, short, 2, raising=False)
+    if name == "fsir":
+        monkeypatch.setattr(experiment, "quick", Grid((3,), (0.1,), 1, 2, 1))
     assert BATCHES[name] in experiment.batches(Plan())
-    rows = [experiment.run(Plan(device=place), BATCHES[name], Monitor())[0] for place in ("cpu", "cuda")]
+    rows = [experiment.run(Job(Plan(device=place), BATCHES[name]))[0] for place in ("cpu", "cuda")]
     assert rows[0] == rows[1] or repr(rows[0]) == repr(rows[1])
 
 

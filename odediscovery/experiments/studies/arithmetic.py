@@ -1,0 +1,645 @@
+"""Arithmetic by power units: simple and large tasks of Neural Power Units, division with redundant inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor, nn
+
+from odediscovery.experiments.base import (
+    Arrays,
+    Experiment,
+    Job,
+    Plan,
+    Ran,
+    Row,
+    beside,
+    counted,
+    find,
+    markdown,
+    median_deviation,
+    number,
+    share,
+    spread,
+)
+from odediscovery.experiments.figures import LOOK, draw_groups, draw_surface, page
+from odediscovery.experiments.training import (
+    WEIGHT_ERROR,
+    Draw,
+    Setting,
+    Training,
+    chain,
+    count_parameters,
+    embed,
+    errors,
+    flat,
+    fresh,
+    group_norm,
+    grown_tenfold,
+    inalu_penalty,
+    l1,
+    layers,
+    refit,
+    relative_scale,
+    rows_of,
+    sampler,
+    thinned,
+    train,
+    uniform,
+)
+from odediscovery.plots.figures import COLOURS, MUTED
+from odediscovery.runtime.device import device_of
+from odediscovery.units import NALU, NAU, NMU, NPU, UNITS, Dense, NaiveNPU, RealNPU
+
+OURS = ", ours"
+# Eq. 15 clips gates: they have no gradient outside [0, 1].
+CLIPPED = {"gate_gradient": "zero"}
+
+
+# Simple arithmetic: width between the layers, of dense nets; training range of both inputs; rates.
+SIMPLE_MODELS = ("NPU", "RealNPU", "NMU", "NALU", "iNALU", "Dense")
+SIMPLE_TASKS = ("+", "×", "÷", "√")
+WIDTH, DENSE_WIDTH = 6, {"paper": 10, "as-run": 50}
+LOW, HIGH = 0.1, {"paper": 2.0, "as-run": 2.1}
+RATE, AS_RUN_RATE = 1e-3, 5e-3
+# Table A2: median and median absolute deviation of 20 models.
+SIMPLE_PUBLISHED = {
+    "NPU": ((0.2, 0.11), (0.37, 0.23), (0.23, 0.13), (0.031, 0.025)),
+    "RealNPU": ((0.08, 0.021), (0.066, 0.026), (0.085, 0.038), (0.004, 0.001)),
+    "NMU": ((0.2, 0.18), (0.005, 0.004), (11.399, 0.035), (0.16, 0.002)),
+    "NALU": ((2.69, 0.22), (4.55, 0.2), (3.33, 0.18), (0.034, 0.006)),
+    "iNALU": ((2.18, 0.13), (3.453, 0.065), (2.54, 0.26), (0.049, 0.011)),
+    "Dense": ((2.103, 0.04), (3.546, 0.035), (14.16, 0.23), (0.084, 0.007)),
+}
+# Either input in a test of the paper: from, to, step; the paper's -4.1:0.2:4, for the root 0.1:0.1:4.
+LINES = {task: (-4.1, 3.9, 0.2) for task in SIMPLE_TASKS} | {"√": (0.1, 4.0, 0.1)}
+# Errors that have a colour.
+ERRORS = (1e-3, 1e2)
+
+
+class SimpleArithmetic(Experiment):
+    """Sec. 4.2 of Neural Power Units: six models, 20 runs each, four operations in one network (Fig. 6, Table A2).
+
+        f(x, y) = (x + y, x y, x / y, sqrt x),    x, y ~ U(0.1, 2)
+
+    The test is the mean absolute error on a grid that reaches into the negative numbers. The paper
+    prints the order NAU -> NPU and a dense net of 10; the code ran NPU -> NAU and 50 (`as-run`). What
+    the paper leaves open is as the code has it: NALU's biases begin by Glorot, as for a matrix of one
+    column, and iNALU's regulariser is a sum over all parameters, not a mean.
+    """
+
+    name = "simple-arithmetic"
+    title = "Simple arithmetic (Fig. 6, Table A2): mean absolute error on the test grid"
+    full = Setting(steps=20_000, batch=100)
+    quick = replace(full, runs=3, steps=300)
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [{"model": model} for model in SIMPLE_MODELS]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        model, how, preset = job.batch["model"], self.how(job.plan), job.plan.preset
+        as_run = preset == "as-run"
+        network = simple_network(model, how.runs, preset, job.source)
+        rate = AS_RUN_RATE if as_run and model != "iNALU" else RATE
+        method = "rmsprop" if as_run and model in ("NALU", "iNALU") else "adam"
+        training = Training(how.steps, rate, method, project=not as_run)
+        draw = sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
+        penalty = partial(inalu_penalty, network, steps=how.steps, summed=True) if model == "iNALU" else None
+        train(network, draw, training, job, penalty=penalty)
+        columns, surfaces = dict[str, Tensor](), Arrays()
+        for i, task in enumerate(SIMPLE_TASKS):
+            grid = _grid(task)
+            columns[f"error {task}"] = errors(network, grid, targets(grid), 1)[:, i]
+            with torch.no_grad():
+                off = (network(grid) - targets(grid)).abs()[..., i].nan_to_num(torch.inf)
+            side = round(grid.shape[1] ** 0.5)
+            # Of the run that is best at the task.
+            surfaces[f"surface {i}"] = off[off.mean(dim=1).argmin()].reshape(side, side).numpy()
+        return rows_of(columns | {"parameters": count_parameters(network)}, training.row()), surfaces
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        rows = []
+        for r in ran:
+            for task, published in zip(SIMPLE_TASKS, SIMPLE_PUBLISHED[r.batch["model"]], strict=True):
+                error = r.column(f"error {task}")
+                ours = median_deviation(error)
+                rows.append(
+                    {
+                        "model and task": f"{r.batch['model']} {task}",
+                        "published, median ± MAD": spread(*published),
+                        "ours, median ± MAD": spread(*ours),
+                        "our best run": number(float(error.min())),
+                        "within 2 MAD, better or worse": beside(ours[0], *published),
+                    }
+                )
+        return f"{counted([row['within 2 MAD, better or worse'] for row in rows])}\n\n{markdown(rows)}"
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Fig. 6: error surfaces, each of the best run of its model at its task."""
+        # Squares: four rows of them are no taller than three of other panels.
+        figure = page(rows=len(SIMPLE_TASKS) - 1, wide=True)
+        axes = figure.subplots(len(SIMPLE_TASKS), len(SIMPLE_MODELS), squeeze=False)
+        for i, task in enumerate(SIMPLE_TASKS):
+            axes[i, 0].set_ylabel(task, rotation=0, ha="right", va="center")
+            for j, model in enumerate(SIMPLE_MODELS):
+                axis, r = axes[i, j], find(ran, model=model)
+                axis.set(title=model if i == 0 else "", xticks=[], yticks=[])
+                if r is not None:
+                    surface, box = r.arrays[f"surface {i}"], (*LINES[task][:2], *LINES[task][:2])
+                    image = draw_surface(axis, surface, box, LogNorm(*ERRORS), cmap="viridis_r")
+                    side = HIGH["paper"] - LOW
+                    axis.add_patch(Rectangle((LOW, LOW), side, side, ec=COLOURS[1], fc="none"))
+        figure.colorbar(image, ax=axes, label="absolute error")
+        figure.suptitle("Best of the runs; x to the right, y upwards; red: training range")
+        return figure
+
+
+def targets(x: Tensor) -> Tensor:
+    """(x + y, x y, x / y, sqrt |x|) of [..., 2]; the root is tested on positive x only."""
+    a, b = x[..., 0], x[..., 1]
+    return torch.stack([a + b, a * b, a / b, a.abs().sqrt()], dim=-1)
+
+
+def simple_network(model: str, runs: int, preset: str, source: torch.Generator) -> nn.Sequential:
+    """A network of simple arithmetic as a preset has it."""
+    outputs, wide = len(SIMPLE_TASKS), DENSE_WIDTH[preset]
+    if model == "Dense":
+        sigmoid = {"activation": "sigmoid"}
+        return chain(runs, source, (Dense, 2, wide, sigmoid), (Dense, wide, wide, sigmoid), (Dense, wide, outputs))
+    unit: Any = UNITS[model]
+    if model in ("NALU", "iNALU"):
+        biases = {"init_bias": _as_a_column} if model == "NALU" else {}
+        return chain(runs, source, (unit, 2, WIDTH, biases), (unit, WIDTH, outputs, biases))
+    gates = CLIPPED if model in ("NPU", "RealNPU") else {}
+    if preset == "paper":
+        return chain(runs, source, (NAU, 2, WIDTH), (unit, WIDTH, outputs, gates))
+    return chain(runs, source, (unit, 2, WIDTH, gates), (NAU, WIDTH, outputs))
+
+
+def _as_a_column(bias: Tensor, generator: torch.Generator | None = None) -> None:
+    """Glorot's start of a vector, as the authors' code has it for biases."""
+    nn.init.xavier_uniform_(bias[:, None], generator=generator)
+
+
+def _grid(task: str) -> Tensor:
+    """All pairs of a task's values, [1, points, 2]; rounding neither adds nor drops the last."""
+    low, high, step = LINES[task]
+    values = np.arange(low, high + step / 2, step)
+    x, y = np.meshgrid(values, values, indexing="ij")
+    return torch.tensor(np.stack([x.ravel(), y.ravel()], axis=1))[None]
+
+
+# Large arithmetic: inputs, those of a sum, those that both share; samples; runs of Table 1, the best on the test
+# points; Sobol numbers drawn at once, many more than a batch, for the engine is slow to start.
+INPUTS, SUBSET, OVERLAP = 100, 50, 12
+BATCH, TEST = 128, 10_000
+REPORTED = 10
+CHUNK = 64
+MODELS = ("NPU", "RealNPU", "NMU", "NALU", "NaiveNPU")
+RECOMMENDED = ("NPU", "RealNPU", "NMU")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: ranges, learning rate and the L1 schedule of the code; `printed_beta` is Table A6's.
+
+    Args:
+        nmu_steps, nmu_beta: of the NMU as its code ran, where they differ: fewer steps, a smaller first L1 weight.
+    """
+
+    sign: str
+    operation: Callable[[Tensor, Tensor], Tensor]
+    train: tuple[float, float]
+    test: tuple[float, float]
+    printed_test: tuple[float, float]
+    rate: float
+    beta: tuple[float, float]
+    printed_beta: tuple[float, float] | None = None
+    nmu_steps: int | None = None
+    nmu_beta: float | None = None
+
+    def steps(self, model: str, most: int, preset: str) -> int:
+        """Gradient steps of the published training; the paper prints one number for all."""
+        fewer = self.nmu_steps if model == "NMU" and preset == "as-run" else None
+        return min(fewer or most, most)
+
+    def weight(self, model: str, step: int, preset: str) -> float:
+        """L1 weight of the published training at a step.
+
+        Table A6 prints an end below the start for the product: the end holds from the first step.
+        """
+        if preset == "paper":
+            return grown_tenfold(step, *(self.printed_beta or self.beta))
+        low, high = self.beta
+        return grown_tenfold(step, (model == "NMU" and self.nmu_beta) or low, high)
+
+    def targets(self, x: Tensor) -> Tensor:
+        """y of inputs x [1, batch, inputs], [1, batch, 1]."""
+        second = SUBSET - OVERLAP
+        a = x[..., :SUBSET].sum(dim=-1, keepdim=True)
+        return self.operation(a, x[..., second : second + SUBSET].sum(dim=-1, keepdim=True))
+
+
+TASKS = {
+    "add": Operation("+", torch.add, (-1, 1), (-2, 2), (-4, 4), 1e-2, (1e-5, 1e-4), None, 10_000, 1e-7),
+    "mult": Operation("×", torch.mul, (-1, 1), (-2, 2), (-4, 4), 5e-3, (1e-5, 1e-4), (1e-5, 1e-7), 20_000, 1e-9),
+    "div": Operation("÷", lambda a, b: 1 / a, (0, 0.5), (-0.5, 0), (-0.5, 0.5), 5e-3, (1e-9, 1e-7)),
+    "sqrt": Operation("√", lambda a, b: a.sqrt(), (0, 2), (0, 4), (0, 4), 5e-3, (1e-6, 1e-4)),
+}
+# Table 1: median and deviation of every model.
+PUBLISHED = {
+    "add": ((0.092, 0.031), (0.063, 0.014), (0.00602, 0.00019), (740, 330), (161.65, 0.11)),
+    "mult": ((4.28, 0.9), (3.09, 0.74), (1.7, 1.4), (2.9e83, 2.9e83), (3750, 870)),
+    "div": ((1e-7, 1e-7), (1.4e-6, 4e-7), (1.622, 0.081), (530, 200), (5.4e17, 5.4e17)),
+    "sqrt": ((0.054, 0.0078), (0.017, 0.011), (10.96, 0.89), (7300, 7200), (9.3e8, 9.3e8)),
+}
+
+
+# Ends of the code's first weights. Ours: starts of each run, from these weights and from the units' own; share of the
+# steps after which the rate falls; hidden units that remain, one count after the other; tolerance of the refits; mean
+# squared error, relative to that of y, which counts as exact.
+FIRST = (0.0, 0.1)
+STARTS, ANNEAL, KEPT, TOLERANCE, EXACT = (2, 2), 0.4, (4, 2, 1), 1e-9, 1e-20
+
+
+@dataclass(frozen=True)
+class LargeSetting:
+    """Sec. 4.3 and Table A6 of the paper, and its code, which ran `mult_runs` on the product; then what ours takes."""
+
+    runs: int = REPORTED
+    mult_runs: int = 20
+    steps: int = 100_000
+    our_steps: int = 2000
+    refit_samples: int = 1024
+    refit_steps: int = 60
+
+
+class LargeArithmetic(Experiment):
+    """Sec. 4.3 of Neural Power Units: two sums of 50 of 100 inputs, an operation (Table 1, Fig. 7).
+
+        a, b = sums of two overlapping subsets;    y = a + b,  a b,  1 / a  or  sqrt a
+
+    Four tasks, five models, ten runs each, of the product twenty. All runs of a model are members of one
+    batch; they see the same endless Sobol sequence and differ in their initial weights alone. What the
+    code behind Table 1 did (`as-run`): of the product twenty runs, of which the ten with the least test
+    error are reported; tests on twice the training range, for the division on [-0.5, 0]; and Julia's
+    `norm(params, 1)`, which sums the Euclidean norms of the weight arrays. The paper prints ten runs, the
+    L1 norm, and tests on [-4, 4] and [-0.5, 0.5], where 1 / a has poles. Gates begin at 1 in the NPU, but
+    at 0.5, as the paper recommends, in the RealNPU. The Sobol sequence must not be scrambled: its first,
+    strongly structured batches are what brings an NMU off the plateau of the product.
+
+    Ours is one recipe for every task and unit and spends a twelfth of the gradient steps: each run
+    has four starts, two from the code's weights and two from the units' own, 2000 steps of Adam each
+    at a rate that falls to 0, under the L1 norm at its final weight. That ends in products of many
+    hidden units with gates between 0 and 1, which fit inside the training range and nowhere else. So
+    every start is thinned to the 4, then 2, then 1 hidden units whose factors vary most (gates 1, no
+    imaginary part), each time refitted by Levenberg-Marquardt without penalty, and the start and size
+    with the least BIC on the training points are kept.
+    """
+
+    name = "large-arithmetic"
+    title = "Large arithmetic (Fig. 7, Table 1): test error (MSE)"
+    full = LargeSetting()
+    quick = replace(full, runs=2, mult_runs=2, steps=25, our_steps=25, refit_samples=128, refit_steps=3)
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        # The three that the paper recommends come first: they are what is compared.
+        groups = (tuple(m + OURS for m in RECOMMENDED), RECOMMENDED, MODELS[3:])
+        return [{"model": m, "task": t} for part in groups for t in TASKS for m in part]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        task, how, model = TASKS[job.batch["task"]], self.how(job.plan), job.batch["model"].removesuffix(OURS)
+        trained = _train_published if model == job.batch["model"] else _train_ours
+        network, steps = trained(model, task, how, job)
+        test = task.test if job.plan.preset == "as-run" else task.printed_test
+        dtype = flat(network).dtype
+        inside, outside = (_points(*ends, TEST).to(dtype) for ends in (task.train, test))
+        trained_to, tested = (errors(network, x, task.targets(x))[:, 0] for x in (inside, outside))
+        columns = {"test mse": tested, "train mse": trained_to, "parameters": count_parameters(network)}
+        return rows_of(columns, {"steps": steps, "rate": task.rate}), {}
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        rows, verdicts = [], []
+        for r in ran:
+            model, task = r.batch["model"], TASKS[r.batch["task"]]
+            published = PUBLISHED[r.batch["task"]][MODELS.index(model.removesuffix(OURS))]
+            ours = median_deviation(np.sort(r.column("test mse"))[:REPORTED])
+            rows.append(
+                {
+                    "model and task": f"{model}{' (ends as RealNPU)' * (model == 'NPU' + OURS)} {task.sign}",
+                    "published, median ± MAD": spread(*published),
+                    f"ours, best {REPORTED}, median ± MAD": spread(*ours),
+                    "ours / published": number(ours[0] / published[0]),
+                    "within 2 MAD, better or worse": beside(ours[0], *published),
+                    "median of all runs": number(r.median("test mse")),
+                    "of their training MSE": number(r.median("train mse")),
+                    "parameters above 0.001": number(r.median("parameters"), 4),
+                    "seconds": f"{r.seconds:.0f}",
+                }
+            )
+            verdicts += [rows[-1]["within 2 MAD, better or worse"]] if OURS not in model else []
+        return f"As run: {counted(verdicts)}\n\n{markdown(rows)}"
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Fig. 7: test error over the number of parameters, every run a point."""
+        figure, labelled = page(rows=2), dict[str, Any]()
+        for axis, (key, task) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
+            for r in (r for r in ran if r.batch["task"] == key):
+                model = r.batch["model"]
+                colour, marker = COLOURS[MODELS.index(model.removesuffix(OURS))], "x" if model.endswith(OURS) else "o"
+                mse = r.column("test mse").clip(*LOOK.squares)
+                (labelled[model],) = axis.plot(r.column("parameters"), mse, marker, color=colour)
+            axis.set(title=task.sign, xscale="log", yscale="log", ylabel="test MSE", xlabel="parameters above 0.001")
+        figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=len(RECOMMENDED) + 1)
+        return figure
+
+
+def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -> tuple[nn.Sequential, int]:
+    """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
+    preset, as_run = job.plan.preset, job.plan.preset == "as-run"
+    steps = task.steps(model, how.steps, preset)
+    network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
+    size = group_norm if as_run else l1
+    training = Training(steps, task.rate, "rmsprop", project=not as_run)
+    penalty = lambda step: task.weight(model, step, preset) * size(network)  # noqa: E731
+    train(network, _draw(task, job.plan), training, job, penalty=penalty)
+    return network, steps
+
+
+def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tuple[nn.Sequential, int]:
+    """The best of several starts of every run: Adam at a falling rate, thinned, refitted."""
+    count = sum(STARTS)
+    runs = how.runs * count
+    network = large_network(model, runs, FIRST, job.source)
+    own = _units(model, runs, job.source)
+    own_start = torch.arange(runs) % count >= STARTS[0]
+    for value, drawn in zip(network.parameters(), own.parameters(), strict=True):
+        value.data[own_start] = drawn.data[own_start].to(value)
+    training = Training(how.our_steps, task.rate, anneal=ANNEAL)
+    train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * l1(network))
+    job.monitor.stage("Levenberg-Marquardt", len(KEPT))
+    final = _units(model, how.runs, job.source)
+    _finish(network.double(), final, task, how)
+    return final, how.our_steps * count
+
+
+def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: LargeSetting) -> None:
+    """Thin and refit all starts; the size and start of least BIC of every run go into `final`."""
+    samples = how.refit_samples
+    x = _points(*task.train, samples).double()
+    y = task.targets(x)
+    floor = EXACT * float(y.square().mean())
+    count, chains, criteria = sum(STARTS), [], []
+    for kept in KEPT:
+        network = thinned(network, x, y, kept)
+        chains.append(network)
+        shared, target = (part.expand(len(flat(network)), -1, -1) for part in (x, y))
+        left = refit(network, shared, target, torch.ones_like(target), how.refit_steps, TOLERANCE)
+        free = sum(p[0].numel() for p in network.parameters() if p.requires_grad)
+        # Less than `floor` is rounding and no reason for a larger network.
+        error = (left / samples).clamp_min(floor).nan_to_num(torch.inf)
+        criteria.append(samples * error.log() + free * math.log(samples))
+    # [runs, sizes x starts]
+    best = torch.stack(criteria).reshape(len(KEPT), -1, count).movedim(0, 1).flatten(1).argmin(dim=1)
+    for size, small in enumerate(chains):
+        runs = (best // count == size).nonzero()[:, 0]
+        embed(small, runs * count + best[runs] % count, final, runs)
+
+
+def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
+    """A network of a model as its units begin by themselves."""
+    last: Any = {"NPU": NPU, "RealNPU": RealNPU, "NMU": NMU, "NALU": NALU, "NaiveNPU": NaiveNPU}[model]
+    gates = CLIPPED if model in ("NPU", "RealNPU") else {}
+    return chain(runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (last, INPUTS, 1, gates))
+
+
+def large_network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:
+    """The same with the code's weights: matrices uniform between the ends `first`, the NPU's gates 1."""
+    network = _units(model, runs, source)
+    for unit in layers(network):
+        for name, value in unit.named_parameters():
+            if name == "gate" and model == "NPU":
+                value.data.fill_(1.0)
+            elif value.dim() > 2 and name != "imaginary":
+                value.data.uniform_(*first, generator=source)
+    return network.float()
+
+
+def _draw(task: Operation, plan: Plan) -> Draw:
+    """Batches of one endless Sobol sequence."""
+    low, high = task.train
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        engine = _engine()
+        while True:
+            chunk = (low + (high - low) * engine.draw(CHUNK * BATCH)).to(device_of(plan.device))
+            yield from ((x, task.targets(x)) for x in chunk.reshape(CHUNK, 1, BATCH, INPUTS))
+
+    return batches().__next__
+
+
+def _points(low: float, high: float, count: int) -> Tensor:
+    draw: Tensor = _engine().draw(count)
+    return (low + (high - low) * draw)[None]
+
+
+def _engine() -> Any:
+    make: Any = torch.quasirandom.SobolEngine  # torch gives it no types
+    return make(INPUTS).fast_forward(1)  # the first point is 0
+
+
+Range = tuple[float, float]
+# Division: training range and the test ranges beside it.
+RANGES: dict[str, tuple[Range, tuple[Range, ...]]] = {
+    "[-20, -10]": ((-20, -10), ((-40, -20),)),
+    "[-2, -1]": ((-2, -1), ((-6, -2),)),
+    "[-1.2, -1.1]": ((-1.2, -1.1), ((-6.1, -1.2),)),
+    "[-0.2, -0.1]": ((-0.2, -0.1), ((-2, -0.2),)),
+    "[-2, 2]": ((-2, 2), ((-6, -2), (2, 6))),
+    "[0.1, 0.2]": ((0.1, 0.2), ((0.2, 2),)),
+    "[1, 2]": ((1, 2), ((2, 6),)),
+    "[1.1, 1.2]": ((1.1, 1.2), ((1.2, 6),)),
+    "[10, 20]": ((10, 20), ((20, 40),)),
+}
+DIVIDERS = ("RealNPU" + OURS, "RealNPU", "NPU", "NALU", "iNALU")
+# Average success over all ranges (Mistry et al.); of the others there are figures only.
+PUBLISHED_RATE = 0.702
+DIVISION_PUBLISHED = {"RealNPU": "70.2 % (85.3 % modified)", "RealNPU" + OURS: "91.6 % (NMRU, the best unit)"}
+TERMS = 10
+
+
+@dataclass(frozen=True)
+class DivisionSetting:
+    """Mistry et al., Table 1 and Appendix; fields from `starts` on belong to the schedule of this package.
+
+    Args:
+        ranges: training ranges that are run.
+        runs: seeds of each range.
+        test: samples of the test.
+        l1: weight of the L1 norm at the beginning and at the end, see `grown_tenfold`.
+        starts: random starts of each of our runs.
+        refit_samples, refit_steps, refit_tolerance: of the Levenberg-Marquardt refit.
+    """
+
+    ranges: tuple[str, ...] = tuple(RANGES)
+    runs: int = 25
+    steps: int = 50_000
+    batch: int = 128
+    test: int = 10_000
+    rate: float = 5e-3
+    l1: tuple[float, float] = (1e-11, 1e-9)
+    starts: int = 8
+    our_steps: int = 600
+    our_rate: float = 0.02
+    refit_samples: int = 512
+    refit_steps: int = 80
+    refit_tolerance: float = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Quotients:
+    """Inputs and pairs of all members.
+
+    Args:
+        low, high: training range of every member, [members, 1, 1].
+        chosen: indices of numerator and denominator, [members, 2].
+    """
+
+    low: Tensor
+    high: Tensor
+    chosen: Tensor
+
+    def draw(self, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
+        """x [members, count, inputs] and x_i / x_j [members, count, 1]."""
+        x = uniform((len(self.chosen), count, TERMS), self.low, self.high, source)
+        return x, self.of(x)
+
+    def of(self, x: Tensor) -> Tensor:
+        """x_i / x_j of every member's own pair, [members, batch, 1]."""
+        pair = x.gather(2, self.chosen[:, None, :].expand(-1, x.shape[1], 2))
+        return pair[..., :1] / pair[..., 1:]
+
+    def within(self, ranges: Sequence[Range]) -> Quotients:
+        """The same pairs with other ranges, one a member."""
+        edges = torch.tensor(ranges, dtype=torch.float64)
+        return Quotients(edges[:, 0, None, None], edges[:, 1, None, None], self.chosen)
+
+    def threshold(self, x: Tensor) -> Tensor:
+        """Test error of the exact solution with all weights off by 1e-5, [members]."""
+        exponents = torch.full((len(x), TERMS), WEIGHT_ERROR, dtype=x.dtype)
+        exponents.scatter_(1, self.chosen[:, :1], 1.0 - WEIGHT_ERROR)
+        exponents.scatter_(1, self.chosen[:, 1:], -1.0 + WEIGHT_ERROR)
+        near = (torch.log(x.abs()) * exponents[:, None, :]).sum(dim=-1).exp()
+        return (near - self.of(x).abs()[..., 0]).square().mean(dim=1)
+
+
+class Division(Experiment):
+    """Division with redundant inputs: y = x_i / x_j out of ten inputs, by one unit.
+
+    Nine ranges of inputs times 25 seeds are the members of one batch. Success: the test error (MSE)
+    lies below that of the exact solution whose weights are all off by 1e-5. The published training
+    is Adam at a rate of 5e-3 for 50 000 steps under an L1 norm that grows from 1e-11 to 1e-9. Ours,
+    the same for every range, is the schedule of this package's fits: several random starts a seed,
+    Adam, then Levenberg-Marquardt without penalty, and the start with the least training error.
+
+    Source: Mistry, Farrahi, Hare, Learning division with neural arithmetic logic modules (2021).
+    """
+
+    name = "division"
+    title = "Division with ten inputs: success rate over nine ranges"
+    full = DivisionSetting()
+    quick = replace(full, ranges=("[1, 2]", "[-2, -1]"), runs=3, steps=100, our_steps=100)
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [{"model": model} for model in DIVIDERS]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how, ours = self.how(job.plan), job.batch["model"].endswith(OURS)
+        names = [name for name in how.ranges for _ in range(how.runs)]
+        pairs = torch.stack([torch.randperm(TERMS, generator=job.source)[:2] for _ in names])
+        empty = torch.zeros(len(names), 1, 1)
+        data = Quotients(empty, empty, pairs).within([RANGES[n][0] for n in names])
+        network = (_divide_ours if ours else _divide_published)(data, how, job)
+        # Two test ranges or twice the same one.
+        outside = [(o[0], o[-1]) for o in (RANGES[n][1] for n in names)]
+        halves = [data.within([o[k] for o in outside]).draw(how.test // 2, job.source)[0] for k in (0, 1)]
+        test = torch.cat(halves, dim=1)
+        tested, limit = errors(network, test, data.of(test))[:, 0], data.threshold(test)
+        columns = {"range": names, "success": (tested < limit).int(), "test mse": tested, "threshold": limit}
+        return rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        return markdown(
+            [
+                {
+                    "model": r.batch["model"],
+                    "published average": DIVISION_PUBLISHED.get(r.batch["model"], "-"),
+                    "success": f"{r.column('success').mean():.1%}",
+                    "95 % interval": share(r.column("success")),
+                    **{name: f"{_rate(r, name):.0%}" for name in self.how(plan).ranges},
+                    "seconds": f"{r.seconds:.0f}",
+                }
+                for r in ran
+            ]
+        )
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Success rate of every model in every range."""
+        figure = page()
+        axis = figure.subplots()
+        done = {r.batch["model"]: r for r in ran}
+        rate = lambda name, model: np.array(_rate(done[model], name)) if model in done else None  # noqa: E731
+        draw_groups(axis, self.how(plan).ranges, DIVIDERS, rate, bars=True)
+        axis.axhline(PUBLISHED_RATE, color=MUTED, ls="--", label="RealNPU, published average")
+        axis.set(ylabel="success rate", ylim=(0.0, LOOK.shares[1]), xlabel="training range")
+        figure.legend(loc="outside upper center", ncols=len(DIVIDERS) + 1)
+        return figure
+
+
+def _rate(r: Ran, name: str) -> float:
+    """Success rate in one range."""
+    return float(np.mean([int(row["success"]) for row in r.rows if row["range"] == name]))
+
+
+def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
+    """Adam at a constant rate, under an L1 norm that grows."""
+    model = job.batch["model"]
+    network = chain(len(data.chosen), job.source, (UNITS[model], TERMS, 1))
+
+    def penalty(step: int) -> Tensor:
+        if model == "iNALU":
+            return inalu_penalty(network, step, how.steps)
+        return grown_tenfold(step, *how.l1) * l1(network)
+
+    training = Training(how.steps, how.rate, project=False)
+    train(network, lambda: data.draw(how.batch, job.source), training, job, penalty=penalty)
+    return network
+
+
+def _divide_ours(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
+    """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
+    members, starts = len(data.chosen), how.starts
+    many = Quotients(*(part.repeat_interleave(starts, dim=0) for part in (data.low, data.high, data.chosen)))
+    unit = fresh(members * starts, job.source, RealNPU, TERMS, 1)
+    unit.gate.data.fill_(1.0)
+    unit.gate.requires_grad_(False)
+    network = nn.Sequential(unit)
+    training = Training(how.our_steps, how.our_rate, loss="relative")
+    train(network, lambda: many.draw(how.batch, job.source), training, job)
+    job.monitor.stage("Levenberg-Marquardt", 1)
+    x, y = many.draw(how.refit_samples, job.source)
+    left = refit(network, x, y, 1.0 / relative_scale(y), how.refit_steps, how.refit_tolerance)
+    best = torch.arange(members) * starts + left.reshape(members, starts).argmin(dim=1)
+    final = fresh(members, None, RealNPU, TERMS, 1)
+    final.real.data.copy_(unit.real.data[best])
+    final.gate.data.fill_(1.0)
+    return nn.Sequential(final)

@@ -1,0 +1,314 @@
+"""Neural Status Registers: comparisons of two numbers, learned near zero and asked far from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import sympy
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.figures import LOOK, page
+from odediscovery.experiments.training import Setting, Training, chain, layers, parameters_of, rows_of, train, uniform
+from odediscovery.plots.figures import COLOURS
+from odediscovery.units import NSR, Dense
+
+TASKS = (">", "<", ">=", "<=", "=", "!=")
+SIGNS = {">=": "≥", "<=": "≤", "!=": "≠"}
+# Numbers of the training.
+LOW, HIGH = -10, 9
+
+
+def equal_share(task: str) -> float:
+    """Which part of the pairs a task is trained on is equal: half where equality is asked, else a third."""
+    return 1 / 2 if task in ("=", "!=") else 1 / 3
+
+
+def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
+    """Pairs of integers from low to high, [*shape, 2].
+
+    Of the pairs a part `equal` is equal; of the rest half are neighbours, the others drawn
+    independently until they differ (a shift by a random non-zero amount, wrapped around).
+    """
+    first = torch.randint(low, high + 1, shape, generator=source)
+    kind = torch.rand(shape, generator=source)
+    up = 2 * torch.randint(0, 2, shape, generator=source) - 1
+    # A neighbour outside the range lies on the other side.
+    up = torch.where((first + up < low) | (first + up > high), -up, up)
+    width = high - low + 1
+    shift = torch.randint(1, width, shape, generator=source)
+    elsewhere = (first - low + shift) % width + low
+    second = torch.where(kind < equal, first, elsewhere)
+    near = (kind >= equal) & (kind < equal + (1.0 - equal) / 2)
+    second = torch.where(near, first + up, second)
+    return torch.stack([first, second], dim=-1).to(torch.float64)
+
+
+def truth(task: str, x: Tensor) -> Tensor:
+    """1 where the comparison of the two columns holds, else 0, [..., 1]."""
+    a, b = x[..., :1], x[..., 1:]
+    holds = {">": a > b, "<": a < b, ">=": a >= b, "<=": a <= b, "=": a == b, "!=": a != b}
+    return holds[task].to(x.dtype)
+
+
+def accuracy(network: nn.Sequential, task: str, x: Tensor, scale: float | Tensor = 1.0) -> Tensor:
+    """Share of right answers of every member, [members]."""
+    with torch.no_grad():
+        right: Tensor = (network(scale * x) > 0.5) == (truth(task, x) > 0.5)
+    return right.to(torch.float64).mean(dim=(-1, -2))
+
+
+MODELS = ("NSR", "MLP")
+POWERS = tuple(range(2, 14))
+RANGES = ("train", *(f"1e{power}" for power in POWERS))
+# Those of the table.
+SHOWN = ("train", "1e4", "1e13")
+# Accuracies on the training range and at 1e2 ... 1e13; all end in a plateau.
+PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
+    ("MLP", ">"): (1.0, 1.0, 0.96, 0.71, 0.49, *[0.48] * 8),
+    ("MLP", "<"): (1.0, 1.0, 0.93, 0.7, 0.49, *[0.48] * 8),
+    ("MLP", ">="): (1.0, 1.0, 0.94, 0.71, 0.49, *[0.48] * 8),
+    ("MLP", "<="): (1.0, 1.0, 0.94, 0.68, 0.49, *[0.48] * 8),
+    ("MLP", "="): (0.95, *[0.5] * 12),
+    ("MLP", "!="): (0.95, *[0.5] * 12),
+    **{("NSR", task): (1.0,) * 13 for task in TASKS[:4]},
+    ("NSR", "="): (0.99, *[0.93] * 12),
+    ("NSR", "!="): (0.99, *[0.92] * 12),
+}
+# Of the register, and of the dense net: the paper names its layers, the rest is ours.
+SCALE, REDUNDANCY, RATE = 3.0, 8, 0.05
+WIDTH, MLP_RATE = 16, 0.005
+
+
+class Comparisons(Experiment):
+    """Comparisons learned on integers from -10 to 9, asked about integers up to 1e13; 10 runs each.
+
+        y = 1 if x1 R x2 else 0,    R one of  >  <  >=  <=  =  !=
+
+    A Neural Status Register (`units/nsr.py`) against a dense net 2 -> 16 -> 16 -> 1 with tanh and a
+    sigmoid at the end, both trained on mean squared error with Adam. Half of the test pairs are
+    equal; of the others half are neighbours (x2 = x1 + 1 or x1 - 1) and half are drawn at random, all
+    uniform on the integers of magnitude up to 1e2 ... 1e13 (exact in double precision).
+
+    Source: Faber and Wattenhofer, Neural Status Registers (2020), "Learning comparisons on data from
+    [-10; 9]". How its pairs are drawn is not printed; a third of our training pairs for the
+    inequalities and half for = and != are equal, a sixth and a quarter are neighbours.
+    """
+
+    name = "comparisons"
+    title = "Comparisons (Neural Status Registers): accuracy far outside the training range"
+    full = Setting(runs=10, steps=5000, batch=128, points=4000)
+    quick = replace(full, runs=2, steps=120)
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [{"model": model, "task": task} for model in MODELS for task in TASKS]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how, register, task = self.how(job.plan), job.batch["model"] == "NSR", job.batch["task"]
+        shared: Row = {"batch": how.batch}
+        if register:
+            options = {"scale": SCALE, "redundancy": REDUNDANCY}
+            network = chain(how.runs, job.source, (NSR, 2, 1, options))
+            shared |= options
+        else:
+            tanh, sigmoid = {"activation": "tanh"}, {"activation": "sigmoid"}
+            dense = (Dense, 2, WIDTH, tanh), (Dense, WIDTH, WIDTH, tanh), (Dense, WIDTH, 1, sigmoid)
+            network = chain(how.runs, job.source, *dense)
+
+        def draw() -> tuple[Tensor, Tensor]:
+            x = pairs((how.runs, how.batch), LOW, HIGH, equal_share(task), job.source)
+            return x, truth(task, x)
+
+        training, source = Training(how.steps, RATE if register else MLP_RATE), job.fresh("test")
+        train(network, draw, training, job)
+        limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
+        columns = {
+            f"accuracy {name}": accuracy(network, task, pairs((1, how.points), *ends, 1 / 2, source))
+            for name, ends in zip(RANGES, limits, strict=True)
+        }
+        return rows_of({**columns, "relation": _relations(network)}, training.row() | shared), {}
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        rows = []
+        for r in ran:
+            model, task = r.batch["model"], r.batch["task"]
+            published, far = PUBLISHED[model, task], r.column("accuracy 1e13")
+            cells = [
+                f"{number(published[RANGES.index(name)], 3)} / {number(r.column(f'accuracy {name}').mean(), 3)}"
+                for name in SHOWN
+            ]
+            read = "; ".join(sorted({str(row["relation"]) for row in r.rows} - {""}))
+            reached = round(float(far.mean()), 2) >= published[-1]
+            rows.append(
+                {
+                    "model and task": f"{model} {SIGNS.get(task, task)}",
+                    "training range, published / ours (mean)": cells[0],
+                    **dict(zip(SHOWN[1:], cells[1:], strict=True)),
+                    "1e13, our worst run": number(far.min(), 3),
+                    "perfect at 1e13": f"{int((far == 1.0).sum())} of {len(far)}",
+                    "read off": read or "-",
+                    "at 1e13 as published or better": "-" if model == "MLP" else "yes" if reached else "no",
+                }
+            )
+        return markdown(rows)
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Accuracy over magnitude, one panel a task: mean and range of the runs."""
+        figure = page(rows=2)
+        axes = figure.subplots(2, len(TASKS) // 2, sharex=True, sharey=True)
+        for axis, task in zip(axes.flat, TASKS, strict=True):
+            axis.set_title(f"x1 {SIGNS.get(task, task)} x2")
+            for model, colour in zip(MODELS, COLOURS, strict=False):
+                _draw_model(axis, find(ran, model=model, task=task), model, task, colour)
+        axes[0, 0].set_ylim(*LOOK.accuracies)
+        axes[0, 0].set_xticks(range(len(RANGES))[::2], RANGES[::2])
+        for axis in axes[1]:
+            axis.set_xlabel("largest magnitude of the integers")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("accuracy")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower left", ncols=2 * len(MODELS))
+        return figure
+
+
+def _relations(network: nn.Sequential) -> list[str]:
+    """What each run has learned, as a relation; empty where the model has none to show."""
+    unit = layers(network)[0]
+    if not isinstance(unit, NSR):
+        return [""] * unit.members
+    x = [sympy.Symbol("x1", real=True), sympy.Symbol("x2", real=True)]
+    values = {name: p.detach().numpy() for name, p in parameters_of(unit).items()}
+    members = [{name: v[k] for name, v in values.items()} for k in range(unit.members)]
+    return [as_typed(unit.snapped(member, x)[0]) for member in members]
+
+
+def as_typed(relation: sympy.Basic) -> str:
+    """A relation as it is typed; sympy prints = and != as function calls."""
+    for kind, sign in ((sympy.Eq, "="), (sympy.Ne, "!=")):
+        if isinstance(relation, kind):
+            return f"{relation.lhs} {sign} {relation.rhs}"
+    return str(relation)
+
+
+def _draw_model(axis: Axes, r: Ran | None, model: str, task: str, colour: str) -> None:
+    place = range(len(RANGES))
+    axis.plot(place, PUBLISHED[model, task], color=colour, lw=LOOK.thin, ls="--", label=f"{model}, published")
+    if r is not None:
+        ours = np.stack([r.column(f"accuracy {name}") for name in RANGES])
+        axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=LOOK.area, lw=0)
+        axis.plot(place, ours.mean(axis=1), "o-", color=colour, label=f"{model}, mean and range of {len(r.rows)} runs")
+
+
+SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+COPIES = (1, 2, 4, 8)
+# Kinds of inputs and copies of the bits.
+KINDS = [*(("whole", str(copies)) for copies in COPIES), ("real", str(COPIES[-1]))]
+# Tested up to: whole numbers are exact in double precision there, and differences of reals nearly.
+FAR = {"whole": 1e13, "real": 1e6}
+# Smallest and largest difference of real neighbours.
+NEAR = (0.1, 1.0)
+
+
+class StatusRegisters(Experiment):
+    """Neural Status Registers under three sweeps: lambda, redundancy, and real instead of whole inputs.
+
+        B+ = tanh(lambda d),  B0 = 1 - 2 tanh(lambda d)^2,    lambda = 0.1, 0.3 ... 30
+
+    At lambda = 1 a difference of 0.5 has B0 = 0.57: it counts as none. Each of the six comparisons is
+    learned with every lambda and with 1, 2, 4 and 8 copies, from whole numbers -10 to 9, and with 8
+    copies from real numbers in that range, whose neighbours differ by 0.1 to 1; tested there and at
+    numbers up to 1e13 (reals to 1e6: beyond it differences of 0.1 lose their digits). All
+    lambdas, five runs of each, are members of one batch: tanh(lambda d) is the bit of the inputs lambda x.
+
+    Source: Faber and Wattenhofer, Neural Status Registers (2020); the seminar, "Continuous Relaxation
+    and Floating Point Comparison", which prints no table of these sweeps.
+    """
+
+    name = "status-registers"
+    title = "Neural Status Registers: lambda, redundancy and real inputs (seminar)"
+    full = Setting(runs=5, steps=3000, batch=128, rate=0.05, points=4000)
+    quick = replace(full, runs=2, steps=40, points=1000)
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [{"inputs": inputs, "copies": copies, "task": task} for inputs, copies in KINDS for task in TASKS]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how, inputs, task = self.how(job.plan), job.batch["inputs"], job.batch["task"]
+        scale = torch.tensor(SCALES, dtype=torch.float64).repeat_interleave(how.runs)[:, None, None]
+        network = chain(len(scale), job.source, (NSR, 2, 1, {"redundancy": int(job.batch["copies"])}))
+
+        def draw() -> tuple[Tensor, Tensor]:
+            x = drawn(inputs, how.batch, HIGH, equal_share(task), job.source)
+            return scale * x, truth(task, x).expand(len(scale), -1, -1)
+
+        training = Training(how.steps, how.rate)
+        train(network, draw, training, job)
+        columns: dict[str, Tensor] = {"lambda": scale.flatten()}
+        for name, limit in (("train", HIGH), ("far", FAR[inputs])):
+            x = drawn(inputs, how.points, limit, 1 / 2, job.source)
+            columns[f"accuracy {name}"] = accuracy(network, task, x, scale)
+        return rows_of(columns, training.row()), {}
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        rows = []
+        for r in ran:
+            task = r.batch["task"]
+            named = f"{r.batch['inputs']} numbers, {r.batch['copies']} copies, {SIGNS.get(task, task)}"
+            cells = [" / ".join(number(_mean(r, name, scale), 3) for name in ("train", "far")) for scale in SCALES]
+            heads = (f"lambda {number(scale)}" for scale in SCALES)
+            rows.append({"inputs, redundancy, task": named, **dict(zip(heads, cells, strict=True))})
+        bits = ", ".join(f"{number(zero_bit(0.5, s), 2)} at lambda {number(s)}" for s in SCALES)
+        return (
+            f"Accuracy in the training range / at 1e13 (real numbers: 1e6), mean of {len(ran[0].rows) // len(SCALES)} "
+            f"runs.\n\n{markdown(rows)}\nThe zero bit of a difference of 0.5 is {bits} (published: 0.57 at 1).\n"
+        )
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Accuracy far outside over lambda: inequalities and equalities, a line a setting."""
+        figure = page()
+        axes = figure.subplots(1, 2, sharey=True)
+        for axis, tasks, title in ((axes[0], TASKS[:4], "inequalities"), (axes[1], TASKS[4:], "= and ≠")):
+            for i, (inputs, copies) in enumerate(KINDS):
+                done = [r for task in tasks if (r := find(ran, inputs=inputs, copies=copies, task=task))]
+                if done:
+                    y = [np.mean([_mean(r, "far", scale) for r in done]) for scale in SCALES]
+                    named = f"{inputs}, {copies} {'copy' if copies == '1' else 'copies'}"
+                    axis.plot(SCALES, y, "o-", color=COLOURS[i], label=named)
+            axis.set(xscale="log", xlabel="lambda", title=title, ylim=LOOK.accuracies)
+        axes[0].set_ylabel("accuracy far outside")
+        axes[0].legend()
+        return figure
+
+
+def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Generator) -> Tensor:
+    """Pairs [1, count, 2] of numbers: a part `equal` is equal, of the rest half are neighbours.
+
+    Args:
+        inputs: "whole" or "real".
+        limit: largest of the numbers; those of training begin at -10, all others at -limit.
+    """
+    low = LOW if limit == HIGH else -limit
+    if inputs == "whole":
+        return pairs((1, count), round(low), round(limit), equal, source)
+    first = uniform((1, count), low, limit, source)
+    other = uniform((1, count), low, limit, source)
+    kind = uniform((1, count), 0.0, 1.0, source)
+    side = 2.0 * (uniform((1, count), 0.0, 1.0, source) < 0.5) - 1.0
+    near = first + side * NEAR[0] * (NEAR[1] / NEAR[0]) ** uniform((1, count), 0.0, 1.0, source)
+    second = torch.where(kind < equal, first, torch.where(kind < equal + (1.0 - equal) / 2, near, other))
+    return torch.stack([first, second], dim=-1)
+
+
+def zero_bit(difference: float, scale: float) -> float:
+    """B0 = 1 - 2 tanh(lambda d)^2."""
+    return float(1.0 - 2.0 * np.tanh(scale * difference) ** 2)
+
+
+def _mean(r: Ran, name: str, scale: float) -> float:
+    """Mean accuracy of the runs of one lambda."""
+    return float(r.column(f"accuracy {name}")[r.column("lambda") == scale].mean())

@@ -1,0 +1,449 @@
+"""What is seen of units before anything is trained: gradients, losses, expectations, and the units themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.figures import LOOK, STYLE, aside, draw_surface, page
+from odediscovery.experiments.training import fresh, parameters_of, uniform
+from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
+from odediscovery.runtime.arrays import ABOVE_ZERO
+from odediscovery.units import NAC, NAU, NMU, NPU, AbstractUnit, MultiplicativeNAC, NaiveNPU, RealNPU
+from odediscovery.units.nac import EPSILON, accumulator
+from odediscovery.units.npu import AbstractPowerUnit
+
+# Weights that are scanned in Fig. 3, the batch of the code, the size of the irrelevant input, and from
+# which w2 on the plateau begins.
+W1, W2, BATCH, SMALL, PLATEAU = (-1.0, 2.5), (-0.2, 1.0), 32, 0.05, 0.75
+# Gradients are shown from 0 to twice the NPU's median beyond PLATEAU: a scale of decades makes a plateau of a
+# seventh of it look like the rest. The paper's loss is a sum of absolute values, the code's a mean of squares.
+GRADIENT_SCALE = {"paper": (0.0, 18.0), "as-run": (0.0, 1.9)}
+LOSS_SCALE = (1e-2, 1e3)
+# Weights that are scanned in the slides.
+WEIGHTS = (-1.5, 1.5)
+GATES = {"NaiveNPU": None, "NPU, gates 0.5": (0.5, 0.5), "NPU, gates (1, 0)": (1.0, 0.0)}
+# Epsilons of the multiplicative NAC in the slides, and the one input they draw it for.
+EPSILONS = {"NAC, eps 1e-7": 1e-7, "NAC, eps 0.1": 0.1, "NAC, eps 1": 1.0, "NMU": None}
+POINT = (1.0, 1.2, 1.8, 2.0)
+PUBLISHED = {
+    "NaiveNPU": "next to no gradient for w2 > 0.75",
+    "NPU, gates 0.5": "no plateau",
+    "NPU, gates (1, 0)": "gradient independent of w2",
+    "NAC, eps 1e-7": "many unstable alternatives to (1, 1)",
+    "NAC, eps 0.1": "the same, smoother",
+    "NAC, eps 1": "wrong solution",
+    "NMU": "no poles",
+}
+
+
+class GradientSurface(Experiment):
+    """Where gradients vanish: Figs. 1 to 3 of Neural Power Units, and the loss surface of Madsen's slides.
+
+    Figs. 1 and 2: the units themselves. Fig. 3: the identity on x1 beside an irrelevant small x2.
+    Slides: (x1 + x2)(x1 + x2 + x3 + x4) by NAC+ then the multiplicative NAC, whose division makes poles,
+    against NAU then NMU. Every point of a surface is a member: the whole picture is one batch.
+    """
+
+    name = "gradient-surface"
+    title = "Gradient and loss surfaces (Fig. 3; slides, Fig. 2)"
+    trains = False
+    # Points of a side of the surface.
+    full, quick = 141, 41
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [{"panel": panel} for panel in (*GATES, *EPSILONS)]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        job.check()
+        panel, side = job.batch["panel"], self.how(job.plan)
+        surface, row = gradients(panel, job.plan, side) if panel in GATES else losses(panel, side)
+        return [row], {"surface": surface}
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        columns = {
+            f"median gradient where w2 > {PLATEAU}": "plateau",
+            "spread of the gradient along w2": "spread along w2",
+            "largest value drawn": "largest",
+            "loss at the solution": "loss at solution",
+        }
+        return markdown(
+            [
+                {
+                    "panel": r.batch["panel"],
+                    "published": PUBLISHED[r.batch["panel"]],
+                    **{head: number(float(r.column(name)[0]), 3) for head, name in columns.items()},
+                }
+                for r in ran
+            ]
+        )
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Three panels of gradient norms, four of losses."""
+        figure = page(rows=2, wide=True)
+        parts: Any = figure.subfigures(2, 1)
+        norms = Normalize(*GRADIENT_SCALE[plan.preset]), LogNorm(*LOSS_SCALE)
+        boxes = (*W1, *W2), (*WEIGHTS, *WEIGHTS)
+        labels = "gradient norm", "RMS loss"
+        for part, panels, norm, box, label in zip(parts, ([*GATES], [*EPSILONS]), norms, boxes, labels, strict=True):
+            for axis, panel in zip(part.subplots(1, len(panels)), panels, strict=True):
+                r, gradient = find(ran, panel=panel), panel in GATES
+                axis.set_title(panel)
+                if r is None:
+                    continue
+                image = draw_surface(axis, r.arrays["surface"], box, norm, aspect="auto", cmap="viridis")
+                axis.set(xlabel="w1", ylabel="w2")
+                axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=LOOK.cross, mew=LOOK.thick)
+                part.colorbar(image, ax=axis, extend="max", label=label)
+                if gradient:
+                    axis.axhline(PLATEAU, color="white", ls=":")
+                    axis.set_title(f"{panel}\nmedian {number(float(r.rows[0]['plateau']))} above the line")
+        return figure
+
+    def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
+        """Figs. 1 and 2, and the NPU without imaginary weights."""
+        return {f"diagram-{unit.__name__}": diagram_figure(unit(2, 3)) for unit in (NaiveNPU, NPU, RealNPU)}
+
+
+def _lines(side: int, first: tuple[float, float], second: tuple[float, float]) -> Tensor:
+    """Grid points (w1, w2) as members, [side * side, 2]."""
+    a = torch.linspace(*first, side, dtype=torch.float64)
+    b = torch.linspace(*second, side, dtype=torch.float64)
+    return torch.cartesian_prod(a, b)
+
+
+def gradients(panel: str, plan: Plan, side: int) -> tuple[np.ndarray, Row]:
+    """Norm of dL/dRe on the grid: squared loss as the code has it, absolute as the paper."""
+    weights = _lines(side, W1, W2)[:, None, :].requires_grad_(True)
+    p = {"real": weights, "imaginary": torch.zeros_like(weights.detach())}
+    unit = NaiveNPU(2, 1)
+    gates = GATES[panel]
+    if gates is not None:
+        unit = NPU(2, 1)  # type: ignore[assignment]
+        p["gate"] = torch.tensor(gates, dtype=torch.float64).expand(len(weights), 2)
+    source = plan.generator({}, "gradient surface")
+    draw = torch.rand(1, BATCH, 2, generator=source, dtype=torch.float64)
+    small = SMALL * (draw[..., 1] if plan.preset == "paper" else 2 * draw[..., 1] - 1)
+    x = torch.stack([2.0 * draw[..., 0], small], dim=-1)
+    off = unit.compute(p, x)[..., 0] - x[..., 0]
+    loss = off.abs().sum() if plan.preset == "paper" else off.square().mean(dim=1).sum()
+    (gradient,) = torch.autograd.grad(loss, weights)
+    norm = gradient[:, 0].norm(dim=1).reshape(side, side).numpy()
+    high = np.linspace(*W2, side) > PLATEAU
+    middle = norm.mean(axis=1, keepdims=True)
+    nearest = int(np.abs(np.linspace(*W1, side) - 1).argmin()), int(np.abs(np.linspace(*W2, side)).argmin())
+    return norm, {
+        "plateau": float(np.median(norm[:, high])),
+        "spread along w2": float(np.median(norm.std(axis=1) / np.maximum(middle[:, 0], ABOVE_ZERO))),
+        "largest": float(norm.max()),
+        "gradient at solution": float(norm[nearest]),
+    }
+
+
+def losses(panel: str, side: int) -> tuple[np.ndarray, Row]:
+    """RMS loss of (x1 + x2)(x1 + x2 + x3 + x4) for weights w1 of the sums, w2 of the product."""
+    w = _lines(side, WEIGHTS, WEIGHTS)
+    x = torch.tensor(POINT, dtype=torch.float64)
+    truth = (x[0] + x[1]) * x.sum()
+    w = torch.cat([w, torch.ones(1, 2, dtype=torch.float64)])  # and the solution itself
+    hidden = w[:, :1] * torch.stack([x[0] + x[1], x.sum()])
+    epsilon = EPSILONS[panel]
+    if epsilon is None:
+        weight = w[:, 1:, None].expand(-1, 1, 2)
+        y = NMU(2, 1).compute({"weight": weight}, hidden[:, None, :])[:, 0, 0]
+    else:
+        y = torch.exp((w[:, 1:] * torch.log(hidden.abs() + epsilon)).sum(dim=1))
+    loss = (y - truth).abs().numpy()
+    surface = loss[:-1].reshape(side, side)
+    return surface, {"largest": float(surface.max()), "loss at solution": float(loss[-1])}
+
+
+VECTOR, TRAINED, FUNCTION = COLOURS[2], COLOURS[3], COLOURS[4]
+# Of a column and of the figure, in inches; where the rows and the edge of the hatched ground are, as shares of
+# half its height; how far weights that stand side by side are from the middle of their column.
+COLUMN, HEIGHT, ROW, EDGE, ASIDE = 1.4, 3.2, 0.62, 0.95, 0.4
+# What is left of a colour inside a box.
+FILL = 0.35
+# A box: its place, its words and its colour.
+Box = tuple[float, float, str, str]
+
+
+def diagram_figure(unit: AbstractPowerUnit) -> Figure:
+    """A power unit from input to output (Figs. 1 and 2 of Neural Power Units).
+
+    Which boxes there are follows from the parameters of the unit: without imaginary weights nothing crosses
+    between size and angle, and without gates the input is taken as it is. Colours are the paper's: vectors
+    green, trained arrays orange, functions blue, the gate on hatched ground.
+    """
+    boxes, arrows = diagram(unit)
+    last = max(x for x, *_ in boxes.values())
+    with rc_context(STYLE):
+        figure = empty_figure(COLUMN * (last + 1.0), HEIGHT)
+        axes = figure.add_subplot()
+        axes.set(xlim=(-0.5, last + 0.5), ylim=(-1.0, 1.0))
+        axes.set_title(f"{type(unit).__name__}: {unit.n_in} inputs, {unit.n_out} outputs")
+        axes.set_axis_off()
+        if "gate" in boxes:
+            corner = boxes["gate"][0] - 0.5, -EDGE
+            axes.add_patch(Rectangle(corner, 1.0, 2 * EDGE, fill=False, hatch="///", ec=to_rgba(MUTED, FILL), lw=0.0))
+        for name, box in boxes.items():
+            _draw_box(axes, name, *box)
+        for start, end in arrows:
+            _draw_arrow(axes, start, end)
+    return figure
+
+
+def diagram(unit: AbstractPowerUnit) -> tuple[Mapping[str, Box], list[tuple[str, str]]]:
+    """The boxes of a unit by name, and the arrows from box to box."""
+    shapes = {name: " \N{MULTIPLICATION SIGN} ".join(map(str, shape)) for name, shape in unit.shapes().items()}
+    gated, imaginary = "gate" in shapes, "imaginary" in shapes
+    exponent, angle = r"$W_r \log r$", r"$\pi\, W_r k$"
+    if imaginary:
+        exponent, angle = rf"{exponent}$\,-\,\pi\, W_i k$", rf"$W_i \log r\,+\,${angle}"
+    boxes: dict[str, Box] = {
+        "x": (0, 0, f"$x$\n{unit.n_in}", VECTOR),
+        "size": (1, ROW, r"$|x| + \varepsilon$" if gated else r"$r = |x| + \varepsilon$", FUNCTION),
+        "sign": (1, -ROW, ("" if gated else r"$k =\,$") + "1 if $x < 0$,\nelse 0", FUNCTION),
+    }
+    arrows = [("x", "size"), ("x", "sign")]
+    size, sign, at = "size", "sign", 2
+    if gated:
+        boxes["gate"] = (2, 0, f"$\\hat g$ = $g$ in [0, 1]\n$g$: {shapes['gate']}", TRAINED)
+        boxes["mixed"] = (2, ROW, "$r = \\hat g\\,(|x| + \\varepsilon)$\n$+\\,1 - \\hat g$", FUNCTION)
+        boxes["weighed"] = (2, -ROW, "$k = \\hat g$ if $x < 0$,\nelse 0", FUNCTION)
+        arrows += [("size", "mixed"), ("sign", "weighed"), ("gate", "mixed"), ("gate", "weighed")]
+        size, sign, at = "mixed", "weighed", 3
+    boxes |= {
+        "log": (at, ROW, r"$\log r$", FUNCTION),
+        "real": (at + 2 - ASIDE * imaginary, 0, f"$W_r$: {shapes['real']}", TRAINED),
+        "exponent": (at + 2, ROW, exponent, FUNCTION),
+        "angle": (at + 2, -ROW, angle, FUNCTION),
+        "exp": (at + 3, ROW, "exp", FUNCTION),
+        "cos": (at + 3, -ROW, "cos", FUNCTION),
+        "product": (at + 3.5, 0, r"$\odot$", FUNCTION),
+        "y": (at + 4, 0, f"$y$\n{unit.n_out}", VECTOR),
+    }
+    arrows += [(size, "log"), ("log", "exponent"), (sign, "angle"), ("real", "exponent"), ("real", "angle")]
+    arrows += [("exponent", "exp"), ("angle", "cos"), ("exp", "product"), ("cos", "product"), ("product", "y")]
+    if imaginary:
+        boxes["imaginary"] = (at + 2 + ASIDE, 0, f"$W_i$: {shapes['imaginary']}", TRAINED)
+        arrows += [("imaginary", "exponent"), ("imaginary", "angle"), ("log", "angle"), (sign, "exponent")]
+    return boxes, arrows
+
+
+def _draw_box(axes: Axes, name: str, x: float, y: float, words: str, colour: str) -> None:
+    fill = {"boxstyle": "round,pad=0.4", "fc": to_rgba(colour, FILL), "ec": colour}
+    white = {"boxstyle": "round,pad=0.4", "fc": "white", "ec": "none"}
+    # The hatching must not be seen through a box.
+    for box in (white, fill):
+        axes.text(x, y, words, ha="center", va="center", color=INK, bbox=box, gid=name)
+
+
+def _draw_arrow(axes: Axes, start: str, end: str) -> None:
+    one, other = (next(t for t in reversed(axes.texts) if t.get_gid() == name) for name in (start, end))
+    axes.annotate(
+        "",
+        other.get_position(),
+        one.get_position(),
+        arrowprops={
+            "arrowstyle": "->",
+            "color": MUTED,
+            "lw": LOOK.thin,
+            "patchA": one.get_bbox_patch(),
+            "patchB": other.get_bbox_patch(),
+            "shrinkA": 0.0,
+            "shrinkB": 0.0,
+        },
+    )
+
+
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+# The parameters whose gradients are looked at, and the parts of the squared loss.
+GRADIENTS: dict[str, tuple[type[AbstractUnit], str]] = {
+    "NAC, M": (NAC, "mask"),
+    "NAC, W_hat": (NAC, "weight"),
+    "NAU, W": (NAU, "weight"),
+}
+PARTS = ("target", "own output")
+PRODUCTS: dict[str, type[AbstractUnit]] = {"MultiplicativeNAC": MultiplicativeNAC, "NMU": NMU}
+# Inputs of the products: around 0, as a network should begin, and away from it.
+RANGES = {"around 0": (-1.0, 1.0), "1 to 2": (1.0, 2.0)}
+# Standard errors from 0 within which an expectation counts as 0.
+ZERO = 4.0
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Random beginnings of every size, and inputs of each; they are drawn in blocks of members."""
+
+    blocks: int = 25
+    members: int = 4000
+    samples: int = 8
+
+
+class Expectations(Experiment):
+    """What gradients of sums and outputs of products are expected to be where training begins: nothing is trained.
+
+        NAC:  E[dL/dM] = E[dL/dW] E[tanh(W_hat)] E[sigmoid'(M_hat)] = 0,  for E[W_hat] = 0
+        multiplicative NAC:  E[z] ~ (1 + Var[W] log(|E[x]| + eps)^2 / 2)^H  > 1
+        NMU:  E[z] = ((E[x] + 1) / 2)^H
+
+    Both follow if dL/dW does not depend on W. With a squared loss it does: dL/dW = 2 (W x - t) x. Its
+    part with the target t keeps the expectation of 0, so M is told nothing of the task; the part with
+    the unit's own output W x does not, it shrinks M whatever the task. Both are measured, in units of
+    the mean size of the gradient, for t = sum of all inputs and x ~ U(1, 2).
+
+    Source: Madsen and Johansen, Neural Arithmetic Units (2020), slides "Weight issues" and
+    "Multiplication issues"; the seminar, "Expectation of the gradient".
+    """
+
+    name = "expectations"
+    title = "Expectations where training begins (slides on Neural Arithmetic Units)"
+    trains = False
+    full, quick = Draws(), Draws(blocks=2, members=1000)
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        gradients = [{"what": "gradient", "of": name, "part": part} for name in GRADIENTS for part in PARTS]
+        return gradients + [{"what": "output", "of": unit, "part": name} for unit in PRODUCTS for name in RANGES]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how, rows, asked = self.how(job.plan), list[Row](), job.batch
+        for size in SIZES:
+            job.check()
+            values, formulas = [], []
+            for _ in range(how.blocks):
+                if asked["what"] == "gradient":
+                    values.append(gradient(asked["of"], asked["part"], size, how.members, how.samples, job.source))
+                    formulas.append(0.0)
+                else:
+                    drawn, formula = output(asked["of"], RANGES[asked["part"]], size, how.members, job.source)
+                    values.append(drawn)
+                    formulas.append(formula)
+            every = torch.cat(values)
+            rows.append(
+                {
+                    "inputs": size,
+                    "draws": len(every),
+                    "mean": float(every.mean()),
+                    "standard error": float(every.std()) / math.sqrt(len(every)),
+                    "mean size": float(every.abs().mean()),
+                    "median": float(every.median()),
+                    # The same for every block, but for the draws that it is from.
+                    "formula": float(np.mean(formulas)),
+                }
+            )
+        return rows, {}
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        gradients = [_gradient_line(r) for r in ran if r.batch["what"] == "gradient"]
+        outputs = [_output_line(r, row) for r in ran if r.batch["what"] == "output" for row in r.rows[::3]]
+        return (
+            "Mean of the gradient in per cent of its mean size, with its standard error; zero: within "
+            f"{ZERO:.0f} standard errors for every number of inputs.\n\n{markdown(gradients)}\n{markdown(outputs)}"
+        )
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Left means of gradients, right means of outputs, over the number of inputs."""
+        figure = page()
+        left, right = figure.subplots(1, 2)
+        _draw_gradients(left, [r for r in ran if r.batch["what"] == "gradient"])
+        _draw_outputs(right, [r for r in ran if r.batch["what"] == "output"])
+        return figure
+
+
+def gradient(name: str, part: str, size: int, members: int, samples: int, source: torch.Generator) -> Tensor:
+    """d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members].
+
+    Args:
+        name: of `GRADIENTS`.
+        part: "target" for -2 t z, "own output" for z^2.
+        size: how many inputs; t is their sum.
+    """
+    kind, parameter = GRADIENTS[name]
+    unit = fresh(members, source, kind, size, 1)
+    x = uniform((members, samples, size), 1.0, 2.0, source)
+    z, t = unit(x), x.sum(dim=-1, keepdim=True)
+    loss = (-2.0 * t * z if part == "target" else z.square()).mean(dim=(-1, -2)).sum()
+    (found,) = torch.autograd.grad(loss, parameters_of(unit)[parameter])
+    return found.flatten(1).mean(dim=1)
+
+
+def output(
+    name: str, inside: tuple[float, float], size: int, members: int, source: torch.Generator
+) -> tuple[Tensor, float]:
+    """Outputs z [members] of a product of fresh weights at random x, and E[z] by its formula."""
+    unit = fresh(members, source, PRODUCTS[name], size, 1)
+    z = unit(uniform((members, 1, size), *inside, source)).detach().flatten()
+    middle = sum(inside) / 2
+    if name == "NMU":
+        return z, ((middle + 1.0) / 2.0) ** size
+    p = parameters_of(unit)
+    variance = float(accumulator(p["weight"], p["mask"]).detach().var())
+    return z, (1.0 + variance * math.log(abs(middle) + EPSILON) ** 2 / 2.0) ** size
+
+
+def _gradient_line(r: Ran) -> dict[str, str]:
+    mean, error = (100.0 * r.column(name) / r.column("mean size") for name in ("mean", "standard error"))
+    # One input of one sign: the own output's part has no other choice than its mean.
+    zero = bool((np.abs(mean) <= ZERO * error).all())
+    published = "0" if r.batch["of"] == "NAC, M" else "not 0" if r.batch["part"] == "target" else "-"
+    return {
+        "gradient, part of the loss": f"{r.batch['of']}, {r.batch['part']}",
+        "published": published,
+        **{f"{size} inputs": f"{m:+.1f} ± {e:.1f}" for size, m, e in zip(SIZES, mean, error, strict=True)},
+        "zero": "yes" if zero else "no",
+    }
+
+
+def _output_line(r: Ran, row: Row) -> dict[str, str]:
+    formula, mean, error, median = (float(row[name]) for name in ("formula", "mean", "standard error", "median"))
+    above, around = r.batch["of"] == "MultiplicativeNAC", r.batch["part"] == "around 0"
+    agrees = mean > 1.0 if above else abs(mean - formula) <= ZERO * error
+    return {
+        "output, inputs": f"{r.batch['of']}, {r.batch['part']}, {row['inputs']} inputs",
+        "published": "above 1" if above else "towards 0" if around else "-",
+        "formula": number(formula, 3),
+        "ours, mean": f"{number(mean, 3)} ± {number(error)}",
+        "ours, median": number(median, 3),
+        "agrees": "yes" if agrees else "no",
+    }
+
+
+def _draw_gradients(axis: Axes, ran: Sequence[Ran]) -> None:
+    for i, r in enumerate(ran):
+        mean, error = (r.column(name) / r.column("mean size") for name in ("mean", "standard error"))
+        dashed = "--" if r.batch["part"] == "own output" else "-"
+        look: dict[str, Any] = {"color": COLOURS[list(GRADIENTS).index(r.batch["of"])], "ls": dashed, "marker": "o"}
+        # A little apart, so that zeros do not hide each other.
+        place = r.column("inputs") * (1.0 + aside(i, len(ran)) / 2)
+        axis.errorbar(place, mean, ZERO * error, label=f"{r.batch['of']}, {r.batch['part']}", capsize=3, **look)
+    axis.axhline(0.0, color=INK, lw=LOOK.thin)
+    axis.set_xscale("log", base=2)
+    axis.set(xlabel="inputs", ylabel="mean gradient / mean size", title="does the gradient know the task?")
+    axis.legend(ncols=2, loc="center", bbox_to_anchor=(0.5, 0.72))
+
+
+def _draw_outputs(axis: Axes, ran: Sequence[Ran]) -> None:
+    for i, r in enumerate(ran):
+        inputs, named = r.column("inputs"), f"{r.batch['of']}, x {r.batch['part']}"
+        mean = r.column("mean")
+        # A mean within its error is not drawn.
+        sure = np.where(np.abs(mean) > ZERO * r.column("standard error"), mean, np.nan)
+        axis.plot(inputs, sure, "o-", color=COLOURS[i], label=named)
+        axis.plot(inputs, r.column("formula"), ":", color=COLOURS[i], label="its formula")
+    axis.axhline(1.0, color=INK, lw=LOOK.thin)
+    axis.set_xscale("log", base=2)
+    axis.set(yscale="log", ylim=(1e-9, 1e12), xlabel="inputs", ylabel="E[z]", title="outputs of fresh products")
+    axis.legend(ncols=2, loc="upper right", bbox_to_anchor=(1.0, 0.2))

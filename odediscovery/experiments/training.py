@@ -1,0 +1,495 @@
+"""Chains of units trained on samples, all runs of a setting as members of one batch.
+
+The networks of the arithmetic experiments are static, y = unit_L(... unit_1(x)): they are
+`torch.nn.Sequential` chains of units with a members axis, and torch's own optimisers, which
+work element by element, train every member as if it were alone. What Adam left is refitted by
+Levenberg-Marquardt, all members at once; a wide chain is thinned first, because the cost grows with the
+cube of the number of unknowns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from odediscovery.experiments.base import Job, Row
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.device import device_of
+from odediscovery.units import NAU, NMU, AbstractUnit, RealNPU
+from odediscovery.units.base import l1_norm
+
+# Gradient steps between two looks at the monitor.
+BREATH = 100
+# A parameter counts if its size is above this (Neural Power Units, Figs. 4 and 7).
+NONZERO = 1e-3
+# Steps after which the published L1 weights grow tenfold (Neural Power Units, Table A6; Mistry et al.).
+DECADE_STEPS = 10_000
+# Error of all weights with which a solution still counts as exact (Madsen and Johansen, Sec. 4.1).
+WEIGHT_ERROR = 1e-5
+# Weight of iNALU's regulariser, which acts in the second half of training only.
+INALU_REGULARISER = 1e-5
+# Least weight of a kept NMU factor (at 0 it has no gradient), least |value| behind a logarithm,
+# ridge of the exponents' regression, largest ln of the constant that it hands to a hidden unit.
+LEAST_FACTOR, TINY, RIDGE, LARGEST_SHIFT = 0.02, 1e-12, 1e-2, 12.0
+
+
+def relative_scale(y: Tensor) -> Tensor:
+    """|y| + median |y| of each member's batch: errors divided by it count at every magnitude of y."""
+    size = y.abs()
+    return size + size.median(dim=1, keepdim=True).values
+
+
+def uniform(shape: tuple[int, ...], low: float | Tensor, high: float | Tensor, source: torch.Generator) -> Tensor:
+    """Uniform numbers from low to high, in double precision."""
+    return low + (high - low) * torch.rand(shape, generator=source, dtype=torch.float64)
+
+
+DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mse": lambda prediction, y: (prediction - y).square(),
+    "smooth-l1": lambda a, b: nn.functional.smooth_l1_loss(a, b, reduction="none"),
+    "relative": lambda prediction, y: ((prediction - y) / relative_scale(y)).square(),
+    # Of classes: y is 1 for the right one, 0 for the others.
+    "cross-entropy": lambda prediction, y: -y * nn.functional.log_softmax(prediction, dim=-1),
+}
+Draw = Callable[[], tuple[Tensor, Tensor]]
+Penalty = Callable[[int], Tensor]  # step -> [members]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes that nearly every experiment has.
+
+    Args:
+        runs: members of a batch.
+        steps, batch, rate: gradient steps, samples of each, learning rate.
+        points: samples, or points of the grid, of the test.
+    """
+
+    runs: int = 20
+    steps: int = 10_000
+    batch: int = 64
+    rate: float = 1e-2
+    points: int = 1000
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained.
+
+    Args:
+        steps: gradient steps.
+        rate: constant learning rate.
+        method: "adam", "rmsprop" or "sgd".
+        loss: "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of
+            `relative_scale`, or "cross-entropy" of the outputs' softmax.
+        clip: largest absolute value of a gradient's entry, or None.
+        project: bring parameters back into the units' ranges after every step; False leaves
+            that to the formulas alone, as the Julia code does.
+        anneal: share of the steps after which the rate falls linearly to 0; 1: never.
+        watch_every: steps between two calls of `watch`.
+        decay: of the mean squares of RMSProp; Julia's default.
+    """
+
+    steps: int
+    rate: float
+    method: str = "adam"
+    loss: str = "mse"
+    clip: float | None = None
+    project: bool = True
+    anneal: float = 1.0
+    watch_every: int = 0
+    decay: float = 0.9
+
+    def learning_rate(self, step: int) -> float:
+        """Rate at a step, counted from 0."""
+        if self.anneal >= 1.0:
+            return self.rate
+        return self.rate * min((1.0 - step / self.steps) / (1.0 - self.anneal), 1.0)
+
+    def row(self) -> Row:
+        """What the rows of a run say of its training."""
+        return {"steps": self.steps, "rate": self.rate, "method": self.method}
+
+
+def rows_of(columns: dict[str, Any], shared: Row) -> list[Row]:
+    """A row for each run, from columns [runs] (tensors or lists) and from what all runs share."""
+    lists = [c.tolist() if isinstance(c, Tensor) else list(c) for c in columns.values()]
+    return [dict(zip(columns, values, strict=True)) | shared for values in zip(*lists, strict=True)]
+
+
+def fresh(runs: int, source: torch.Generator | None, unit: Any, n_in: int, n_out: int, **options: Any) -> Any:
+    """A unit with so many members, drawn from a source."""
+    return unit(n_in, n_out, members=runs, generator=source, dtype=torch.float64, **options)
+
+
+def chain(runs: int, source: torch.Generator | None, *parts: nn.Module | tuple[Any, ...]) -> nn.Sequential:
+    """A chain with so many members, drawn layer by layer.
+
+    Args:
+        parts: modules as they are, or (unit, inputs, outputs) and a dictionary of options.
+    """
+    made = []
+    for part in parts:
+        if isinstance(part, nn.Module):
+            made.append(part)
+        else:
+            unit, n_in, n_out, *options = part
+            made.append(fresh(runs, source, unit, n_in, n_out, **(options[0] if options else {})))
+    return nn.Sequential(*made)
+
+
+class PReLU(nn.Module):
+    """max(x, 0) + a min(x, 0) with one trained slope a a member, 0.25 at first as in torch."""
+
+    def __init__(self, members: int) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.full((members, 1, 1), 0.25, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The activation, elementwise; x [members, batch, features]."""
+        return x.clamp(min=0.0) + self.slope * x.clamp(max=0.0)
+
+
+# The nonlinearities of the dense nets that the papers set beside arithmetic units.
+ACTIVATIONS: dict[str, Callable[[int], nn.Module]] = {
+    "ReLU": lambda _: nn.ReLU(),
+    "Sigmoid": lambda _: nn.Sigmoid(),
+    "Tanh": lambda _: nn.Tanh(),
+    "ReLU6": lambda _: nn.ReLU6(),
+    "LeakyReLU": lambda _: nn.LeakyReLU(),
+    "ELU": lambda _: nn.ELU(),
+    "SELU": lambda _: nn.SELU(),
+    "PReLU": PReLU,
+    "Swish": lambda _: nn.SiLU(),
+}
+
+
+def layers(network: nn.Sequential) -> list[AbstractUnit]:
+    """The units of a chain."""
+    return [unit for unit in network if isinstance(unit, AbstractUnit)]
+
+
+def parameters_of(unit: AbstractUnit) -> dict[str, Tensor]:
+    """A unit's own parameters by name."""
+    return dict(unit.named_parameters())
+
+
+def l1(network: nn.Sequential) -> Tensor:
+    """L1 norm of all parameters of each member, [members]."""
+    return torch.stack([l1_norm(u, parameters_of(u)) for u in layers(network)]).sum(dim=0)
+
+
+def group_norm(network: nn.Sequential) -> Tensor:
+    """Sum of the Euclidean norms of each member's parameter arrays, [members].
+
+    Julia's `norm(params, 1)`: the 1-norm of the list of arrays, each by its own norm.
+    """
+    return torch.stack([p.flatten(1).norm(dim=1) for p in network.parameters()]).sum(dim=0)
+
+
+def regulariser(network: nn.Sequential, summed: bool = False) -> Tensor:
+    """Sum of the units' own regularisers, means over their parameters or `summed`, [members]."""
+    units = [(u, parameters_of(u)) for u in layers(network)]
+    sizes = [sum(p[0].numel() for p in own.values()) if summed else 1 for _, own in units]
+    return torch.stack([n * u.regulariser(own) for n, (u, own) in zip(sizes, units, strict=True)]).sum(dim=0)
+
+
+def flat(network: nn.Sequential) -> Tensor:
+    """All parameters of each member, [members, P]."""
+    return torch.cat([p.detach().flatten(1) for p in network.parameters()], dim=1)
+
+
+def count_parameters(network: nn.Sequential) -> Tensor:
+    """How many parameters of each member are not zero, [members]."""
+    return (flat(network).abs() > NONZERO).sum(dim=1)
+
+
+def grown_tenfold(step: int, low: float, high: float) -> float:
+    """A weight that grows tenfold every `DECADE_STEPS` steps from low to high."""
+    return min(low * 10.0 ** (step // DECADE_STEPS), high)
+
+
+def inalu_penalty(network: nn.Sequential, step: int, steps: int, summed: bool = False) -> Tensor:
+    """iNALU's regulariser, in the second half of training: by then weights know where they go."""
+    return INALU_REGULARISER * regulariser(network, summed) * (2 * step >= steps)
+
+
+def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tensor:
+    """mean |network(x) - y|^power over samples, [members, outputs]; inf where not finite.
+
+    x and y are on the CPU, and so is what comes out, wherever the network is.
+    """
+    device = next(network.parameters()).device
+    with torch.no_grad():
+        difference: Tensor = (network(x.to(device)) - y.to(device)).abs() ** power
+        return difference.mean(dim=-2).nan_to_num(torch.inf, torch.inf, torch.inf).cpu()
+
+
+def sampler(
+    shape: tuple[int, ...],
+    low: float | Tensor,
+    high: float | Tensor,
+    source: torch.Generator,
+    targets: Callable[[Tensor], Tensor],
+) -> Draw:
+    """Uniform inputs and what a task makes of them, anew for every step."""
+
+    def draw() -> tuple[Tensor, Tensor]:
+        x = uniform(shape, low, high, source)
+        return x, targets(x)
+
+    return draw
+
+
+def train(
+    network: nn.Sequential,
+    draw: Draw,
+    training: Training,
+    job: Job,
+    *,
+    name: str = "",
+    penalty: Penalty | None = None,
+    watch: Callable[[int, Tensor], None] | None = None,
+) -> None:
+    """Train all members of a network in place.
+
+    Args:
+        network: chain of units with a members axis; it is back on the CPU at the end.
+        draw: gives a batch (x [members, batch, inputs], y [members, batch, outputs]) a step.
+        job: whose device is trained on, and whose monitor hears of it.
+        name: of the stage, for the progress bar; by default that of the batch.
+        penalty: what is added to each member's loss at a step, [members].
+        watch: called with the step and the losses [members] every `watch_every` steps, with
+            gradients off; it may change parameters (reinitialisation). The network is still on
+            the device then, and so are the losses.
+
+    Raises:
+        Stopped: the monitor asked to stop.
+    """
+    place = device_of(job.plan.device)
+    network.to(place)
+    weights = [p for p in network.parameters() if p.requires_grad]
+    optimiser = _optimiser(weights, training)
+    distance = DISTANCES[training.loss]
+    job.monitor.stage(name or job.name, training.steps)
+    for step in range(training.steps):
+        x, y = (part.to(place) for part in draw())
+        loss = distance(network(x), y).mean(dim=(-1, -2))
+        set_gradients(weights, loss if penalty is None else loss + penalty(step), training.clip)
+        for group in optimiser.param_groups:
+            group["lr"] = training.learning_rate(step)
+        optimiser.step()
+        for unit in layers(network) if training.project else ():
+            unit.project_()
+        if watch is not None and (step + 1) % training.watch_every == 0:
+            with torch.no_grad():
+                watch(step + 1, loss.detach())
+        tell(job, step, loss)
+    network.cpu()
+
+
+def set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float | None = None) -> None:
+    """Gradients of the losses of all members, their entries clipped to a limit.
+
+    A member that has left the finite numbers gets no step and spoils nobody else's.
+    """
+    total = torch.where(losses.isfinite(), losses, 0.0).sum()
+    for weight, gradient in zip(weights, torch.autograd.grad(total, weights, materialize_grads=True), strict=True):
+        gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
+        weight.grad = gradient if limit is None else gradient.clamp(-limit, limit)
+
+
+def tell(job: Job, step: int, losses: Tensor) -> None:
+    """Show the least loss from time to time, and stop if that was asked for."""
+    if step % BREATH == 0:
+        job.monitor.step(step, float(losses.detach().nan_to_num(torch.inf).min()))
+        job.check()
+
+
+def _optimiser(weights: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
+    if training.method == "adam":
+        return torch.optim.Adam(weights, lr=training.rate, foreach=True)
+    if training.method == "rmsprop":
+        return torch.optim.RMSprop(weights, lr=training.rate, alpha=training.decay, foreach=True)
+    return torch.optim.SGD(weights, lr=training.rate, foreach=True)
+
+
+class ChainResiduals:
+    """weight (network(x) - y) of members that carry their number.
+
+    Levenberg-Marquardt drops members that have converged; the last unknown, which is not free,
+    says whose data are meant. The others are the parameters that ask for gradients, unit by unit.
+
+    Args:
+        whole: weight of one more residual w (1 - w^2) for each unknown w, which draws it to -1, 0 or 1.
+    """
+
+    def __init__(self, network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, whole: float = 0.0) -> None:
+        self.units = layers(network)
+        self.x, self.y, self.weight, self.whole = x, y, weight, whole
+
+    def gathered(self) -> Tensor:
+        """The unknowns as the network has them, [members, unknowns]."""
+        parts = [v.detach().flatten(1) for u in self.units for v in parameters_of(u).values() if v.requires_grad]
+        number = torch.arange(len(parts[0]), dtype=parts[0].dtype)[:, None]
+        return torch.cat([*parts, number], dim=1)
+
+    def parameters(self, unknowns: Tensor) -> list[dict[str, Tensor]]:
+        """Parameters of every unit at these unknowns; the fixed ones as the network has them."""
+        which, begin, chain = unknowns[:, -1].long(), 0, []
+        for unit in self.units:
+            p = {name: value.detach()[which] for name, value in parameters_of(unit).items()}
+            for name, value in parameters_of(unit).items():
+                if value.requires_grad:
+                    end = begin + p[name][0].numel()
+                    p[name] = unknowns[:, begin:end].reshape(p[name].shape)
+                    begin = end
+            chain.append(p)
+        return chain
+
+    def solve(self, unknowns: Array) -> Array:
+        """The residuals themselves: a chain has nothing to solve."""
+        found: Array = self._forward(torch.as_tensor(unknowns))[0].numpy()
+        return found
+
+    def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
+        """[members, samples x outputs], then those of whole numbers if they count."""
+        own = self.solve(unknowns) if solved is None else solved
+        w = unknowns[:, :-1]
+        return np.concatenate([own, self.whole * w * (1.0 - w * w)], axis=1) if self.whole else own
+
+    def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
+        """Residuals and their Jacobian [members, residuals, unknowns]."""
+        residuals, jacobian = self._linearised(torch.as_tensor(unknowns))
+        return self.residuals(unknowns, residuals.numpy()), jacobian.numpy()
+
+    def _linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
+        residuals, inputs = self._forward(unknowns)
+        chain = self.parameters(unknowns)
+        weight = self.weight[unknowns[:, -1].long()]
+        cotangents = torch.diag_embed(weight)
+        parts = [torch.zeros_like(residuals)[..., None]]
+        for unit, p, x in reversed(list(zip(self.units, chain, inputs, strict=True))):
+            cotangents, gradients = unit.pull(p, x, cotangents)
+            own = [gradients[name].flatten(3) for name, v in parameters_of(unit).items() if v.requires_grad]
+            parts[:0] = [g.flatten(1, 2) for g in own]
+        jacobian = torch.cat(parts, dim=-1)
+        if self.whole:
+            w = unknowns[:, :-1]
+            drawn = torch.diag_embed(self.whole * (1.0 - 3.0 * w * w))
+            jacobian = torch.cat([jacobian, torch.nn.functional.pad(drawn, (0, 1))], dim=1)
+        return residuals, jacobian
+
+    def _forward(self, unknowns: Tensor) -> tuple[Tensor, list[Tensor]]:
+        which, inputs = unknowns[:, -1].long(), []
+        x = self.x[which]
+        for unit, p in zip(self.units, self.parameters(unknowns), strict=True):
+            inputs.append(x)
+            x = unit.compute(p, x)
+        return ((x - self.y[which]) * self.weight[which]).flatten(1), inputs
+
+
+def refit(
+    network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float, whole: float = 0.0
+) -> Tensor:
+    """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place.
+
+    Args:
+        network: chain of units with a members axis.
+        x: samples of every member [members, samples, inputs].
+        y, weight: targets and their weights [members, samples, outputs].
+        steps, tolerance: of `levenberg_marquardt`.
+        whole: how much whole weights count beside the samples, see `ChainResiduals`.
+
+    Returns:
+        The sum of squares of each member, [members].
+    """
+    problem = ChainResiduals(network, x, y, weight, whole)
+    unknowns: Array = problem.gathered().numpy()
+    free = np.ones(unknowns.shape, dtype=bool)
+    free[:, -1] = False
+    fitted = levenberg_marquardt(problem, unknowns, free, steps, tolerance=tolerance)
+    for unit, p in zip(problem.units, problem.parameters(torch.as_tensor(fitted.unknowns)), strict=True):
+        for name, value in parameters_of(unit).items():
+            value.data.copy_(p[name])
+    return torch.as_tensor(fitted.sum_of_squares)
+
+
+@torch.no_grad()
+def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Sequential:
+    """The `kept` hidden units of every member whose factors vary most, as a chain of its own.
+
+    Args:
+        network: NAU, then an NMU, an NPU or a RealNPU with one output.
+        x, y: samples that all members share, [1, samples, inputs] and [1, samples, 1].
+
+    Returns:
+        NAU, then an NMU or a RealNPU: gates are 1 and fixed, imaginary parts are left out, and
+        exponents begin where they fit ln |y| best.
+    """
+    sums, products = layers(network)
+    h = sums(x)
+    if isinstance(products, NMU):
+        weight = products.weight[:, None, 0].clamp(0.0, 1.0)
+        size = (weight * h + 1.0 - weight).abs().clamp_min(TINY).log()
+    else:
+        p = parameters_of(products)
+        gate = p["gate"][:, None].clamp(0.0, 1.0)
+        size = (gate * h.abs() + 1.0 - gate).clamp_min(TINY).log() * p["real"]
+    best = size.std(dim=1).nan_to_num(0.0).argsort(dim=1, descending=True)[:, :kept]
+    members, inputs = len(best), x.shape[-1]
+    first = NAU(inputs, kept, members=members, dtype=torch.float64)
+    chosen = best[:, :, None].expand(-1, -1, inputs)
+    first.weight.data.copy_(parameters_of(sums)["weight"].gather(1, chosen))
+    if isinstance(products, NMU):
+        factors = NMU(kept, 1, members=members, dtype=torch.float64)
+        own = products.weight.gather(2, best[:, None]).clamp(LEAST_FACTOR, 1.0)
+        factors.weight.data.copy_(own)
+        return nn.Sequential(first, factors)
+    powers = RealNPU(kept, 1, members=members, dtype=torch.float64)
+    powers.gate.data.fill_(1.0)
+    powers.gate.requires_grad_(False)
+    _regress(first, powers, x, y)
+    return nn.Sequential(first, powers)
+
+
+def _regress(first: NAU, powers: RealNPU, x: Tensor, y: Tensor) -> None:
+    """Exponents from ln |y| = sum p_k ln |h_k| + c; c becomes the scale of the strongest h_k."""
+    h = first(x).abs().clamp_min(TINY).log()
+    target = y.abs().clamp_min(TINY).log()
+    centred = h - h.mean(dim=1, keepdim=True)
+    normal = centred.mT @ centred
+    ridge = RIDGE * normal.diagonal(dim1=1, dim2=2) + TINY * h.shape[1]
+    p = torch.linalg.solve(normal + torch.diag_embed(ridge), centred.mT @ (target - target.mean(dim=1, keepdim=True)))
+    constant = (target.mean(dim=1) - (h.mean(dim=1, keepdim=True) @ p)[:, 0])[:, 0]
+    members, strongest = torch.arange(len(p)), p[..., 0].abs().argmax(dim=1)
+    shift = (constant / p[members, strongest, 0]).nan_to_num(0.0)
+    powers.real.data.copy_(p.mT)
+    first.weight.data[members, strongest] *= shift.clamp(-LARGEST_SHIFT, LARGEST_SHIFT).exp()[:, None]
+
+
+@torch.no_grad()
+def embed(thin: nn.Sequential, chosen: Tensor, network: nn.Sequential, into: Tensor) -> None:
+    """Write members `chosen` of a thinned chain into members `into` of a wide one.
+
+    The thin chain's hidden units come first; the others get weight, gate and exponent 0.
+    """
+    for small, large in zip(layers(thin), layers(network), strict=True):
+        values = parameters_of(small)
+        for name, value in parameters_of(large).items():
+            value.data[into] = 0.0
+            if name in values:
+                _write(value, values[name][chosen], into)
+
+
+def _write(value: Tensor, part: Tensor, into: Tensor) -> None:
+    corner = tuple(slice(size) for size in part.shape[1:])
+    whole = value.data[into]
+    whole[(slice(None), *corner)] = part.to(whole)
+    value.data[into] = whole
