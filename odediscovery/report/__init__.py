@@ -27,16 +27,23 @@ from markupsafe import Markup
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
-from odediscovery.plots.diagnostics.resting import resting_points
+from odediscovery.plots.fit import MAX_BANDS, Course
 from odediscovery.plots.heatmaps import mixed_inputs
-from odediscovery.report.chain import network_svg
-from odediscovery.report.checks import correlation_drawing, groups_of, resting_rows, state_checks
-from odediscovery.report.curves import MAX_BANDS, MAX_STATES, Drawn, drawn_runs, fit_panel, left_out
+from odediscovery.plots.resting import resting_points
+from odediscovery.report.drawings import (
+    correlation_drawing,
+    drawn_runs,
+    fits,
+    front,
+    groups,
+    left_out,
+    network,
+    portraits,
+    state_checks,
+)
 from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
-from odediscovery.report.front import front
 from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, size
 from odediscovery.report.parts import sides
-from odediscovery.report.portraits import MAX_PORTRAITS, portraits
 from odediscovery.report.readings import FEW, readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
 from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary, without_breaks
@@ -113,7 +120,7 @@ def write_report(
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
+def _values(found: Discovery, runs: list[Course]) -> dict[str, Any]:
     """What the page says."""
     series, equations = found.series, found.equations
     scores = state_scores(found)
@@ -154,36 +161,24 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
     }
 
 
-def _drawings(found: Discovery, runs: list[Drawn], forecast: Forecast | None) -> dict[str, Any]:
+def _drawings(found: Discovery, runs: list[Course], forecast: Forecast | None) -> dict[str, Any]:
     """What the page shows."""
     states = found.equations.states
-    measured = [
-        bool(any(np.isfinite(t.values[:, k]).any() for t in found.series.trajectories)) for k in range(len(states))
-    ]
-    made = front(found, runs)
-    rest = resting_points(found)
-    pairs = len(states) * (len(states) - 1) // 2
+    made, rest = front(found, runs[0]), resting_points(found)
     return {
-        "fits": [(state, measured[k], fit_panel(found, runs, k)) for k, state in enumerate(states[:MAX_STATES])],
-        "legend": [(i, _label(d)) for i, d in enumerate(runs)] if len(runs) > 1 else [],
+        "fits": fits(found, runs),
+        "legend": [(i, one.label) for i, one in enumerate(runs)] if len(runs) > 1 else [],
         "front": made,
-        "front_equations": [equation_rows(row.equations, errors=False) for row in made.rows],
+        "front_equations": [equation_rows(row.equations, errors=False) for row in made["rows"]],
         "portraits": portraits(found, runs, rest),
-        "rest": resting_rows(found, rest),
+        "rest": [([typeset(constant(float(x))) for x in one.point], one.kind) for one in rest],
         "checks": state_checks(found),
         "correlations": correlation_drawing(found),
-        "groups": groups_of(found),
-        "pairs": pairs,
-        "pairs_most": MAX_PORTRAITS,
-        "network": network_svg(found),
+        "groups": groups(found),
+        "pairs": len(states) * (len(states) - 1) // 2,
+        "network": network(found),
         "chain": describe_chain(found),
         "forecast": forecast,
         "forecast_panels": [] if forecast is None else forecast_panels(found, forecast),
         "forecast_rows": [] if forecast is None else forecast_rows(found, forecast),
     }
-
-
-def _label(d: Drawn) -> str:
-    """What a trajectory is called; a bare number says too little."""
-    label = d.run.label or str(d.index + 1)
-    return f"trajectory {label}" if label.isdigit() else label
