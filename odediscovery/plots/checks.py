@@ -17,7 +17,7 @@ from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import equations_with
 from odediscovery.laws.records import LEVEL, monomial_names
-from odediscovery.plots.axes import draw_zero, set_times, with_unit
+from odediscovery.plots.axes import draw_zero, ends_of, set_times, with_unit
 from odediscovery.plots.theme import (
     COLOURS,
     INK,
@@ -146,6 +146,9 @@ def draw_rates(axes: Axes, found: Discovery, k: int) -> bool:
         middle, slopes = ((x[1:] + x[:-1]) / 2)[::step], (np.diff(x) / np.diff(time))[::step]
         axes.plot(middle, slopes, color=INK if len(runs) == 1 else COLOURS[j], **SMALL_RINGS)
         variables = solution_of(found, j)[1]
+        if variables.shape[1] == 1:
+            # Of a single state the rate is known beyond the curve.
+            variables = np.linspace(*ends_of(np.append(variables[np.isfinite(variables)], x)), PANEL_POINTS)[:, None]
         axes.plot(variables[:, k], found.equations_of(j).rhs(variables)[:, k], color=COLOURS[j])
         drawn = True
     draw_zero(axes)

@@ -2,8 +2,7 @@
 
 For a pair (x_i, x_k) arrows point along (dx_i/dt, dx_k/dt). Where there are other states or inputs,
 an arrow takes them as they are at the nearest point of the drawn curves, so that along a curve the
-arrows follow it. A single state is drawn as its rate against itself: where the rate crosses 0 it
-rests.
+arrows follow it.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from odediscovery.laws.equations import Equations
-from odediscovery.plots.axes import draw_zero, ends_of, with_unit
+from odediscovery.plots.axes import ends_of, with_unit
 from odediscovery.plots.fit import Course, colour, samples_look
 from odediscovery.plots.resting import Resting
-from odediscovery.plots.theme import COLOURS, HAIR, INK, LINE_WIDTH, PANEL_POINTS, PAPER, POINT, STRONG, Depth
+from odediscovery.plots.theme import COLOURS, HAIR, INK, LINE_WIDTH, PAPER, POINT, STRONG, Depth
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.units import rate_label
 from odediscovery.runtime.arrays import Array
 
 MAX_PORTRAITS = 6
@@ -118,21 +116,3 @@ def _draw_nullclines(axes: Axes, equations: Equations, pair: list[int], box: Seq
         rate = np.where(np.isfinite(rates[:, j]), rates[:, j], np.nan).reshape(x.shape)
         if np.nanmin(rate, initial=0.0) < 0 < np.nanmax(rate, initial=0.0):
             axes.contour(x, y, rate, [0.0], colors=[hue], linewidths=LINE_WIDTH, linestyles="dashed", zorder=Depth.DATA)
-
-
-def draw_rate(axes: Axes, found: Discovery, runs: Sequence[Course]) -> None:
-    """dx/dt of a single state against x along the curves, and slopes between neighbouring samples."""
-    state, series = found.equations.states[0], found.series
-    for n, one in enumerate(runs):
-        with np.errstate(all="ignore"):
-            slopes = np.diff(one.points[:, 0]) / np.diff(one.seen)
-        middle = (one.points[1:, 0] + one.points[:-1, 0]) / 2.0
-        axes.plot(middle, slopes, **samples_look(runs, n))
-        x = one.visited
-        if not found.equations.controls:
-            both = np.concatenate([x[:, 0], middle[np.isfinite(middle)]])
-            x = np.linspace(*ends_of(both), PANEL_POINTS)[:, None]
-        axes.plot(x[:, 0], found.equations_of(one.index).rhs(x)[:, 0], color=colour(n, len(runs)), zorder=Depth.CURVE)
-    draw_zero(axes)
-    axes.set_xlabel(with_unit(state, series.units))
-    axes.set_ylabel(rate_label(series, state).replace("\n", " "))

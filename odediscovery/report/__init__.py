@@ -16,7 +16,6 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +54,16 @@ from odediscovery.runtime.versions import versions
 __all__ = ["Forecast", "forecast_of", "readings", "report_html", "write_report"]
 
 
-@dataclass(frozen=True)
-class Equation:
-    """One equation of the page: its sides as MathML, a sentence for every term, unless it is too
-    long to be read."""
-
-    state: str
-    left: Markup
-    terms: list[Markup]
-    readings: list[Markup]
-    long: bool
+TEMPLATES = Environment(
+    loader=PackageLoader("odediscovery.report"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
+TEMPLATES.filters["number"] = lambda x: typeset(constant(x, digits=FEW)) if np.isfinite(x) else "unknown"
+TEMPLATES.filters["difference"] = lambda x: f"+{x:.1f}" if np.isfinite(x) else ""
+TEMPLATES.filters["without_breaks"] = without_breaks
 
 
 def report_html(found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None) -> str:
@@ -77,19 +76,9 @@ def report_html(found: Discovery, forecast: Forecast | None = None, made_with: M
             those of now).
     """
     runs = drawn_runs(found)
-    environment = Environment(
-        loader=PackageLoader("odediscovery.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    script = environment.loader.get_source(environment, "report.js")[0]  # type: ignore[union-attr]
+    script = TEMPLATES.loader.get_source(TEMPLATES, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment.filters["number"] = lambda x: typeset(constant(x, digits=FEW)) if np.isfinite(x) else "unknown"
-    environment.filters["difference"] = lambda x: f"+{x:.1f}" if np.isfinite(x) else ""
-    environment.filters["without_breaks"] = without_breaks
-    return environment.get_template("report.html.j2").render(
+    return TEMPLATES.get_template("report.html.j2").render(
         **_values(found, runs),
         **_drawings(found, runs, forecast),
         script=Markup(script),
@@ -126,16 +115,14 @@ def _values(found: Discovery, runs: list[Course]) -> dict[str, Any]:
     scores = state_scores(found)
     visited = np.concatenate([d.visited for d in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
-    lengths = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
-    rows = [
-        Equation(state, *formula, own, long)
-        for state, formula, own, long in zip(equations.states, equation_rows(equations), told, lengths, strict=True)
-    ]
+    long = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
+    # Of every equation its state, both sides as MathML, a sentence for every term, and whether nobody could read it.
+    parts = zip(equations.states, equation_rows(equations), told, long, strict=True)
     return {
         "found": found,
         "series": series,
         "states": equations.states,
-        "equations": rows,
+        "equations": [(state, left, terms, own, long) for state, (left, terms), own, long in parts],
         "title": listed(equations.states),
         "summary": summary(found),
         "outcome": outcome(found),

@@ -17,13 +17,13 @@ from matplotlib.axes import Axes
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.plots.axes import frame, set_times
-from odediscovery.plots.checks import checks_of, correlations, draw_correlations, residuals_of
+from odediscovery.plots.checks import checks_of, correlations, draw_correlations, draw_rates, residuals_of
 from odediscovery.plots.figures import CELL, GROUP, MAX_CHECKED, MAX_PANELS, stack
 from odediscovery.plots.fit import Course, course_of, draw_state, thinned
 from odediscovery.plots.front import cut_axis, draw_front, meaning_of_complexity
 from odediscovery.plots.groups import MAX_FORESTS, draw_forest, draw_group, drawn_groups, drawn_state, group_fits
 from odediscovery.plots.heatmaps import network_figure
-from odediscovery.plots.portraits import draw_portrait, draw_rate, portrait_pairs
+from odediscovery.plots.portraits import draw_portrait, portrait_pairs
 from odediscovery.plots.resting import Resting
 from odediscovery.plots.theme import COLOURS, INK, LINE, LINE_WIDTH, PAGE, PANEL_POINTS, RING, Depth, rings
 from odediscovery.report.svg import NARROW, RESIDUALS, SMALL, TALL, inline, svg
@@ -177,7 +177,7 @@ def portraits(
         return []
     if len(states) == 1:
         label = f"the rate of {states[0]} against {states[0]}"
-        return [(states, svg(lambda axes: draw_rate(axes, found, runs), "rate", label, height=TALL))]
+        return [(states, svg(partial(draw_rates, found=found, k=0), "rate", label, height=TALL))]
     made: list[tuple[tuple[str, ...], Markup | None]] = []
     for i, k in portrait_pairs(found.equations):
         label = f"{states[k]} against {states[i]} with the vector field"

@@ -24,6 +24,19 @@ DATA = "data.csv"
 # What a fit of the kept data must not be told again: samples that were held out are not there.
 _APART = ("recipe", "hidden_states", "holdout")
 
+# What outcomes mean.
+REMARKS = " Remarks stand below, under What to know."
+UNSUPPORTED = (
+    "but the data do not support them as a law; the reasons stand below, under What to know. "
+    "Do not conclude or predict from them."
+)
+STOPPED = (
+    "The search was ended before it was done: these are the best equations so far; "
+    "odediscovery fit --resume goes on from them."
+)
+DOUBTED = "something speaks against them: it stands first under What to know."
+CONTESTED = "other rows of the front do so about as well: read all of them before you believe one."
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -42,40 +55,17 @@ class Outcome:
 
 def outcome(found: Discovery) -> Outcome:
     """The outcome, with what it means for somebody who wants to use the equations."""
-    title = head(found).capitalize()
+    form = "of their form" if is_of_a_form(found) else "that were found"
+    kind, meaning = "good", "The equations explain the data." + bool(found.messages) * REMARKS
     if found.outcome == "poor-fit":
-        return Outcome(
-            "poor",
-            title,
-            f"The equations below are the best {'of their form' if is_of_a_form(found) else 'that were found'}, but "
-            "the data do not support them as a law; the reasons stand below, under What to know. Do not "
-            "conclude or predict from them.",
-        )
-    if found.outcome == "stopped":
-        return Outcome(
-            "stopped",
-            title,
-            "The search was ended before it was done: these are the best equations so "
-            "far; odediscovery fit --resume goes on from them.",
-        )
-    if is_doubted(found):
-        return Outcome(
-            "stopped",
-            title,
-            "The equations explain the data, but something speaks against them: it stands first under What to know.",
-        )
-    if is_contested(found):
-        return Outcome(
-            "stopped",
-            title,
-            "The equations explain the data, but other rows of the front do so about as well: read all of them "
-            "before you believe one.",
-        )
-    return Outcome(
-        "good",
-        title,
-        "The equations explain the data." + bool(found.messages) * " Remarks stand below, under What to know.",
-    )
+        kind, meaning = "poor", f"The equations below are the best {form}, {UNSUPPORTED}"
+    elif found.outcome == "stopped":
+        kind, meaning = "stopped", STOPPED
+    elif is_doubted(found):
+        kind, meaning = "stopped", f"The equations explain the data, but {DOUBTED}"
+    elif is_contested(found):
+        kind, meaning = "stopped", f"The equations explain the data, but {CONTESTED}"
+    return Outcome(kind, head(found).capitalize(), meaning)
 
 
 def explained(r2: float) -> str:
