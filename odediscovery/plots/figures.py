@@ -25,20 +25,8 @@ from odediscovery.plots.fit import courses, draw_state
 from odediscovery.plots.front import draw_front, meaning_of_complexity
 from odediscovery.plots.groups import MAX_FORESTS, draw_forest, draw_group, drawn_groups, drawn_state, group_fits
 from odediscovery.plots.heatmaps import network_figure
-from odediscovery.plots.theme import (
-    COLOURS,
-    DENSE,
-    GRID,
-    HEIGHT,
-    INK,
-    LEAST_WIDTH,
-    LEGEND,
-    MUTED,
-    NAMES,
-    SMALL_TEXT,
-    STYLE,
-    WIDTH,
-)
+from odediscovery.plots.theme import COLOURS, DENSE, GRID, HEIGHT, INK, LEAST_WIDTH, MUTED, NAMES, SMALL_TEXT, STYLE
+from odediscovery.plots.theme import WIDTH as PANEL
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.shown import describe_chain
 from odediscovery.runtime.files import write_whole
@@ -54,8 +42,9 @@ MAX_COLUMNS, ACROSS = 3, 6
 MAX_PANELS, MAX_CHECKED, MAX_CELLS = 12, 4, 1000
 # Letters in two columns of a legend; with more there is one.
 MAX_LETTERS = 64
-# Inches: of checks and groups the width, rows of panels, rows of groups; a constant in a matrix, a group in a forest.
-WIDE, ROW, GROUP_ROW, CELL, GROUP = 13.0, 2.9, 1.7, 0.34, 0.22
+# Inches: of checks and groups the width, rows of panels, rows of groups; a constant in a matrix, a group in a forest;
+# headline and legend.
+WIDE, ROW, GROUP_ROW, CELL, GROUP, LEGEND = 13.0, 2.9, 1.7, 0.34, 0.22, 0.7
 
 
 def fit_figure(discovery: Discovery) -> Figure:
@@ -66,7 +55,7 @@ def fit_figure(discovery: Discovery) -> Figure:
     # As few columns as these rows need: four states stand two by two.
     columns = -(-n // rows)
     with rc_context(NAMES):
-        figure = empty_figure(max(LEAST_WIDTH, WIDTH * columns), HEIGHT * rows + LEGEND)
+        figure = empty_figure(max(LEAST_WIDTH, PANEL * columns), HEIGHT * rows + LEGEND)
         grid = figure.add_gridspec(rows, columns)
         runs = courses(discovery)
         for k, state in enumerate(series.states[:n]):

@@ -40,23 +40,17 @@ def group_fits(found: Discovery) -> list[GroupFit]:
     """How the common law fits each group, in their order; empty without groups of their own constants."""
     if found.population is None:
         return []
-    spread, shares = [], []
+    spread = []
     size = found.noise if np.all(np.isfinite(found.noise) & (found.noise > 0)) else np.ones(found.series.n_states)
     for g, run in enumerate(found.series.trajectories):
         left = (run.values - curve_of(found, g, run.time)) / size
-        middle = [np.nanmean(x) if np.isfinite(x).any() else np.nan for x in run.values.T]
-        around = (run.values - middle) / size
         known = np.isfinite(left)
-        count = int(known.sum())
-        spread.append(float(np.sqrt(np.sum(left[known] ** 2) / count)) if count else np.nan)
-        whole = float(np.nansum(around**2))
-        shares.append(1.0 - float(np.sum(left[known] ** 2)) / whole if count > 1 and whole > 0 else np.nan)
-    if found.population.r2 is not None:
-        shares = [float(x) for x in found.population.r2]
+        spread.append(float(np.sqrt(np.mean(left[known] ** 2))) if known.any() else np.nan)
+    shares = np.full(len(spread), np.nan) if found.population.r2 is None else found.population.r2
     typical = float(np.nanmedian(spread)) if np.isfinite(spread).any() else 1.0
     return [
         GroupFit(label, r2, one / (typical or 1.0), not (one > APART * (typical or 1.0) or r2 < 0.0))
-        for label, one, r2 in zip(found.population.labels, spread, shares, strict=True)
+        for label, one, r2 in zip(found.population.labels, spread, shares.tolist(), strict=True)
     ]
 
 

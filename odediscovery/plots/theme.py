@@ -40,8 +40,8 @@ MANY = 120
 FEW_TICKS, MAX_TICKS = 3, 6
 # Room around curves, as a share of their range, and how far they may leave the range of the data.
 ROOM, BEYOND = 0.06, 0.3
-# Pictures in files: a panel, its height with residuals, the least width, the headline with the legend.
-WIDTH, HEIGHT, LEAST_WIDTH, LEGEND = 4.2, 4.3, 6.0, 0.7
+# Pictures in files: a panel, its height with residuals, the least width.
+WIDTH, HEIGHT, LEAST_WIDTH = 4.2, 4.3, 6.0
 
 STYLE: dict[Any, Any] = {
     "font.size": TEXT,
