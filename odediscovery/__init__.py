@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from odediscovery.neural.field import Field
     from odediscovery.neural.prune import prune
     from odediscovery.neural.train import train
-    from odediscovery.plots.pareto import pareto
-    from odediscovery.plots.show import plot_fit, plot_laws
+    from odediscovery.plots.show import pareto, plot_fit, plot_laws
     from odediscovery.report.notebook import notebook_html
     from odediscovery.result.compare import Comparison, compare
     from odediscovery.result.discovery import Discovery
@@ -91,8 +90,7 @@ _HOME = {
     "neural.field": ("Field",),
     "neural.prune": ("prune",),
     "neural.train": ("train",),
-    "plots.pareto": ("pareto",),
-    "plots.show": ("plot_fit", "plot_laws"),
+    "plots.show": ("pareto", "plot_fit", "plot_laws"),
     "report.notebook": ("notebook_html",),
     "result.compare": ("Comparison", "compare"),
     "result.discovery": ("Discovery",),

@@ -49,7 +49,6 @@ ROOMS = (
     "uncertainty",
     "estimator",
     "plots",
-    "plots.diagnostics",
     "report",
     "bench",
     "bench.suites",
@@ -73,7 +72,6 @@ STRANGERS = {
     "stages.polish": "stages.grow stages.prune",
     "estimator": "plots report",
     "plots": "estimator",
-    "plots.diagnostics": "estimator",
 }
 
 # Heavy libraries and their doors: modules, or whole rooms.

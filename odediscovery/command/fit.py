@@ -323,8 +323,7 @@ def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, fol
 
 def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Path], None]]:
     """What writes each file that people look at into a folder."""
-    from odediscovery.plots.diagnostics.figures import checks_figure, groups_figure
-    from odediscovery.plots.figures import FIGURES, save_figures
+    from odediscovery.plots.figures import FIGURES, checks_figure, groups_figure, save_figures
     from odediscovery.report import write_report
 
     drawn = FIGURES | {"checks": checks_figure} | ({} if found.population is None else {"groups": groups_figure})

@@ -16,7 +16,6 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,23 @@ from markupsafe import Markup
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
-from odediscovery.plots.diagnostics.resting import resting_points
+from odediscovery.plots.fit import MAX_BANDS, Course
 from odediscovery.plots.heatmaps import mixed_inputs
-from odediscovery.report.chain import network_svg
-from odediscovery.report.checks import correlation_drawing, groups_of, resting_rows, state_checks
-from odediscovery.report.curves import MAX_BANDS, MAX_STATES, Drawn, drawn_runs, fit_panel, left_out
+from odediscovery.plots.resting import resting_points
+from odediscovery.report.drawings import (
+    correlation_drawing,
+    drawn_runs,
+    fits,
+    front,
+    groups,
+    left_out,
+    network,
+    portraits,
+    state_checks,
+)
 from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
-from odediscovery.report.front import front
 from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, size
 from odediscovery.report.parts import sides
-from odediscovery.report.portraits import MAX_PORTRAITS, portraits
 from odediscovery.report.readings import FEW, readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
 from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary, without_breaks
@@ -48,16 +54,16 @@ from odediscovery.runtime.versions import versions
 __all__ = ["Forecast", "forecast_of", "readings", "report_html", "write_report"]
 
 
-@dataclass(frozen=True)
-class Equation:
-    """One equation of the page: its sides as MathML, a sentence for every term, unless it is too
-    long to be read."""
-
-    state: str
-    left: Markup
-    terms: list[Markup]
-    readings: list[Markup]
-    long: bool
+TEMPLATES = Environment(
+    loader=PackageLoader("odediscovery.report"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
+TEMPLATES.filters["number"] = lambda x: typeset(constant(x, digits=FEW)) if np.isfinite(x) else "unknown"
+TEMPLATES.filters["difference"] = lambda x: f"+{x:.1f}" if np.isfinite(x) else ""
+TEMPLATES.filters["without_breaks"] = without_breaks
 
 
 def report_html(found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None) -> str:
@@ -70,19 +76,9 @@ def report_html(found: Discovery, forecast: Forecast | None = None, made_with: M
             those of now).
     """
     runs = drawn_runs(found)
-    environment = Environment(
-        loader=PackageLoader("odediscovery.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    script = environment.loader.get_source(environment, "report.js")[0]  # type: ignore[union-attr]
+    script = TEMPLATES.loader.get_source(TEMPLATES, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment.filters["number"] = lambda x: typeset(constant(x, digits=FEW)) if np.isfinite(x) else "unknown"
-    environment.filters["difference"] = lambda x: f"+{x:.1f}" if np.isfinite(x) else ""
-    environment.filters["without_breaks"] = without_breaks
-    return environment.get_template("report.html.j2").render(
+    return TEMPLATES.get_template("report.html.j2").render(
         **_values(found, runs),
         **_drawings(found, runs, forecast),
         script=Markup(script),
@@ -113,22 +109,20 @@ def write_report(
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
+def _values(found: Discovery, runs: list[Course]) -> dict[str, Any]:
     """What the page says."""
     series, equations = found.series, found.equations
     scores = state_scores(found)
     visited = np.concatenate([d.visited for d in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
-    lengths = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
-    rows = [
-        Equation(state, *formula, own, long)
-        for state, formula, own, long in zip(equations.states, equation_rows(equations), told, lengths, strict=True)
-    ]
+    long = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
+    # Of every equation its state, both sides as MathML, a sentence for every term, and whether nobody could read it.
+    parts = zip(equations.states, equation_rows(equations), told, long, strict=True)
     return {
         "found": found,
         "series": series,
         "states": equations.states,
-        "equations": rows,
+        "equations": [(state, left, terms, own, long) for state, (left, terms), own, long in parts],
         "title": listed(equations.states),
         "summary": summary(found),
         "outcome": outcome(found),
@@ -154,36 +148,24 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
     }
 
 
-def _drawings(found: Discovery, runs: list[Drawn], forecast: Forecast | None) -> dict[str, Any]:
+def _drawings(found: Discovery, runs: list[Course], forecast: Forecast | None) -> dict[str, Any]:
     """What the page shows."""
     states = found.equations.states
-    measured = [
-        bool(any(np.isfinite(t.values[:, k]).any() for t in found.series.trajectories)) for k in range(len(states))
-    ]
-    made = front(found, runs)
-    rest = resting_points(found)
-    pairs = len(states) * (len(states) - 1) // 2
+    made, rest = front(found, runs[0]), resting_points(found)
     return {
-        "fits": [(state, measured[k], fit_panel(found, runs, k)) for k, state in enumerate(states[:MAX_STATES])],
-        "legend": [(i, _label(d)) for i, d in enumerate(runs)] if len(runs) > 1 else [],
+        "fits": fits(found, runs),
+        "legend": [(i, one.label) for i, one in enumerate(runs)] if len(runs) > 1 else [],
         "front": made,
-        "front_equations": [equation_rows(row.equations, errors=False) for row in made.rows],
+        "front_equations": [equation_rows(row.equations, errors=False) for row in made["rows"]],
         "portraits": portraits(found, runs, rest),
-        "rest": resting_rows(found, rest),
+        "rest": [([typeset(constant(float(x))) for x in one.point], one.kind) for one in rest],
         "checks": state_checks(found),
         "correlations": correlation_drawing(found),
-        "groups": groups_of(found),
-        "pairs": pairs,
-        "pairs_most": MAX_PORTRAITS,
-        "network": network_svg(found),
+        "groups": groups(found),
+        "pairs": len(states) * (len(states) - 1) // 2,
+        "network": network(found),
         "chain": describe_chain(found),
         "forecast": forecast,
         "forecast_panels": [] if forecast is None else forecast_panels(found, forecast),
         "forecast_rows": [] if forecast is None else forecast_rows(found, forecast),
     }
-
-
-def _label(d: Drawn) -> str:
-    """What a trajectory is called; a bare number says too little."""
-    label = d.run.label or str(d.index + 1)
-    return f"trajectory {label}" if label.isdigit() else label

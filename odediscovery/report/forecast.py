@@ -7,20 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from matplotlib import rc_context
+from matplotlib.axes import Axes
 
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
-from odediscovery.plots.theme import COLOURS, CURVE_POINTS, HAIR, LIGHT, Depth
-from odediscovery.plots.times import set_times
-from odediscovery.report.curves import MAX_POINTS_OF_PANEL, MAX_STATES, ring
-from odediscovery.report.drawing import DRAWN, inline, limited, panel, thinned
+from odediscovery.plots.axes import frame, set_times
+from odediscovery.plots.figures import MAX_PANELS
+from odediscovery.plots.fit import thinned
+from odediscovery.plots.theme import COLOURS, CURVE_POINTS, HAIR, INK, LIGHT, Depth, rings
+from odediscovery.report.svg import svg
 from odediscovery.report.tables import rounded, typeset
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import band
 
+# Samples of a drawing, and times in the table.
+MAX_POINTS = 400
 MAX_TABLE_ROWS = 8
 
 
@@ -84,32 +87,28 @@ def forecast_of(
     return Forecast(shown, times, values, half, given, controls is not None, tuple(notes))
 
 
-def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Markup]]:
+def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Markup | None]]:
     """A drawing a state: the first trajectory's data, if it goes on from them, and the curve."""
-    states = found.equations.states[:MAX_STATES]
-    return [(state, _panel(found, forecast, k)) for k, state in enumerate(states)]
+    series, run, times = found.series, found.series.trajectories[0], forecast.times
 
-
-def _panel(found: Discovery, forecast: Forecast, k: int) -> Markup:
-    series, run = found.series, found.series.trajectories[0]
-    times, values = forecast.times, forecast.values[:, k]
-    with rc_context(DRAWN):
-        figure, (axes,) = panel()
-        seen, curves = np.zeros(0), [values]
+    def draw(axes: Axes, k: int) -> None:
+        values, seen = forecast.values[:, k], np.zeros(0)
+        half = np.zeros_like(values) if forecast.half is None else forecast.half[:, k]
         if forecast.half is not None:
-            half = forecast.half[:, k]
-            low, high = values - half, values + half
-            curves += [low, high]
-            axes.fill_between(times, low, high, color=COLOURS[0], **LIGHT)
+            axes.fill_between(times, values - half, values + half, color=COLOURS[0], **LIGHT)
         if forecast.goes_on:
-            samples = thinned(len(run.time), MAX_POINTS_OF_PANEL)
+            samples = thinned(len(run.time), MAX_POINTS)
             seen = run.values[samples, k]
-            axes.plot(run.time[samples], seen, **ring(1, 0, len(samples)))
+            axes.plot(run.time[samples], seen, color=INK, **rings(len(samples)))
             axes.axvline(run.time[-1], ls="--", **HAIR)
         axes.plot(times, values, "o" if len(times) == 1 else "-", color=COLOURS[0], zorder=Depth.CURVE)
-        limited(axes, curves, np.concatenate([seen, values]))
+        frame(axes, [values - half, values + half], np.concatenate([seen, values]))
         set_times(axes, series)
-        return inline(figure, f"forecast{k}", f"{series.states[k]} as predicted")
+
+    return [
+        (state, svg(lambda axes, k=k: draw(axes, k), f"forecast{k}", f"{state} as predicted"))
+        for k, state in enumerate(found.equations.states[:MAX_PANELS])
+    ]
 
 
 Cell = tuple[Markup, Markup]

@@ -5,10 +5,7 @@ It loads nothing and has no script or style sheet; the colours are those of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from markupsafe import Markup, escape
-
+from odediscovery.report import TEMPLATES
 from odediscovery.report.mathml import equation_rows
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
@@ -16,9 +13,8 @@ from odediscovery.result.shown import MOST_NOTES, headline
 from odediscovery.result.units import units_text
 from odediscovery.runtime.texts import HELD
 
-# Rows of the front that a notebook shows.
-MAX_ROWS = 30
-MAX_LETTERS = 200
+# Rows of the front that a notebook shows, and letters of an equation.
+MAX_ROWS, MAX_LETTERS = 30, 200
 
 
 def notebook_html(found: Discovery) -> str:
@@ -32,26 +28,18 @@ def notebook_html(found: Discovery) -> str:
     >>> html.startswith("<div"), "<math>" in html, "<script" in html
     (True, True, False)
     """
-    rows = [
-        Markup('<div style="margin:.3em 0;font-size:115%">{} {}</div>').format(
-            left, Markup(" ").join(map(_whole, terms))
-        )
-        for left, terms in equation_rows(found.equations)
-    ]
-    # A name and its value stay on one line.
-    told = Markup("").join(Markup("<div>{}</div>").format(text.replace(" = ", HELD)) for text in _facts(found))
-    front = Markup("").join(_front_row(row) for row in found.front[:MAX_ROWS])
-    page = Markup(
-        '<div class="odediscovery">{}<div style="opacity:.75">{}</div>{}{}'
-        "<details><summary>Pareto front</summary><table><thead><tr><th></th><th>complexity</th><th>MSE</th>"
-        "<th>R\N{SUPERSCRIPT TWO}</th><th>equations</th></tr></thead><tbody>{}</tbody></table></details></div>"
-    ).format(Markup("").join(rows), told, _notes(found.messages), _groups(found), front)
-    return str(page)
-
-
-def _whole(term: Markup) -> Markup:
-    """A term that goes to the next line as a whole; Firefox breaks within formulas."""
-    return Markup('<span style="display:inline-block">{}</span>').format(term)
+    population = found.population
+    groups = population.table() if population is not None and population.table_text() else None
+    return TEMPLATES.get_template("notebook.html.j2").render(
+        equations=equation_rows(found.equations),
+        # A name and its value stay on one line.
+        facts=[line.replace(" = ", HELD) for line in _facts(found)],
+        notes=list(found.messages),
+        most_notes=MOST_NOTES,
+        groups=groups,
+        more_groups=0 if groups is None or population is None else len(population.labels) - len(groups[1]),
+        front=[(row, _lines(row)) for row in found.front[:MAX_ROWS]],
+    )
 
 
 def _facts(found: Discovery) -> list[str]:
@@ -64,35 +52,7 @@ def _facts(found: Discovery) -> list[str]:
     return [line for text in told for line in text.splitlines()]
 
 
-def _notes(messages: Sequence[str]) -> Markup:
-    """The notes as a list, those that matter less folded."""
-    items = [Markup("<li>{}</li>").format(text) for text in messages]
-    first, rest = (Markup("").join(part) for part in (items[:MOST_NOTES], items[MOST_NOTES:]))
-    shown = Markup("<ul>{}</ul>").format(first) if first else Markup("")
-    more = len(items) - MOST_NOTES
-    said = f"{more} more note{'s'[: more > 1]}"
-    return shown + (Markup("<details><summary>{}</summary><ul>{}</ul></details>").format(said, rest) if rest else "")
-
-
-def _groups(found: Discovery) -> Markup:
-    """The constants of every group, folded; nothing where none differ."""
-    if found.population is None or not found.population.table_text():
-        return Markup("")
-    header, rows = found.population.table()
-    head = Markup("").join(Markup("<th>{}</th>").format(cell) for cell in header)
-    cells = (Markup("").join(Markup("<td>{}</td>").format(cell) for cell in row) for row in rows)
-    body = Markup("").join(Markup("<tr>{}</tr>").format(row) for row in cells)
-    more = len(found.population.labels) - len(rows)
-    rest = Markup("<div>{} more groups stand in result.json</div>").format(more) if more > 0 else ""
-    return Markup(
-        "<details><summary>Groups</summary><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}</details>"
-    ).format(head, body, rest)
-
-
-def _front_row(row: FrontRow) -> Markup:
-    lines = row.plain().splitlines()
-    short = [line if len(line) <= MAX_LETTERS else f"{line[: MAX_LETTERS - 3]}..." for line in lines]
-    cells = ("\N{BLACK STAR}" if row.selected else "", row.complexity, f"{row.mse:.3g}", f"{row.r2:z.6f}")
-    plain = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells)
-    equations = Markup("<br/>").join(escape(line) for line in [*short, *([f"[{row.name}]"] if row.name else [])])
-    return Markup('<tr>{}<td style="text-align:left">{}</td></tr>').format(plain, equations)
+def _lines(row: FrontRow) -> list[str]:
+    """The equations of a row, and its name."""
+    lines = [line if len(line) <= MAX_LETTERS else f"{line[: MAX_LETTERS - 3]}..." for line in row.plain().splitlines()]
+    return [*lines, f"[{row.name}]"] if row.name else lines

@@ -35,7 +35,7 @@ class Row:
 def constant_rows(found: Discovery) -> dict[str, list[Row]]:
     """The constants of every equation, by state; of a form those with names, of no state; empty where none is known."""
     if found.named is not None:
-        return {"": [_named_row(entry, unit) for entry, unit in _named(found)]}
+        return {"": list(_named_rows(found))}
     products = _Products(found)
     return {
         state: [
@@ -48,21 +48,28 @@ def constant_rows(found: Discovery) -> dict[str, list[Row]]:
     }
 
 
-def _named(found: Discovery) -> Iterator[tuple[dict[str, Any], str]]:
+def _named_rows(found: Discovery) -> Iterator[Row]:
     """Every constant of a form, with its unit."""
     assert found.named is not None
     entries = found.named.rows(found.degrees_of_freedom)
     units = named_units(found.named, found.series) or [""] * len(entries)
-    yield from ((entry, unit or "") for entry, unit in zip(entries, units, strict=False))
+    for entry, unit in zip(entries, units, strict=False):
+        ends = None if entry["low"] is None or entry["high"] is None else (entry["low"], entry["high"])
+        yield _estimate(_var(entry["name"]), entry["value"], entry["standard_error"], ends, unit or "")
 
 
-def _named_row(entry: dict[str, Any], unit: str) -> Row:
-    what, value, error = Markup("<var>{}</var>").format(entry["name"]), entry["value"], entry["standard_error"]
-    if error is None:
+def _estimate(
+    what: Markup, value: float, error: float | None, ends: Sequence[float] | None, unit: str = "", spare: int = 0
+) -> Row:
+    """The row of a fitted value, with as many digits as its equation shows."""
+    if error is None or not math.isfinite(error):
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
-    low, high = entry["low"], entry["high"]
-    ends = None if low is None or high is None else (low, high)
-    return Row(what, rounded(value, error), rounded(error, error), between(ends, error), unit)
+    written = re.sub(r"\((\d+|\?)\)", "", law_constant(value, error, DIGITS, spare))
+    return Row(what, typeset(written), rounded(error, error), between(ends, error), unit)
+
+
+def _var(name: str) -> Markup:
+    return Markup("<var>{}</var>").format(name)
 
 
 class _Products:
@@ -103,21 +110,13 @@ def _row(entry: dict[str, Any], product: Markup, spare: int) -> Row:
     elif kind == "inner_weight":
         what = Markup("weight of {} in brackets").format(product)
     else:
-        what = Markup("exponent of {} in {}").format(_base(entry["of"]), product)
-    value, error, unit = entry["value"], entry["standard_error"], entry.get("unit") or ""
+        # `terms` calls the sum in brackets "sum 0".
+        of = Markup("the bracket") if entry["of"].startswith("sum ") else _var(entry["of"])
+        what = Markup("exponent of {} in {}").format(of, product)
+    value, unit = entry["value"], entry.get("unit") or ""
     if entry["snapped"]:
         return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""), unit)
-    if error is None:
-        return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
-    written = re.sub(r"\((\d+|\?)\)", "", law_constant(value, error, DIGITS, spare))
-    return Row(what, typeset(written), rounded(error, error), between(entry["interval"], error), unit)
-
-
-def _base(name: str) -> Markup:
-    """What an exponent is of; `terms` calls the sum in brackets "sum 0"."""
-    if name.startswith("sum "):
-        return Markup("the bracket")
-    return Markup("<var>{}</var>").format(name)
+    return _estimate(what, value, entry["standard_error"], entry["interval"], unit, spare)
 
 
 def rounded(value: float, error: float) -> Markup:
@@ -160,12 +159,8 @@ def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
         for k, state in enumerate(found.equations.states):
             value = float(found.initial_values[j, k])
             error = math.nan if errors is None else float(errors[j, k])
-            what = Markup("<var>{}</var>").format(state)
-            if not math.isfinite(error):
-                own.append(Row(what, typeset(constant(value)), Markup("not known"), Markup("")))
-                continue
-            ends = interval(value, error, found.degrees_of_freedom)
-            own.append(Row(what, rounded(value, error), rounded(error, error), between(ends, error)))
+            ends = interval(value, error, found.degrees_of_freedom) if math.isfinite(error) else None
+            own.append(_estimate(_var(state), value, error, ends))
         series = found.series
         date = f" ({date_of_time(run.time[0], series.since, series.units[series.time_name])})" if series.since else ""
         rows.append((run.label, f"{run.time[0]:g}{date}", own))

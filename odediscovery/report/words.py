@@ -24,6 +24,30 @@ DATA = "data.csv"
 # What a fit of the kept data must not be told again: samples that were held out are not there.
 _APART = ("recipe", "hidden_states", "holdout")
 
+# Every outcome with a word for the style sheet and what it means for somebody who wants to use the equations.
+MEANINGS = {
+    "poor-fit": (
+        "poor",
+        "The equations below are the best {form}, but the data do not support them as a law; the reasons stand below, "
+        "under What to know. Do not conclude or predict from them.",
+    ),
+    "stopped": (
+        "stopped",
+        "The search was ended before it was done: these are the best equations so far; odediscovery fit --resume goes "
+        "on from them.",
+    ),
+    "doubted": (
+        "stopped",
+        "The equations explain the data, but something speaks against them: it stands first under What to know.",
+    ),
+    "contested": (
+        "stopped",
+        "The equations explain the data, but other rows of the front do so about as well: read all of them before you "
+        "believe one.",
+    ),
+    "converged": ("good", "The equations explain the data.{remarks}"),
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -42,40 +66,13 @@ class Outcome:
 
 def outcome(found: Discovery) -> Outcome:
     """The outcome, with what it means for somebody who wants to use the equations."""
-    title = head(found).capitalize()
-    if found.outcome == "poor-fit":
-        return Outcome(
-            "poor",
-            title,
-            f"The equations below are the best {'of their form' if is_of_a_form(found) else 'that were found'}, but "
-            "the data do not support them as a law; the reasons stand below, under What to know. Do not "
-            "conclude or predict from them.",
-        )
-    if found.outcome == "stopped":
-        return Outcome(
-            "stopped",
-            title,
-            "The search was ended before it was done: these are the best equations so "
-            "far; odediscovery fit --resume goes on from them.",
-        )
-    if is_doubted(found):
-        return Outcome(
-            "stopped",
-            title,
-            "The equations explain the data, but something speaks against them: it stands first under What to know.",
-        )
-    if is_contested(found):
-        return Outcome(
-            "stopped",
-            title,
-            "The equations explain the data, but other rows of the front do so about as well: read all of them "
-            "before you believe one.",
-        )
-    return Outcome(
-        "good",
-        title,
-        "The equations explain the data." + bool(found.messages) * " Remarks stand below, under What to know.",
-    )
+    case: str = found.outcome
+    if case == "converged":
+        case = "doubted" if is_doubted(found) else "contested" if is_contested(found) else case
+    kind, meaning = MEANINGS[case]
+    form = "of their form" if is_of_a_form(found) else "that were found"
+    remarks = " Remarks stand below, under What to know." * bool(found.messages)
+    return Outcome(kind, head(found).capitalize(), meaning.format(form=form, remarks=remarks))
 
 
 def explained(r2: float) -> str:
@@ -190,9 +187,13 @@ def without_breaks(text: str) -> Markup:
     return Markup(re.sub(r"--[a-z][a-z-]{1,24}", r'<span class="option">\g<0></span>', str(escape(text))))
 
 
+def _of_recipe(settings: Settings) -> Settings:
+    return Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
+
+
 def _flags(settings: Settings) -> list[list[str]]:
     """Options that differ from the recipe's own, and the seed."""
-    own = Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
+    own = _of_recipe(settings)
     found = [["--recipe", settings.recipe]] if settings.recipe != "default" else []
     for field in dataclasses.fields(Settings):
         value = getattr(settings, field.name)
@@ -210,7 +211,7 @@ def _flags(settings: Settings) -> list[list[str]]:
 
 def settings_rows(settings: Settings) -> list[tuple[str, str, str, bool]]:
     """Every option, its value, what it is, and whether it was changed from the recipe's own."""
-    own = Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
+    own = _of_recipe(settings)
     rows = []
     for field in dataclasses.fields(Settings):
         value = getattr(settings, field.name)

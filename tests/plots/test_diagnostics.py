@@ -14,13 +14,12 @@ from odediscovery import Discovery, Equations, TimeSeries, discover, fit_constan
 from odediscovery.command.cli import main
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.plots.diagnostics.contributions import correlations, terms_over_time
-from odediscovery.plots.diagnostics.figures import checks_figure, groups_figure
-from odediscovery.plots.diagnostics.groups import group_fits
-from odediscovery.plots.diagnostics.residuals import autocorrelation, draw_normal, residuals_of
-from odediscovery.plots.diagnostics.resting import resting_points
-from odediscovery.plots.figures import cut_axis, fit_figure, pareto_figure
-from odediscovery.plots.times import set_times
+from odediscovery.plots.axes import set_times
+from odediscovery.plots.checks import autocorrelation, correlations, draw_normal, residuals_of, terms_over_time
+from odediscovery.plots.figures import checks_figure, fit_figure, groups_figure, pareto_figure
+from odediscovery.plots.front import cut_axis
+from odediscovery.plots.groups import group_fits
+from odediscovery.plots.resting import resting_points
 from odediscovery.report import report_html
 
 
@@ -141,7 +140,7 @@ def test_dates_stand_at_the_axis_of_times() -> None:
     axes.figure.canvas.draw()
     texts = [label.get_text() for label in axes.get_xticklabels()]
     assert "Jul" in texts or "May" in texts
-    assert axes.xaxis.get_major_formatter().get_offset() in ("2024", "")
+    assert axes.get_xlabel() in ("t", "t 2024")
 
 
 def test_bands_end_at_0_where_the_state_does() -> None:

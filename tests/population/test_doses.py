@@ -15,8 +15,8 @@ from odediscovery import TimeSeries, discover, fit_constants, load_with_controls
 from odediscovery.command.cli import main
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
-from odediscovery.plots.diagnostics.contributions import terms_over_time
-from odediscovery.plots.diagnostics.figures import groups_figure
+from odediscovery.plots.checks import terms_over_time
+from odediscovery.plots.figures import groups_figure
 from odediscovery.population.model.measured import KNOWN, SCALED, GroupModel, Measured, Start
 from odediscovery.population.model.members import members_of
 from odediscovery.population.model.structures import Entry, Structure

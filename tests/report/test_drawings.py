@@ -9,19 +9,23 @@ import numpy as np
 import pages
 import pytest
 from faces import discovery
-from matplotlib import rc_context
 
-from odediscovery.data.series import TimeSeries
-from odediscovery.laws.equations import Equations
-from odediscovery.plots.figures import COLOURS
-from odediscovery.report.chain import network_svg
-from odediscovery.report.curves import drawn_runs, fit_panel, left_out, ring, with_unit
-from odediscovery.report.drawing import DRAWN, inline, limited, logarithmic, panel
+from odediscovery import Discovery, Equations, TimeSeries, fit_constants
+from odediscovery.plots.theme import COLOURS
+from odediscovery.report.drawings import (
+    correlation_drawing,
+    drawn_runs,
+    fits,
+    front,
+    groups,
+    left_out,
+    network,
+    portraits,
+    state_checks,
+)
 from odediscovery.report.forecast import forecast_of, forecast_panels, forecast_rows
-from odediscovery.report.front import front
-from odediscovery.report.portraits import portraits
+from odediscovery.report.svg import svg
 from odediscovery.report.tables import between, constant_rows, stability_rows, start_rows
-from odediscovery.result.discovery import Discovery
 
 
 def decay() -> Discovery:
@@ -30,35 +34,39 @@ def decay() -> Discovery:
     return pages.told(series, Equations.parse(["x"], {"x": "-0.5*x"}), [[2.0]])
 
 
-def test_limits_follow_the_data_and_curves_only_so_far() -> None:
-    with rc_context(DRAWN):
-        _, (axes,) = panel()
-        limited(axes, [np.array([-100.0, 1.0, np.nan])], np.array([0.0, 1.0, np.nan]))
-        assert axes.get_ylim() == pytest.approx((-0.5 - 0.06, 1.0 + 0.06))
-        limited(axes, [np.array([3.0, 5.0])], np.zeros(0))
-        assert axes.get_ylim() == pytest.approx((3.0 - 0.12, 5.0 + 0.12))
+@pytest.fixture(scope="module")
+def filled() -> Discovery:
+    """x' = 2 - 0.5 x in noise."""
+    times = np.linspace(0.0, 8.0, 40)
+    noise = 0.05 * np.random.default_rng(3).standard_normal(len(times))
+    series = TimeSeries.from_arrays(times, 4.0 * (1.0 - np.exp(-0.5 * times)) + noise, ["x"])
+    return fit_constants(series, Equations.parse(["x"], {"x": "2.0 - 0.5*x"}), exponents=False)
 
 
-def test_a_drawing_takes_its_colours_from_the_page_and_keeps_its_names_to_itself() -> None:
-    with rc_context(DRAWN):
-        figure, (top, below) = panel(below=0.8)
-        top.plot([1.0, 2.0], [1e3, 1e7], color=COLOURS[0], gid="row-3")
-        logarithmic(top)
-        below.set_xlabel("$x$ & <y>")
-        svg = inline(figure, "own", "what is seen", ["wide"], shown=3)
-    assert svg.startswith("<svg") and 'aria-label="what is seen"' in svg and 'class="drawing wide"' in svg
-    assert "var(--c0)" in svg and 'class="row on"' in svg and 'data-row="3"' in svg
-    assert "$x$ &amp; &lt;y&gt;" in svg and "10⁵" in svg
-    assert all(name.startswith("own-") for name in re.findall(r' id="([^"]+)"', svg))
+def test_a_drawing_takes_its_colours_from_the_page_and_keeps_names_as_they_are() -> None:
+    def draw(axes, below) -> None:  # type: ignore[no-untyped-def]
+        axes.plot([1.0, 2.0], [1e3, 1e4], color=COLOURS[0], gid="row-3-on")
+        axes.plot([1.0, 2.0], [2e3, 1e4], color=COLOURS[1], gid="row-4")
+        below.set_xlabel('$x$ & <y> style="fill: #222222" id="row-5"')
+
+    drawing = svg(draw, "own", "what is <seen>", below=0.8)
+    assert drawing is not None and drawing == svg(draw, "own", "what is <seen>", below=0.8)
+    assert drawing.startswith("<svg") and 'aria-label="what is &lt;seen&gt;"' in drawing
+    assert "var(--c0)" in drawing and 'class="row on" data-row="3"' in drawing and 'class="row" data-row="4"' in drawing
+    assert '>$x$ &amp; &lt;y&gt; style="fill: #222222" id="row-5"<' in drawing
+    other = svg(draw, "other", "", below=0.8)
+    ids = [set(re.findall(r'<\w+ id="([^"]+)"', str(one))) for one in (drawing, other)]
+    assert ids[0] and not ids[0] & ids[1]
+    assert svg(lambda axes: False, "nothing", "") is None
 
 
 def test_curves_pass_through_the_samples_that_are_drawn() -> None:
     found = decay()
     (drawn,) = drawn_runs(found)
-    np.testing.assert_allclose(drawn.fitted, drawn.points, rtol=1e-6)
-    assert left_out(found.series, [drawn]) == "" and with_unit(found.series, "x") == "x [g]"
-    assert ring(1, 0, 121)["markersize"] < ring(1, 0, 120)["markersize"]
-    assert "residual" in fit_panel(found, [drawn], 0)
+    np.testing.assert_allclose(drawn.residuals, 0.0, atol=1e-6)
+    assert left_out(found.series, [drawn]) == ""
+    ((state, measured, drawing),) = fits(found, [drawn])
+    assert (state, measured) == ("x", True) and "residual" in str(drawing)
 
 
 def test_what_is_not_drawn_is_said() -> None:
@@ -72,27 +80,46 @@ def test_rows_of_the_front_are_sorted_and_the_chosen_one_is_shown() -> None:
     found = decay()
     row = found.front[0]
     rows = (dataclasses.replace(row, complexity=9, selected=False, initial_values=np.array([[1.0]])), row)
-    shown = front(dataclasses.replace(found, front=rows), drawn_runs(found))
-    assert [r.complexity for r in shown.rows] == [row.complexity, 9] and shown.chosen == 0
-    assert not shown.borrowed and [name for name, _ in shown.panels] == ["x"]
-    assert 'class="row on" data-row="0"' in shown.panels[0][1] and 'class="row" data-row="1"' in shown.panels[0][1]
+    shown = front(dataclasses.replace(found, front=rows), drawn_runs(found)[0])
+    assert [r.complexity for r in shown["rows"]] == [row.complexity, 9] and shown["chosen"] == 0
+    ((name, panel),) = shown["panels"]
+    assert not shown["borrowed"] and name == "x"
+    assert 'class="row on" data-row="0"' in panel and 'class="row" data-row="1"' in panel
+    assert 'class="mark on" data-row="0"' in shown["points"] and 'class="point" data-row="1"' in shown["points"]
 
 
 def test_portraits_begin_with_the_states_that_act_on_each_other() -> None:
     found = discovery()
-    drawn = portraits(found, drawn_runs(found))
-    assert drawn[0].of == ("S", "I") and {p.of for p in drawn} == {("S", "I"), ("S", "R"), ("I", "R")}
-    (single,) = portraits(decay(), drawn_runs(decay()))
-    assert single.of == ("x",) and "rate of x" in single.svg
+    drawn = portraits(found, drawn_runs(found), [])
+    assert drawn[0][0] == ("S", "I") and {of for of, _ in drawn} == {("S", "I"), ("S", "R"), ("I", "R")}
+    ((of, single),) = portraits(decay(), drawn_runs(decay()), [])
+    assert of == ("x",) and "rate of x" in str(single)
 
 
 def test_a_network_is_drawn_with_its_exponents_and_factors() -> None:
-    svg = network_svg(pages.complex_units())
-    assert svg is not None and "dS/dt" in svg
-    # Exponents 0.5, 0.5 and 1 behind gates of 1, 0.4 and 0.4; the one behind a gate of 0 is not there.
-    numbers = re.findall(r">(−?[0-9.]+)<", svg)
-    assert sorted(numbers) == sorted(["0.5", "0.2", "0.4", "−1", "1", "−0.5", "0.5"])
-    assert network_svg(decay()) is None and network_svg(pages.dense()) is None
+    drawing = network(pages.complex_units())
+    assert drawing is not None and "dS/dt" in drawing and "imaginary exponents" in drawing
+    numbers = re.findall(r">(−?[0-9.]+)<", drawing)
+    assert {"0.5", "0.4", "0.05", "0.2", "−1", "1", "−0.5"} <= set(numbers)
+    assert network(decay()) is None and network(pages.wide()) is None
+
+
+def test_a_single_state_has_its_terms_and_residuals_but_no_rate(filled: Discovery) -> None:
+    (one,) = state_checks(filled)
+    assert one["state"] == "x" and len(one["terms"]) == 2
+    # Its rate stands among the portraits.
+    assert [title.split()[0] for title in one["drawings"]] == ["terms", "autocorrelation", "normal"]
+    known = correlation_drawing(filled)
+    assert known is not None and len(known["names"]) == 2 and "correlations of the constants" in known["svg"]
+
+
+@pytest.mark.slow
+def test_several_states_are_drawn_in_their_order_with_their_rates() -> None:
+    found = discovery()
+    checks = state_checks(found)
+    assert [one["state"] for one in checks] == list(found.equations.states)
+    assert all("rate against state" in one["drawings"] for one in checks)
+    assert correlation_drawing(found) is None and groups(found) is None
 
 
 def test_a_forecast_goes_on_from_the_data_unless_it_starts_elsewhere() -> None:

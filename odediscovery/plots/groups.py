@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from odediscovery.plots.diagnostics.residuals import REACH
-from odediscovery.plots.theme import COLOURS, INK, LETTERS, LIGHT, LINE, MARKS, MUTED, PANEL_POINTS, ROOM, SMALL_RINGS
+from odediscovery.plots.checks import REACH, curve_of, solution_of
+from odediscovery.plots.theme import COLOURS, INK, LIGHT, LINE, ROOM, SAMPLE, SMALL_RINGS, SMALL_TEXT
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant
-from odediscovery.runtime.arrays import Array
 
 # A group whose residuals are this many times as large as the typical group's does not follow the law; with a
 # curve no better than the mean of its own data it does not either.
 APART = 3.0
+# Groups and constants that are drawn, and labels of a forest plot that stand one above the other.
+MAX_GROUPS, MAX_FORESTS, MAX_LABELS = 60, 6, 36
 
 
 @dataclass(frozen=True)
@@ -39,29 +40,30 @@ def group_fits(found: Discovery) -> list[GroupFit]:
     """How the common law fits each group, in their order; empty without groups of their own constants."""
     if found.population is None:
         return []
-    spread, shares = [], []
+    spread = []
     size = found.noise if np.all(np.isfinite(found.noise) & (found.noise > 0)) else np.ones(found.series.n_states)
     for g, run in enumerate(found.series.trajectories):
-        left = (run.values - _curve(found, g, run.time)) / size
-        middle = [np.nanmean(x) if np.isfinite(x).any() else np.nan for x in run.values.T]
-        around = (run.values - middle) / size
+        left = (run.values - curve_of(found, g, run.time)) / size
         known = np.isfinite(left)
-        count = int(known.sum())
-        spread.append(float(np.sqrt(np.sum(left[known] ** 2) / count)) if count else np.nan)
-        whole = float(np.nansum(around**2))
-        shares.append(1.0 - float(np.sum(left[known] ** 2)) / whole if count > 1 and whole > 0 else np.nan)
-    if found.population.r2 is not None:
-        shares = [float(x) for x in found.population.r2]
+        spread.append(float(np.sqrt(np.mean(left[known] ** 2))) if known.any() else np.nan)
+    shares = np.full(len(spread), np.nan) if found.population.r2 is None else found.population.r2
     typical = float(np.nanmedian(spread)) if np.isfinite(spread).any() else 1.0
     return [
         GroupFit(label, r2, one / (typical or 1.0), not (one > APART * (typical or 1.0) or r2 < 0.0))
-        for label, one, r2 in zip(found.population.labels, spread, shares, strict=True)
+        for label, one, r2 in zip(found.population.labels, spread, shares.tolist(), strict=True)
     ]
 
 
-def _curve(found: Discovery, g: int, times: Array) -> Array:
-    run = found.series.trajectories[g]
-    return found.equations_of(g).simulate(found.initial_values[g], times, controls=run.controls)
+def drawn_groups(fits: list[GroupFit]) -> list[int]:
+    """Groups that are drawn: all, or those that do not follow the law and the first ones."""
+    return sorted(sorted(range(len(fits)), key=lambda g: fits[g].follows)[:MAX_GROUPS])
+
+
+def drawn_state(found: Discovery) -> int:
+    """The state that panels of groups show: the first that was measured."""
+    runs = found.series.trajectories
+    seen = (k for k in range(found.series.n_states) if any(np.isfinite(run.values[:, k]).any() for run in runs))
+    return next(seen, 0)
 
 
 def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
@@ -70,40 +72,30 @@ def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
     places = np.arange(len(labels), dtype=float)
     ends = np.array([[np.nan if end is None else end for end in one.interval(g)] for g in range(len(labels))])
     axes.hlines(places, ends[:, 0], ends[:, 1], color=INK, **LINE)
-    axes.plot(one.values, places, "o", color=INK, ms=MARKS.sample)
+    axes.plot(one.values, places, "o", color=INK, ms=SAMPLE)
     if one.apart.size == len(labels) and np.isfinite(one.apart).any():
-        axes.plot(one.apart, places, "x", color=COLOURS[1], ms=MARKS.sample, label="each group alone")
+        axes.plot(one.apart, places, "x", color=COLOURS[1], ms=SAMPLE, label="each group alone")
     axes.axvline(one.mean, color=COLOURS[0], **LINE)
     if np.isfinite(one.mean_error) and one.mean_error > 0 and one.mean > 0:
         ratio = np.exp(REACH * one.mean_error / one.mean)
         axes.axvspan(one.mean / ratio, one.mean * ratio, color=COLOURS[0], **LIGHT)
     known = np.concatenate([one.values, ends[np.isfinite(ends)], one.apart[np.isfinite(one.apart)]])
     low, high = float(np.nanmin(known)), float(np.nanmax(known))
-    room = ROOM.curves * ((high - low) or abs(high) or 1.0)
+    room = ROOM * ((high - low) or abs(high) or 1.0)
     # A group that hardly tells its constant must not flatten the others.
     reach = 3.0 * (float(np.nanmax(one.values)) - float(np.nanmin(one.values)) or abs(high) or 1.0)
     middle = float(np.nanmedian(one.values))
     axes.set_xlim(max(low - room, middle - reach), min(high + room, middle + reach))
-    axes.set_yticks(places, [label[:14] for label in labels])
+    # Fewer labels where lines would run into each other.
+    step = -(-len(labels) // MAX_LABELS)
+    axes.set_yticks(places[::step], [label[:14] for label in labels[::step]], fontsize=SMALL_TEXT)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlabel(one.name)
 
 
-def draw_group(axes: Axes, found: Discovery, g: int, k: int, fit: GroupFit, alone: bool = False) -> None:
-    """Data and curve of state k of one group; in another colour where it does not follow the law.
-
-    Args:
-        alone: without its name and R2, which stand elsewhere.
-    """
+def draw_group(axes: Axes, found: Discovery, g: int, k: int, fit: GroupFit) -> None:
+    """Data and curve of state k of one group; in another colour where it does not follow the law."""
     run = found.series.trajectories[g]
-    dense = np.linspace(run.time[0], run.time[-1], PANEL_POINTS)
-    axes.plot(dense, _curve(found, g, dense)[:, k], color=COLOURS[0 if fit.follows else 1])
+    times, curve = solution_of(found, g)
+    axes.plot(times, curve[:, k], color=COLOURS[0 if fit.follows else 1])
     axes.plot(run.time, run.values[:, k], color=INK, **SMALL_RINGS)
-    if alone:
-        return
-    share = f"R\N{SUPERSCRIPT TWO} {fit.r2:.2f}" if np.isfinite(fit.r2) else ""
-    told = share if fit.follows else f"{share}, does not follow"
-    axes.set_title(fit.label[:16], loc="left", fontsize=LETTERS.note, pad=2)
-    # Above the panel: within it no corner is free of samples for every law.
-    axes.set_title(told, loc="right", fontsize=LETTERS.small, pad=2, color=MUTED, fontweight="normal")
-    axes.tick_params(labelsize=LETTERS.small)

@@ -14,44 +14,16 @@ from scipy.optimize import root
 from odediscovery.laws.equations import Equations
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
-
-@dataclass(frozen=True)
-class RestingPointThresholds(Thresholds):
-    """Where resting points are sought, and what of their rates and eigenvalues is 0."""
-
-    beyond: float = threshold(0.5, "how far beyond the data points are sought", unit="range of the data")
-    starts: tuple[int, ...] = threshold(
-        (25, 6, 4),
-        "starts of the search in each direction, of one, two and three states",
-        origin="cost: 25, 36 and 64 searches",
-    )
-    inside: float = threshold(
-        1e-3,
-        "distance of a start from the edge of the box",
-        unit="size of the box",
-        origin="chosen: on the edge a power may have no slope",
-    )
-    exact: float = threshold(1e-12, "tolerance of the search", unit="relative")
-    no_rate: float = threshold(1e-7, "a rate below it is 0", unit="rate at the data")
-    no_value: float = threshold(
-        1e6, "rate where there is none", unit="rate at the data", origin="chosen: any that is large"
-    )
-    same: float = threshold(1e-4, "points that are closer are one, or lie on the edge", unit="size of the box")
-    zero: float = threshold(1e-9, "values below it are 0", unit="size of the box")
-    step: float = threshold(
-        1e-6,
-        "step of the differences that give the Jacobian",
-        unit="size of the box",
-        origin="near the cube root of the precision, where central differences are best",
-    )
-    centre: float = threshold(1e-3, "real parts below it are 0", unit="largest eigenvalue")
-    turning: float = threshold(1e-9, "imaginary parts above it turn", unit="largest eigenvalue")
-
-
-RESTING = RestingPointThresholds()
-
+# How far beyond the data points are sought, in ranges of the data, and from how many starts in each direction, for
+# one, two and three states.
+BEYOND, STARTS = 0.5, (25, 6, 4)
+# Of the size of the box: points that are closer are one, or lie on the edge; and the step of central differences.
+SAME, STEP = 1e-4, 1e-6
+# Rates below it are 0, where rates at the data are 1.
+NO_RATE = 1e-7
+# Real parts below it are 0, imaginary ones above it turn, where the largest eigenvalue is 1.
+CENTRE, TURNING = 1e-3, 1e-9
 # What a point is that has neighbours at which the system rests too, as where a sum is conserved: there is no one
 # place to name.
 LINE = "one of a line of points"
@@ -79,7 +51,7 @@ def box_of(found: Discovery) -> Array:
         seen = np.concatenate([run.values[:, k] for run in found.series.trajectories])
         seen = seen[np.isfinite(seen)]
         low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 1.0)
-        room = RESTING.beyond * ((high - low) or abs(high) or 1.0)
+        room = BEYOND * ((high - low) or abs(high) or 1.0)
         ends.append((0.0 if low >= 0 > low - room else low - room, high + room))
     return np.array(ends)
 
@@ -96,32 +68,33 @@ def resting_points(found: Discovery) -> list[Resting]:
     [(0.0, 'unstable node'), (100.0, 'stable node')]
     """
     equations, n = found.equations, len(found.equations.states)
-    if equations.controls or found.population is not None or n > len(RESTING.starts) or n != found.series.n_states:
+    if equations.controls or found.population is not None or n > len(STARTS) or n != found.series.n_states:
         return []
     with np.errstate(over="ignore"):
         box = box_of(found)
         size = box[:, 1] - box[:, 0]
     if not np.isfinite(size).all():
         return []
-    grid = [np.linspace(low, high, RESTING.starts[n - 1]) for low, high in box]
+    grid = [np.linspace(low, high, STARTS[n - 1]) for low, high in box]
     typical = _typical_rate(found)
     made: list[Resting] = []
 
     def rates(x: Array) -> Array:
         with np.errstate(all="ignore"):
             value: Array = equations.rhs(x[None])[0] / typical
-        return np.where(np.isfinite(value), value, RESTING.no_value)
+        return np.where(np.isfinite(value), value, 1e6)
 
     for start in product(*grid):
-        edge = RESTING.inside * size
+        # On the edge a power may have no slope.
+        edge = 1e-3 * size
         inside = np.clip(np.array(start), box[:, 0] + edge, box[:, 1] - edge)
-        x = root(rates, inside, options={"xtol": RESTING.exact}).x
+        x = root(rates, inside, options={"xtol": 1e-12}).x
         # On an edge a power may have no value beyond it.
-        x = np.where(np.abs(x - box[:, 0]) < RESTING.same * size, box[:, 0], x)
-        x = np.where(np.abs(x) < RESTING.zero * size, 0.0, x)
-        known = any(np.abs((np.array(one.point) - x) / size).max() < RESTING.same for one in made)
+        x = np.where(np.abs(x - box[:, 0]) < SAME * size, box[:, 0], x)
+        x = np.where(np.abs(x) < 1e-9 * size, 0.0, x)
+        known = any(np.abs((np.array(one.point) - x) / size).max() < SAME for one in made)
         within = np.all((x >= box[:, 0]) & (x <= box[:, 1]))
-        if within and not known and np.abs(rates(x)).max() < RESTING.no_rate:
+        if within and not known and np.abs(rates(x)).max() < NO_RATE:
             made.append(_described(equations, x, size))
     made = [one for one in made if one.kind != LINE]
     return sorted(made, key=lambda one: one.point)
@@ -139,7 +112,7 @@ def _typical_rate(found: Discovery) -> Array:
 
 def _described(equations: Equations, x: Array, size: Array) -> Resting:
     """The point with the kind that its eigenvalues tell."""
-    n, steps = len(x), RESTING.step * size
+    n, steps = len(x), STEP * size
     jacobian = np.zeros((n, n))
     for k in range(n):
         ahead, behind = x.copy(), x.copy()
@@ -154,8 +127,8 @@ def _described(equations: Equations, x: Array, size: Array) -> Resting:
     values = np.linalg.eigvals(jacobian)
     # Differences of rates are exact to a share of the largest eigenvalue only.
     largest = np.abs(values).max() or 1.0
-    real, turns = values.real, bool(np.any(np.abs(values.imag) > RESTING.turning * largest))
-    near = np.abs(real) <= RESTING.centre * largest
+    real, turns = values.real, bool(np.any(np.abs(values.imag) > TURNING * largest))
+    near = np.abs(real) <= CENTRE * largest
     shape = "focus" if turns else "node"
     if near.any():
         kind = "centre, to first order" if turns and near.all() else LINE

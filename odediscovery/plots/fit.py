@@ -1,0 +1,150 @@
+"""The fit of a state: data, the curves of the equations with their bands, and the residuals below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from odediscovery.data.signals import Trajectory
+from odediscovery.errors import InputError
+from odediscovery.plots.axes import draw_band, frame, frame_residuals, set_times
+from odediscovery.plots.theme import COLOURS, CURVE_POINTS, DARK, INK, LIGHT, NOTE, Depth, rings
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.uncertainty.bands import Band, band
+
+# The bands of more curves, and names of more in a legend, would hide each other.
+MAX_BANDS, MAX_NAMES = 3, 7
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """One trajectory and the curve of the equations through its start.
+
+    Args:
+        index: its place in the series.
+        run: the trajectory.
+        samples: places of the samples that are drawn.
+        times: of the curve [n], those of the samples among them.
+        band: the curve with its half widths, nan where unknown.
+    """
+
+    index: int
+    run: Trajectory
+    samples: NDArray[np.int_]
+    times: Array
+    band: Band
+
+    @property
+    def label(self) -> str:
+        """What the trajectory is called; a bare number says too little."""
+        label = self.run.label or str(self.index + 1)
+        return f"trajectory {label}" if label.isdigit() else label
+
+    @property
+    def seen(self) -> Array:
+        """Times of the samples that are drawn."""
+        return self.run.time[self.samples]
+
+    @cached_property
+    def points(self) -> Array:
+        """Measured values of the samples that are drawn [samples, states]."""
+        return self.run.values[self.samples]
+
+    @cached_property
+    def residuals(self) -> Array:
+        """Data minus curve at these samples [samples, states]."""
+        fitted: Array = self.points - self.band.curve[np.searchsorted(self.times, self.seen)]
+        return fitted
+
+    @cached_property
+    def visited(self) -> Array:
+        """Finite values of states and inputs along the curve [n, variables]."""
+        inputs = [] if self.run.controls is None else [self.run.controls.at(self.times)]
+        x = np.hstack([self.band.curve, *inputs])
+        return x[np.isfinite(x).all(axis=1)]
+
+
+def thinned(count: int, most: int) -> NDArray[np.int_]:
+    """Places of at most so many of `count` samples, the first and the last among them.
+
+    >>> thinned(5, 9).tolist(), thinned(9, 3).tolist()
+    ([0, 1, 2, 3, 4], [0, 4, 8])
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
+def course_of(found: Discovery, j: int, most: int | None = None) -> Course:
+    """Trajectory j with its curve and bands, and at most so many of its samples."""
+    run = found.series.trajectories[j]
+    samples = thinned(len(run.time), most or len(run.time))
+    times = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time[samples])
+    try:
+        curve = band(found, times, trajectory=j)
+    except InputError:  # no covariance, as of a published recipe
+        values = found.equations_of(j).simulate(found.initial_values[j], times, controls=run.controls)
+        unknown = np.full_like(values, np.nan)
+        curve = Band(values, unknown, unknown)
+    return Course(j, run, samples, times, curve)
+
+
+def courses(found: Discovery) -> list[Course]:
+    """All trajectories with their curves."""
+    return [course_of(found, j) for j in range(len(found.series.trajectories))]
+
+
+def colour(index: int, count: int) -> Any:
+    """Of one of so many trajectories."""
+    return COLOURS[index] if count <= len(COLOURS) else colormaps["viridis"](0.9 * index / (count - 1))
+
+
+def samples_look(runs: Sequence[Course], i: int) -> dict[str, Any]:
+    """How the measured values of the i-th of these trajectories are drawn."""
+    return rings(len(runs[i].samples)) | {"color": INK if len(runs) == 1 else colour(i, len(runs))}
+
+
+def draw_state(axes: Sequence[Axes], found: Discovery, runs: Sequence[Course], k: int) -> None:
+    """Data, curves and bands of state k in the first axes, and the residuals in the second, if there is one."""
+    top, below = axes[0], axes[1:]
+    for i, one in enumerate(runs):
+        look, name = samples_look(runs, i), one.label if 1 < len(runs) <= MAX_NAMES else "equations" * (not i)
+        top.plot(one.seen, one.points[:, k], **look, label=None if i else "data")
+        top.plot(one.times, one.band.curve[:, k], color=colour(i, len(runs)), zorder=Depth.CURVE, label=name or None)
+        for ax in below:
+            ax.plot(one.seen, one.residuals[:, k], **look)
+    _draw_bands(top, found, runs, k)
+    unit = found.series.units.get(found.series.states[k])
+    if unit:
+        top.set_ylabel(f"[{unit}]", **NOTE)
+    for ax in below:
+        top.tick_params(labelbottom=False)
+        frame_residuals(ax, [one.residuals[:, k] for one in runs])
+    set_times(axes[-1], found.series)
+
+
+def _draw_bands(top: Axes, found: Discovery, runs: Sequence[Course], k: int) -> None:
+    """95 % bands behind the curves; a band as wide as if nothing were known does not flatten the data."""
+    within = (-np.inf, np.inf) if found.estimates is None else found.estimates.within(k)
+    seen = np.concatenate([one.points[:, k] for one in runs])
+    least, most = (
+        min(within[0], float(np.nanmin(seen, initial=0.0))),
+        max(within[1], float(np.nanmax(seen, initial=0.0))),
+    )
+    edges = [one.band.curve[:, k] for one in runs]
+    for i, one in enumerate(runs if len(runs) <= MAX_BANDS else ()):
+        # A band is wide and smooth: half the points are enough.
+        curve, inner, outer = (x[::2, k] for x in (one.band.curve, one.band.confidence, one.band.prediction))
+        times, hue = one.times[::2], colour(i, len(runs))
+        name = None if i else "95 % band of the curve"
+        if len(runs) == 1:
+            draw_band(top, times, curve, outer, (least, np.inf), color=hue, label="95 % of new measurements", **LIGHT)
+            edges += [curve - np.nan_to_num(inner), curve + np.nan_to_num(inner)]
+        draw_band(top, times, curve, inner, within, color=hue, label=name, **(DARK if len(runs) == 1 else LIGHT))
+    frame(top, [np.clip(edge, least, most) for edge in edges], seen)

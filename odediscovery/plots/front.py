@@ -1,0 +1,117 @@
+"""The Pareto front: complexity against error as a staircase, the choice marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
+from numpy.typing import NDArray
+
+from odediscovery.plots.axes import label_decades
+from odediscovery.plots.theme import CHOSEN, COLOURS, HAIR, LINE, MUTED, NAMED, NOTE, PAPER, POINT, SAMPLE, Depth
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+
+# Errors this many times smaller than the next ones stand below a cut of the axis, each so much below the other.
+CUT_FACTOR, CUT_STEP = 1e4, 2.5
+# Where the largest law is this many times the median, the axis of complexity is logarithmic.
+WIDE = 3.0
+SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
+
+
+def draw_front(
+    axes: Axes,
+    cost: Array,
+    error: Array,
+    chosen: int | None,
+    names: Mapping[int, str] | None = None,
+    meaning: tuple[str, str] = ("candidate equations", "chosen"),
+) -> None:
+    """A point a row, the staircase of the best so far, and a star for the choice.
+
+    Args:
+        cost, error: of the rows; errors that are nan are not drawn.
+        chosen: index of the chosen row.
+        names: of other rows, which get a mark of their own and a place in the legend.
+        meaning: of plain points and of the star, for the legend.
+    """
+    drawn, floor, lower = cut_axis(error)
+    axes.set_yscale("log")
+    places = np.argsort(cost, kind="stable")
+    places = places[np.isfinite(drawn[places])]
+    axes.step(cost[places], np.minimum.accumulate(drawn[places]), where="post", color=MUTED, **LINE)
+    own, plain = zip(COLOURS[2:], "sD^vP", strict=False), meaning[0]
+    for i in places.tolist():
+        look: dict[str, Any] = {"ms": POINT, "mec": PAPER, "zorder": Depth.MARK, "gid": f"point-{i}"}
+        if i == chosen:
+            look |= {"marker": "*", "ms": CHOSEN, "color": COLOURS[1], "label": meaning[1], "zorder": Depth.FRONT}
+        elif i in (names or {}) and (mark := next(own, None)):
+            look |= {"marker": mark[1], "ms": NAMED, "color": mark[0], "label": (names or {})[i]}
+        else:
+            look |= {"marker": "o", "color": COLOURS[0], "label": plain}
+            plain = ""
+        axes.plot(cost[i], drawn[i], ls="none", **look)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if len(places) and cost[places].max() > WIDE * np.median(cost[places]):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(SIZES))
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.margins(0.12)
+    if lower.any():
+        _draw_cut(axes, cost[lower], error[lower], drawn[lower], floor)
+    else:
+        label_decades(axes, *axes.get_ylim())
+
+
+def cut_axis(error: Array) -> tuple[Array, float, NDArray[np.bool_]]:
+    """Errors as they are drawn: below an axis of a few decades, those of nearly perfect laws stand at its foot.
+
+    Args:
+        error: mean squared errors [rows], nan where unknown.
+
+    Returns:
+        Errors in their places, the foot of the axis, and which of them lie below it.
+
+    >>> drawn, floor, lower = cut_axis(np.array([300.0, 20.0, 1e-14]))
+    >>> floor, lower.tolist()
+    (2.0, [False, False, True])
+    """
+    known = error[np.isfinite(error)]
+    positive = np.sort(known[known > 0])
+    if not positive.size:
+        return np.where(np.isfinite(error), 1.0, np.nan), 0.1, np.zeros(len(error), bool)
+    gaps = positive[1:] / positive[:-1]
+    # The widest gap parts nearly perfect laws from the others, where it is wide enough.
+    wide = int(np.argmax(gaps)) if gaps.size else 0
+    cut = positive[wide + 1] if gaps.size and gaps[wide] > CUT_FACTOR else positive[0]
+    floor = float(cut) / 10.0
+    lower = np.isfinite(error) & (error < floor)
+    ranks = np.zeros(len(error))
+    ranks[lower] = np.argsort(np.argsort(-error[lower]))
+    return np.where(lower, floor * CUT_STEP ** -(ranks + 1.0), error), floor, lower
+
+
+def _draw_cut(axes: Axes, cost: Array, error: Array, drawn: Array, floor: float) -> None:
+    """The line below which the axis is cut, with the errors that lie there as text."""
+    axes.axhline(floor, ls=":", **HAIR)
+    low, high = axes.get_ylim()
+    label_decades(axes, floor, high)
+    axes.set_ylim(min(low, float(drawn.min()) / CUT_STEP**3), high)
+    # At the left, where the staircase does not go.
+    left: dict[str, Any] = {"textcoords": "offset points", "va": "top", **NOTE}
+    axes.annotate("below: not to scale", (0.0, floor), (SAMPLE, 0.0), axes.get_yaxis_transform(), ha="left", **left)
+    for x, y, value in zip(cost, drawn, error, strict=True):
+        axes.annotate(f"{value:.2g}", (x, y), (-POINT, -SAMPLE), ha="right", **left)
+
+
+def meaning_of_complexity(found: Discovery) -> str:
+    """What the complexities of a front count, for the label of its axis."""
+    if found.settings.recipe != "default":
+        return "complexity (parameters above 0.001, gates included)"
+    if found.equations.power_sum is not None:
+        return "complexity (constants + states used)"
+    return "complexity (nodes of the expression tree)"
