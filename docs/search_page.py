@@ -5,8 +5,8 @@ from odediscovery.textbook.registry import table
 
 print(f"""# The search
 
-Laws are looked for from simple to rich. A family says what laws may look like; a strategy is a list
-of rungs, and one driver climbs them in their order. These tables are printed from the code.
+Laws are tried from simple to rich. A family is a form of laws; a strategy is a list of rungs, which
+are tried in order. These tables are printed from the code.
 
 ## Textbook laws
 
@@ -20,7 +20,7 @@ x, y, z and v are the states of the data, in any order; all other names are cons
 
 ## Strategies
 
-Candidates of one strategy are found on the same windows, and so compare with each other. What an
-earlier strategy found only proposes laws to a later one.
+Candidates of one strategy are fitted on the same windows, so they can be compared. The results of an
+earlier strategy are only proposals to a later one.
 
 {strategies_table()}""")
