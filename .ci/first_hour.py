@@ -1,6 +1,6 @@
 """Fifteen tasks of a new user, each done as its page says, in an empty folder.
 
-python .ci/first_hour.py [NAME ...]        prints what was done, and the table of docs/first-hour.md
+python .ci/first_hour.py [NAME ...]        prints what was done, and a table of the tasks
 
 A step is a command that is typed or a piece of Python that is run. Seconds are those of the wall, from a
 cold start of each command, pictures and page included.

@@ -28,9 +28,9 @@ PICTURES = ROOT / "docs" / "assets" / "gallery"
 
 HEAD = """# Gallery
 
-Measured series and classical systems: the exact code, the result as a notebook shows it, and its picture. Each entry
-is a notebook in `notebooks/gallery/`, run and rendered by `python .ci/gallery.py`; `make long` runs them all, and
-`make accept` compares what they show with this page. (Here paths begin at the clone, in the notebooks with `../../`.)
+Measured series and classical systems: the code, the result as a notebook shows it (without its Pareto front), and its
+picture. Each entry is a notebook in `notebooks/gallery/`, rendered by `python .ci/gallery.py`. (Paths here begin at the
+clone, in the notebooks with `../../`.)
 """
 # Before the first cell, and in no page: pictures of a size that a page can show.
 SETUP = "%config InlineBackend.print_figure_kwargs = {'dpi': 110, 'bbox_inches': None}"
@@ -104,6 +104,15 @@ def section(entry: Entry, html: str) -> str:
     )
 
 
+def without_front(html: str) -> str:
+    """A result without its folded Pareto front, which would be half of the page.
+
+    >>> without_front("<b>x</b><details><summary>Pareto front</summary><table></table></details></div>")
+    '<b>x</b></div>'
+    """
+    return re.sub(r"<details><summary>Pareto front</summary>.*?</details>", "", html)
+
+
 def words(html: str) -> str:
     """What is read in a piece of HTML, one line each.
 
@@ -129,7 +138,7 @@ def main(names: list[str]) -> None:
         shown = run(entry)
         keep(shown.picture, PICTURES / f"{entry.name}.png")
         print(f"== {entry.name}\n{words(shown.html)}", flush=True)
-        page += section(entry, shown.html)
+        page += section(entry, without_front(shown.html))
     if not names:
         (ROOT / "docs" / "gallery.md").write_text(page, encoding="utf-8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -371,16 +372,11 @@ def test_help_needs_no_heavy_library(arguments: list[str]) -> None:
     assert not loaded & heavy
 
 
-def test_the_documentation_shows_the_rooms_with_their_purposes() -> None:
-    """Names and purposes to the letter; lines may be a quarter off."""
+def test_the_documentation_names_files_that_exist() -> None:
     built = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
-    shown = [line.split(maxsplit=2) for line in built[built.index("```text") :].split("```")[1].splitlines()[1:]]
-    assert [name.rstrip("/") for name, _, _ in shown] == [room.rpartition(".")[2] for room in ROOMS]
-    for (_, lines, purpose), room in zip(shown, ROOMS, strict=True):
-        folder = PACKAGE.joinpath(*room.split("."))
-        counted = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.glob("*.py"))
-        assert purpose == (ast.get_docstring(tree_of(room)) or "").splitlines()[0].replace("`", "")
-        assert abs(int(lines) - counted) <= 0.25 * counted, f"{room} has {counted} lines; see .ci/tree.py"
+    named = re.findall(r"`((?:odediscovery|tests|docs|notebooks)/[\w./]*)`", built)
+    assert len(named) > 10
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_no_two_test_files_have_one_name() -> None:

@@ -1,5 +1,6 @@
 """The registry of textbook laws: every entry is a law that can be read, integrated and named."""
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,6 @@ def test_a_template_of_another_number_of_states():
         template("logistik", ["x"])
 
 
-def test_the_documentation_prints_the_registry():
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "simple-laws.md"
-    assert table() in page.read_text(encoding="utf-8")
+def test_the_documentation_prints_the_registry(capsys):
+    runpy.run_path(str(Path(__file__).parents[2] / "docs" / "search_page.py"))
+    assert table() in capsys.readouterr().out
