@@ -21,10 +21,10 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
 from odediscovery.ivp.all_at_once import linear_recurrence
 from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.laws.compiled import constants_of, form_of_law, vector_field
 from odediscovery.laws.cost import Free, count, filled
-from odediscovery.laws.pointwise import vector_field
-from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.resources import fitting_at_once
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -131,7 +131,6 @@ class TrajectoryResiduals:
     ) -> None:
         self.law, self.series, self.relative_sigma, self.sigma = law, series, relative_sigma, sigma
         self.free, self.starts = free, starts
-        self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
         self.n = law.n_states
         self.own, self.drift = ~series.is_control, control_slopes(series.trajectories)
@@ -320,34 +319,19 @@ class TrajectoryResiduals:
         shape, h = x.shape, h.ravel()
         drift = np.broadcast_to(drift, shape).reshape(-1, self.n).T
         y = np.concatenate([x.reshape(-1, self.n).T[:, None], self._unmoved(len(h))], axis=1)
-        y = rk4_step(lambda _, y: self._variational(law, y, drift), y, h)
-        return y[:, 1:].reshape(self.n, -1, *shape[:2])
+        form, constants = form_of_law(law, self.free), constants_of(law, self.free)
 
-    def _variational(self, law: PowerSum, state: Array, drift: Array) -> Array:
-        """d[x, Phi, Theta]/dt of [x, Phi, Theta], both [n, 1 + n + constants, B]: points are columns in memory."""
-        a, w, n = expanded(law).coefficients, law.exponents, self.n
-        x, s = state[:, 0], state[:, 1:]
-        (ai, aj), (wj, wk) = self.a_places, self.w_places
-        y, last = x, n + len(ai) + len(wj)
-        if law.features is not None:
-            y, slopes, inner = (np.moveaxis(part, 0, -1) for part in law.features.linearised(x.T, self.free[2:]))
-        m, dm = (np.moveaxis(part, 0, -1) for part in power_slopes(y.T, w))
-        inputs, points = y.shape
-        to_input = (a @ dm.reshape(len(w), inputs * points)).reshape(n, inputs, points)
-        change = np.empty_like(state)
-        ds = change[:, 1:]
-        ds[...] = _products(to_input if law.features is None else _products(to_input, slopes), s)
-        if law.stoichiometry is None:
-            ds[ai, n + np.arange(len(ai))] += m[aj]
-        else:
-            ds[:, n : n + len(ai)] += law.stoichiometry[:, ai, None] * m[aj]
-        if len(wj):
-            log_y = np.log(np.maximum(np.abs(y), ABOVE_ZERO))
-            ds[:, n + len(ai) : last] += a[:, wj, None] * (m[wj] * log_y[wk])
-        if law.features is not None:
-            ds[:, last:] += _products(to_input, inner)
-        change[:, 0] = a @ m + drift
-        return change
+        def rates(_: float, y: Array) -> Array:
+            """d[x, Phi, Theta]/dt of [x, Phi, Theta], both [n, 1 + n + constants, B]: points are columns in memory."""
+            change = np.empty_like(y)
+            values, slopes = form.linearised(y[:, 0], constants)
+            change[:, 0] = values + drift
+            change[:, 1:] = _products(slopes[:, : self.n], y[:, 1:])
+            change[:, 1 + self.n :] += slopes[:, self.n :]
+            return change
+
+        y = rk4_step(rates, y, h)
+        return y[:, 1:].reshape(self.n, -1, *shape[:2])
 
 
 def _products(a: Array, b: Array) -> Array:

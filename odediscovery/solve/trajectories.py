@@ -15,7 +15,7 @@ from jaxtyping import Float
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Trajectory, control_slopes
 from odediscovery.ivp.lsoda import solve_whole
-from odediscovery.laws.pointwise import point_field
+from odediscovery.laws.compiled import point_field
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold

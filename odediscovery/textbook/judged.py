@@ -232,8 +232,7 @@ def recognise(
         function = rates_of(form)
 
         def missed(c: Array, function=function) -> Array:  # type: ignore[no-untyped-def]
-            found = np.stack([np.broadcast_to(f, len(x)) for f in function(x.T, c[:, None])], axis=1)
-            off: Array = np.nan_to_num((found - rates) / size, nan=NAMING.lost)
+            off: Array = np.nan_to_num((function.rates(x.T, c).T - rates) / size, nan=NAMING.lost)
             return off.clip(-NAMING.lost, NAMING.lost).ravel()
 
         try:
