@@ -369,16 +369,27 @@ _NAMES = {getattr(sympy, name): name for name in FUNCTIONS if hasattr(sympy, nam
 
 
 def form_of_expressions(
-    sides: Sequence[sympy.Expr], variables: Sequence[sympy.Symbol], parameters: Sequence[sympy.Symbol] = ()
+    sides: Sequence[sympy.Expr],
+    variables: Sequence[sympy.Symbol],
+    parameters: Sequence[sympy.Symbol] = (),
+    scale: tuple[Array, float] | None = None,
 ) -> CompiledForm:
     """Expressions as a form.
+
+    Args:
+        sides: right-hand sides; further variables, controls, have none.
+        variables: states and controls.
+        parameters: symbols of the constants.
+        scale: units [variables] and the unit of time in which the form is dimensionless; the constants stay
+            in the user's.
 
     >>> x, k = sympy.symbols("x k")
     >>> form_of_expressions([-k * x**2], [x], [k]).values(0.5, np.array([1.0, 3.0]))[0].tolist()
     [-0.5, -4.5]
     """
     g = Graph()
-    places = {symbol: g.x(k) for k, symbol in enumerate(variables)}
+    size, time = (np.ones(max(len(variables), len(sides))), 1.0) if scale is None else scale
+    places = {symbol: g.times(g.number(size[k]), g.x(k)) for k, symbol in enumerate(variables)}
     places |= {symbol: g.p(k) for k, symbol in enumerate(parameters)}
 
     def read(part: sympy.Expr) -> int:
@@ -394,7 +405,43 @@ def form_of_expressions(
             return g.power(read(part.base), read(part.exp))
         return g.function(_NAMES[part.func], read(part.args[0]))
 
-    return CompiledForm(g, [read(side) for side in sides], len(variables), len(parameters))
+    read_sides = [g.times(g.number(time / size[k]), read(side)) for k, side in enumerate(sides)]
+    return CompiledForm(g, read_sides, len(variables), len(parameters))
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenLaw:
+    """A form with numbers for its constants, which solvers and fits take as they take a sum of powers.
+
+    Args:
+        form: its right-hand sides, 0 for controls.
+        values: of the parameters.
+    """
+
+    form: CompiledForm
+    values: Array
+
+    @property
+    def n_states(self) -> int:
+        """Number of states and controls."""
+        return self.form.variables
+
+    @property
+    def constants(self) -> tuple[Array, Array, Array, Array]:
+        """The values, in the place of the coefficients of a sum of powers."""
+        nothing = np.zeros(0)
+        return self.values, nothing, nothing, nothing
+
+    def with_constants(self, values: Array, *_: Array) -> WrittenLaw:
+        """The same form with other values."""
+        return WrittenLaw(self.form, values)
+
+
+def compiled_law(law: PowerSum | WrittenLaw, free: Free | None = None) -> tuple[CompiledForm, list[float]]:
+    """The form of a law and its constants; see `form_of_law`."""
+    if isinstance(law, WrittenLaw):
+        return law.form, law.values.tolist()
+    return form_of_law(law, free), constants_of(law, free)
 
 
 def constants_of(law: PowerSum, free: Free | None = None) -> list[float]:
@@ -508,16 +555,19 @@ MOST_CONSTANTS = 200
 Rates = Callable[[float, Array], Any]
 
 
-def vector_field(law: PowerSum) -> Rates:
+def vector_field(law: PowerSum | WrittenLaw) -> Rates:
     """The function (t, x) -> dx/dt of any number of points x [..., variables]; warnings are the caller's concern."""
-    constants = constants_of(law)
-    if len(constants) > MOST_CONSTANTS:
+    if isinstance(law, PowerSum) and _is_long(law):
         return lambda t, x: law.rhs(x)
-    form = form_of_law(law)
+    form, constants = compiled_law(law)
     return lambda t, x: np.moveaxis(form.rates(np.moveaxis(x, -1, 0), constants), 0, -1)
 
 
-def point_field(law: PowerSum, states: int | None = None) -> Rates:
+def _is_long(law: PowerSum) -> bool:
+    return sum(int(np.count_nonzero(part)) for part in law.constants) > MOST_CONSTANTS
+
+
+def point_field(law: PowerSum | WrittenLaw, states: int | None = None) -> Rates:
     """The function (t, x) -> dx/dt of states [states] for solvers that call it often.
 
     Args:
@@ -528,10 +578,9 @@ def point_field(law: PowerSum, states: int | None = None) -> Rates:
     >>> list(point_field(law)(0.0, np.array([2.0])))
     [0.0]
     """
-    constants = constants_of(law)
-    if len(constants) > MOST_CONSTANTS:
+    if isinstance(law, PowerSum) and _is_long(law):
         return lambda t, x: law.rhs(x)[:states]
-    form = form_of_law(law)
+    form, constants = compiled_law(law)
     plain = partial(form.plain, *constants)
 
     def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
