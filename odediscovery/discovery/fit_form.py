@@ -29,7 +29,7 @@ from odediscovery.discovery.conclude import build_result
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.claim import CLAIM, Claim, shares_explained
 from odediscovery.judge.residual_tests import examine_residuals
-from odediscovery.laws.compiled import WrittenLaw, form_of_expressions
+from odediscovery.laws.compiled import FilledForm, form_of_expressions
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.problem.interpolants import find_interpolation
@@ -203,7 +203,7 @@ class _Task:
         nothing = np.zeros(0, dtype=bool)
         free = (np.ones(self.k, dtype=bool), nothing, nothing, nothing)
         bounds = Starts(np.zeros(int(self.own.sum()), dtype=bool), (), known_starts(self.data))
-        model = TrajectoryResiduals(WrittenLaw(self.law, constants), self.data, every, free, bounds, relative)
+        model = TrajectoryResiduals(FilledForm(self.law, constants), self.data, every, free, bounds, relative)
         u = model.pack(starts)
         with np.errstate(all="ignore"):
             now = model.evaluate(u) if np.isfinite(u).all() else None

@@ -410,7 +410,7 @@ def form_of_expressions(
 
 
 @dataclass(frozen=True, eq=False)
-class WrittenLaw:
+class FilledForm:
     """A form with numbers for its constants, which solvers and fits take as they take a sum of powers.
 
     Args:
@@ -432,14 +432,14 @@ class WrittenLaw:
         nothing = np.zeros(0)
         return self.values, nothing, nothing, nothing
 
-    def with_constants(self, values: Array, *_: Array) -> WrittenLaw:
+    def with_constants(self, values: Array, *_: Array) -> FilledForm:
         """The same form with other values."""
-        return WrittenLaw(self.form, values)
+        return FilledForm(self.form, values)
 
 
-def compiled_law(law: PowerSum | WrittenLaw, free: Free | None = None) -> tuple[CompiledForm, list[float]]:
+def compiled_law(law: PowerSum | FilledForm, free: Free | None = None) -> tuple[CompiledForm, list[float]]:
     """The form of a law and its constants; see `form_of_law`."""
-    if isinstance(law, WrittenLaw):
+    if isinstance(law, FilledForm):
         return law.form, law.values.tolist()
     return form_of_law(law, free), constants_of(law, free)
 
@@ -555,7 +555,7 @@ MOST_CONSTANTS = 200
 Rates = Callable[[float, Array], Any]
 
 
-def vector_field(law: PowerSum | WrittenLaw) -> Rates:
+def vector_field(law: PowerSum | FilledForm) -> Rates:
     """The function (t, x) -> dx/dt of any number of points x [..., variables]; warnings are the caller's concern."""
     if isinstance(law, PowerSum) and _is_long(law):
         return lambda t, x: law.rhs(x)
@@ -567,7 +567,7 @@ def _is_long(law: PowerSum) -> bool:
     return sum(int(np.count_nonzero(part)) for part in law.constants) > MOST_CONSTANTS
 
 
-def point_field(law: PowerSum | WrittenLaw, states: int | None = None) -> Rates:
+def point_field(law: PowerSum | FilledForm, states: int | None = None) -> Rates:
     """The function (t, x) -> dx/dt of states [states] for solvers that call it often.
 
     Args:

@@ -21,7 +21,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
 from odediscovery.ivp.all_at_once import linear_recurrence
 from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.compiled import WrittenLaw, compiled_law, vector_field
+from odediscovery.laws.compiled import FilledForm, compiled_law, vector_field
 from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
@@ -32,7 +32,7 @@ from odediscovery.solve.initial_values import Starts
 from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residuals, tolerance
 
 # A sum of powers, or a form that was written down.
-Law = TypeVar("Law", PowerSum, WrittenLaw)
+Law = TypeVar("Law", PowerSum, FilledForm)
 
 # Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
 # first that is accurate enough.
