@@ -23,7 +23,7 @@ from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.compiled import CompiledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import identifiers, number, parse, text
 from odediscovery.laws.mirror import signs
-from odediscovery.laws.monomials import read_power_sum
+from odediscovery.laws.monomials import read_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import latex_rows, pretty_text
 from odediscovery.laws.source_code import julia_source, python_source
@@ -181,7 +181,7 @@ class Equations:
             if state not in texts:
                 raise InputError(f"the equation of {state!r} is missing")
         sides = tuple(parse(texts[state], names) for state in states)
-        power_sum = read_power_sum(sides, symbols)
+        power_sum = read_law(sides, symbols)
         if power_sum is not None:
             return cls.from_power_sum(states, power_sum, time_name=time_name, units=units, controls=controls)
         return cls(tuple(states), sides, time_name, units=dict(units or {}), controls=tuple(controls))
