@@ -12,19 +12,24 @@ from many draws of the constants, which needs no solution of the equations.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import OptimizeResult, least_squares
+import sympy
+from scipy.optimize import least_squares
 
+from odediscovery.data.controls import append_controls
 from odediscovery.data.samples import pooled
+from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import Signal, Trajectory
+from odediscovery.data.signals import Trajectory
 from odediscovery.discovery.conclude import build_result
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.claim import CLAIM, Claim, shares_explained
 from odediscovery.judge.residual_tests import examine_residuals
+from odediscovery.laws.compiled import FilledForm, form_of_expressions
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.problem.interpolants import find_interpolation
@@ -36,6 +41,9 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
+from odediscovery.solve.initial_values import Starts, known_starts
+from odediscovery.solve.sensitivities import TrajectoryResiduals
+from odediscovery.stages.polish.polish import minimise
 from odediscovery.textbook.judged import standard_errors
 
 
@@ -52,27 +60,18 @@ class FormThresholds(Thresholds):
         unit="squares",
         origin="twice the best",
     )
-    poor: float = threshold(
-        0.5,
-        "rough fits that all leave more than this are fitted to the end",
-        unit="of the squares around the mean",
-        origin="half is no fit",
-    )
     settled: float = threshold(1.2, "change of one state's noise against another's that ends them", origin="20 %")
     rounds: int = threshold(3, "fits, each with the noise that the last one leaves", origin="the weights settle in two")
     steps: int = threshold(60, "most Jacobians of a fit", origin="cost: bounds the time")
-    lost: float = threshold(1e3, "residual where a solution ended early", unit="spreads", origin="worse than any")
-    evaluations: int = threshold(50_000, "most evaluations of the right-hand sides in a solution", origin="cost")
-    floor: float = threshold(1e-8, "least residual that is told from none", unit="spreads", origin="the solver's error")
+    missed: float = threshold(1e3, "most by which the integral form is missed", unit="spreads", origin="worse than any")
+    floor: float = threshold(1e-8, "smallest residual that is significant", unit="spreads", origin="the solver's error")
 
 
 FORM = FormThresholds()
-# Fits end where a step changes less than this share of constants or squares, rough ones earlier.
+# Fits end where a step changes less than this share of the squares, rough ones earlier.
 TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-3
-# Step of a derivative, as a share of the constant: the solver's error, 1e-9, is far below.
-STEP = 1e-5
-# By how much the curve is moved for the derivatives behind standard errors, as a share of the spread.
-WIDE_STEP = 1e-3
+# Samples of the pieces that are fitted first where constants cannot be followed through a trajectory.
+SHORTEST = 4
 # Standard errors on each side of a 95 % interval.
 SURE = 1.96
 
@@ -95,150 +94,144 @@ def fit_form(
     """
     task = _Task(series, form)
     if starts is not None:
-        task.starts = np.where(np.isfinite(task.known), task.known, starts).ravel()
-        begun = [np.concatenate([np.array(form.starts, dtype=np.float64), task.starts])]
+        task.starts = np.where(np.isfinite(task.known), task.known, starts / task.size)
+        begun = [np.array(form.starts, dtype=np.float64)]
     else:
         begun = _beginnings(task, np.random.default_rng(settings.seed))
-    fits = [found for begin in begun if (found := task.fitted(begin, task.spread, ROUGH_TOLERANCE)) is not None]
-    if fits and all(2.0 * found.cost > FORM.poor * len(found.fun) for found in fits):
-        fits = [task.fitted(found.x, task.spread, TOLERANCE) or found for found in fits]
+    fits = [found for begin in begun if (found := task.led(begin)) is not None]
     if not fits:
         raise FitError(
             "equations of this form could not be integrated through the data; name constants to start from, start={...}"
         )
-    best = min(fits, key=lambda found: float(found.cost))
-    sigma = task.spread
+    best = min(fits, key=lambda found: found.squares)
+    before = task.spread
     for _ in range(FORM.rounds):
-        before, sigma = sigma, task.deviations(best.x)
-        best = task.fitted(best.x, sigma, TOLERANCE) or best
-        change = task.deviations(best.x) / sigma
+        sigma = best.deviations(task.spread)
+        best = task.fitted(best.constants, best.starts, sigma, TOLERANCE) or best
+        change = best.deviations(task.spread) / sigma
         if before is not task.spread and change.max() < FORM.settled * change.min():
             break
+        before = sigma
     return _concluded(task, best, settings, monitor)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Constants and starts at a minimum, dimensionless but for the constants.
+
+    Args:
+        constants: in the user's units [constants].
+        starts: [trajectories, states].
+        left: data - curve [samples, states] a trajectory, nan where nothing was measured.
+        residual: weighted [values].
+        jacobian: its slopes [values, constants and starts].
+    """
+
+    constants: Array
+    starts: Array
+    left: Sequence[Array]
+    residual: Array
+    jacobian: Array
+
+    @property
+    def squares(self) -> float:
+        """Sum of the weighted squares."""
+        return float(self.residual @ self.residual)
+
+    def deviations(self, spread: Array) -> Array:
+        """Root mean square of the residuals of every state [states]."""
+        found: Array = np.maximum(np.sqrt(np.nanmean(np.concatenate(self.left) ** 2, axis=0)), FORM.floor * spread)
+        return found
 
 
 class _Task:
     """The least squares problem of one form: constants, then the starts of all trajectories."""
 
     def __init__(self, series: TimeSeries, form: Form) -> None:
-        self.series, self.form = series, form
-        self.law, self.runs = form.open(), series.trajectories
-        self.n, self.k = series.n_states, len(form.names)
-        values = pooled(series)
-        self.spread = np.nanstd(values, axis=0)
-        self.spread = np.where(self.spread > 0, self.spread, np.nanmax(np.abs(values), axis=0).clip(ABOVE_ZERO))
-        self.filled = [_filled(run) for run in self.runs]
-        self.known = np.stack([run.known_start for run in self.runs])
-        begun = np.stack([x[0] for x in self.filled])
-        self.starts = np.where(np.isfinite(self.known), self.known, begun).ravel()
+        self.series, self.form, self.k = series, form, len(form.names)
+        with_controls = append_controls(series)
+        self.scale = Scale.of(with_controls)
+        self.data = self.scale.apply(with_controls)
+        self.own = ~self.data.is_control
+        self.size = self.scale.size[self.own]
+        opened = form.open()
+        names = len(opened.symbols) - self.k
+        self.law = form_of_expressions(
+            [*opened.right_hand_sides, *[sympy.Integer(0)] * int((~self.own).sum())],
+            opened.symbols[:names],
+            opened.symbols[names:],
+            (self.scale.state, self.scale.time),
+        )
+        values = pooled(self.data)[:, self.own]
+        spread = np.nanstd(values, axis=0)
+        self.spread = np.where(spread > 0, spread, np.nanmax(np.abs(values), axis=0).clip(ABOVE_ZERO))
+        self.filled = [_filled(run) for run in self.data.trajectories]
+        self.known = np.stack([run.known_start for run in self.data.trajectories])[:, self.own]
+        begun = np.stack([x[0] for x in self.filled])[:, self.own]
+        self.starts = np.where(np.isfinite(self.known), self.known, begun)
 
-    def controls(self, run: Trajectory, constants: Array) -> Signal:
-        """What acts on a run, with the constants as further controls, which stay."""
-        ends = run.time[[0, -1]]
-        if run.controls is None:
-            return Signal(ends, np.tile(constants, (2, 1)), np.ones(self.k, dtype=bool))
-        own = run.controls
-        values = np.column_stack([own.values, np.tile(constants, (len(own.times), 1))])
-        return Signal(own.times, values, np.append(own.held, np.ones(self.k, dtype=bool)))
-
-    def curve(self, j: int, theta: Array) -> Array:
-        """The solution of trajectory j at its samples [n, states], nan from where it ends."""
-        start, run = theta[self.k :].reshape(-1, self.n)[j], self.runs[j]
-        start = np.where(np.isfinite(self.known[j]), self.known[j], start)
-        controls = self.controls(run, theta[: self.k])
-        return self.law.simulate(start, run.time, controls=controls, most_evaluations=FORM.evaluations)
-
-    def left_of(self, j: int, theta: Array) -> Array:
-        """Data - curve of trajectory j, of increments and limits where these were recorded [samples, states].
-
-        It is nan where nothing was measured.
-        """
-        run = self.runs[j]
-        left = -run.left(self.curve(j, theta))
-        lost = np.isfinite(run.values) & ~np.isfinite(left)
-        return np.where(lost, FORM.lost * self.spread, left)
-
-    def left(self, theta: Array) -> list[Array]:
-        """The same of every trajectory."""
-        return [self.left_of(j, theta) for j in range(len(self.runs))]
-
-    def residuals_of(self, j: int, theta: Array, sigma: Array) -> Array:
-        """The residuals of trajectory j in units of their standard deviations [its values]."""
-        run = self.runs[j]
-        known = np.full(run.values.shape, np.nan) if run.sigma is None else run.sigma
-        left: Array = (self.left_of(j, theta) / np.where(np.isfinite(known), known, sigma)).ravel()
-        return left[np.isfinite(left)]
-
-    def residuals(self, theta: Array, sigma: Array) -> Array:
-        """All residuals in units of their standard deviations [values]."""
-        return np.concatenate([self.residuals_of(j, theta, sigma) for j in range(len(self.runs))])
-
-    def changes(self, theta: Array, steps: Array, sigma: Array) -> Array:
-        """What a step of each constant and start changes of the residuals [values, constants and starts].
-
-        A start moves its own trajectory alone.
-        """
-        here = [self.residuals_of(j, theta, sigma) for j in range(len(self.runs))]
-        changed = []
-        for i, step in enumerate(np.diag(steps)):
-            own = range(len(self.runs)) if i < self.k else [(i - self.k) // self.n]
-            blocks = [np.zeros(len(block)) for block in here]
-            for j in own:
-                blocks[j] = self.residuals_of(j, theta + step, sigma) - here[j]
-            changed.append(np.concatenate(blocks))
-        return np.stack(changed, axis=1)
-
-    def deviations(self, theta: Array) -> Array:
-        """Root mean square of what is left of every state [states]."""
-        left = np.concatenate(self.left(theta))
-        found: Array = np.maximum(np.sqrt(np.nanmean(left**2, axis=0)), FORM.floor * self.spread)
+    def led(self, constants: Array) -> _Fit | None:
+        """A rough fit from these constants; where they cannot be followed, by way of ever longer pieces."""
+        found, length = self.fitted(constants, self.starts, self.spread, ROUGH_TOLERANCE), SHORTEST
+        longest = max(len(run.time) for run in self.series.trajectories)
+        while found is None and length < longest:
+            cut, heads = _cut(self.series, length)
+            pieces = _Task(cut, self.form)
+            led = pieces.fitted(constants, pieces.starts, pieces.spread, ROUGH_TOLERANCE)
+            if led is not None:
+                begun = led.starts[heads] * pieces.size / self.size
+                constants = led.constants
+                found = self.fitted(constants, begun, self.spread, ROUGH_TOLERANCE)
+            length *= 2
         return found
 
-    def size(self, theta: Array) -> Array:
-        """The order of magnitude of constants and starts, also of those that are nearly 0."""
-        typical = np.append(np.full(self.k, np.median(np.abs(theta[: self.k]))), np.tile(self.spread, len(self.runs)))
-        return np.maximum(np.abs(theta), 1e-2 * typical)
+    def fitted(self, constants: Array, starts: Array, sigma: Array, tolerance: float) -> _Fit | None:
+        """The least squares fit from some constants and starts; None where nothing can be integrated.
 
-    def slopes(self, theta: Array, sigma: Array) -> Array:
-        """Derivatives of the residuals by central differences [values, constants and starts].
-
-        Steps move the curve by a thousandth of the spread, so that what tells two constants apart is seen.
+        Args:
+            sigma: of the states [states], where the standard deviation of a value is not known.
         """
-        moved = self.changes(theta, STEP * self.size(theta), self.spread)
-        moves = np.sqrt(np.mean(moved**2, axis=0)) / (STEP * self.size(theta))
-        steps = np.minimum(WIDE_STEP / np.maximum(moves, ABOVE_ZERO), 1e2 * self.size(theta))
-        slopes: Array = (self.changes(theta, steps, sigma) - self.changes(theta, -steps, sigma)) / (2.0 * steps)
-        return slopes
-
-    def fitted(self, theta: Array, sigma: Array, tolerance: float) -> OptimizeResult | None:
-        """The least squares fit from some constants and starts; None where nothing can be integrated."""
-        if not np.isfinite(self.residuals(theta, sigma)).all() or self._is_lost(theta):
-            return None
-        size = self.size(theta)
-
-        def jacobian(at: Array) -> Array:
-            # Beyond all numbers a slope says nothing.
-            slopes: Array = np.nan_to_num(self.changes(at, STEP * size, sigma) / (STEP * size), posinf=0.0, neginf=0.0)
-            return slopes
-
-        with np.errstate(all="ignore"):  # squares of the largest numbers are none
-            found = least_squares(
-                lambda at: self.residuals(at, sigma),
-                theta,
-                jacobian,
-                x_scale="jac",
-                max_nfev=FORM.steps,
-                ftol=tolerance,
-                xtol=tolerance,
+        every = np.ones(len(self.own))
+        every[self.own] = sigma
+        # Values whose standard deviation is known are divided by that.
+        relative = [
+            np.where(np.isfinite(known), known / every, 1.0)
+            for known in (
+                np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in self.data.trajectories
             )
-        return None if self._is_lost(found.x) else found
+        ]
+        nothing = np.zeros(0, dtype=bool)
+        free = (np.ones(self.k, dtype=bool), nothing, nothing, nothing)
+        bounds = Starts(np.zeros(int(self.own.sum()), dtype=bool), (), known_starts(self.data))
+        model = TrajectoryResiduals(FilledForm(self.law, constants), self.data, every, free, bounds, relative)
+        u = model.pack(starts)
+        with np.errstate(all="ignore"):
+            now = model.evaluate(u) if np.isfinite(u).all() else None
+            if now is None or not np.isfinite(now.residual).all():
+                return None
+            u, now = minimise(model, u, now, FORM.steps, tolerance)
+        law, starts = model.unpack(u)
+        blocks = np.split(now.residual, np.cumsum([t.values.size for t in self.data.trajectories])[:-1])
+        left = [
+            np.where(np.isfinite(t.values), -block.reshape(t.values.shape) * every * own, np.nan)[:, self.own]
+            for t, block, own in zip(self.data.trajectories, blocks, relative, strict=True)
+        ]
+        return _Fit(law.values, starts, left, now.residual, now.jacobian)
 
-    def _is_lost(self, theta: Array) -> bool:
-        return all(np.isnan(self.curve(j, theta)[1:]).all() for j in range(len(self.runs)))
+
+def _cut(series: TimeSeries, length: int) -> tuple[TimeSeries, list[int]]:
+    """Every trajectory in pieces of about so many samples, and which of the pieces are its first."""
+    runs, heads = list[Trajectory](), list[int]()
+    for run in series.trajectories:
+        n = len(run.time)
+        ends = np.linspace(0, n, max(n // length, 1) + 1).round().astype(int)
+        heads.append(len(runs))
+        runs += [run.part(slice(i, j)) for i, j in itertools.pairwise(ends)]
+    return dataclasses.replace(series, trajectories=tuple(runs)), heads
 
 
 def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
-    """Where fits of whole trajectories begin: the best of the integral form, [constants and starts]."""
+    """Where fits of whole trajectories begin: the constants that meet the integral form best."""
     given = task.form.starts
     known = np.array([np.nan if value is None else value for value in given])
     begun = [np.where(np.isnan(known), 1.0, known)]
@@ -254,7 +247,7 @@ def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
     for _, constants in (pair for pair in found if pair[0] <= most):
         if len(kept) < FORM.begun and not any(np.allclose(constants, other, rtol=0.05, atol=0.0) for other in kept):
             kept.append(constants)
-    return [np.concatenate([constants, task.starts]) for constants in kept]
+    return kept
 
 
 def _matched(task: _Task, begin: Array) -> tuple[float, Array]:
@@ -266,13 +259,13 @@ def _matched(task: _Task, begin: Array) -> tuple[float, Array]:
 def _integral(task: _Task, constants: Array) -> Array:
     """By how much the data miss the integral form of the law, in units of the spread [values]."""
     blocks = []
-    for run, x in zip(task.runs, task.filled, strict=True):
-        known = task.controls(run, constants).at(run.time)
-        rates = task.law.rhs(np.column_stack([x, known]))
+    for run, x in zip(task.data.trajectories, task.filled, strict=True):
+        with np.errstate(all="ignore"):
+            rates = task.law.rates(x.T, constants.tolist()).T[:, task.own]
         steps = 0.5 * (rates[1:] + rates[:-1]) * np.diff(run.time)[:, None]
-        blocks.append(((np.diff(x, axis=0) - steps) / task.spread).ravel())
-    missed: Array = np.nan_to_num(np.concatenate(blocks), nan=FORM.lost, posinf=FORM.lost, neginf=-FORM.lost)
-    return missed.clip(-FORM.lost, FORM.lost)
+        blocks.append(((np.diff(x[:, task.own], axis=0) - steps) / task.spread).ravel())
+    missed: Array = np.nan_to_num(np.concatenate(blocks), nan=FORM.missed, posinf=FORM.missed, neginf=-FORM.missed)
+    return missed.clip(-FORM.missed, FORM.missed)
 
 
 def _filled(run: Trajectory) -> Array:
@@ -284,22 +277,20 @@ def _filled(run: Trajectory) -> Array:
     return np.stack(columns, axis=1)
 
 
-def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: Monitor) -> Discovery:
+def _concluded(task: _Task, found: _Fit, settings: Settings, monitor: Monitor) -> Discovery:
     """The fit as a result, in the words of other results."""
     series, form = task.series, task.form
-    left = task.left(found.x)
+    left = [block * task.size for block in found.left]
     tests, off = examine_residuals(left), find_interpolation(series).sentences
-    freedom = len(found.fun) - len(found.x)
-    sigma = task.deviations(found.x)
-    squares_left = float(np.sum(task.residuals(found.x, sigma) ** 2))
-    errors = standard_errors(task.slopes(found.x, sigma), squares_left, freedom) * tests.inflation
-    values, starts = found.x[: task.k], found.x[task.k :].reshape(-1, task.n)
-    starts = np.where(np.isfinite(task.known), task.known, starts)
+    freedom = int(np.isfinite(np.concatenate(left)).sum()) - found.jacobian.shape[1]
+    errors = standard_errors(found.jacobian, found.squares, freedom) * tests.inflation
+    values, starts = found.constants, found.starts * task.size
+    errors[task.k :] *= np.tile(task.size, len(starts))
     try:
         equations = form.with_constants(values)
     except InputError as error:
         raise FitError(f"a constant of this form runs beyond all numbers: the data do not tell it ({error})") from None
-    plain = [run.plain(block) for run, block in zip(task.runs, left, strict=True)]
+    plain = [run.plain(block) for run, block in zip(series.trajectories, left, strict=True)]
     squares, samples = np.concatenate(plain) ** 2, pooled(series)
     mse, spread = float(np.nanmean(squares)), float(np.nansum((samples - np.nanmean(samples, axis=0)) ** 2))
     r2 = 1.0 - float(np.nansum(squares)) / spread if spread > 0 else 1.0

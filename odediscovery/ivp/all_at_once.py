@@ -22,8 +22,8 @@ from scipy.linalg.lapack import dtbtrs
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 
-# [states, steps, runs, sets] -> the same one step later.
-Flow = Callable[[Array], Array]
+# [states, steps, runs] -> the same one step later, and its slopes by the states [steps, runs, states, states].
+Flow = Callable[[Array], tuple[Array, Array]]
 
 
 def linear_recurrence(
@@ -55,33 +55,12 @@ def linear_recurrence(
     return found
 
 
-def jacobians(flow: Flow, x: Array, step: Array) -> tuple[Array, Array]:
-    """Ends of all steps [states, steps, runs] and dF/dx [steps, runs, states, states], by differences.
-
-    Args:
-        flow: one step.
-        x: where the steps begin [states, steps, runs].
-        step: of the differences, of every state and step [states, steps, runs].
-    """
-    n = len(x)
-    moved = np.repeat(x[..., None], 1 + n, axis=-1)
-    for i in range(n):
-        moved[i, ..., 1 + i] += step[i]
-    ends = flow(moved)
-    with np.errstate(all="ignore"):
-        change = (ends[..., 1:] - ends[..., :1]) / np.moveaxis(step, 0, -1)
-    return ends[..., 0], np.moveaxis(change, 0, 2)
-
-
-def newton_path(
-    flow: Flow, guess: Array, step: Callable[[Array], Array], size: Array, *, most: int, accuracy: float
-) -> Array | None:
+def newton_path(flow: Flow, guess: Array, size: Array, *, most: int, accuracy: float) -> Array | None:
     """The path [states, 1 + steps, runs] that begins where a guess does; None where Newton's method ends elsewhere.
 
     Args:
         flow: one step.
         guess: [states, 1 + steps, runs]; its first states are the true ones.
-        step: states -> steps of the differences, of the same shape.
         size: what counts as large, of every state [states, 1, runs or 1].
         most: iterations.
         accuracy: a change below this share of `size` is the last one; the next would be about its square.
@@ -90,8 +69,7 @@ def newton_path(
     none = np.zeros((path.shape[2], path.shape[0], 1))
     for _ in range(most):
         check_time()
-        begun = path[:, :-1]
-        ends, slopes = jacobians(flow, begun, step(begun))
+        ends, slopes = flow(path[:, :-1])
         defects = np.moveaxis(ends - path[:, 1:], 0, 2)[..., None]
         if not (np.isfinite(defects).all() and np.isfinite(slopes).all()):
             return None

@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError
 from odediscovery.ivp.lsoda import solve_until_failure
+from odediscovery.laws.compiled import CompiledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import identifiers, number, parse, text
 from odediscovery.laws.mirror import signs
-from odediscovery.laws.monomials import read_power_sum
-from odediscovery.laws.pointwise import point_field, vector_field
+from odediscovery.laws.monomials import read_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import latex_rows, pretty_text
 from odediscovery.laws.source_code import julia_source, python_source
@@ -181,7 +181,7 @@ class Equations:
             if state not in texts:
                 raise InputError(f"the equation of {state!r} is missing")
         sides = tuple(parse(texts[state], names) for state in states)
-        power_sum = read_power_sum(sides, symbols)
+        power_sum = read_law(sides, symbols)
         if power_sum is not None:
             return cls.from_power_sum(states, power_sum, time_name=time_name, units=units, controls=controls)
         return cls(tuple(states), sides, time_name, units=dict(units or {}), controls=tuple(controls))
@@ -287,18 +287,19 @@ class Equations:
         return julia_source(self)
 
     def _rhs_function(self) -> Callable[[Array], Array]:
-        law, own = self.power_sum, len(self.states)
-        if law is not None:
-            field, of_point = vector_field(law), point_field(law, own)
+        if self.power_sum is not None:
+            field, of_point = vector_field(self.power_sum), point_field(self.power_sum, len(self.states))
             # A solver asks for one point at a time.
-            return lambda x: np.asarray(of_point(0.0, x)) if x.ndim == 1 else field(0.0, x)[..., :own]
-        sides = _function(tuple(self.right_hand_sides), tuple(self.symbols))
+            return lambda x: np.asarray(of_point(0.0, x)) if x.ndim == 1 else field(0.0, x)[..., : len(self.states)]
+        form = _form(tuple(self.right_hand_sides), tuple(self.symbols))
 
         def rhs(x: Array) -> Array:
             if x.ndim == 1:
-                return np.array(sides(*x), dtype=np.float64)
-            values = sides(*np.moveaxis(x, -1, 0))
-            return np.stack([np.broadcast_to(v, x.shape[:-1]) for v in values], axis=-1)
+                try:
+                    return np.array(form.plain(*x.tolist()))
+                except (ArithmeticError, ValueError):  # a number is too large
+                    return form.rates(x, ())
+            return np.moveaxis(form.rates(np.moveaxis(x, -1, 0), ()), 0, -1)
 
         return rhs
 
@@ -313,35 +314,9 @@ def compiled(equations: Equations) -> Callable[[Array], Array]:
 
 
 @lru_cache(maxsize=100)
-def _function(sides: tuple[sympy.Expr, ...], symbols: tuple[sympy.Symbol, ...]) -> Callable[..., list[Array]]:
+def _form(sides: tuple[sympy.Expr, ...], symbols: tuple[sympy.Symbol, ...]) -> CompiledForm:
     """Kept: a fit solves the same equations hundreds of times."""
-    return as_function(sides, symbols)
-
-
-def as_function(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol]) -> Callable[..., list[Array]]:
-    """Expressions as one function of the values of their symbols, arrays that broadcast.
-
-    A fractional power of what is negative is taken at 0, as in `PowerSum.monomials`.
-
-    >>> drained = Equations.parse(["h"], {"h": "-(h - 4)**0.5"})
-    >>> as_function(drained.right_hand_sides, drained.symbols)(np.array([3.0, 13.0]))[0].tolist()
-    [-0.0, -3.0]
-    """
-    # Private names: a column called `sin` or `x y` never becomes code.
-    private = [sympy.Symbol(f"y{k}") for k in range(len(symbols))]
-    renamed = dict(zip(symbols, private, strict=True))
-    clamped = sympy.Function("_clamped")
-    private_sides = [
-        side.xreplace(renamed).replace(
-            lambda part: part.is_Pow and not part.exp.is_Integer and not part.base.is_Number,
-            lambda part: sympy.Pow(clamped(part.base), part.exp, evaluate=False),
-        )
-        for side in sides
-    ]
-    function: Callable[..., list[Array]] = sympy.lambdify(
-        private, private_sides, modules=[{"_clamped": lambda z: np.maximum(z, 0.0)}, "numpy"]
-    )
-    return function
+    return form_of_expressions(sides, symbols)
 
 
 def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:

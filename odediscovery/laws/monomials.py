@@ -1,15 +1,21 @@
-"""Sums of products of powers, read from expressions as numbers."""
+"""Laws read from expressions as numbers.
+
+    a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
+
+Constants that are tied to each other in the expressions are numbers of their own here.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import sympy
 
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.families import STATE_FUNCTIONS, Function
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -27,41 +33,68 @@ class MonomialThresholds(Thresholds):
 READING = MonomialThresholds()
 
 
-def read_power_sum(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol]) -> PowerSum | None:
-    """The law as numbers, 0 for inputs, or None where some side is no sum of monomials.
+# What a factor is a power of: a state's index, a function of a state, or 1 + b m with a product m of powers.
+_Base = int | tuple[str, int, float] | tuple[float, tuple[float, ...]]
+
+
+@dataclass
+class _Term:
+    """A coefficient, the powers of its factors, and states of which it takes fractional powers of -x or x."""
+
+    coefficient: float = 1.0
+    powers: dict[_Base, float] = field(default_factory=dict)
+    turned: dict[int, bool] = field(default_factory=dict)
+
+
+def read_law(
+    sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol], *, features: bool = False
+) -> PowerSum | None:
+    """The law as numbers, 0 for inputs, or None where some side is no sum of products of powers.
 
     Args:
         sides: right-hand sides, one a state.
         symbols: of the states, and behind them of the inputs.
+        features: whether factors may be powers of 1 + b m, m a product of powers, and functions of a state.
 
     >>> x = sympy.Symbol("x")
-    >>> read_power_sum([-2.0 * (-x) ** 0.5], [x]).mirrored
+    >>> read_law([-2.0 * (-x) ** 0.5], [x]).mirrored
     (0,)
+    >>> law = read_law([-3.0 * x / (2.0 + x)], [x], features=True)
+    >>> law.coefficients.tolist(), law.features.sums.weights.tolist()
+    ([[-1.5]], [[0.5]])
     """
     place = {symbol: k for k, symbol in enumerate(symbols)}
-    found: dict[tuple[float, ...], dict[int, float]] = {}
+    found: dict[tuple[tuple[_Base, float], ...], dict[int, float]] = {}
     # Of each state either fractional powers of x or of -x.
     sides_of: dict[int, bool] = {}
     for i, side in enumerate(sides):
         terms = _terms(side)
-        for term in terms or ():
-            monomial = _monomial(term, place)
-            if monomial is None:
-                return None
-            coefficient, powers, turned = monomial
-            if any(sides_of.setdefault(k, minus) is not minus for k, minus in turned.items()):
-                return None
-            row = found.setdefault(powers, {})
-            row[i] = row.get(i, 0.0) + coefficient
         if terms is None:
             return None
+        for expression in terms:
+            term = _term(expression, place, features)
+            if term is None or any(sides_of.setdefault(k, minus) is not minus for k, minus in term.turned.items()):
+                return None
+            row = found.setdefault(tuple(sorted(term.powers.items(), key=str)), {})
+            row[i] = row.get(i, 0.0) + term.coefficient
     kept = {powers: row for powers, row in found.items() if any(row.values())}
-    coefficients = np.zeros((len(symbols), len(kept)))
-    for j, row in enumerate(kept.values()):
+    bases = list(dict.fromkeys(base for powers in kept for base, _ in powers if not isinstance(base, int)))
+    functions, sums = [b for b in bases if len(b) == 3], [b for b in bases if len(b) == 2]
+    simple = len(symbols) + len(functions)
+    columns: dict[_Base, int] = {base: len(symbols) + k for k, base in enumerate([*functions, *sums])}
+    coefficients, exponents = np.zeros((len(symbols), len(kept))), np.zeros((len(kept), simple + len(sums)))
+    for j, (powers, row) in enumerate(kept.items()):
         for i, coefficient in row.items():
             coefficients[i, j] = coefficient
-    exponents = np.array(list(kept), dtype=np.float64).reshape(len(kept), len(symbols))
-    return PowerSum(coefficients, exponents, mirrored=tuple(sorted(k for k in sides_of if sides_of[k])))
+        for base, power in powers:
+            exponents[j, columns.get(base, base)] = power  # type: ignore[arg-type]
+    seen = None
+    if columns:
+        inner = np.array([[*base[1], *[0.0] * len(functions)] for base in sums]).reshape(len(sums), simple)  # type: ignore[misc]
+        own = Sums(np.diag([float(base[0]) for base in sums]), inner) if sums else NO_SUMS
+        seen = Features(len(symbols), tuple(Function(*base) for base in functions), own)  # type: ignore[arg-type]
+    mirrored = tuple(sorted(k for k in sides_of if sides_of[k]))
+    return PowerSum(coefficients, exponents, seen, mirrored=mirrored)
 
 
 def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
@@ -71,7 +104,7 @@ def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
     if _count_terms(side) > READING.max_terms:
         return None
     multiplied = side.expand(power_base=False, power_exp=False, log=False, basic=False, complex=False)
-    return tuple(sympy.Add.make_args(multiplied))
+    return tuple(term for term in sympy.Add.make_args(multiplied) if term != 0)
 
 
 def _count_terms(side: sympy.Expr) -> float:
@@ -85,32 +118,59 @@ def _count_terms(side: sympy.Expr) -> float:
     return 1.0
 
 
-def _monomial(
-    term: sympy.Expr, place: Mapping[sympy.Symbol, int]
-) -> tuple[float, tuple[float, ...], dict[int, bool]] | None:
-    """Coefficient, exponents, and whether a state's fractional power is one of -x instead of x."""
-    coefficient, powers, turned = 1.0, [0.0] * len(place), dict[int, bool]()
-    whole = [0.0] * len(place)
-    for factor in sympy.Mul.make_args(term):
-        base, exponent = factor.as_base_exp()
+def _term(expression: sympy.Expr, place: Mapping[sympy.Symbol, int], features: bool) -> _Term | None:
+    """A product of powers; None where a factor is none that may stand."""
+    term, whole = _Term(), [0.0] * len(place)
+    for factor in sympy.Mul.make_args(expression):
+        # sympy takes exp(x) for a power of e.
+        base, exponent = (factor, sympy.Integer(1)) if factor.func is sympy.exp else factor.as_base_exp()
         if factor.is_Number:
-            coefficient *= float(factor)
+            term.coefficient *= float(factor)
             continue
-        minus = -base in place
-        base = -base if minus else base
-        if base not in place or not exponent.is_Number:
+        if not exponent.is_Number:
             return None
-        k, power = place[base], float(exponent)
-        powers[k] += power
-        if not power.is_integer():
-            if turned.setdefault(k, minus) is not minus:
+        minus, power = -base in place, float(exponent)
+        if minus or base in place:
+            k = place[-base if minus else base]
+            term.powers[k] = term.powers.get(k, 0.0) + power
+            if power.is_integer():
+                # sympy writes whole powers of -x as those of x.
+                whole[k] += power
+            elif term.turned.setdefault(k, minus) is not minus:
                 return None
-        else:
-            # sympy writes whole powers of -x as those of x.
-            whole[k] += power
-    for k in [k for k, minus in turned.items() if minus]:
+            continue
+        read = (_sum(base, place) or _function(base, place)) if features else None
+        if read is None:
+            return None
+        term.coefficient *= read[1] ** power
+        term.powers[read[0]] = term.powers.get(read[0], 0.0) + power
+    for k in [k for k, minus in term.turned.items() if minus]:
         # x^p (-x)^q = (-1)^p (-x)^(p + q)
-        coefficient *= (-1.0) ** whole[k]
-        coefficient *= (-1.0) ** powers[k] if powers[k].is_integer() else 1.0
-    turned = {k: minus for k, minus in turned.items() if not powers[k].is_integer()}
-    return coefficient, tuple(powers), turned
+        power = term.powers[k]
+        term.coefficient *= (-1.0) ** whole[k] * ((-1.0) ** power if power.is_integer() else 1.0)
+    term.turned = {k: minus for k, minus in term.turned.items() if not term.powers[k].is_integer()}
+    term.powers = {base: power for base, power in term.powers.items() if power}
+    return term
+
+
+def _sum(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, float] | None:
+    """c + d m as 1 + (d / c) m, and c."""
+    if not base.is_Add or len(base.args) != 2:
+        return None
+    constant, rest = base.as_independent(*place, as_Add=True)
+    found = _term(rest, place, features=False)
+    if not constant.is_Number or float(constant) <= 0.0 or found is None or any(found.turned.values()):
+        return None
+    inner = np.zeros(len(place))
+    for k, power in found.powers.items():
+        inner[k] = power
+    return (found.coefficient / float(constant), tuple(inner.tolist())), float(constant)
+
+
+def _function(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, float] | None:
+    """f(r x) of a state x."""
+    name = type(base).__name__
+    if name not in STATE_FUNCTIONS or len(base.args) != 1:
+        return None
+    rate, state = base.args[0].as_independent(*place, as_Add=False)
+    return ((name, place[state], float(rate)), 1.0) if state in place and rate.is_Number else None

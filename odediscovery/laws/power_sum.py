@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.mirror import factors, fractional, signs, turned
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column, slopes_by_column
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -330,26 +330,6 @@ class Features:
         sums = self.sums
         return np.concatenate([z, sums.values(z, mirrored)], axis=-1) if len(sums) else z
 
-    def linearised(self, x: Array, free: tuple[Mask, Mask]) -> tuple[Array, Array, Array]:
-        """y, dy/dx [B, features, states] and dy/d(free constants of the sums) for x [B, states]."""
-        z = self.base(x)
-        slopes = np.zeros((len(x), self.simple, self.states))
-        slopes[:, : self.states] = np.eye(self.states)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for k, f in enumerate(self.functions, start=self.states):
-                slopes[:, k, f.state] = f.rate * STATE_FUNCTIONS[f.name].derivative(f.rate * x[:, f.state])
-        (bl, bj), (vj, vk) = np.nonzero(free[0]), np.nonzero(free[1])
-        inner = np.zeros((len(x), self.size, len(bl) + len(vj)))
-        if not len(self.sums):
-            return z, slopes, inner
-        b = self.sums.weights
-        m, dm = power_slopes(z, self.sums.exponents)
-        inner[:, self.simple + bl, np.arange(len(bl))] = m[:, bj]
-        log_z = np.log(np.maximum(np.abs(z), ABOVE_ZERO))
-        inner[:, self.simple :, len(bl) :] = b[:, vj] * (m[:, vj] * log_z[:, vk])[:, None, :]
-        y = np.concatenate([z, 1.0 + m @ b.T], axis=1)
-        return y, np.concatenate([slopes, b @ dm @ slopes], axis=1), inner
-
     def rescaled(self, scale: Array) -> Features:
         """The same features for x' = x / scale."""
         functions = tuple(dataclasses.replace(f, rate=f.rate * float(scale[f.state])) for f in self.functions)
@@ -378,8 +358,3 @@ def least_bases(exponents: Array) -> Array:
     """What bases are raised to at least: fractional powers see nothing below `ABOVE_ZERO`."""
     least: Array = np.where(fractional(exponents), ABOVE_ZERO, -np.inf)
     return least
-
-
-def power_slopes(y: Array, w: Array) -> tuple[Array, Array]:
-    """The same products [B, monomials] and their slopes [B, monomials, features]."""
-    return slopes_by_column(y, w, least_bases(w))

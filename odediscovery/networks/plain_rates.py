@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.ivp.marching import PlainRates
-from odediscovery.laws.pointwise import Arithmetic
-from odediscovery.networks.chain import EPSILON, Chain, Pair
+from odediscovery.laws.compiled import Graph
+from odediscovery.networks.chain import EPSILON, Chain
 from odediscovery.runtime.arrays import Array
 
 
@@ -31,27 +33,31 @@ def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
     """
     if any(np.isfinite(STATE_FUNCTIONS[f.name].bounds).any() for f in chain.functions):
         return None
-    code = Arithmetic(chain.n_states)
-    code.apply(chain.functions)
+    g, constants = Graph(), list[float]()
+
+    def constant(value: float) -> int:
+        constants.append(float(value))
+        return g.p(len(constants) - 1)
+
+    def sums(weights: Array, parts: list[int]) -> list[int]:
+        return [g.plus(*(g.times(constant(row[j]), parts[j]) for j in np.flatnonzero(row))) for row in weights]
+
+    z = [g.x(k) for k in range(chain.n_states)]
+    z += [g.function(f.name, g.times(constant(f.rate), z[f.state])) for f in chain.functions]
     for pair, ((exponents,), (weights,)) in zip(chain.pairs, chain.unpack(theta[None]), strict=True):
         exponents = np.where(weights.any(axis=0)[:, None], exponents, 0.0)
-        if ((exponents != np.rint(exponents)) & ~pair.nonnegative).any():
+        whole = exponents == np.rint(exponents)
+        if (~whole & ~pair.nonnegative).any():
             return None
-        code.bases = [_base(code, pair, exponents, k) for k in range(pair.n_in)]
-        products = code.products(exponents)
-        code.bases = [code.let(code.combined(row, products)) for row in weights]
-    values = code.bases
-    if chain.stoichiometry is not None:
-        values = [code.combined(row, values) for row in chain.stoichiometry]
-    return code.compiled(values)
-
-
-def _base(code: Arithmetic, pair: Pair, exponents: Array, k: int) -> str:
-    """An input as the units see it, see `Pair.bases`; what is no number stays none."""
-    x = code.bases[k]
-    if not exponents[:, k].any():
-        return x
-    near = code.constant(EPSILON)
-    if pair.nonnegative[k]:
-        return code.let(f"{near} if {x} < 0.0 else {x} + {near}")
-    return code.let(f"{x} - {near} if {x} < 0.0 else {x} + {near}")
+        near = constant(EPSILON)
+        bases = [
+            g.plus(g.function("ramp", x), near) if positive else g.plus(x, g.times(near, g.function("side", x)))
+            for x, positive in zip(z, pair.nonnegative, strict=True)
+        ]
+        products = [
+            g.times(*(g.power(bases[k], constant(row[k]), bool(own[k])) for k in np.flatnonzero(row)))
+            for row, own in zip(exponents, whole, strict=True)
+        ]
+        z = sums(weights, products)
+    values = z if chain.stoichiometry is None else sums(chain.stoichiometry, z)
+    return partial(g.compiled(values, len(constants), chain.n_states, plain=True), *constants)

@@ -65,38 +65,6 @@ def products_by_column(y: Array, exponents: Array, least: Array) -> Array:
     return products
 
 
-def slopes_by_column(y: Array, exponents: Array, least: Array) -> tuple[Array, Array]:
-    """The same products of y [B, K], [B, J], and their slopes W[j, k] y_k ** (W[j, k] - 1) prod_others, [B, J, K].
-
-    Of slopes that are 0 nothing is computed; in memory both are columns of points.
-
-    >>> slopes_by_column(np.array([[2.0, 3.0]]), np.array([[1.0, 2.0]]), np.zeros((1, 2)))[1].tolist()
-    [[[9.0, 12.0]]]
-    """
-    known: dict[tuple[int, float, float], Array] = {}
-    columns = np.ascontiguousarray(y.T)
-
-    def power(k: int, w: float, low: float) -> Array:
-        if (k, w, low) not in known:
-            base = columns[k] if low == -np.inf else np.maximum(columns[k], low)
-            known[k, w, low] = base if w == 1.0 else base * base if w == 2.0 else base**w
-        return known[k, w, low]
-
-    products = np.ones((len(exponents), len(y)))
-    slopes = np.zeros((len(exponents), y.shape[1], len(y)))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        for j, (row, lows) in enumerate(zip(exponents.tolist(), least.tolist(), strict=True)):
-            used = [(k, w, low) for k, (w, low) in enumerate(zip(row, lows, strict=True)) if w != 0.0]
-            for k, w, low in used:
-                products[j] *= power(k, w, low)
-                slope = slopes[j, k]
-                slope += w if w == 1.0 else w * power(k, w - 1.0, low)
-                for other in used:
-                    if other[0] != k:
-                        slope *= power(*other)
-    return products.T, np.moveaxis(slopes, -1, 0)
-
-
 @dataclass(frozen=True, eq=False)
 class SparsePowers:
     """prod_k max(y_k, least[j, k]) ** W[j, k], where nearly all W are 0: only the others are taken.

@@ -19,6 +19,7 @@ from scipy.interpolate import CubicSpline
 
 from odediscovery.data.series import Trajectory
 from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.laws.compiled import constants_of, form_of_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
@@ -32,9 +33,6 @@ class LinearisedThresholds(Thresholds):
     """How finely disturbances are followed."""
 
     steps: int = threshold(2, "steps over one sample interval", origin="cost")
-    slope_step: float = threshold(
-        1e-6, "step of the differences that slopes are taken by", unit="rms of a state", origin="cube root of float64"
-    )
     rtol: float = threshold(1e-7, "relative tolerance of the trajectory")
     rows: int = threshold(
         1000,
@@ -216,8 +214,7 @@ def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:
 
 
 def _slopes(law: PowerSum, x: Array) -> Array:
-    """df/dx by central differences, [..., states, states]."""
-    columns = []
-    for step in LINEARISED.slope_step * np.eye(law.n_states):
-        columns.append((law.rhs(x + step) - law.rhs(x - step)) / (2.0 * LINEARISED.slope_step))
-    return np.nan_to_num(np.stack(columns, axis=-1))
+    """df/dx at points x [..., states], [..., states, states]."""
+    with np.errstate(all="ignore"):
+        _, slopes = form_of_law(law).of_states.linearised(np.moveaxis(x, -1, 0), constants_of(law))
+    return np.nan_to_num(np.moveaxis(slopes, (0, 1), (-2, -1)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -21,15 +21,18 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
 from odediscovery.ivp.all_at_once import linear_recurrence
 from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.laws.compiled import FilledForm, compiled_law, vector_field
 from odediscovery.laws.cost import Free, count, filled
-from odediscovery.laws.pointwise import vector_field
-from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.resources import fitting_at_once
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts
 from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residuals, tolerance
+
+# A sum of powers, or a form that was written down.
+Law = TypeVar("Law", PowerSum, FilledForm)
 
 # Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
 # first that is accurate enough.
@@ -108,7 +111,7 @@ class Evaluation(NamedTuple):
     effort: Effort
 
 
-class TrajectoryResiduals:
+class TrajectoryResiduals(Generic[Law]):
     """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots.
 
     Args:
@@ -121,17 +124,10 @@ class TrajectoryResiduals:
     """
 
     def __init__(
-        self,
-        law: PowerSum,
-        series: TimeSeries,
-        sigma: Array,
-        free: Free,
-        starts: Starts,
-        relative_sigma: Sequence[Array],
+        self, law: Law, series: TimeSeries, sigma: Array, free: Free, starts: Starts, relative_sigma: Sequence[Array]
     ) -> None:
         self.law, self.series, self.relative_sigma, self.sigma = law, series, relative_sigma, sigma
         self.free, self.starts = free, starts
-        self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
         self.n = law.n_states
         self.own, self.drift = ~series.is_control, control_slopes(series.trajectories)
@@ -143,7 +139,7 @@ class TrajectoryResiduals:
         constants = zip(self.law.constants, self.free, strict=True)
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
-    def unpack(self, u: Float[Array, " unknowns"]) -> tuple[PowerSum, Float[Array, "trajectories own"]]:
+    def unpack(self, u: Float[Array, " unknowns"]) -> tuple[Law, Float[Array, "trajectories own"]]:
         """Law and start values [trajectories, states] of the unknowns."""
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
         return law, self.starts.values(u[self.n_constants :].reshape(-1, self.own.sum()))
@@ -177,7 +173,7 @@ class TrajectoryResiduals:
             residual = residual if finer is None else self._residual(finer)
         return Evaluation(residual, jacobian[0], Effort(rtol, steps))
 
-    def _paths(self, law: PowerSum, initial: Array, rtol: float) -> list[Array] | None:
+    def _paths(self, law: Law, initial: Array, rtol: float) -> list[Array] | None:
         """States at all samples, None if the law blows up."""
         paths = []
         for start, t in zip(initial, self.series.trajectories, strict=True):
@@ -249,9 +245,7 @@ class TrajectoryResiduals:
             stacked = linear_recurrence(own[:, None, :, : self.n], added, first[None])[:, 0]
         return stacked if np.abs(stacked).max() < SENSITIVITY.largest else None
 
-    def of_intervals(
-        self, law: PowerSum, paths: Sequence[Array], effort: Effort
-    ) -> tuple[list[Array], NDArray[np.int64]]:
+    def of_intervals(self, law: Law, paths: Sequence[Array], effort: Effort) -> tuple[list[Array], NDArray[np.int64]]:
         """[Phi, Theta] of every interval, [intervals, n, n + constants] a trajectory; the steps that each took.
 
         Runge-Kutta 4 on graded steps, more of them where its own end state is off.
@@ -279,7 +273,7 @@ class TrajectoryResiduals:
         return np.split(s, np.cumsum([len(t) - 1 for t in times])[:-1]), taken
 
     def _runge_kutta(
-        self, law: PowerSum, x: Array, duration: Array, drift: Array, steps: int, spread: float
+        self, law: Law, x: Array, duration: Array, drift: Array, steps: int, spread: float
     ) -> tuple[Array, Array]:
         """States [B, n] and [Phi, Theta] [B, n, n + constants] at the ends of intervals from x.
 
@@ -315,39 +309,24 @@ class TrajectoryResiduals:
         s[np.arange(self.n), np.arange(self.n)] = self.own[:, None]
         return s
 
-    def _steps(self, law: PowerSum, x: Array, h: Array, drift: Array) -> Array:
+    def _steps(self, law: Law, x: Array, h: Array, drift: Array) -> Array:
         """[Phi, Theta] of single Runge-Kutta steps, [n, n + constants, steps, B]."""
         shape, h = x.shape, h.ravel()
         drift = np.broadcast_to(drift, shape).reshape(-1, self.n).T
         y = np.concatenate([x.reshape(-1, self.n).T[:, None], self._unmoved(len(h))], axis=1)
-        y = rk4_step(lambda _, y: self._variational(law, y, drift), y, h)
-        return y[:, 1:].reshape(self.n, -1, *shape[:2])
+        form, constants = compiled_law(law, self.free)
 
-    def _variational(self, law: PowerSum, state: Array, drift: Array) -> Array:
-        """d[x, Phi, Theta]/dt of [x, Phi, Theta], both [n, 1 + n + constants, B]: points are columns in memory."""
-        a, w, n = expanded(law).coefficients, law.exponents, self.n
-        x, s = state[:, 0], state[:, 1:]
-        (ai, aj), (wj, wk) = self.a_places, self.w_places
-        y, last = x, n + len(ai) + len(wj)
-        if law.features is not None:
-            y, slopes, inner = (np.moveaxis(part, 0, -1) for part in law.features.linearised(x.T, self.free[2:]))
-        m, dm = (np.moveaxis(part, 0, -1) for part in power_slopes(y.T, w))
-        inputs, points = y.shape
-        to_input = (a @ dm.reshape(len(w), inputs * points)).reshape(n, inputs, points)
-        change = np.empty_like(state)
-        ds = change[:, 1:]
-        ds[...] = _products(to_input if law.features is None else _products(to_input, slopes), s)
-        if law.stoichiometry is None:
-            ds[ai, n + np.arange(len(ai))] += m[aj]
-        else:
-            ds[:, n : n + len(ai)] += law.stoichiometry[:, ai, None] * m[aj]
-        if len(wj):
-            log_y = np.log(np.maximum(np.abs(y), ABOVE_ZERO))
-            ds[:, n + len(ai) : last] += a[:, wj, None] * (m[wj] * log_y[wk])
-        if law.features is not None:
-            ds[:, last:] += _products(to_input, inner)
-        change[:, 0] = a @ m + drift
-        return change
+        def rates(_: float, y: Array) -> Array:
+            """d[x, Phi, Theta]/dt of [x, Phi, Theta], both [n, 1 + n + constants, B]: points are columns in memory."""
+            change = np.empty_like(y)
+            values, slopes = form.linearised(y[:, 0], constants)
+            change[:, 0] = values + drift
+            change[:, 1:] = _products(slopes[:, : self.n], y[:, 1:])
+            change[:, 1 + self.n :] += slopes[:, self.n :]
+            return change
+
+        y = rk4_step(rates, y, h)
+        return y[:, 1:].reshape(self.n, -1, *shape[:2])
 
 
 def _products(a: Array, b: Array) -> Array:
@@ -359,7 +338,7 @@ def _products(a: Array, b: Array) -> Array:
 
 
 def sensitivities(
-    law: PowerSum, free: Free, start: Float[Array, " own"], run: Trajectory
+    law: Law, free: Free, start: Float[Array, " own"], run: Trajectory
 ) -> tuple[Float[Array, "times states"], Float[Array, "times states columns"]] | None:
     """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
 

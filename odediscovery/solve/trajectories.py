@@ -15,7 +15,7 @@ from jaxtyping import Float
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Trajectory, control_slopes
 from odediscovery.ivp.lsoda import solve_whole
-from odediscovery.laws.pointwise import point_field
+from odediscovery.laws.compiled import FilledForm, point_field
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -46,7 +46,7 @@ def tolerance(sigma: Float[Array, " states"]) -> float:
 
 
 def integrate(
-    law: PowerSum, start: Float[Array, " own"], run: Trajectory, rtol: float
+    law: PowerSum | FilledForm, start: Float[Array, " own"], run: Trajectory, rtol: float
 ) -> Float[Array, "samples states"] | None:
     """States at the run's times [times, states], None where the law blows up or the solver fails.
 
@@ -71,7 +71,7 @@ def integrate(
 
 
 def residual_squares(
-    law: PowerSum,
+    law: PowerSum | FilledForm,
     series: TimeSeries,
     initial: Float[Array, "trajectories own"],
     relative_sigma: Sequence[Array] | None = None,
@@ -96,7 +96,7 @@ def residual_squares(
 
 
 def solutions(
-    law: PowerSum, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
+    law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
 ) -> list[Float[Array, "_ states"]]:
     """The law's states at all times [samples, states] a trajectory, inf where it blows up."""
     rtol = SOLUTIONS.finest_rtol if rtol is None else rtol
@@ -108,7 +108,7 @@ def solutions(
 
 
 def residuals(
-    law: PowerSum, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
+    law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
 ) -> list[Float[Array, "_ states"]]:
     """Law minus data [samples, states] a trajectory: nan where missing, inf where it blows up."""
     found = solutions(law, series, initial, rtol)

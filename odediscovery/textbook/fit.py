@@ -12,13 +12,14 @@ import numpy as np
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
+from odediscovery.laws.compiled import CompiledForm
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.textbook.flow import Rates, rates_of
+from odediscovery.textbook.flow import rates_of
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
 from odediscovery.textbook.shooting import SHOOTING, Shooting
 from odediscovery.textbook.starts import Path, Start, positive_start, start_of
@@ -140,7 +141,7 @@ class Fitter:
         _, theta, steps = min(found, key=lambda one: one[0])
         return self._value(form, rates, theta, k, steps, says)
 
-    def _from(self, rates: Rates, theta: Array, k: int, most: int) -> tuple[float, Array, float]:
+    def _from(self, rates: CompiledForm, theta: Array, k: int, most: int) -> tuple[float, Array, float]:
         """Misfit, unknowns and steps of a fit from some unknowns."""
         shooting, steps = self.shooting, 1.0
         sigma, weight = np.nan_to_num(shooting.sigma, nan=1.0), np.ones((shooting.n, 1))
@@ -156,7 +157,7 @@ class Fitter:
             weight = np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
         return float(counts @ np.log(weight[:, 0])), theta, steps
 
-    def _led(self, rates: Rates, start: Start) -> list[Array]:
+    def _led(self, rates: CompiledForm, start: Start) -> list[Array]:
         """Unknowns with starts that follow the data best, where first samples lead away from them."""
         shooting, k = self.shooting, len(start.constants)
         theta = np.concatenate([start.constants, shooting.begun.ravel()])
@@ -193,7 +194,9 @@ class Fitter:
         sigma = sigma * np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
         return shooting.linearised(rates, k, theta, sigma, steps)[1], (left / sigma)[shooting.seen]
 
-    def _value(self, form: Form, rates: Rates, theta: Array, k: int, steps: float, says: str) -> FittedForm | None:
+    def _value(
+        self, form: Form, rates: CompiledForm, theta: Array, k: int, steps: float, says: str
+    ) -> FittedForm | None:
         shooting = self.shooting
         left = np.where(np.isfinite(shooting.values), shooting.left(rates, k, theta, steps), np.nan)
         blocks = tuple(left[: len(run.time), :, r] for r, run in enumerate(self.series.trajectories))

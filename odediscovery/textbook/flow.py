@@ -6,21 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.ivp.marching import CLASSICAL, march
 from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.equations import as_function
+from odediscovery.laws.compiled import CompiledForm, form_of_expressions
 from odediscovery.laws.forms import Form
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
-
-# (states [states, ...], constants, one array each) -> rates, a list of one array a state; or plain numbers of a point.
-Rates = Callable[[Any, Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -36,30 +32,21 @@ FLOWS = SteppingThresholds()
 ConstantsIn = Callable[[NDArray[np.int64], Array], Array]
 
 
-def rates_of(form: Form) -> Rates:
-    """The right-hand sides of a form as numbers, for any shape of states and constants."""
-    sides = _sides(form.states, tuple(form.texts.items()), form.names)
-    return lambda x, c: sides(*x, *c)
+def rates_of(form: Form) -> CompiledForm:
+    """The right-hand sides of a form, compiled; its constants are the parameters."""
+    return _rates_of(form.states, tuple(form.texts.items()), form.names)
 
 
 @lru_cache(maxsize=500)
-def _sides(
-    states: tuple[str, ...], texts: tuple[tuple[str, str], ...], names: tuple[str, ...]
-) -> Callable[..., list[Array]]:
+def _rates_of(states: tuple[str, ...], texts: tuple[tuple[str, str], ...], names: tuple[str, ...]) -> CompiledForm:
     """Kept: the same laws are fitted again and again."""
     opened = Form(states, (), dict(texts), names, (None,) * len(names)).open()
-    return as_function(opened.right_hand_sides, opened.symbols)
-
-
-def _rates(rates: Rates, constants: Sequence[Array], _: float, x: Array) -> Array:
-    found = np.empty_like(x)
-    for row, rate in zip(found, rates(x, constants), strict=True):
-        row[...] = rate
-    return found
+    variables, constants = opened.symbols[: len(states)], opened.symbols[len(states) :]
+    return form_of_expressions(opened.right_hand_sides, variables, constants)
 
 
 class Flow:
-    """All intervals of a series stepped side by side, from node to node.
+    """All intervals of a series stepped side by side, from node to node, by the classical Runge-Kutta method.
 
     Args:
         of: the right-hand sides of a form.
@@ -69,30 +56,65 @@ class Flow:
         constants_in: the constants in some intervals.
     """
 
-    def __init__(self, of: Rates, constants: Array, times: Array, steps: float, constants_in: ConstantsIn) -> None:
+    def __init__(
+        self, of: CompiledForm, constants: Array, times: Array, steps: float, constants_in: ConstantsIn
+    ) -> None:
         stride = max(round(1 / steps), 1)
         self.of, self.constants, self.last, self.constants_in = of, constants, len(times) - 2, constants_in
         self.nodes = np.unique(np.append(np.arange(0, len(times), stride), len(times) - 1))
         self.substeps = max(round(steps), 1)
         self.h = np.diff(times[self.nodes], axis=0) / self.substeps
+        # [parameters, intervals or 1, trajectories or 1]
+        self.own = constants_in(self.nodes[:-1], constants[:, None])[..., 0]
 
     def rates(self, x: Array, constants: Array) -> Array:
-        """Rates [states, nodes, trajectories, sets] at all nodes."""
-        intervals = np.minimum(self.nodes, self.last)
-        return _rates(self.of, tuple(self.constants_in(intervals, constants)), 0.0, x)
+        """Rates [states, nodes, trajectories, sets] at all nodes for sets of constants [constants, sets]."""
+        return self.of.rates(x, tuple(self.constants_in(np.minimum(self.nodes, self.last), constants)))
 
-    def base(self, x: Array) -> Array:
-        """The states [states, intervals, trajectories, sets] an interval later."""
-        return self(x, self.constants[:, None])
+    def by_states(self, x: Array) -> tuple[Array, Array]:
+        """The states [states, intervals, trajectories] an interval later, and their slopes by the states.
 
-    def __call__(self, x: Array, constants: Array) -> Array:
-        """The same for sets of constants [constants, sets]."""
-        own = tuple(self.constants_in(self.nodes[:-1], constants))
-        return self._stepped(x, own, self.h[..., None])
+        The slopes are [intervals, trajectories, states, states].
+        """
+        ends, slopes = self._varied(self.of.of_states, x)
+        return ends, np.moveaxis(slopes, (0, 1), (2, 3))
+
+    def varied(self, x: Array) -> tuple[Array, Array, Array]:
+        """The same, and the slopes by the constants [intervals, trajectories, states, constants]."""
+        ends, slopes = self._varied(self.of, x)
+        by_states, by_own = np.split(np.moveaxis(slopes, (0, 1), (2, 3)), [len(x)], axis=3)
+        if len(self.own) == len(self.constants):
+            return ends, by_states, by_own
+        # which constant is in force where: [parameters, intervals, trajectories, constants]
+        chosen = self.constants_in(self.nodes[:-1], np.eye(len(self.constants)))
+        return ends, by_states, by_own @ np.moveaxis(chosen, 0, 2)
+
+    def _varied(self, of: CompiledForm, x: Array) -> tuple[Array, Array]:
+        """Ends [states, ...] and their slopes by states and sought parameters [states, states + sought, ...].
+
+        dS/dt = (df/dx) S + [0, df/dp]
+        """
+        n, own = len(x), tuple(self.own)
+        y = np.zeros((n, 1 + n + len(of.sought), *x.shape[1:]))
+        y[:, 0] = x
+        y[np.arange(n), 1 + np.arange(n)] = 1.0
+
+        def rates(_: float, y: Array) -> Array:
+            change = np.zeros_like(y)
+            change[:, 0], slopes = of.linearised(y[:, 0], own)
+            change[:, 1 + n :] = slopes[:, n:]
+            for k in range(n):
+                change[:, 1:] += slopes[:, k, None] * y[k, 1:]
+            return change
+
+        with np.errstate(all="ignore"):
+            for _ in range(self.substeps):
+                y = rk4_step(rates, y, self.h)
+        return y[:, 0], y[:, 1:]
 
     def in_turn(self, starts: Array) -> Array:
         """States at the nodes [states, nodes, trajectories], one interval after the other."""
-        own = self.constants_in(self.nodes[:-1], self.constants[:, None])[..., 0]
+        own = self.own
         if starts.shape[1] <= FLOWS.few and own.shape[1] == 1:
             return np.stack([self._alone(x, own[:, 0, j % own.shape[2]], j) for j, x in enumerate(starts.T)], axis=2)
         x, path = starts, [starts]
@@ -105,10 +127,10 @@ class Flow:
 
     def _alone(self, start: Array, constants: Array, trajectory: int) -> Array:
         """The path of one trajectory [states, nodes] in plain numbers; nan once one of them is too large."""
-        c, path = constants.tolist(), np.full((len(self.nodes), len(start)), np.nan)
+        path = np.full((len(self.nodes), len(start)), np.nan)
         steps = np.repeat(self.h[:, trajectory], self.substeps).tolist()
-        go = march(len(start), CLASSICAL)(lambda *x: self.of(x, c), start.tolist(), steps)
-        # A number that is not real is none of a path's, which a TypeError says.
+        go = march(len(start), CLASSICAL)(partial(self.of.plain, *constants.tolist()), start.tolist(), steps)
+        # A whole power of a constant may be a complex number, which a TypeError says.
         with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError, TypeError):
             for k, x in enumerate(go):
                 if k % self.substeps == 0:
@@ -117,8 +139,7 @@ class Flow:
         return path.T
 
     def _stepped(self, x: Array, constants: Sequence[Array], h: Array) -> Array:
-        rhs = partial(_rates, self.of, constants)
         with np.errstate(all="ignore"):
             for _ in range(self.substeps):
-                x = rk4_step(rhs, x, h)
+                x = rk4_step(lambda _, x: self.of.rates(x, constants), x, h)
         return x

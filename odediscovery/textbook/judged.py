@@ -17,6 +17,7 @@ from odediscovery.laws.cost import Free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.forms import Form
+from odediscovery.laws.monomials import read_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.result.named import NamedConstants
@@ -26,7 +27,6 @@ from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Judged, Origin
 from odediscovery.textbook.fit import FittedForm, Fitter
 from odediscovery.textbook.flow import rates_of
-from odediscovery.textbook.quotients import read_quotients
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
 from odediscovery.textbook.starts import Start, start_of
 
@@ -140,7 +140,7 @@ def _numbers(form: Form, constants: Array) -> PowerSum | None:
         return None
     if equations.power_sum is not None:
         return equations.power_sum
-    return read_quotients(equations.right_hand_sides, equations.symbols)
+    return read_law(equations.right_hand_sides, equations.symbols, features=True)
 
 
 def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
@@ -232,8 +232,7 @@ def recognise(
         function = rates_of(form)
 
         def missed(c: Array, function=function) -> Array:  # type: ignore[no-untyped-def]
-            found = np.stack([np.broadcast_to(f, len(x)) for f in function(x.T, c[:, None])], axis=1)
-            off: Array = np.nan_to_num((found - rates) / size, nan=NAMING.lost)
+            off: Array = np.nan_to_num((function.rates(x.T, c).T - rates) / size, nan=NAMING.lost)
             return off.clip(-NAMING.lost, NAMING.lost).ravel()
 
         try:

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, least_squares
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.ivp.all_at_once import jacobians, linear_recurrence, newton_path
+from odediscovery.ivp.all_at_once import linear_recurrence, newton_path
+from odediscovery.laws.compiled import CompiledForm
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.textbook.flow import Flow, Rates
+from odediscovery.textbook.flow import Flow
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,9 @@ class Shooting:
         # [states, samples, trajectories]
         self.guess = np.moveaxis(np.stack(padded), 2, 0).swapaxes(1, 2)
 
-    def curve(self, rates: Rates, constants: Array, starts: Array, steps: float, guess: Array | None = None) -> Array:
+    def curve(
+        self, rates: CompiledForm, constants: Array, starts: Array, steps: float, guess: Array | None = None
+    ) -> Array:
         """The solution [samples, states, trajectories].
 
         Args:
@@ -136,12 +139,8 @@ class Shooting:
         path = guess.copy()
         path[:, 0] = starts
         size = np.maximum(self.spread, np.abs(starts).max(axis=1))[:, None, None]
-        found = newton_path(flow.base, path, self._moves, size, most=SHOOTING.newton, accuracy=SHOOTING.newton_accuracy)
+        found = newton_path(flow.by_states, path, size, most=SHOOTING.newton, accuracy=SHOOTING.newton_accuracy)
         return flow.in_turn(starts) if found is None else found
-
-    def _moves(self, x: Array) -> Array:
-        """Steps of the differences by states [states, nodes, trajectories]."""
-        return SHOOTING.step * np.maximum(np.abs(x), SHOOTING.small * self.spread[:, None, None])
 
     def _at_samples(self, flow: Flow, path: Array, constants: Array) -> Array:
         """States at all samples [samples, states, trajectories, sets] of those at nodes [states, nodes, ..., sets]."""
@@ -187,7 +186,7 @@ class Shooting:
         starts = theta[k:].reshape(len(self.begun), self.n).T
         return theta[:k], np.where(np.isfinite(self.known), self.known, starts)
 
-    def left(self, rates: Rates, k: int, theta: Array, steps: float) -> Array:
+    def left(self, rates: CompiledForm, k: int, theta: Array, steps: float) -> Array:
         """Curve - data [samples, states, trajectories]; far off where the solution ended."""
         constants, starts = self.unpacked(theta, k)
         return self._left(self.observed(self.curve(rates, constants, starts, steps)))
@@ -197,7 +196,7 @@ class Shooting:
         left = np.clip(np.nan_to_num(curve - self.values, nan=SHOOTING.lost, posinf=np.inf, neginf=-np.inf), -far, far)
         return np.where(np.isfinite(curve), left, far)
 
-    def enough_steps(self, rates: Rates, k: int, theta: Array) -> float:
+    def enough_steps(self, rates: CompiledForm, k: int, theta: Array) -> float:
         """Steps between samples that halving hardly changes; less than 1 where one may span several."""
         steps = self.fewest_steps()
         before = self.left(rates, k, theta, steps)
@@ -227,7 +226,7 @@ class Shooting:
         return size
 
     def linearised(
-        self, rates: Rates, k: int, theta: Array, sigma: Array, steps: float, guess: Array | None = None
+        self, rates: CompiledForm, k: int, theta: Array, sigma: Array, steps: float, guess: Array | None = None
     ) -> tuple[Array, Array, Array]:
         """Weighted residuals [values], their derivatives [values, unknowns], and the path at the nodes.
 
@@ -241,9 +240,7 @@ class Shooting:
         of_constants = SHOOTING.step * self.size(theta, k)[:k]
         moved = constants[:, None] + np.diag(of_constants)
         with np.errstate(all="ignore"):
-            here, by_state = jacobians(flow.base, path[:, :-1], self._moves(path[:, :-1]))
-            ends = flow(np.repeat(path[:, :-1, :, None], k, axis=-1), moved)
-            by_constant = np.moveaxis((ends - here[..., None]) / of_constants, 0, 2)
+            _, by_state, by_constant = flow.varied(path[:, :-1])
             # Columns of constants, then of the start of every state: a start moves its own trajectory only.
             added = np.concatenate([by_constant, np.zeros((*by_constant.shape[:3], n))], axis=-1)
             first = np.zeros((runs, n, k + n))
@@ -269,7 +266,7 @@ class Shooting:
         slopes: Array = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
         return (self._left(curve[..., 0]) / sigma)[self.seen], slopes, path
 
-    def nearest_starts(self, rates: Rates, constants: Array, sigma: Array) -> Array:
+    def nearest_starts(self, rates: CompiledForm, constants: Array, sigma: Array) -> Array:
         """First states with which constants that stay as they are follow the data best [trajectories, states].
 
         A first sample near 0 is mostly noise, and growth from it ends far from the data: were all unknowns fitted at
@@ -299,7 +296,7 @@ class Shooting:
 
     def fitted(
         self,
-        rates: Rates,
+        rates: CompiledForm,
         constants: Array,
         sigma: Array,
         most: int,

@@ -19,7 +19,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import least_squares, lsq_linear
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.laws.equations import as_function
+from odediscovery.laws.compiled import form_of_expressions
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
 from odediscovery.problem.peaks import count_peaks
@@ -359,7 +359,7 @@ def _parts(
     names: tuple[str, ...],
     linear: tuple[str, ...],
     sought: tuple[str, ...],
-) -> Callable[..., list[Array]] | None:
+) -> Callable[..., Sequence[Array]] | None:
     """What stands with each linear constant and without any, as one function of states and sought constants.
 
     None where the law is not linear in them. The same laws are fitted again and again: it is kept.
@@ -373,7 +373,7 @@ def _parts(
     if any(part.has(symbols[name]) for row in parts for part in row for name in linear):
         return None
     kept = tuple(e for row in (*parts, known) for e in row)
-    return as_function(kept, [*opened.symbols[: len(states)], *(symbols[name] for name in sought)])
+    return form_of_expressions(kept, [*opened.symbols[: len(states)], *(symbols[name] for name in sought)]).values
 
 
 def _grid(what: str, form: Form, path: Path) -> list[float]:

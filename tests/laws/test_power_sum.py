@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from problems import FSIR
 
 from odediscovery.laws import power_sum
-from odediscovery.laws.pointwise import vector_field
+from odediscovery.laws.compiled import vector_field
 from odediscovery.laws.power_sum import EQUAL, PowerSum
 
 

@@ -94,22 +94,6 @@ def test_compact_drops_what_nothing_needs() -> None:
     assert smaller.complexity == 3 + 3 + 1 + 2
 
 
-def test_slopes_of_inputs_agree_with_finite_differences() -> None:
-    assert RICH.features is not None
-    _, _, b, v = RICH.constants
-    _, slopes, inner = RICH.features.linearised(X, (b != 0, v != 0))
-    for k in range(2):
-        step = 1e-6 * np.eye(2)[k]
-        numeric = (RICH.features.values(X + step) - RICH.features.values(X - step)) / 2e-6
-        np.testing.assert_allclose(slopes[:, :, k], numeric, rtol=1e-7, atol=1e-8)
-    for place, (db, dv) in enumerate([(1e-6, 0.0), (0.0, 1e-6)]):
-        up, down = (
-            dataclasses.replace(RICH.features, sums=Sums(b + s * db, v + s * dv * (v != 0))) for s in (1.0, -1.0)
-        )
-        numeric = (up.values(X) - down.values(X)) / 2e-6
-        np.testing.assert_allclose(inner[:, :, place], numeric, rtol=1e-6, atol=1e-8)
-
-
 def test_polish_finds_the_constants_of_a_sum() -> None:
     series = series_of({"x": "1 - 2*x/(1 + 0.5*x)"}, [4.0])
     near = PowerSum(

@@ -6,11 +6,11 @@ import sympy
 
 from odediscovery import TimeSeries
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.monomials import read_law
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.textbook.fit import fit_textbook
 from odediscovery.textbook.judged import as_law
-from odediscovery.textbook.quotients import read_quotients
 from odediscovery.textbook.registry import TEXTBOOK
 
 X, Y = sympy.symbols("x y")
@@ -27,7 +27,7 @@ X, Y = sympy.symbols("x y")
 )
 def test_a_law_as_numbers_has_the_same_rates(sides: list[str]) -> None:
     expressions = [sympy.sympify(side) for side in sides]
-    law = read_quotients(expressions, [X, Y])
+    law = read_law(expressions, [X, Y], features=True)
     assert law is not None
     at = np.random.default_rng(3).uniform(0.5, 4.0, (20, 2))
     expected = [[float(e.subs({X: x, Y: y})) for e in expressions] for x, y in at]
@@ -36,7 +36,7 @@ def test_a_law_as_numbers_has_the_same_rates(sides: list[str]) -> None:
 
 @pytest.mark.parametrize("side", ["log(9/x)", "1/(1 + x + y)", "(x - 2)**0.5", "1/(x**2 - 1)", "x**y"])
 def test_what_is_no_such_law_is_none(side: str) -> None:
-    assert read_quotients([sympy.sympify(side)], [X, Y]) is None
+    assert read_law([sympy.sympify(side)], [X, Y], features=True) is None
 
 
 @pytest.mark.parametrize(

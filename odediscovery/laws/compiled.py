@@ -1,0 +1,593 @@
+"""The evaluator of right-hand sides: arithmetic as a graph, with exact derivatives, compiled once a form.
+
+    dx_i/dt = f_i(x, p)        variables x (states, then controls), parameters p (the constants of a law)
+
+A law becomes a graph whose nodes are variables, parameters, numbers, sums, products, powers and functions; equal
+nodes are one. Derivatives are taken on the graph, so that values and slopes share what they have in common. Its text
+holds names, places and a few small numbers; all constants of a law come as arguments. So laws of one form, which a
+fit tries one after the other, are compiled once, and arrays of any shapes that broadcast (points, members, groups)
+pass through the same function. For the few points of an adaptive solver the same text is compiled for plain numbers,
+of which a call of numpy takes a hundred times as long as the arithmetic.
+
+A power that is not whole is taken of max(base, 1e-300): only noise or an overshooting solver brings a negative
+number there.
+
+Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+import sympy
+
+from odediscovery.families import STATE_FUNCTIONS
+from odediscovery.ivp.marching import PlainRates
+from odediscovery.ivp.straight_line import compiled
+from odediscovery.laws.cost import Free
+from odediscovery.laws.mirror import fractional
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+
+# Forms whose functions are kept, some kB each.
+REMEMBERED = 1024
+# A whole power up to this is written as a product.
+WRITTEN_OUT = 4.0
+
+# Operation and arguments: ("x", k), ("p", k), ("number", value), ("+", *nodes), ("*", *nodes),
+# ("^", base, exponent, is_whole), (name of a function, node).
+Node = tuple[Any, ...]
+
+
+# Each function for arrays and for plain numbers.
+FUNCTIONS: Mapping[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
+    **{name: (f.value, f.plain) for name, f in STATE_FUNCTIONS.items()},
+    # As people write it, without a value for what is negative.
+    "ln": (np.log, math.log),
+    "tan": (np.tan, math.tan),
+    "tanh": (np.tanh, math.tanh),
+    "Abs": (np.abs, abs),
+    "sign": (np.sign, lambda z: math.copysign(1.0, z) if z else z),
+    # 0 for what is negative; and the side of 0 that a number is on.
+    "ramp": (lambda z: np.maximum(z, 0.0), lambda z: 0.0 if z < 0.0 else z),
+    "side": (lambda z: np.where(z < 0.0, -1.0, 1.0), lambda z: -1.0 if z < 0.0 else 1.0),
+}
+
+
+class Graph:
+    """Arithmetic over variables and parameters; every node is a number of this graph.
+
+    >>> g = Graph()
+    >>> x, k = g.x(0), g.p(0)
+    >>> decay = g.times(g.number(-1.0), k, x)
+    >>> g.compiled([decay, g.slope(decay, x), g.slope(decay, k)], 1, 1)(0.5, 2.0)
+    (-1.0, -0.5, -2.0)
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        # of each node the variables and parameters that stand in it
+        self._inputs: list[frozenset[int]] = []
+        self._places: dict[Node, int] = {}
+        self._slopes: dict[tuple[int, int], int] = {}
+
+    def _node(self, *node: Any) -> int:
+        if node not in self._places:
+            place = self._places[node] = len(self.nodes)
+            kind, *parts = node
+            self.nodes.append(node)
+            if kind in ("x", "p", "number"):
+                self._inputs.append(frozenset(() if kind == "number" else (place,)))
+            else:
+                parts = parts[:2] if kind == "^" else parts
+                self._inputs.append(frozenset[int]().union(*(self._inputs[part] for part in parts)))
+        return self._places[node]
+
+    def x(self, k: int) -> int:
+        """Variable k."""
+        return self._node("x", k)
+
+    def p(self, k: int) -> int:
+        """Parameter k."""
+        return self._node("p", k)
+
+    def number(self, value: float) -> int:
+        """A number that belongs to the form."""
+        return self._node("number", float(value))
+
+    def value(self, node: int) -> float | None:
+        """The value of a node that is a number."""
+        found = self.nodes[node]
+        return found[1] if found[0] == "number" else None
+
+    def plus(self, *parts: int) -> int:
+        """The sum of nodes."""
+        constant, others = 0.0, []
+        for part in parts:
+            value = self.value(part)
+            if value is None:
+                others.append(part)
+            else:
+                constant += value
+        if constant or not others:
+            others.append(self.number(constant))
+        return others[0] if len(others) == 1 else self._node("+", *others)
+
+    def times(self, *parts: int) -> int:
+        """The product of nodes."""
+        constant, others = 1.0, []
+        for part in parts:
+            value = self.value(part)
+            if value is not None:
+                constant *= value
+            elif self.nodes[part][0] == "*":
+                others += self.nodes[part][1:]
+            else:
+                others.append(part)
+        numbers = [other for other in others if self.value(other) is not None]
+        for number in numbers:
+            constant *= self.nodes[number][1]
+        others = [other for other in others if self.value(other) is None]
+        if constant == 0.0 or not others:
+            return self.number(constant)
+        if constant != 1.0:
+            others.insert(0, self.number(constant))
+        return others[0] if len(others) == 1 else self._node("*", *others)
+
+    def power(self, base: int, exponent: int, whole: bool | None = None) -> int:
+        """base ** exponent.
+
+        Args:
+            whole: whether the exponent is a whole number (default: as its value says; a parameter is none).
+        """
+        value, number = self.value(exponent), self.value(base)
+        if value is not None:
+            whole = value.is_integer()
+            if value in (0.0, 1.0):
+                return base if value else self.number(1.0)
+            if number is not None and (number > 0.0 or whole) and number != 0.0:
+                return self.number(number**value)
+        return self._node("^", base, exponent, bool(whole))
+
+    def function(self, name: str, argument: int) -> int:
+        """A function of `FUNCTIONS` of a node."""
+        return self._node(name, argument)
+
+    def slope(self, node: int, by: int) -> int:
+        """The derivative of a node by a variable or parameter."""
+        if by not in self._inputs[node]:
+            return self.number(0.0)
+        if (node, by) not in self._slopes:
+            self._slopes[node, by] = self.number(1.0) if node == by else self._slope(self.nodes[node], node, by)
+        return self._slopes[node, by]
+
+    def _slope(self, of: Node, node: int, by: int) -> int:
+        match of:
+            case ("x" | "p" | "number", _):
+                return self.number(0.0)
+            case ("+", *parts):
+                return self.plus(*(self.slope(part, by) for part in parts))
+            case ("*", *parts):
+                each = (self.times(self.slope(part, by), *parts[:k], *parts[k + 1 :]) for k, part in enumerate(parts))
+                return self.plus(*each)
+            case ("^", base, exponent, whole):
+                lower = self.power(base, self.plus(exponent, self.number(-1.0)), whole)
+                inside = self.times(exponent, lower, self.slope(base, by))
+                grown = self.slope(exponent, by)
+                if self.value(grown) == 0.0:
+                    return inside
+                logarithm = self.function("log", self.function("Abs", base) if whole else base)
+                return self.plus(inside, self.times(node, logarithm, grown))
+            case (name, argument):
+                return self.times(self._outer_slope(name, node, argument), self.slope(argument, by))
+        raise AssertionError(of)
+
+    def _outer_slope(self, name: str, node: int, z: int) -> int:
+        """f'(z)."""
+        minus = self.number(-1.0)
+        match name:
+            case "sin":
+                return self.function("cos", z)
+            case "cos":
+                return self.times(minus, self.function("sin", z))
+            case "exp":
+                return node
+            case "log":
+                return self.power(self._node("positive", z), minus)
+            case "ln":
+                return self.power(z, minus)
+            case "tan":
+                return self.plus(self.number(1.0), self.times(node, node))
+            case "tanh":
+                return self.plus(self.number(1.0), self.times(minus, node, node))
+            case "Abs":
+                return self.function("sign", z)
+            case "sign":
+                return self.number(0.0)
+        raise ValueError(f"no derivative of {name} is known")
+
+    def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Any:
+        """The function p_0, ..., x_0, ... -> values.
+
+        Args:
+            values: nodes.
+            parameters, variables: how many of them are its arguments.
+            plain: for plain numbers in place of arrays.
+        """
+        code = _Code(self, plain)
+        results = [code.name(node) for node in values]
+        body = "".join(f"        {line}\n" for line in code.lines)
+        inputs = ", ".join([*(f"p{k}" for k in range(parameters)), *(f"x{k}" for k in range(variables))])
+        text = (
+            f"def of_functions({', '.join(code.known)}):\n"
+            f"    def values({inputs}):\n{body}        return ({', '.join(results)},)\n"
+            "    return values\n"
+        )
+        return compiled(text)(*code.known.values())
+
+
+@dataclass
+class _Code:
+    """The text of a graph, line by line, each node once."""
+
+    graph: Graph
+    plain: bool
+    lines: list[str] = field(default_factory=list)
+    known: dict[str, Any] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    numbers: dict[float, int] = field(default_factory=dict)
+
+    def name(self, node: int) -> str:
+        """The name of a node's value."""
+        if node not in self.names:
+            text = self._text(self.graph.nodes[node])
+            if self.graph.nodes[node][0] in ("x", "p", "number"):
+                return text
+            self.lines.append(f"v{len(self.lines)} = {text}")
+            self.names[node] = f"v{len(self.lines) - 1}"
+        return self.names[node]
+
+    def _text(self, node: Node) -> str:
+        match node:
+            case ("x" | "p" as kind, k):
+                return f"{kind}{k}"
+            case ("number", value):
+                # A negative number is an operation to Python's parser.
+                return repr(value) if 0.0 <= value < math.inf else self._number(value)
+            case ("+" | "*" as operation, *parts):
+                return f" {operation} ".join(self.name(part) for part in parts)
+            case ("^", base, exponent, whole):
+                return self._power(self.name(base), exponent, whole)
+            case ("positive", z):
+                return self._at_least(self.name(z))
+            case (name, argument):
+                return f"{self._known(name, FUNCTIONS[name][self.plain])}({self.name(argument)})"
+        raise AssertionError(node)
+
+    def _power(self, base: str, exponent: int, whole: bool) -> str:
+        value = self.graph.value(exponent)
+        if value is not None and value.is_integer() and 0.0 < value <= WRITTEN_OUT:
+            return " * ".join([base] * int(value))
+        if value == -1.0:
+            return f"1.0 / {base}"
+        power = self.name(exponent)
+        return f"{base} ** {power}" if whole else f"{self._at_least(base)} ** {power}"
+
+    def _at_least(self, base: str) -> str:
+        least = self._known("least", ABOVE_ZERO)
+        if self.plain:
+            return f"({least} if {base} < {least} else {base})"
+        return f"{self._known('maximum', np.maximum)}({base}, {least})"
+
+    def _number(self, value: float) -> str:
+        place = self.numbers.setdefault(value, len(self.numbers))
+        return self._known(f"number{place}", value)
+
+    def _known(self, name: str, value: Any) -> str:
+        self.known[name] = value
+        return name
+
+
+class CompiledForm:
+    """Right-hand sides of one form, for any constants.
+
+    Args:
+        graph: that holds them.
+        sides: their nodes, one a state.
+        variables: how many there are, states and controls.
+        parameters: how many there are.
+        sought: parameters by which slopes are taken (default: all).
+    """
+
+    def __init__(
+        self, graph: Graph, sides: Sequence[int], variables: int, parameters: int, sought: Sequence[int] | None = None
+    ) -> None:
+        self.graph, self.sides = graph, tuple(sides)
+        self.variables, self.parameters = variables, parameters
+        self.sought = tuple(range(parameters)) if sought is None else tuple(sought)
+
+    @cached_property
+    def values(self) -> Callable[..., tuple[Any, ...]]:
+        """p_0, ..., x_0, ... -> the rates of each state, arrays that broadcast."""
+        found: Callable[..., tuple[Any, ...]] = self.graph.compiled(self.sides, self.parameters, self.variables)
+        return found
+
+    @cached_property
+    def plain(self) -> PlainRates:
+        """The same of plain numbers.
+
+        Raises:
+            ArithmeticError, ValueError: by the function, where a number becomes too large.
+        """
+        found: PlainRates = self.graph.compiled(self.sides, self.parameters, self.variables, plain=True)
+        return found
+
+    @cached_property
+    def of_states(self) -> CompiledForm:
+        """The same with slopes by the variables alone."""
+        return CompiledForm(self.graph, self.sides, self.variables, self.parameters, ())
+
+    @cached_property
+    def _slopes(self) -> tuple[Callable[..., tuple[Any, ...]], tuple[tuple[int, int], ...]]:
+        """A function of rates and slopes that are not 0, and the place (side, variable or parameter) of each slope."""
+        g = self.graph
+        by = [*(g.x(k) for k in range(self.variables)), *(g.p(k) for k in self.sought)]
+        places = [(i, j) for i in range(len(self.sides)) for j in range(len(by))]
+        nodes = {place: g.slope(self.sides[place[0]], by[place[1]]) for place in places}
+        kept = [place for place in places if g.value(nodes[place]) != 0.0]
+        found = g.compiled([*self.sides, *(nodes[place] for place in kept)], self.parameters, self.variables)
+        return found, tuple(kept)
+
+    def rates(self, x: Array, p: Sequence[Any]) -> Array:
+        """dx/dt [sides, ...] of variables [variables, ...]; warnings are the caller's concern."""
+        found = np.empty((len(self.sides), *np.shape(x)[1:]))
+        for i, value in enumerate(self.values(*p, *x)):
+            found[i] = value
+        return found
+
+    def linearised(self, x: Array, p: Sequence[Any]) -> tuple[Array, Array]:
+        """dx/dt [sides, ...] and its slopes by variables, then sought parameters [sides, variables + sought, ...]."""
+        function, places = self._slopes
+        n, shape = len(self.sides), np.shape(x)[1:]
+        values = function(*p, *x)
+        rates = np.empty((n, *shape))
+        for i, value in enumerate(values[:n]):
+            rates[i] = value
+        slopes = np.zeros((n, self.variables + len(self.sought), *shape))
+        for place, value in zip(places, values[n:], strict=True):
+            slopes[place] = value
+        return rates, slopes
+
+
+# Functions of expressions by their own names.
+_NAMES = {getattr(sympy, name): name for name in FUNCTIONS if hasattr(sympy, name)} | {sympy.log: "ln"}
+
+
+def form_of_expressions(
+    sides: Sequence[sympy.Expr],
+    variables: Sequence[sympy.Symbol],
+    parameters: Sequence[sympy.Symbol] = (),
+    scale: tuple[Array, float] | None = None,
+) -> CompiledForm:
+    """Expressions as a form.
+
+    Args:
+        sides: right-hand sides; further variables, controls, have none.
+        variables: states and controls.
+        parameters: symbols of the constants.
+        scale: units [variables] and the unit of time in which the form is dimensionless; the constants stay
+            in the user's.
+
+    >>> x, k = sympy.symbols("x k")
+    >>> form_of_expressions([-k * x**2], [x], [k]).values(0.5, np.array([1.0, 3.0]))[0].tolist()
+    [-0.5, -4.5]
+    """
+    g = Graph()
+    size, time = (np.ones(max(len(variables), len(sides))), 1.0) if scale is None else scale
+    places = {symbol: g.times(g.number(size[k]), g.x(k)) for k, symbol in enumerate(variables)}
+    places |= {symbol: g.p(k) for k, symbol in enumerate(parameters)}
+
+    def read(part: sympy.Expr) -> int:
+        if part in places:
+            return places[part]
+        if part.is_Number or part.is_NumberSymbol:
+            return g.number(float(part))
+        if part.is_Add:
+            return g.plus(*map(read, part.args))
+        if part.is_Mul:
+            return g.times(*map(read, part.args))
+        if part.is_Pow:
+            return g.power(read(part.base), read(part.exp))
+        return g.function(_NAMES[part.func], read(part.args[0]))
+
+    read_sides = [g.times(g.number(time / size[k]), read(side)) for k, side in enumerate(sides)]
+    return CompiledForm(g, read_sides, len(variables), len(parameters))
+
+
+@dataclass(frozen=True, eq=False)
+class FilledForm:
+    """A form with numbers for its constants, which solvers and fits take as they take a sum of powers.
+
+    Args:
+        form: its right-hand sides, 0 for controls.
+        values: of the parameters.
+    """
+
+    form: CompiledForm
+    values: Array
+
+    @property
+    def n_states(self) -> int:
+        """Number of states and controls."""
+        return self.form.variables
+
+    @property
+    def constants(self) -> tuple[Array, Array, Array, Array]:
+        """The values, in the place of the coefficients of a sum of powers."""
+        nothing = np.zeros(0)
+        return self.values, nothing, nothing, nothing
+
+    def with_constants(self, values: Array, *_: Array) -> FilledForm:
+        """The same form with other values."""
+        return FilledForm(self.form, values)
+
+
+def compiled_law(law: PowerSum | FilledForm, free: Free | None = None) -> tuple[CompiledForm, list[float]]:
+    """The form of a law and its constants; see `form_of_law`."""
+    if isinstance(law, FilledForm):
+        return law.form, law.values.tolist()
+    return form_of_law(law, free), constants_of(law, free)
+
+
+def constants_of(law: PowerSum, free: Free | None = None) -> list[float]:
+    """The parameters of `form_of_law` of a law, in their order: constants, rates of functions, shares of flows."""
+    rates = () if law.features is None else [f.rate for f in law.features.functions]
+    flows = () if law.stoichiometry is None else law.stoichiometry[law.stoichiometry != 0].tolist()
+    parts = zip(law.constants, standing(law, free), strict=True)
+    return [*(c for part, there in parts for c in part[there].tolist()), *rates, *flows]
+
+
+def standing(law: PowerSum, free: Free | None = None) -> list[Mask]:
+    """Which constants A, W, B and V are parameters: those that are not 0, or are fitted."""
+    if free is None:
+        return [part != 0 for part in law.constants]
+    return [(part != 0) | mask for part, mask in zip(law.constants, free, strict=True)]
+
+
+def form_of_law(law: PowerSum, free: Free | None = None) -> CompiledForm:
+    """The form of a sum of powers; its parameters are those of `constants_of`.
+
+    Args:
+        free: the constants by which slopes are taken (default: all that are not 0).
+
+    >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
+    >>> form_of_law(law).rates(np.array([[2.0, 4.0]]), constants_of(law)).tolist()
+    [[0.0, -4.0]]
+    """
+    there = standing(law, free)
+    functions = () if law.features is None else tuple((f.name, f.state) for f in law.features.functions)
+    flows = law.stoichiometry
+    a, w, b, v = there
+    kinds = (a, _kinds(law.constants[1], w), b, _kinds(law.constants[3], v))
+    shapes = tuple((part.shape, part.astype(np.uint8).tobytes()) for part in kinds)
+    pattern = None if flows is None else (flows.shape, (flows != 0).tobytes())
+    sought = None
+    if free is not None:
+        sought = np.concatenate([mask[own] for mask, own in zip(free, there, strict=True)]).tobytes()
+    return _form(law.n_states, shapes, functions, pattern, law.mirrored, sought)
+
+
+# What kind of number an exponent is: none, 1, another whole one, a fractional one.
+NONE, ONE, WHOLE, REAL = range(4)
+
+
+def _kinds(exponents: Array, there: Mask) -> Array:
+    kinds = np.where(fractional(exponents), REAL, WHOLE)
+    kinds[exponents == 1.0] = ONE
+    kinds[~there] = NONE
+    return kinds
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _form(
+    n: int,
+    shapes: tuple[tuple[tuple[int, ...], bytes], ...],
+    functions: tuple[tuple[str, int], ...],
+    flows: tuple[tuple[int, ...], bytes] | None,
+    mirrored: tuple[int, ...],
+    sought: bytes | None,
+) -> CompiledForm:
+    g, count = Graph(), 0
+    a, w, b, v = (np.frombuffer(part, dtype=np.uint8).reshape(shape) for shape, part in shapes)
+
+    def numbered(kinds: Array) -> Array:
+        """Places of the parameters in an array, -1 for none."""
+        nonlocal count
+        places = np.full(kinds.shape, -1)
+        places[kinds != 0] = np.arange(count, count + np.count_nonzero(kinds))
+        count += np.count_nonzero(kinds)
+        return places
+
+    of_a, of_w, of_b, of_v = (numbered(part) for part in (a, w, b, v))
+    fitted = count
+    bases = [g.x(k) for k in range(n)]
+    for name, state in functions:
+        bases.append(g.function(name, g.times(g.p(count), g.x(state))))
+        count += 1
+    wanted = set(range(fitted)) if sought is None else set(np.flatnonzero(np.frombuffer(sought, dtype=bool)).tolist())
+
+    def products(kinds: Array, places: Array) -> list[int]:
+        found = []
+        for row, own in zip(kinds, places, strict=True):
+            factors = []
+            for k in np.flatnonzero(row).tolist():
+                turned = k in mirrored and row[k] == REAL
+                base = g.times(g.number(-1.0), bases[k]) if turned else bases[k]
+                # The slope by an exponent that is 1 now needs it as a parameter.
+                plain = row[k] == ONE and int(own[k]) not in wanted
+                factors.append(base if plain else g.power(base, g.p(int(own[k])), bool(row[k] != REAL)))
+            found.append(g.times(*factors))
+        return found
+
+    def sums(places: Array, parts: Sequence[int]) -> list[int]:
+        return [
+            g.plus(*(g.times(g.p(int(row[j])), parts[j]) for j in np.flatnonzero(row >= 0).tolist())) for row in places
+        ]
+
+    inner = sums(of_b, products(v, of_v))
+    bases += [g.plus(g.number(1.0), total) for total in inner]
+    sides = sums(of_a, products(w, of_w))
+    if flows is not None:
+        pattern = np.frombuffer(flows[1], dtype=bool).reshape(flows[0]).astype(np.uint8)
+        sides = sums(numbered(pattern), sides)
+    return CompiledForm(g, sides, n, count, sorted(wanted))
+
+
+# With more constants a law is evaluated by products of arrays: its text would be long.
+MOST_CONSTANTS = 200
+
+# (t, states) -> their rates.
+Rates = Callable[[float, Array], Any]
+
+
+def vector_field(law: PowerSum | FilledForm) -> Rates:
+    """The function (t, x) -> dx/dt of any number of points x [..., variables]; warnings are the caller's concern."""
+    if isinstance(law, PowerSum) and _is_long(law):
+        return lambda t, x: law.rhs(x)
+    form, constants = compiled_law(law)
+    return lambda t, x: np.moveaxis(form.rates(np.moveaxis(x, -1, 0), constants), 0, -1)
+
+
+def _is_long(law: PowerSum) -> bool:
+    return sum(int(np.count_nonzero(part)) for part in law.constants) > MOST_CONSTANTS
+
+
+def point_field(law: PowerSum | FilledForm, states: int | None = None) -> Rates:
+    """The function (t, x) -> dx/dt of states [states] for solvers that call it often.
+
+    Args:
+        law: whose rates they are.
+        states: how many of its variables have rates that are asked for, the first ones (default: all).
+
+    >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
+    >>> list(point_field(law)(0.0, np.array([2.0])))
+    [0.0]
+    """
+    if isinstance(law, PowerSum) and _is_long(law):
+        return lambda t, x: law.rhs(x)[:states]
+    form, constants = compiled_law(law)
+    plain = partial(form.plain, *constants)
+
+    def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
+        try:
+            return plain(*x.tolist())[:states]
+        except (ArithmeticError, ValueError):  # a number is too large
+            with np.errstate(all="ignore"):
+                return form.rates(x, constants)[:states]
+
+    return dx_dt

@@ -1,0 +1,105 @@
+"""Compiled right-hand sides are those of the law, and their slopes those of differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+
+from odediscovery.laws.compiled import (
+    MOST_CONSTANTS,
+    constants_of,
+    form_of_expressions,
+    form_of_law,
+    point_field,
+    vector_field,
+)
+from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
+
+RICH = Features(
+    2,
+    (Function("sin", 0, 0.7), Function("log", 1)),
+    Sums(np.array([[4.0, 0.5]]), np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0]])),
+)
+LAWS = {
+    "whole": PowerSum(np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 1.0], [-1.0, 3.0]])),
+    "real": PowerSum(np.array([[0.3, -2.0], [1.0, 0.0]]), np.array([[0.5, -0.3], [1.0, 1.7]])),
+    "rich": PowerSum(
+        np.array([[1.0, -0.4], [0.2, 0.0]]), np.array([[1.0, 0.0, 1.0, 0.0, -1.0], [0.0, 0.5, 0.0, 1.0, 2.0]]), RICH
+    ),
+    "flows": PowerSum(np.array([[2.0]]), np.array([[1.0, 0.5]]), None, np.array([[-1.0], [1.0]])),
+    "nothing": PowerSum(np.zeros((2, 0)), np.zeros((0, 2))),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_they_are_those_of_the_law(name: str) -> None:
+    field = point_field(LAWS[name])
+    for x in np.random.default_rng(0).uniform(0.1, 3.0, (5, 2)):
+        np.testing.assert_allclose(field(0.0, x), LAWS[name].rhs(x), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("x", [[-1.0, 2.0], [0.0, 1.0], [1e200, 1e200], [1e-300, -1e-300]])
+def test_also_where_there_is_no_power_or_too_large_a_number(x: list[float]) -> None:
+    for law in LAWS.values():
+        with np.errstate(all="ignore"):
+            found, expected = point_field(law)(0.0, np.array(x)), law.rhs(np.array(x))
+        # as a product of matrices the law has 0 times infinity where a term does not stand at all
+        np.testing.assert_allclose(found, np.where(np.isnan(expected), found, expected), rtol=1e-12)
+
+
+def test_what_is_no_number_stays_none() -> None:
+    assert np.isnan(point_field(LAWS["real"])(0.0, np.array([np.nan, np.nan]))).all()
+
+
+def test_a_large_law_is_left_to_numpy() -> None:
+    n = MOST_CONSTANTS
+    law = PowerSum(-np.eye(n), np.eye(n))
+    assert isinstance(point_field(law)(0.0, np.ones(n)), np.ndarray)
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_many_points_at_once(name: str) -> None:
+    x = np.random.default_rng(1).uniform(0.1, 3.0, (4, 6, 2))
+    np.testing.assert_allclose(vector_field(LAWS[name])(0.0, x), LAWS[name].rhs(x), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_slopes_are_those_of_differences(name: str) -> None:
+    law = LAWS[name]
+    form, p = form_of_law(law), np.array(constants_of(law))
+    x = np.random.default_rng(2).uniform(1.1, 2.0, (2, 5))
+    _, slopes = form.linearised(x, p)
+    step = 1e-6
+    for k, shift in enumerate(np.eye(2)[:, :, None] * step):
+        differences = (form.rates(x + shift, p) - form.rates(x - shift, p)) / (2.0 * step)
+        np.testing.assert_allclose(slopes[:, k], differences, rtol=1e-5, atol=1e-6)
+    for k, place in enumerate(form.sought):
+        shift = np.eye(len(p))[place] * step
+        differences = (form.rates(x, p + shift) - form.rates(x, p - shift)) / (2.0 * step)
+        np.testing.assert_allclose(slopes[:, 2 + k], differences, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text", ["sin(k*x)", "cos(x)/k", "exp(-k*x)", "log(x + k)", "tan(x)**k", "tanh(k*x)", "Abs(x - 9)*k"]
+)
+def test_slopes_of_functions_are_those_of_sympy(text: str) -> None:
+    x, k = sympy.symbols("x k", real=True)
+    side = sympy.sympify(text, locals={"x": x, "k": k})
+    (values, (slopes,)) = form_of_expressions([side], [x], [k]).linearised(np.array([0.7]), [1.3])
+    at = {x: 0.7, k: 1.3}
+    np.testing.assert_allclose(values, float(side.subs(at)))
+    np.testing.assert_allclose(slopes, [float(sympy.diff(side, by).subs(at).evalf()) for by in (x, k)])
+
+
+def test_members_have_constants_of_their_own() -> None:
+    law = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
+    of_members = [np.array([-0.5, -2.0])]
+    found = form_of_law(law).rates(np.ones((1, 2)), [*of_members, 1.0])
+    assert found.tolist() == [[-0.5, -2.0]]
+
+
+def test_laws_of_one_form_share_it() -> None:
+    one = PowerSum(np.array([[-0.5]]), np.array([[1.7]]))
+    other = PowerSum(np.array([[3.0]]), np.array([[0.3]]))
+    assert form_of_law(one) is form_of_law(other)
