@@ -216,7 +216,7 @@ class _Task:
             np.where(np.isfinite(t.values), -block.reshape(t.values.shape) * every * own, np.nan)[:, self.own]
             for t, block, own in zip(self.data.trajectories, blocks, relative, strict=True)
         ]
-        return _Fit(law.values, starts, left, now.residual, now.jacobian)
+        return _Fit(law.constants[0], starts, left, now.residual, now.jacobian)
 
 
 def _cut(series: TimeSeries, length: int) -> tuple[TimeSeries, list[int]]:
@@ -287,7 +287,7 @@ def _concluded(task: _Task, found: _Fit, settings: Settings, monitor: Monitor) -
     values, starts = found.constants, found.starts * task.size
     errors[task.k :] *= np.tile(task.size, len(starts))
     try:
-        equations = form.with_constants(values)
+        equations = form.with_constants(values.tolist())
     except InputError as error:
         raise FitError(f"a constant of this form runs beyond all numbers: the data do not tell it ({error})") from None
     plain = [run.plain(block) for run, block in zip(series.trajectories, left, strict=True)]

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import sympy
+from numpy.typing import NDArray
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.ivp.marching import PlainRates
@@ -32,7 +33,7 @@ from odediscovery.ivp.straight_line import compiled
 from odediscovery.laws.cost import Free
 from odediscovery.laws.mirror import fractional
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 
 # Forms whose functions are kept, some kB each.
 REMEMBERED = 1024
@@ -40,7 +41,7 @@ REMEMBERED = 1024
 WRITTEN_OUT = 4.0
 
 # Operation and arguments: ("x", k), ("p", k), ("number", value), ("+", *nodes), ("*", *nodes),
-# ("^", base, exponent, is_whole), (name of a function, node).
+# ("^", base, exponent, is_whole), (name of a function, node), ("positive", node): max(node, 1e-300).
 Node = tuple[Any, ...]
 
 
@@ -120,7 +121,7 @@ class Graph:
 
     def times(self, *parts: int) -> int:
         """The product of nodes."""
-        constant, others = 1.0, []
+        constant, others = 1.0, list[int]()
         for part in parts:
             value = self.value(part)
             if value is not None:
@@ -502,50 +503,71 @@ def _form(
     mirrored: tuple[int, ...],
     sought: bytes | None,
 ) -> CompiledForm:
-    g, count = Graph(), 0
     a, w, b, v = (np.frombuffer(part, dtype=np.uint8).reshape(shape) for shape, part in shapes)
+    fitted = sum(int(np.count_nonzero(part)) for part in (a, w, b, v))
+    wanted = set(range(fitted)) if sought is None else set(np.flatnonzero(np.frombuffer(sought, dtype=bool)).tolist())
+    read = _Reading(Graph(), mirrored, wanted)
+    g = read.graph
+    of_a, of_w, of_b, of_v = (read.numbered(part) for part in (a, w, b, v))
+    bases = [g.x(k) for k in range(n)]
+    bases += [g.function(name, g.times(read.next_parameter(), g.x(state))) for name, state in functions]
+    bases += [g.plus(g.number(1.0), total) for total in read.sums(of_b, read.products(v, of_v, bases))]
+    sides = read.sums(of_a, read.products(w, of_w, bases))
+    if flows is not None:
+        sides = read.sums(read.numbered(np.frombuffer(flows[1], dtype=bool).reshape(flows[0])), sides)
+    return CompiledForm(g, sides, n, read.count, sorted(wanted))
 
-    def numbered(kinds: Array) -> Array:
+
+@dataclass
+class _Reading:
+    """A sum of powers on its way to a graph.
+
+    Args:
+        graph: that it becomes.
+        mirrored: states whose fractional powers are those of -x.
+        wanted: parameters by which slopes are taken.
+        count: parameters so far.
+    """
+
+    graph: Graph
+    mirrored: tuple[int, ...]
+    wanted: set[int]
+    count: int = 0
+
+    def next_parameter(self) -> int:
+        """The node of one more parameter."""
+        self.count += 1
+        return self.graph.p(self.count - 1)
+
+    def numbered(self, kinds: NDArray[Any]) -> Indices:
         """Places of the parameters in an array, -1 for none."""
-        nonlocal count
-        places = np.full(kinds.shape, -1)
-        places[kinds != 0] = np.arange(count, count + np.count_nonzero(kinds))
-        count += np.count_nonzero(kinds)
+        places, there = np.full(kinds.shape, -1), kinds != 0
+        more = int(np.count_nonzero(there))
+        places[there] = np.arange(self.count, self.count + more)
+        self.count += more
         return places
 
-    of_a, of_w, of_b, of_v = (numbered(part) for part in (a, w, b, v))
-    fitted = count
-    bases = [g.x(k) for k in range(n)]
-    for name, state in functions:
-        bases.append(g.function(name, g.times(g.p(count), g.x(state))))
-        count += 1
-    wanted = set(range(fitted)) if sought is None else set(np.flatnonzero(np.frombuffer(sought, dtype=bool)).tolist())
-
-    def products(kinds: Array, places: Array) -> list[int]:
-        found = []
-        for row, own in zip(kinds, places, strict=True):
+    def products(self, kinds: NDArray[Any], places: Indices, bases: Sequence[int]) -> list[int]:
+        """Products of powers of the bases, a row each."""
+        g, found = self.graph, []
+        for row, own in zip(kinds.tolist(), places.tolist(), strict=True):
             factors = []
-            for k in np.flatnonzero(row).tolist():
-                turned = k in mirrored and row[k] == REAL
+            for k, kind in enumerate(row):
+                if kind == NONE:
+                    continue
+                turned = kind == REAL and k in self.mirrored
                 base = g.times(g.number(-1.0), bases[k]) if turned else bases[k]
                 # The slope by an exponent that is 1 now needs it as a parameter.
-                plain = row[k] == ONE and int(own[k]) not in wanted
-                factors.append(base if plain else g.power(base, g.p(int(own[k])), bool(row[k] != REAL)))
+                plain = kind == ONE and own[k] not in self.wanted
+                factors.append(base if plain else g.power(base, g.p(own[k]), kind != REAL))
             found.append(g.times(*factors))
         return found
 
-    def sums(places: Array, parts: Sequence[int]) -> list[int]:
-        return [
-            g.plus(*(g.times(g.p(int(row[j])), parts[j]) for j in np.flatnonzero(row >= 0).tolist())) for row in places
-        ]
-
-    inner = sums(of_b, products(v, of_v))
-    bases += [g.plus(g.number(1.0), total) for total in inner]
-    sides = sums(of_a, products(w, of_w))
-    if flows is not None:
-        pattern = np.frombuffer(flows[1], dtype=bool).reshape(flows[0]).astype(np.uint8)
-        sides = sums(numbered(pattern), sides)
-    return CompiledForm(g, sides, n, count, sorted(wanted))
+    def sums(self, places: Indices, parts: Sequence[int]) -> list[int]:
+        """Sums of parts with parameters in front, a row each."""
+        g = self.graph
+        rows = ([(g.p(p), parts[j]) for j, p in enumerate(row) if p >= 0] for row in places.tolist())
+        return [g.plus(*(g.times(constant, part) for constant, part in row)) for row in rows]
 
 
 # With more constants a law is evaluated by products of arrays: its text would be long.

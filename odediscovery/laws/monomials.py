@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
@@ -33,8 +34,15 @@ class MonomialThresholds(Thresholds):
 READING = MonomialThresholds()
 
 
-# What a factor is a power of: a state's index, a function of a state, or 1 + b m with a product m of powers.
-_Base = int | tuple[str, int, float] | tuple[float, tuple[float, ...]]
+class _Sum(NamedTuple):
+    """1 + weight * product of powers of the states."""
+
+    weight: float
+    exponents: tuple[float, ...]
+
+
+# What a factor is a power of; a state goes by its index.
+_Base: TypeAlias = int | Function | _Sum
 
 
 @dataclass
@@ -78,21 +86,25 @@ def read_law(
             row = found.setdefault(tuple(sorted(term.powers.items(), key=str)), {})
             row[i] = row.get(i, 0.0) + term.coefficient
     kept = {powers: row for powers, row in found.items() if any(row.values())}
-    bases = list(dict.fromkeys(base for powers in kept for base, _ in powers if not isinstance(base, int)))
-    functions, sums = [b for b in bases if len(b) == 3], [b for b in bases if len(b) == 2]
+    bases = list(dict.fromkeys(base for powers in kept for base, _ in powers))
+    functions = [base for base in bases if isinstance(base, Function)]
+    sums = [base for base in bases if isinstance(base, _Sum)]
     simple = len(symbols) + len(functions)
-    columns: dict[_Base, int] = {base: len(symbols) + k for k, base in enumerate([*functions, *sums])}
+    columns: dict[_Base, int] = {k: k for k in range(len(symbols))}
+    for base in (*functions, *sums):
+        columns[base] = len(columns)
     coefficients, exponents = np.zeros((len(symbols), len(kept))), np.zeros((len(kept), simple + len(sums)))
     for j, (powers, row) in enumerate(kept.items()):
-        for i, coefficient in row.items():
-            coefficients[i, j] = coefficient
+        coefficients[list(row), j] = list(row.values())
         for base, power in powers:
-            exponents[j, columns.get(base, base)] = power  # type: ignore[arg-type]
+            exponents[j, columns[base]] = power
     seen = None
-    if columns:
-        inner = np.array([[*base[1], *[0.0] * len(functions)] for base in sums]).reshape(len(sums), simple)  # type: ignore[misc]
-        own = Sums(np.diag([float(base[0]) for base in sums]), inner) if sums else NO_SUMS
-        seen = Features(len(symbols), tuple(Function(*base) for base in functions), own)  # type: ignore[arg-type]
+    if functions or sums:
+        inner = np.zeros((len(sums), simple))
+        for own, one in zip(inner, sums, strict=True):
+            own[: len(symbols)] = one.exponents
+        of_sums = Sums(np.diag([one.weight for one in sums]), inner) if sums else NO_SUMS
+        seen = Features(len(symbols), tuple(functions), of_sums)
     mirrored = tuple(sorted(k for k in sides_of if sides_of[k]))
     return PowerSum(coefficients, exponents, seen, mirrored=mirrored)
 
@@ -163,8 +175,9 @@ def _sum(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, fl
         return None
     inner = np.zeros(len(place))
     for k, power in found.powers.items():
+        assert isinstance(k, int)  # inside a sum are states alone
         inner[k] = power
-    return (found.coefficient / float(constant), tuple(inner.tolist())), float(constant)
+    return _Sum(found.coefficient / float(constant), tuple(inner.tolist())), float(constant)
 
 
 def _function(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, float] | None:
@@ -173,4 +186,4 @@ def _function(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Bas
     if name not in STATE_FUNCTIONS or len(base.args) != 1:
         return None
     rate, state = base.args[0].as_independent(*place, as_Add=False)
-    return ((name, place[state], float(rate)), 1.0) if state in place and rate.is_Number else None
+    return (Function(name, place[state], float(rate)), 1.0) if state in place and rate.is_Number else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -32,7 +32,7 @@ from odediscovery.solve.initial_values import Starts
 from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residuals, tolerance
 
 # A sum of powers, or a form that was written down.
-Law = TypeVar("Law", PowerSum, FilledForm)
+Law: TypeAlias = PowerSum | FilledForm
 
 # Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
 # first that is accurate enough.
@@ -111,7 +111,7 @@ class Evaluation(NamedTuple):
     effort: Effort
 
 
-class TrajectoryResiduals(Generic[Law]):
+class TrajectoryResiduals:
     """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots.
 
     Args:
@@ -325,8 +325,8 @@ class TrajectoryResiduals(Generic[Law]):
             change[:, 1 + self.n :] += slopes[:, self.n :]
             return change
 
-        y = rk4_step(rates, y, h)
-        return y[:, 1:].reshape(self.n, -1, *shape[:2])
+        ends: Array = rk4_step(rates, y, h)
+        return ends[:, 1:].reshape(self.n, -1, *shape[:2])
 
 
 def _products(a: Array, b: Array) -> Array:

@@ -24,7 +24,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts, Sums, known_starts
-from odediscovery.solve.sensitivities import Evaluation, Law, TrajectoryResiduals
+from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
 from odediscovery.solve.trajectories import residual_squares, tolerance
 from odediscovery.stages.values import Polished
 
@@ -108,7 +108,8 @@ def polish(
         noisy = bool((sigma > floor).any())
         ftol = POLISHING.ftol if fully or not noisy else max(POLISHING.gain / len(now.residual), POLISHING.ftol)
         u, now = minimise(model, u, now, most, ftol)
-    law, initial = model.unpack(u)
+    refined, initial = model.unpack(u)
+    law = law.with_constants(*refined.constants)
     squares, plain, counts = model.squares(None if now is None else now.residual)
     unknown = np.nan if now is None else 0.0
     nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
@@ -140,7 +141,7 @@ def as_it_is(
 
 
 def _covariance(
-    model: TrajectoryResiduals[Law], series: TimeSeries, factor: Array, starts: Starts, roots: Array, now: Evaluation
+    model: TrajectoryResiduals, series: TimeSeries, factor: Array, starts: Starts, roots: Array, now: Evaluation
 ) -> Covariance:
     """(J^T J)^-1 of constants and start values, the rows of each state times a factor [states]."""
     rows = [np.broadcast_to(factor, t.values.shape).ravel() for t in series.trajectories]
@@ -151,7 +152,7 @@ def _covariance(
 class _Remembered:
     """The law at the point that was asked for last: scipy asks for residuals and Jacobian one after the other."""
 
-    def __init__(self, model: TrajectoryResiduals[Law], u: Array, now: Evaluation) -> None:
+    def __init__(self, model: TrajectoryResiduals, u: Array, now: Evaluation) -> None:
         self.model, self.effort = model, now.effort
         self.latest: tuple[bytes, Evaluation | None] = u.tobytes(), now
 
@@ -163,9 +164,7 @@ class _Remembered:
         return self.latest[1]
 
 
-def minimise(
-    model: TrajectoryResiduals[Law], u: Array, now: Evaluation, most: int, ftol: float
-) -> tuple[Array, Evaluation]:
+def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, ftol: float) -> tuple[Array, Evaluation]:
     """Unknowns at the minimum and what is known there; scipy's trust-region reflective method.
 
     Args:
