@@ -577,7 +577,7 @@ MOST_CONSTANTS = 200
 Rates = Callable[[float, Array], Any]
 
 
-def vector_field(law: PowerSum | FilledForm) -> Rates:
+def vector_field(law: PowerSum | FilledForm) -> Callable[[float, Array], Array]:
     """The function (t, x) -> dx/dt of any number of points x [..., variables]; warnings are the caller's concern."""
     if isinstance(law, PowerSum) and _is_long(law):
         return lambda t, x: law.rhs(x)

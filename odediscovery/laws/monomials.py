@@ -91,8 +91,8 @@ def read_law(
     sums = [base for base in bases if isinstance(base, _Sum)]
     simple = len(symbols) + len(functions)
     columns: dict[_Base, int] = {k: k for k in range(len(symbols))}
-    for base in (*functions, *sums):
-        columns[base] = len(columns)
+    features_seen: list[_Base] = [*functions, *sums]
+    columns |= {base: len(symbols) + k for k, base in enumerate(features_seen)}
     coefficients, exponents = np.zeros((len(symbols), len(kept))), np.zeros((len(kept), simple + len(sums)))
     for j, (powers, row) in enumerate(kept.items()):
         coefficients[list(row), j] = list(row.values())

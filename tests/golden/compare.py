@@ -79,7 +79,7 @@ def terms(text: str) -> list[str]:
     """The terms of a sum with their signs.
 
     >>> terms("-a*x + (b - c)*y - 1e-3")
-    ['-a*x', '+(b - c)*y', '-1e-3']
+    ['-1*a*x', '+1*(b - c)*y', '-1e-3']
     """
     found, depth, begin = [], 0, 0
     for place in range(len(text)):
@@ -89,7 +89,9 @@ def terms(text: str) -> list[str]:
             begin = place + 1
     found.append(text[begin:])
     stripped = [term.strip() for term in found if term.strip()]
-    return [term[0] + term[1:].lstrip() if term[0] in "+-" else "+" + term for term in stripped]
+    signed = [term[0] + term[1:].lstrip() if term[0] in "+-" else "+" + term for term in stripped]
+    # A coefficient that is 1 to the last digit is not printed.
+    return [term if term[1].isdigit() else f"{term[0]}1*{term[1:]}" for term in signed]
 
 
 def same_text(a: str, b: str) -> bool:
