@@ -192,14 +192,6 @@ class Graph:
         """f'(z)."""
         minus = self.number(-1.0)
         match name:
-            case "sin":
-                return self.function("cos", z)
-            case "cos":
-                return self.times(minus, self.function("sin", z))
-            case "exp":
-                return node
-            case "log":
-                return self.power(self._node("positive", z), minus)
             case "ln":
                 return self.power(z, minus)
             case "tan":
@@ -210,7 +202,12 @@ class Graph:
                 return self.function("sign", z)
             case "sign":
                 return self.number(0.0)
-        raise ValueError(f"no derivative of {name} is known")
+        if name not in STATE_FUNCTIONS:
+            raise ValueError(f"no derivative of {name} is known")
+        function = STATE_FUNCTIONS[name]
+        argument = _Written(self, self._node("positive", z) if function.positive else z)
+        found: _Written = function.slope(_Library(self), argument)
+        return found.node
 
     def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Any:
         """The function p_0, ..., x_0, ... -> values.
@@ -230,6 +227,53 @@ class Graph:
             "    return values\n"
         )
         return compiled(text)(*code.known.values())
+
+
+@dataclass(frozen=True)
+class _Library:
+    """The functions of a graph by their names, as the slope of a `StateFunction` asks numpy or torch for them."""
+
+    graph: Graph
+
+    def __getattr__(self, name: str) -> Callable[[_Written], _Written]:
+        return lambda z: _Written(self.graph, self.graph.function(name, z.node))
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A node that is computed with like a number."""
+
+    graph: Graph
+    node: int
+
+    def _of(self, other: _Written | float) -> int:
+        return other.node if isinstance(other, _Written) else self.graph.number(other)
+
+    def __add__(self, other: _Written | float) -> _Written:
+        return _Written(self.graph, self.graph.plus(self.node, self._of(other)))
+
+    def __mul__(self, other: _Written | float) -> _Written:
+        return _Written(self.graph, self.graph.times(self.node, self._of(other)))
+
+    def __pow__(self, other: _Written | float) -> _Written:
+        return _Written(self.graph, self.graph.power(self.node, self._of(other)))
+
+    def __neg__(self) -> _Written:
+        return self * -1.0
+
+    def __sub__(self, other: _Written | float) -> _Written:
+        return self + _Written(self.graph, self._of(other)) * -1.0
+
+    def __rsub__(self, other: float) -> _Written:
+        return -self + other
+
+    def __truediv__(self, other: _Written | float) -> _Written:
+        return self * _Written(self.graph, self._of(other)) ** -1.0
+
+    def __rtruediv__(self, other: float) -> _Written:
+        return self**-1.0 * other
+
+    __radd__, __rmul__ = __add__, __mul__
 
 
 @dataclass

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import sympy
 
+from odediscovery.families import STATE_FUNCTIONS, StateFunction
 from odediscovery.laws.compiled import (
     MOST_CONSTANTS,
+    Graph,
     constants_of,
     form_of_expressions,
     form_of_law,
@@ -103,3 +108,21 @@ def test_laws_of_one_form_share_it() -> None:
     one = PowerSum(np.array([[-0.5]]), np.array([[1.7]]))
     other = PowerSum(np.array([[3.0]]), np.array([[0.3]]))
     assert form_of_law(one) is form_of_law(other)
+
+
+@pytest.mark.parametrize(
+    ("slope", "expected"),
+    [
+        (lambda lib, z: 1.0 - lib.tanh(z) ** 2, 1.0 - np.tanh(0.7) ** 2),
+        (lambda lib, z: -lib.sin(z) / (2.0 + z), -np.sin(0.7) / 2.7),
+        (lambda lib, z: 1.0 / z + lib.exp(z) * 3.0 - z, 1.0 / 0.7 + 3.0 * np.exp(0.7) - 0.7),
+    ],
+)
+def test_a_function_of_a_new_family_brings_its_slope(
+    slope: Callable[[Any, Any], Any], expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(STATE_FUNCTIONS, "sinh", StateFunction("sinh", "the hyperbolic sine of", slope))
+    g = Graph()
+    x = g.x(0)
+    (found,) = g.compiled([g.slope(g.function("sinh", x), x)], 0, 1)(np.array([0.7]))
+    np.testing.assert_allclose(found, expected)
