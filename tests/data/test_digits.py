@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from odediscovery import TimeSeries, simulate_system
-from odediscovery.data.recorded.digits import resolution, rounding_sigma, significant_digits
+from odediscovery.data.recorded.digits import resolution, significant_digits
 from odediscovery.problem.prepare import prepare
 
 
@@ -46,11 +46,6 @@ def test_significant_digits_are_counted(digits: int) -> None:
     assert significant_digits(simulate_system("fsir").trajectories[0].values[:, 0]) is None
 
 
-def test_counts_are_off_by_the_same_everywhere() -> None:
-    unit = rounding_sigma(np.array([100.0, 87.0, 3.0, 1.0, 0.0])) * np.sqrt(12.0)
-    np.testing.assert_allclose(unit, 1.0)
-
-
 def test_digits_explain_what_samples_are_off_and_say_how_far_each_one_is() -> None:
     p = prepare(written(simulate_system("fsir"), 4))
     exact = simulate_system("fsir").trajectories[0].values / p.scale.state
@@ -60,9 +55,3 @@ def test_digits_explain_what_samples_are_off_and_say_how_far_each_one_is() -> No
     assert np.all(np.sqrt(np.mean(off**2, axis=0)) > 0.3)
     noise = p.relative_sigma[0][:, 0]
     assert noise[0] > 9.0 * noise[1]  # 100.0 beside 97.47
-
-
-def test_noise_beyond_the_digits_is_estimated_as_ever() -> None:
-    noisy = simulate_system("fsir", noise=0.01)
-    p, q = prepare(noisy), prepare(written(noisy, 6))
-    np.testing.assert_allclose(p.noise, q.noise, rtol=1e-3)

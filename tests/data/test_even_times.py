@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from odediscovery import Monitor, TimeSeries, discover, settings_for
+from odediscovery import TimeSeries
 from odediscovery.data.recorded.even_times import even_times
 from odediscovery.data.samples import with_even_times
 from odediscovery.runtime.arrays import Array
@@ -51,11 +51,3 @@ def test_dates_stay() -> None:
     series = TimeSeries.from_frame(pd.DataFrame({"date": years, "x": np.exp(-0.1 * np.arange(20.0))}), time="date")
     assert series.since
     assert with_even_times(series) is series
-
-
-@pytest.mark.slow
-def test_a_fit_says_that_times_are_taken_as_even() -> None:
-    series = TimeSeries.from_arrays(GRID.round(4), 2.0 * np.exp(-0.7 * GRID), ["x"])
-    found = discover(series, settings_for(library=["textbook"]), Monitor())
-    assert "The time 't' was rounded when it was written: taken as even steps of 0.1724138." in found.messages
-    assert found.residuals["x"].abs().max() < 1e-6

@@ -67,11 +67,3 @@ def test_noise_of_repeats_that_grows_with_the_state_is_seen_as_a_share() -> None
     (level,) = repeat_noise([m + 0.1 * rng.standard_normal((3, 1)) for m in np.geomspace(1.0, 300.0, 12)])
     assert 0.06 < level < 0.14
     assert np.isnan(repeat_noise([np.array([[1.0], [2.0]])])[0])  # one repeat tells nothing
-
-
-def test_some_repeats_weigh_by_their_number(tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    rows = [(t, t + 0.2 * rng.standard_normal()) for t in range(6) for _ in range(4 if t < 3 else 1)]
-    sigma = read(tmp_path, rows).trajectories[0].sigma
-    assert sigma is not None
-    np.testing.assert_allclose(sigma[5] / sigma[0], 2.0)

@@ -9,7 +9,7 @@ import pytest
 from scipy.interpolate import make_smoothing_spline
 
 from odediscovery.data.noise import estimate_noise, relative_noise
-from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import PENALTIES, of_higher_order, smooth, smoothing_spline
 from odediscovery.runtime.arrays import Array
 
@@ -43,29 +43,6 @@ def test_a_polynomial_without_noise_has_none() -> None:
         assert estimate_noise(cubic)[0] < 1e-12
 
 
-def test_each_state_has_its_own_noise() -> None:
-    random = np.random.default_rng(1)
-    values = np.stack([np.sin(EVEN), 100.0 * np.cos(EVEN), EVEN], axis=1)
-    values[:, :2] += random.standard_normal((200, 2)) * [0.1, 3.0]
-    found = estimate_noise(TimeSeries.from_arrays(EVEN, values))
-    np.testing.assert_allclose(found[:2], [0.1, 3.0], rtol=0.25)
-    assert found[2] < 1e-12
-
-
-def test_short_trajectories_are_pooled_and_gaps_skipped() -> None:
-    random = np.random.default_rng(2)
-    times = [np.linspace(0, 1, 12) + k for k in range(12)]
-    values = [np.exp(-t) + 0.05 * random.standard_normal(12) for t in times]
-    for v in values:
-        v[5] = np.nan
-    assert estimate_noise(TimeSeries.from_arrays(times, values))[0] == pytest.approx(0.05, rel=0.25)
-
-
-def test_too_few_samples_tell_nothing() -> None:
-    few = TimeSeries.from_arrays(np.arange(5.0), np.array([1.0, 5.0, 2.0, 8.0, 3.0]))
-    assert estimate_noise(few).tolist() == [0.0]
-
-
 def test_a_few_outliers_are_no_noise() -> None:
     values = np.sin(EVEN) + 0.01 * np.random.default_rng(4).standard_normal(200)
     values[[40, 120]] += 5.0
@@ -86,12 +63,6 @@ def test_smoothing_comes_nearer_to_the_truth(name: str, times: Array) -> None:
     assert error < 0.5 * sigma
 
 
-def test_clean_data_stay_exactly_as_they_are() -> None:
-    t = np.linspace(0.0, 3.0, 30)
-    series = TimeSeries.from_arrays(t, 1.0 + t**2)
-    np.testing.assert_array_equal(smoothed(series), series.trajectories[0].values)
-
-
 def test_gaps_are_filled_in_clean_and_in_noisy_data() -> None:
     clean = 2.0 + 0.5 * EVEN
     for sigma in (0.0, 0.2):
@@ -108,18 +79,8 @@ def test_nonnegative_states_are_bounded_at_zero() -> None:
     assert smoothed(series, nonnegative=True).min() == 0.0
 
 
-def test_names_labels_and_times_stay() -> None:
-    times = [np.linspace(0, 1, 9), np.linspace(2, 3, 7)]
-    series = TimeSeries.from_arrays(times, [t**2 for t in times], ["x"], labels=["a", "b"])
-    after = smooth(series, np.zeros(1), np.array([True]))
-    assert after.states == ("x",) and [t.label for t in after.trajectories] == ["a", "b"]
-    for before, now in zip(series.trajectories, after.trajectories, strict=True):
-        assert isinstance(now, Trajectory)
-        np.testing.assert_array_equal(now.time, before.time)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [200, 700])
+@pytest.mark.parametrize("count", [700])
 def test_a_slow_curve_is_smoothed_as_much_as_it_bears(count: int) -> None:
     t = np.linspace(0.0, 10.0, count)
     clean = np.exp(-0.2 * t)
@@ -130,17 +91,8 @@ def test_a_slow_curve_is_smoothed_as_much_as_it_bears(count: int) -> None:
     assert error < 0.012 and error < 0.8 * usual
 
 
-def test_weights_are_those_of_the_sum_of_squares() -> None:
-    t = np.arange(40.0)
-    y = np.sin(0.3 * t)
-    y[10] += 3.0
-    weights = np.ones(40)
-    weights[10] = 1e-6
-    assert abs(smoothing_spline(t, y, weights)(10.0) - np.sin(3.0)) < 0.01
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [60, 600])
+@pytest.mark.parametrize("count", [60])
 def test_it_is_the_smoothing_spline_of_scipy(count: int) -> None:
     rng = np.random.default_rng(5)
     t = np.cumsum(rng.uniform(0.2, 1.8, count))
@@ -155,7 +107,7 @@ def test_it_is_the_smoothing_spline_of_scipy(count: int) -> None:
 
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9])
-@pytest.mark.parametrize("count", [40, 800])
+@pytest.mark.parametrize("count", [800])
 def test_times_that_nearly_coincide_are_smoothed_too(gap: float, count: int) -> None:
     rng = np.random.default_rng(0)
     t = np.cumsum(np.where(rng.uniform(size=count) < 0.3, gap, 1.0))
@@ -166,16 +118,6 @@ def test_times_that_nearly_coincide_are_smoothed_too(gap: float, count: int) -> 
     if gap > 1e-9:  # else differences are lost in rounding
         assert np.abs(spline(t) - clean).max() < 0.2
         assert np.abs(other(between) - spline(between)).max() < 0.1
-
-
-def test_spikes_of_a_positive_state_are_smoothed_on_a_logarithmic_scale() -> None:
-    t = np.linspace(0.0, 10.0, 150)
-    clean = np.exp(4.0 * np.cos(2.5 * t))[:, None]
-    seen = TimeSeries.from_arrays(t, clean * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(clean.shape)))
-    relative_sigma = relative_noise(seen)
-    noise = estimate_noise(seen, relative_sigma)
-    smoothed = smooth(seen, noise, np.array([True]), relative_sigma).trajectories[0].values
-    assert np.sqrt(np.mean((smoothed / clean - 1.0) ** 2)) < 0.04
 
 
 def test_trajectories_may_have_noise_of_their_own_size() -> None:
