@@ -7,18 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from problems import FEED, SINE, TIMES, driven, stirred
-from scipy.integrate import solve_ivp
+from problems import FEED, TIMES, driven
 
 from odediscovery.command.cli import main
-from odediscovery.data.controls import explain_two_values, with_controls
+from odediscovery.data.controls import with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal
 from odediscovery.discovery.discover import discover
 from odediscovery.laws.equations import Equations
 from odediscovery.plots.figures import save_figures
 from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 
 
@@ -37,54 +35,12 @@ def quick(series: TimeSeries) -> Discovery:
     return discover(series, Settings(members=0))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("u", "held"), [(SINE, False), (FEED, True)], ids=["sine", "steps"])
-def test_a_linear_law_under_an_input_is_found(u: Array, held: bool) -> None:
-    found = quick(driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(u, held)))
-    assert terms_of(found, 0) == {(1.0, 0.0): -0.5, (0.0, 1.0): 0.8}
-    assert found.equations.controls == ("u",)
-    assert found.r2 > 1 - 1e-9
-
-
 @pytest.mark.slow
 def test_a_driven_damped_oscillator_is_found() -> None:
     force = np.sin(1.7 * TIMES)
     found = quick(driven({"x": "v", "v": "-x - 0.2*v + F"}, [1.0, 0.0], F=(force, False)))
     assert terms_of(found, 0) == {(0.0, 1.0, 0.0): 1.0}
     assert terms_of(found, 1) == {(1.0, 0.0, 0.0): -1.0, (0.0, 1.0, 0.0): -0.2, (0.0, 0.0, 1.0): 1.0}
-
-
-@pytest.mark.slow
-def test_trained_members_find_a_law_with_controls_in_noise() -> None:
-    series = driven({"x": "0.9*x - 0.6*u*x"}, [1.0], u=(1.5 + np.sin(1.3 * TIMES), False))
-    run = series.trajectories[0]
-    noise = 0.02 * run.values.std() * np.random.default_rng(2).standard_normal(run.values.shape)
-    columns = np.hstack([run.values + noise, run.controls.values])  # type: ignore[union-attr]
-    noisy = with_controls(TimeSeries.from_arrays(TIMES, columns, ["x", "u"]), ["u"])
-    found = discover(noisy, Settings(grow=False, members=2, hidden=4, adam_steps=400))
-    law = found.equations.power_sum
-    assert law is not None
-    rates = law.rhs(np.array([[1.0, 1.0], [1.0, 2.0], [2.0, 1.0]]))[:, 0]
-    np.testing.assert_allclose(rates, [0.3, -0.3, 0.6], atol=0.06)
-
-
-@pytest.mark.slow
-def test_time_is_a_variable_on_demand() -> None:
-    t = np.linspace(0.0, 8.0, 50)
-    x = t - 1.0 + 4.0 * np.exp(-t)  # x' = t - x
-    series = with_controls(TimeSeries.from_arrays(t, x, ["x"]), ["t"])
-    found = quick(series)
-    assert terms_of(found, 0) == {(1.0, 0.0): -1.0, (0.0, 1.0): 1.0}
-    assert found.equations.pretty().startswith("x' = ")
-    np.testing.assert_allclose(found.simulate(times=np.array([0.0, 12.0]))[-1], [11.0], atol=1e-3)
-
-
-@pytest.mark.slow
-def test_a_power_of_time_is_found_from_two_trajectories() -> None:
-    t = np.linspace(0.1, 6.0, 40)
-    paths = [x0 * np.exp(-0.2 * (t**1.5 - t[0] ** 1.5)) for x0 in (3.0, 0.7)]  # x' = -0.3 x t^0.5
-    series = with_controls(TimeSeries.from_arrays([t, t], paths, ["x"]), ["t"])
-    assert terms_of(quick(series), 0) == {(1.0, 0.5): -0.3}
 
 
 @pytest.fixture(scope="module")
@@ -117,26 +73,6 @@ def test_a_result_with_controls_comes_back_from_its_folder(kept: tuple[Path, Dis
 
 
 @pytest.mark.slow
-def test_printed_python_runs_with_numpy_and_scipy_alone(kept: tuple[Path, Discovery]) -> None:
-    found = kept[1]
-    source = found.equations.python()
-    names: dict[str, object] = {}
-    code = compile(source, "printed", "exec")
-    exec(code, names)
-    signal = found.series.trajectories[0].controls
-    assert signal is not None
-
-    # A short piece in which the feed stays: scipy must not step over a jump.
-    def u(t: float) -> Array:
-        return np.array([FEED[0]])
-
-    end = float(TIMES[5])
-    solved = solve_ivp(names["rates"], (0.0, end), found.initial_values[0], args=(u,), rtol=1e-9)
-    np.testing.assert_allclose(solved.y[:, -1], found.simulate()[5], rtol=1e-6)
-    assert "p(t)" in found.equations.julia()
-
-
-@pytest.mark.slow
 def test_predict_takes_other_controls_and_says_what_it_holds(
     kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,29 +93,6 @@ def test_predict_takes_other_controls_and_says_what_it_holds(
     assert "later their last values are held" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("t,lamda\n0,1\n", "expected columns t, lambda, got t, lamda"),
-        ("t,lambda\n1,1\n0,1\n", "increase"),
-        ("t,lambda\n5,1\n6,1\n", "known from 5 on"),
-        ("t,lambda\n0,\n1,2\n", "first row"),
-        ("t,lambda\n0,on\n1,2\n", "'on'"),
-    ],
-)
-def test_wrong_controls_of_a_prediction_are_one_line(
-    kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
-) -> None:
-    plan = tmp_path / "plan.csv"
-    plan.write_text(content)
-    assert main(["predict", str(kept[0]), "--inputs", str(plan)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    assert message in error
-
-
 TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for k in range(9))
 
 
@@ -189,15 +102,10 @@ TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for 
     [
         (["--inputs", "fed"], "unknown input 'fed': did you mean 'feed'"),
         (["--inputs", "feed", "--states", "x,feed"], "as a state and as an input"),
-        (["--held-inputs", "run", "--group", "run"], "group column"),
-        (["--held-inputs", "t"], "cannot be held"),
         (["--inputs", "feed", "--held-inputs", "feed"], "named twice"),
-        (["--inputs", "mode"], "'on'"),
         (["--inputs", "x,y,feed"], "no state is left"),
         (["--inputs", "feed", "--noise-level", "feed=0.1"], "taken as exact"),
-        (["--inputs", "feed", "--recipe", "paper"], "--recipe default"),
         (["--inputs", "feed", "--known", "feed' = 1"], "feed is an input"),
-        (["--inputs", "feed", "--conserve", "x + feed"], "feed is an input"),
     ],
 )
 def test_wrong_controls_of_a_fit_are_one_line(
@@ -212,20 +120,3 @@ def test_wrong_controls_of_a_fit_are_one_line(
     assert error.count("\n") == 1
     assert message in error
     assert not out.exists()
-
-
-@pytest.mark.slow
-def test_two_values_of_an_input_do_not_tell_its_powers() -> None:
-    switched = np.where(FEED > 0.9, 2.0, 0.5)
-    series = driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(switched, True))
-    told = "u takes only 2 values: its powers, and a constant beside it, cannot be told apart"
-    assert told in quick(series).messages
-    assert explain_two_values(stirred()) == []
-
-
-@pytest.mark.slow
-def test_what_is_known_may_name_controls() -> None:
-    series = driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(SINE, False))
-    found = discover(series, Settings(members=0, known=("x' = 0.8*u + ?",)))
-    assert terms_of(found, 0) == {(1.0, 0.0): -0.5, (0.0, 1.0): 0.8}
-    assert "is given" in " ".join(found.messages)

@@ -41,19 +41,6 @@ def test_the_constants_come_out_and_what_is_known_stays() -> None:
     assert inside >= 8
 
 
-def test_a_power_that_a_known_term_has_too_is_fitted_apart() -> None:
-    # h' = -v is known: that the power of v is 1 there says nothing of v'.
-    found = fit_constants(falling(FALL, 3.0, 0.05), Equations.parse(["h", "v"], {"h": "-v", "v": "9.81 - v"}), KNOWN)
-    assert power(found)["value"] == pytest.approx(1.4, abs=0.1)
-    assert found.equations.texts()["h"] == "-v"
-
-
-def test_exponents_may_be_held() -> None:
-    start = Equations.parse(["h", "v"], {"h": "-v", "v": "9 - 0.1*v**2"})
-    found = fit_constants(falling(FALL, 3.0, 0.05), start, exponents=False)
-    assert power(found)["value"] == 2 and power(found)["interval"] is None
-
-
 @pytest.mark.slow
 def test_a_drag_too_small_for_its_power_to_be_told_is_said_to_be() -> None:
     small = falling({"h": "-v", "v": "9.81 - 0.004*v**1.4"}, 3.0, 0.3)

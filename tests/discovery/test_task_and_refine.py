@@ -11,7 +11,7 @@ from problems import LOGISTIC, growth
 
 from odediscovery import InputError, Monitor, Settings, TimeSeries, discover, settings_for
 from odediscovery.data.controls import with_controls
-from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
+from odediscovery.discovery.refine import judge_all_samples
 from odediscovery.discovery.task import Task, pose_task
 from odediscovery.judge.criterion import judge
 from odediscovery.judge.verdict import Verdict
@@ -31,13 +31,6 @@ def verdict_on(p: Problem) -> Verdict:
 
 def task_of(samples: int, sigma: float) -> Task:
     return pose_task(growth(np.linspace(0.0, 20.0, samples), sigma), Settings(), Monitor())
-
-
-def test_a_short_series_is_searched_whole_and_a_long_one_thinned() -> None:
-    short, long = task_of(80, 0.01), task_of(3000, 0.01)
-    assert short.few is short.every and short.p.data.trajectories[0].time.size == 80
-    counts = [sum(len(t.time) for t in s.trajectories) for s in (long.few, long.every)]
-    assert counts[0] < counts[1] == 3000 and len(long.series.trajectories[0].time) == 3000
 
 
 def test_a_missing_device_and_controls_of_a_published_recipe_are_refused() -> None:
@@ -71,29 +64,6 @@ def test_the_verdict_of_a_thinned_series_moves_to_all_samples() -> None:
     short = task_of(80, 0.01)
     verdict = verdict_on(short.p)
     assert judge_all_samples(short, verdict)[0] is verdict
-
-
-@pytest.mark.slow
-def test_longer_pieces_tell_the_constants_better() -> None:
-    p = task_of(400, 0.02).p
-    pieces = p.pieces(20)
-    cut = verdict_on(pieces)
-    longer = join_longer_pieces(p, cut, Monitor())
-    assert longer.p is pieces
-    assert (longer.best.polished.errors.coefficients < cut.best.polished.errors.coefficients).all()
-    whole = verdict_on(p)
-    assert join_longer_pieces(p, whole, Monitor()) is whole
-    assert drop_excess(whole).rows == whole.rows
-
-
-@pytest.mark.slow
-def test_exponents_are_open_in_few_noisy_samples_only() -> None:
-    clean, noisy = task_of(80, 0.0).p, task_of(400, 0.01).p
-    assert explain_open_exponents(verdict_on(clean), Monitor()) == []
-    assert explain_open_exponents(verdict_on(noisy), Monitor()) == []
-    blurred = task_of(12, 0.2).p
-    (note, *_) = explain_open_exponents(verdict_on(blurred), Monitor())
-    assert "is known only to lie between" in note
 
 
 @pytest.mark.parametrize("given", [pd.DataFrame({"t": [0, 1], "x": [1, 2]}), "table.csv"])

@@ -7,8 +7,7 @@ import pytest
 
 from odediscovery import InputError, TimeSeries, settings_for, with_controls
 from odediscovery.discovery.task import Task, pose_task
-from odediscovery.discovery.tried import _nonlinear, check_asked, laws_asked_for
-from odediscovery.laws.forms import read_form
+from odediscovery.discovery.tried import check_asked, laws_asked_for
 from odediscovery.runtime.monitor import Monitor
 
 T = np.linspace(0.0, 12.0, 40)
@@ -18,25 +17,6 @@ def task(**asked: list[str]) -> Task:
     """Logistic growth at rate 0.8 to 50."""
     values = 50.0 / (1.0 + (50.0 / 2.0 - 1.0) * np.exp(-0.8 * T))
     return pose_task(TimeSeries.from_arrays(T, values, ["N"]), settings_for(**asked), Monitor())
-
-
-@pytest.mark.parametrize(
-    ("text", "sought"),
-    [
-        ("N' = a*N - b*N^2", {}),
-        ("N' = r*N*(1 - N/K)", {"K": "anything N"}),
-        ("N' = r*N^p", {"p": "anything N"}),
-        # Of a product of two constants one is sought.
-        ("N' = r*s*N", {"s": "anything N"}),
-    ],
-)
-def test_constants_in_which_a_form_is_not_linear_are_sought(text: str, sought: dict[str, str]) -> None:
-    assert _nonlinear(read_form(text, ["N"])) == sought
-
-
-def test_a_sought_constant_is_scaled_by_the_state_in_whose_equation_it_stands() -> None:
-    form = read_form("x' = -a*x*y/(b + x)\ny' = -c*y/(d + y)", ["x", "y"])
-    assert _nonlinear(form) == {"b": "anything x", "d": "anything y"}
 
 
 def test_laws_by_name_and_laws_written_down_are_fitted() -> None:
