@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
-from listening import Stages
 from problems import series_of
 
 from odediscovery.laws.equations import Equations
@@ -14,9 +12,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import rounding_share
-from odediscovery.search.candidates import as_grown, at_rest, each_alone, leaves_only_rounding
-from odediscovery.search.strategies import search
-from odediscovery.settings import settings_for
+from odediscovery.search.candidates import as_grown, each_alone, leaves_only_rounding
 
 
 def test_states_that_know_nothing_of_each_other_are_found_at_once() -> None:
@@ -30,14 +26,6 @@ def test_states_that_know_nothing_of_each_other_are_found_at_once() -> None:
     assert found.mean_square < 1e-4
 
 
-def test_a_state_that_rests_stays_at_rest() -> None:
-    law = Equations.parse(["x", "y"], {"x": "-0.5*x", "y": "0*y"}).power_sum
-    assert law is not None
-    p = prepare(series_of(law, np.array([[4.0, 3.0]]), [np.linspace(0.0, 8.0, 81)]))
-    assert (each_alone(p).law.coefficients[1] == 0.0).all()
-    assert (at_rest(p).law.coefficients == 0.0).all()
-
-
 def test_curvature_that_was_taken_for_noise_is_told_by_a_law_that_leaves_rounding_only() -> None:
     p = prepare(simulate_system("logistic", noise=0.001))
     law = as_grown(p, PowerSum(np.array([[1.0, -1.0]]), np.array([[1.0], [2.0]])))
@@ -48,16 +36,3 @@ def test_curvature_that_was_taken_for_noise_is_told_by_a_law_that_leaves_roundin
     # Where rounding is all the noise there is, nothing was taken for it.
     rough = dataclasses.replace(p, noise=p.floor)
     assert rounding_share(rough) == 1.0 and not leaves_only_rounding([right], rough)
-
-
-@pytest.mark.slow
-def test_an_unusual_power_without_noise_ends_the_search_where_it_is_grown() -> None:
-    law = Equations.parse(["x", "y"], {"x": "x - 0.5*x*y**0.7", "y": "0.3*x*y**0.7 - 0.6*y"}).power_sum
-    assert law is not None
-    times = np.linspace(0.0, 20.0, 80)
-    stages, p = Stages(), prepare(series_of(law, np.array([[1.0, 1.0], [6.0, 3.0]]), [times, times]))
-    # Between peaks curvature looks like noise.
-    assert not p.clean
-    found = search(p, settings_for(), stages)
-    assert leaves_only_rounding(found, p)
-    assert "Adam" not in stages.names and not any(name.startswith("terms along") for name in stages.names)

@@ -48,19 +48,3 @@ def test_a_gradient_that_is_off_ends_it_early_and_never_higher() -> None:
     # The minimum of the value is 0; the slopes vanish elsewhere, and the search ends between.
     assert (found.abs().max(dim=1).values > 1e-6).all()
     assert (found.norm(dim=1) < 0.1).all()
-
-
-def test_a_member_that_is_not_finite_stays_where_it_is() -> None:
-    def loss(theta: Tensor, progress: float) -> Tensor:
-        value = theta.square().sum(dim=1)
-        return torch.where(theta[:, 0] > 1.5, torch.nan, value)
-
-    found = lbfgs_to_first_rise(loss, START, FREE, 50, Monitor())
-    assert torch.equal(found[2], START[2])
-    np.testing.assert_allclose(found[:2], torch.zeros(2, 2), atol=1e-6)
-
-
-def test_stopped_it_keeps_what_has_not_ended() -> None:
-    monitor = Monitor()
-    monitor.interrupt()
-    assert torch.equal(lbfgs_to_first_rise(rosenbrock, START, FREE, 50, monitor), START)

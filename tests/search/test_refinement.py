@@ -10,33 +10,14 @@ import pytest
 from problems import LOGISTIC, growth
 from scipy.integrate import solve_ivp
 
-from odediscovery import Equations, Monitor, Settings, TimeSeries, discover, load_csv
-from odediscovery.discovery.front import polish_candidate
+from odediscovery import Monitor, Settings, TimeSeries, discover, load_csv
 from odediscovery.judge.criterion import judge_on
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
-from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
-from odediscovery.search.refinement import count_independent, follows_exactly, refined, sigma_of
+from odediscovery.search.refinement import count_independent, refined, sigma_of
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.values import Candidate, Origin
-
-
-def candidate(p: Problem, law: PowerSum) -> Candidate:
-    return Candidate(law, p.initial, 1.0, 0, np.ones(law.n_states, dtype=bool))
-
-
-def test_a_law_that_leaves_nothing_of_windows_has_to_leave_nothing_of_trajectories() -> None:
-    p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.0))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    nothing = dataclasses.replace(candidate(p, law), mean_square=0.0)
-    near = polish_candidate(p, nothing, law, nothing.free, 1)
-    assert follows_exactly(p, near, nothing)
-    off = dataclasses.replace(near, plain_squares=near.plain_squares + 1e-6 * 300)
-    assert not follows_exactly(p, off, nothing)
-    # Of a law that leaves something everywhere no more is asked.
-    assert follows_exactly(p, off, candidate(p, law))
+from odediscovery.stages.values import Origin
 
 
 @pytest.mark.parametrize(("smooth", "fewer"), [(0.0, False), (0.02, True)])
@@ -54,19 +35,6 @@ def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: boo
     if fewer:
         assert after.p.independent is not None and (after.p.independent < 0.2).all()
         assert after.best.criterion > before.best.criterion  # less is certain
-
-
-def test_a_smooth_error_that_was_taken_for_the_noise_is_none_either() -> None:
-    times = np.linspace(0.0, 20.0, 100)
-    p = prepare(growth(times, 1e-3))
-    wave = 1e-3 * np.sin(times)[:, None]
-    off = dataclasses.replace(p.data.trajectories[0], values=p.smooth.trajectories[0].values + wave)
-    p = dataclasses.replace(p, data=dataclasses.replace(p.data, trajectories=(off,)), noise=np.array([7e-4]))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
-    assert (found.squares / found.counts < 4.0 * sigma_of(p) ** 2).all()
-    after = count_independent(Verdict.of(p, [judge_on(p, found, Origin(0))]))
-    assert after.p.independent is not None and (after.p.independent < 0.3).all()
 
 
 def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> None:
@@ -88,14 +56,6 @@ def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> No
         assert share is None if not fewer else share is not None and (share < 0.5).all()
 
 
-def test_of_interpolated_values_each_step_of_the_solver_is_one() -> None:
-    p = dataclasses.replace(prepare(growth(np.linspace(0.0, 20.0, 100), 1e-3)), samples_a_step=8.0)
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
-    after = count_independent(Verdict.of(p, [judge_on(p, found, Origin(0))]))
-    assert after.p.independent is not None and after.p.independent.tolist() == [0.125]
-
-
 def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
     """Without noise it made a law that explains half of the data win."""
     p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.0))
@@ -107,7 +67,7 @@ def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
+@pytest.mark.parametrize("tolerance", [1e-3])
 def test_the_error_of_a_solver_is_no_structure(tolerance: float) -> None:
     """What scipy's solver leaves at its usual tolerance was told as sums of quotients."""
     times = np.linspace(0.0, 20.0, 60)
@@ -126,13 +86,3 @@ def test_the_law_behind_the_published_points_is_found() -> None:
     assert found.outcome == "converged" and law is not None
     assert sorted(law.exponents.tolist()) == [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]
     assert np.count_nonzero(law.coefficients) == 6
-
-
-@pytest.mark.slow
-def test_the_first_terms_of_a_sine_are_not_believed() -> None:
-    law = Equations.parse(["x", "y"], {"x": "0.5*y", "y": "-0.14*y - 0.9*sin(x)"})
-    time, starts = np.linspace(0.0, 24.0, 80), np.array([[0.9, 0.3], [-0.4, 0.7]])
-    values = [law.simulate(start, time) for start in starts]
-    series = TimeSeries.from_arrays([time, time], values, ["x", "y"])
-    found = discover(series, Settings(seed=0, thorough=True), Monitor())
-    assert "sin(x)" in str(found.equations.right_hand_sides[1])

@@ -11,7 +11,7 @@ from odediscovery import Monitor, TimeSeries
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.search.flows.flows import Flow, law_of
-from odediscovery.search.flows.rough_fits import ROUGH, rough_fits
+from odediscovery.search.flows.rough_fits import rough_fits
 from odediscovery.solve.initial_values import Starts
 
 OUT = Flow((-1.0, 0.0), (0,))
@@ -44,13 +44,3 @@ def test_the_true_structure_fits_best_with_its_constants(chain: TimeSeries) -> N
     assert rates[0.0, 1.0] == pytest.approx([0.0, -0.3], abs=0.02)
     assert fitted.any()
     assert (best.initial * p.scale.state)[0] == pytest.approx([2.0, 0.5], rel=0.02)
-
-
-@pytest.mark.slow
-def test_nothing_is_fitted_without_structures_and_more_fits_are_kept_if_asked(chain: TimeSeries) -> None:
-    p = prepare(chain)
-    given, starts = PowerSum(np.zeros((2, 0)), np.zeros((0, 2))), Starts(p.nonnegative, ())
-    assert rough_fits(p, [], starts, given, np.random.default_rng(0), Monitor()) == []
-    one = [frozenset({PASSED, GONE})]
-    many = rough_fits(p, one, starts, given, np.random.default_rng(0), Monitor(), each=ROUGH.beginnings)
-    assert len(many) > 1 and {fit.structure for fit in many} == {many[0].structure}

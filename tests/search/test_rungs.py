@@ -7,25 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from problems import LOGISTIC
 
 from odediscovery import simulate_system
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY, Monitor
 from odediscovery.search import rungs
-from odediscovery.search.rungs import (
-    ALWAYS,
-    NEVER,
-    Climb,
-    Condition,
-    Proposal,
-    Proposer,
-    Pruning,
-    Rung,
-    Strategy,
-    climb,
-)
+from odediscovery.search.rungs import ALWAYS, Climb, Proposal, Proposer, Pruning, Rung, Strategy, climb
 from odediscovery.settings import settings_for
 from odediscovery.stages.prune.paths import NoRoomError
 from odediscovery.stages.values import Candidate
@@ -58,60 +46,11 @@ def test_a_proposer_sees_what_became_of_each_proposal(at: Climb) -> None:
     assert heard == [1, 1, 1] and len(at.candidates) == 3
 
 
-def test_what_was_learnt_of_laws_is_known_where_another_climb_begins(at: Climb) -> None:
-    climb(strategy(Rung("a", ALWAYS, proposing(2, []), AS_GROWN)), at)
-    first, other = at.candidates
-    followed, at.unrivalled = at.follow(first), first
-    later = at.begin({"test": [first, other], "else": [other]}, "test")
-    assert later.candidates == [first, other] and not later.before and not later.new
-    assert later.unrivalled is first and later.follow(first) is followed
-    elsewhere = at.begin({"test": [first, other], "else": [other]}, "else")
-    assert elsewhere.candidates == [other] and elsewhere.unrivalled is None
-    assert at.begin({}, "").candidates == []
-
-
-def test_rungs_that_do_not_apply_are_passed_by(at: Climb) -> None:
-    first = Rung("a", NEVER, proposing(1, []), AS_GROWN, until=ALWAYS)
-    assert not climb(strategy(first, Rung("b", ALWAYS, proposing(2, []), AS_GROWN)), at)
-    assert len(at.candidates) == 2
-
-
-def test_a_climb_ends_where_a_rung_says_so(at: Climb) -> None:
-    grew = Condition("there are new ones", lambda at: len(at.candidates) > len(at.before))
-    heard: list[int] = []
-    rungs = Rung("a", ALWAYS, proposing(1, []), AS_GROWN, until=grew), Rung("b", ALWAYS, proposing(1, heard), AS_GROWN)
-    assert climb(strategy(*rungs), at)
-    assert heard == []
-
-
-def test_no_more_laws_are_proposed_where_one_is_enough(at: Climb) -> None:
-    heard: list[int] = []
-    rung = Rung("a", ALWAYS, proposing(3, heard), AS_GROWN, enough=Condition("two", lambda at: len(at.candidates) > 1))
-    # The climb itself goes on.
-    assert not climb(strategy(rung, Rung("b", ALWAYS, proposing(1, []), AS_GROWN)), at)
-    assert heard == [1] and len(at.candidates) == 3
-
-
 def test_out_of_time_only_late_rungs_are_climbed_once_there_is_something(at: Climb) -> None:
     at.monitor = Monitor(max_seconds=1e3, started=time.monotonic() - 1001.0)
     rungs = [Rung("a", ALWAYS, proposing(1, []), AS_GROWN, late=late) for late in (False, False, True)]
     assert not climb(strategy(*rungs), at)
     assert len(at.candidates) == 2
-
-
-def test_conditions_are_joined_in_words_and_in_code(at: Climb) -> None:
-    both = ALWAYS & NEVER
-    assert both.says == "always, and never" and not both.holds(at)
-    either, other = ALWAYS | NEVER, ~ALWAYS
-    assert either.says == "always, or never" and either.holds(at)
-    assert other.says == "not: always" and not other.holds(at)
-
-
-def test_a_law_is_pruned_to_its_true_terms(at: Climb) -> None:
-    excess = PowerSum(np.array([[0.1, -0.1, 0.001]]), np.array([[1.0], [2.0], [3.0]]))
-    found = Pruning("to the end").candidates(at, Proposal([excess], whole=True))
-    best = min(found, key=lambda c: (c.mean_square > 1e-8, c.law.complexity))
-    assert best.law.exponents.ravel().tolist() == LOGISTIC.exponents.ravel().tolist()
 
 
 def test_laws_stay_as_they_came_only_where_there_is_no_memory(at: Climb, monkeypatch: pytest.MonkeyPatch) -> None:
