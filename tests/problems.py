@@ -30,8 +30,6 @@ FSIR = PowerSum(
     np.array([[-0.06, 0.0, 0.01], [0.06, -0.05, 0.0], [0.0, 0.05, -0.01]]),
     np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
 )
-# x' = v,  v' = x^-1.3 - 1 - 0.1 v: a piston that bounces off its gas.
-PISTON = PowerSum(np.array([[1.0, 0.0, 0.0], [-0.1, 1.0, -1.0]]), np.array([[0.0, 1.0], [-1.3, 0.0], [0.0, 0.0]]))
 STARTS = np.array([[1.5, 0.8], [0.6, 1.7]])
 
 
@@ -83,12 +81,6 @@ def growth(times: Array, sigma: float, seed: int = 0) -> TimeSeries:
     """The logistic law from 0.1 with additive noise."""
     noise = sigma * np.random.default_rng(seed).standard_normal(len(times))
     return TimeSeries.from_arrays(times, logistic(times, 0.5, 0.5, 0.1) + noise)
-
-
-def bouncing(noise: float) -> TimeSeries:
-    """Two trajectories of the piston with additive noise."""
-    times = np.linspace(0.0, 22.0, 100)
-    return series_of(PISTON, np.array([[0.5, 0.0], [2.2, 0.0]]), [times, times], noise)
 
 
 def series_of(law: PowerSum, starts: Array, times: list[Array], noise: float = 0.0) -> TimeSeries:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
-import pytest
 
-from odediscovery import Equations, TimeSeries, discover
+from odediscovery import Equations, TimeSeries
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.grow.fewest_terms import fewest_terms
@@ -46,18 +43,3 @@ def test_a_law_that_is_as_short_as_may_be_stays() -> None:
     assert fewest_terms(law.rescaled(p.scale.state, p.scale.time), p) is None
     # Where the sum is another one, the terms are others too.
     assert fewest_terms(long_law().rescaled(q.scale.state, q.scale.time), q) is None
-
-
-def test_constants_alone_are_left_alone() -> None:
-    p = prepare(epidemics(800.0))
-    law = long_law().rescaled(p.scale.state, p.scale.time)
-    assert fewest_terms(dataclasses.replace(law, exponents=0.0 * law.exponents), p) is None
-
-
-@pytest.mark.slow
-@pytest.mark.shapes
-def test_one_epidemic_without_noise_is_printed_as_its_textbook_does() -> None:
-    found = discover(epidemics(800.0))
-    assert found.textbook is not None
-    law = found.equations.power_sum
-    assert law is not None and sorted(law.exponents.tolist()) == [[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]

@@ -32,50 +32,6 @@ def test_a_whole_part_that_hides_a_quotient_is_taken_apart() -> None:
     np.testing.assert_allclose(found[0].rhs(X), law.rhs(X), rtol=1e-9)
 
 
-def test_what_is_short_already_stays() -> None:
-    law = PowerSum(np.array([[1.0, -2.0], [0.0, 0.0]]), np.array([[1.0, 0.0, 0.0], [1.0, 1.0, -1.0]]), U)
-    assert shorten_quotients(law, X) == []
-    assert shorten_quotients(PowerSum(np.array([[1.0]]), np.array([[1.0]])), X[:, :1]) == []
-
-
-def test_a_whole_part_that_two_quotients_share_goes() -> None:
-    # 0.3 x/u - 0.2 y/v, with u = 1 + 2 x and v = 1 + 2 y
-    both = Features(2, (), Sums(2.0 * np.eye(2), np.eye(2)))
-    law = PowerSum(
-        np.array([[0.05, -0.15, 0.1], [0.0, 0.0, 0.0]]),
-        np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, -1.0, 0.0], [0.0, 0.0, 0.0, -1.0]]),
-        both,
-    )
-    found = shorten_quotients(law, X)[0]
-    assert np.count_nonzero(found[0].coefficients) == 2
-    np.testing.assert_allclose(found[0].rhs(X), law.rhs(X), rtol=1e-9)
-
-
-def test_a_law_that_loses_its_last_sum_is_a_sum_of_powers() -> None:
-    # y/u + 2 x y/u = y
-    law = PowerSum(np.array([[1.0, 2.0], [0.0, 0.0]]), np.array([[0.0, 1.0, -1.0], [1.0, 1.0, -1.0]]), U)
-    found = shorten_quotients(law, X)[0]
-    assert found[0].features is None
-    np.testing.assert_allclose(found[0].rhs(X), law.rhs(X), rtol=1e-12)
-
-
-def test_a_slow_sum_is_the_straight_line_that_it_nearly_is() -> None:
-    # 5 - 5/v with v = 1 + 0.01 y is nearly 0.05 y
-    slow = Features(2, (), Sums(np.array([[0.01]]), np.array([[0.0, 1.0]])))
-    law = PowerSum(np.array([[5.0, -5.0], [0.0, 0.0]]), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), slow)
-    straight = [one for one, _ in shorten_quotients(law, X) if one.features is None]
-    assert straight and [0.0, 1.0] in straight[0].exponents.tolist()
-    np.testing.assert_allclose(straight[0].rhs(X), law.rhs(X), atol=1e-3)
-
-
-def test_powers_inside_that_are_nearly_whole_are_tried_as_whole() -> None:
-    # 3 - 3/u with u = 1 + 2 x^0.98
-    nearly = Features(2, (), Sums(np.array([[2.0]]), np.array([[0.98, 0.0]])))
-    law = PowerSum(np.array([[3.0, -3.0], [0.0, 0.0]]), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), nearly)
-    short, (_, free_w, _, free_v) = shorten_quotients(law, X)[0]
-    assert short.exponents.tolist() == [[1.0, 0.0, -1.0]] and not free_w.any() and not free_v.any()
-
-
 def test_the_sine_of_a_small_angle_is_tried_as_the_angle() -> None:
     # x' = y,  y' = -2 sin(x) - 0.1 y, of which the data reach 0.4 rad.
     sine = Features(2, (Function("sin", 0),))

@@ -56,19 +56,6 @@ def test_a_value_the_data_cannot_tell_is_simple_and_not_free() -> None:
     assert after.criterion < row.criterion
 
 
-def test_start_values_move_along_with_an_exponent_that_is_held() -> None:
-    row, refit = row_of(measured(0.3), 0.3)
-    begun = []
-
-    def recorded(law, free, initial) -> Judged:
-        begun.append((refit(law, free, initial), initial))
-        return begun[-1][0]
-
-    snap(row, recorded)
-    after, initial = begun[0]
-    assert abs(initial - after.polished.initial).max() < 0.3 * abs(row.polished.initial - after.polished.initial).max()
-
-
 def test_monomials_made_equal_are_one() -> None:
     law = PowerSum(np.array([[0.5, -0.2]]), np.array([[1.0], [1.0]]))
     free = (np.ones((1, 2), dtype=bool), np.zeros((2, 1), dtype=bool), NONE, NONE)

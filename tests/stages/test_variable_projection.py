@@ -62,10 +62,3 @@ def test_the_way_down_from_too_many_terms_passes_the_true_law(fit: Fit) -> None:
     best = best_of_each(fit, path)[0]
     np.testing.assert_allclose(constants(best), [1.0, 2.0, 0.5, -0.5], atol=1e-3)
     assert [m.structure for m in best_of_each(fit, [*path, *path])] == [m.structure for m in best_of_each(fit, path)]
-
-
-def test_a_request_to_stop_ends_the_way_down(fit: Fit) -> None:
-    monitor = Monitor()
-    monitor.interrupt()
-    start = model(fit, 1.0, 2.0)
-    assert descents(fit, [start], monitor, settle=False) == [start]
