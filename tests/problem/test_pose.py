@@ -30,14 +30,6 @@ def test_what_is_known_is_imposed_and_exact_in_the_users_units() -> None:
     assert free[0].sum() == np.count_nonzero(law.coefficients) - 1
 
 
-def test_without_knowledge_a_law_stays_what_it_is() -> None:
-    _, p, known = pose(SERIES, settings_for())
-    law = PREY.rescaled(p.scale.state, p.scale.time)
-    assert known.empty and fixed_mask(p, law) is None
-    assert apply_knowledge(p, law) is law and apply_knowledge_to_fit(p, law, all_free(law))[0] is law
-    np.testing.assert_allclose(in_user_units(p, law).coefficients, PREY.coefficients, rtol=1e-12)
-
-
 def test_a_state_that_does_not_exist_is_named() -> None:
     with pytest.raises(InputError, match="z"):
         pose(SERIES, settings_for(known=["z' = 1"]))
