@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from odediscovery import Discovery, Equations, InputError, TimeSeries, discover, fit_constants, settings_for
-from odediscovery.result.compare import compare, criterion, fitted_numbers
+from odediscovery import Discovery, Equations, InputError, TimeSeries, fit_constants
+from odediscovery.result.compare import compare, criterion
 
 T = np.linspace(0.0, 8.0, 30)
 NOISY = 5.0 * np.exp(-0.4 * T) + 0.05 * np.random.default_rng(2).standard_normal(len(T))
@@ -43,26 +43,6 @@ def test_weights_are_those_of_the_differences(decay: Discovery, richer: Discover
 def test_a_curve_that_has_ended_explains_nothing(decay: Discovery) -> None:
     lost = dataclasses.replace(decay, equations=Equations.parse(["x"], {"x": "5.0*x**2"}))
     assert criterion(lost)[0] == np.inf
-
-
-def test_exponents_that_are_simple_or_shared_count_less() -> None:
-    series = TimeSeries.from_arrays(T, np.column_stack([NOISY, NOISY[::-1]]), ["x", "y"])
-    start = Equations.parse(["x", "y"], {"x": "-0.4*x**1.3", "y": "0.4*x**1.3"})
-    found = fit_constants(series, start, exponents=False)
-    own = dataclasses.replace(found, equations=dataclasses.replace(start, standard_errors=None))
-    # Two coefficients, the exponent that both equations share, two starts.
-    assert fitted_numbers(own) == 5
-    whole = Equations.parse(["x", "y"], {"x": "-0.4*x**1.5", "y": "0.4*x**1.5"})
-    assert fitted_numbers(dataclasses.replace(found, equations=whole)) == 4
-
-
-def test_a_short_decimal_was_fitted_and_a_known_constant_was_not() -> None:
-    series = TimeSeries.from_arrays(T, np.exp(-0.5 * T), ["x"])
-    found = discover(series, settings_for(members=0))
-    assert found.equations.snapped is not None and found.equations.snapped[0].all()
-    assert fitted_numbers(found) == 2
-    known = discover(series, settings_for(members=0, known=("x' = -0.5*x",)))
-    assert fitted_numbers(known) == 1
 
 
 def test_only_results_of_the_same_samples_are_compared(decay: Discovery) -> None:

@@ -41,6 +41,7 @@ def test_the_point_has_the_error_of_its_constants(fitted: Discovery) -> None:
     assert error * 10.0**-digits == pytest.approx(expected, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_constants_of_a_form_move_the_point_as_well() -> None:
     form = read_form("x' = b*(top - x)", ["x"])
     found = fit_constants(filled(), "x' = b*(top - x)")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from faces import AWKWARD, awkward, discovery
-from problems import FSIR
 
 from odediscovery.errors import InputError
 from odediscovery.result import folder as folder_room
@@ -169,7 +168,7 @@ def test_a_result_that_is_no_json_object_is_refused(copy: Path, content: bytes) 
         Discovery.load(copy)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
+@pytest.mark.parametrize("share", [0.3, 0.99])
 def test_a_truncated_model_is_refused(copy: Path, share: float) -> None:
     whole = (copy / "model.npz").read_bytes()
     (copy / "model.npz").write_bytes(whole[: int(share * len(whole))])
@@ -255,9 +254,3 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="cannot write"):
         discovery().save(tmp_path / "file" / "below")
-
-
-def test_latex_is_an_aligned_block() -> None:
-    text = discovery().latex()
-    assert text.startswith("\\begin{align}") and text.endswith("\\end{align}\n")
-    assert text.count("&=") == FSIR.n_states

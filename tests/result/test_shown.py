@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pydoc
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from faces import awkward, discovery
-from problems import FSIR
 
-from odediscovery import Discovery, InputError, discover, plot_fit
+from odediscovery import Discovery, InputError
 from odediscovery.command.cli import main
 from odediscovery.judge.notes.note import Note, Weight
 from odediscovery.laws.equations import Equations
 from odediscovery.report.words import outcome
-from odediscovery.result.population import GroupConstant, Population
-from odediscovery.result.survival import Survival
 
 
 def with_rival() -> Discovery:
@@ -154,41 +147,6 @@ def test_a_notebook_shows_mathematics() -> None:
     assert "<summary>2 more notes</summary><ul><li>f</li><li>g</li></ul>" in many and "result.json" not in many
 
 
-def test_a_plot_gives_its_axes() -> None:
-    found = discovery(FSIR, runs=2)
-    axes = found.plot()
-    assert len(axes) == 3 and [ax.get_title(loc="left") or ax.get_title() for ax in axes] == ["S", "I", "R"]
-    assert len(axes[0].lines) == 4  # dots and a curve of each trajectory
-    plt.close(axes[0].figure)
-    figure, own = plt.subplots(3, 1)
-    assert plot_fit(found, own)[2] is own[2]
-    plt.close(figure)
-    with pytest.raises(InputError, match="axes: expected 3, one a state, got 1"):
-        found.plot(own[:1])
-
-
-def test_bootstrap_fits_name_their_terms() -> None:
-    shares = np.array([[1.0, np.nan], [0.5, 0.25]])
-    seen = Survival("residuals", 40, shares, 0.75, (("y", "y^2", 0.1),), ("x", "y"), ("x", "x*y"))
-    assert repr(seen).splitlines() == [
-        "40 bootstrap fits (residuals drawn): 75% have just these terms",
-        "  x': x 100%",
-        "  y': x 50%, x*y 25% (also y^2 10%)",
-    ]
-    assert seen.terms["share"].tolist() == [1.0, 0.5, 0.25, 0.1]
-    assert seen.terms["printed"].tolist() == [True, True, True, False]
-    back = Survival.from_record(seen.record())
-    assert back is not None and repr(back) == repr(seen)
-    nameless = Survival.from_record({k: v for k, v in seen.record().items() if k not in ("states", "monomials")})
-    assert nameless is not None and repr(nameless).endswith("75% have just the printed terms")
-
-
-def test_help_fits_on_a_screen() -> None:
-    text = pydoc.render_doc(discover, renderer=pydoc.plaintext)
-    shown = sum(1 + len(line) // 100 for line in text.splitlines())
-    assert shown <= 30, shown
-
-
 def test_no_law_is_headed_as_found_where_another_row_is_about_as_good() -> None:
     found = discovery()
     assert "law found: R2" in found.summary() and outcome(found).kind == "good"
@@ -200,46 +158,3 @@ def test_no_law_is_headed_as_found_where_another_row_is_about_as_good() -> None:
     assert "law found: R2" in twin.summary()
     doubted = dataclasses.replace(contested, messages=(Note("it drifts", Weight.DOUBT),))
     assert "law found, with doubts: R2" in doubted.summary()
-
-
-def test_a_notebook_says_what_differs_between_groups_and_in_which_units() -> None:
-    found = discovery(runs=2)
-    rate = GroupConstant("k1", (0, 2), 0.06, 0.001, 0.3, 0.1, np.array([0.05, 0.07]), np.full(2, 0.002))
-    groups = Population(("a", "b<c"), (rate,), {}, {"S": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
-    units = {"S": "g", "I": "g", "R": "g", "t": "days"}
-    series = dataclasses.replace(found.series, units=units)
-    law = dataclasses.replace(found.equations, units=units)
-    html = dataclasses.replace(found, population=groups, series=series, equations=law)._repr_html_()
-    ElementTree.fromstring(html)
-    assert "k1*S^0.5*I^0.5" in html and "log-normal over groups" in html
-    assert "<summary>Groups</summary>" in html and "<td>b&lt;c</td><td>0.0700(20)</td>" in html
-    assert "units in S" in html and "/day" in html
-    assert "Groups" not in found._repr_html_()
-
-
-def test_starts_have_names_and_times_may_be_dates() -> None:
-    found = discovery()
-    named = found.simulate({"I": 2.0}, [0.0, 10.0])
-    np.testing.assert_allclose(named, found.simulate([100.0, 2.0, 0.0], [0.0, 10.0]))
-    units = {"t": "days"}
-    dated = dataclasses.replace(found, series=dataclasses.replace(found.series, units=units, since="2024-05-01"))
-    numbers = found.simulate(times=[0.0, 2.0])
-    for dates in (["2024-05-01", "2024-05-03"], pd.to_datetime(["2024-05-01", "2024-05-03"])):
-        np.testing.assert_allclose(dated.simulate(times=dates), numbers)
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"initial": {"J": 1.0}, "times": [0.0, 1.0]}, "unknown state 'J': "),
-        ({"initial": [1.0], "times": [0.0, 1.0]}, "initial: expected 3 finite numbers, of S, I, R, or these by name"),
-        ({"initial": "abc", "times": [0.0, 1.0]}, "initial: expected 3 finite numbers"),
-        ({"times": ["2024-05-01", "2024-05-03"]}, "times should be a list of finite numbers, at least one, got"),
-        ({"times": 3.0}, "times should be a list of finite numbers, at least one, got 3.0"),
-        ({"times": [0.0, 0.0]}, "times should increase"),
-    ],
-)
-def test_what_cannot_be_simulated_is_said_in_a_line(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        discovery().simulate(**asked)
-    assert said in str(caught.value) and "\n" not in str(caught.value)

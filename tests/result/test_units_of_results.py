@@ -9,7 +9,7 @@ import numpy as np
 from odediscovery import Equations, TimeSeries
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.result.named import NamedConstants
-from odediscovery.result.units import LONGEST_LABEL, constant_records, named_record, named_units, rate_label, units_text
+from odediscovery.result.units import constant_records, units_text
 
 UNITS = {"S": "g/L", "t": "h"}
 LAW = Equations.parse(["S"], {"S": "0.5*S - 0.01*S**2"})
@@ -28,13 +28,6 @@ def test_every_constant_has_the_unit_of_its_term() -> None:
     assert all("unit" not in row for row in constant_records(LAW, None, {})["S"])
 
 
-def test_named_constants_have_units_only_where_columns_have() -> None:
-    assert named_units(LOGISTIC, series(units=UNITS)) == ["1/h", "g/L"]
-    assert named_units(LOGISTIC, series()) == [] and named_units(None, series(units=UNITS)) == []
-    assert named_record(LOGISTIC, series(units=UNITS))["units"] == ["1/h", "g/L"]
-    assert "units" not in named_record(LOGISTIC, series())
-
-
 def test_constants_are_printed_with_their_units_and_errors() -> None:
     known = series(units=UNITS)
     assert units_text(LAW, known, LOGISTIC) == "with units: r = 0.500(10) 1/h, K = 50 g/L"
@@ -43,16 +36,3 @@ def test_constants_are_printed_with_their_units_and_errors() -> None:
     printed = units_text(dataclasses.replace(LAW, standard_errors=errors), known)
     assert printed == "units in S': 0.500(20) 1/h, -0.0100(10) L/(g h)"
     assert units_text(LAW, series()) == ""
-
-
-def test_a_constant_without_a_unit_is_not_printed_with_one() -> None:
-    plain = Equations.parse(["S"], {"S": "0.5*S"})
-    assert units_text(plain, series(units={"S": "1", "t": "1"})) == ""
-
-
-def test_a_long_label_of_an_axis_breaks_before_its_unit() -> None:
-    assert rate_label(series(units=UNITS), "S") == "rate of S [g/(L h)]"
-    assert rate_label(series(), "S") == "rate of S"
-    long = series(("concentration",), {"concentration": "g/L", "t": "h"})
-    label = rate_label(long, "concentration")
-    assert label == "rate of concentration\n[g/(L h)]" and len(label) > LONGEST_LABEL
