@@ -33,13 +33,6 @@ def test_what_is_no_term_is_refused(term: str, complaint: str) -> None:
         term_library("mine", ["x", "y"], [term])
 
 
-@pytest.mark.slow
-def test_a_library_of_other_states_is_refused() -> None:
-    series = TimeSeries.from_arrays(np.linspace(0, 3, 30), np.exp(-(np.linspace(0, 3, 30) ** 2)), ["x"])
-    with pytest.raises(InputError, match="is of 2 states, got data of 1"):
-        discover(series, settings_for(members=0), families=(*FAMILIES[:1], term_library("mine", ["x", "y"], ["x"])))
-
-
 @pytest.mark.long
 def test_a_law_of_its_terms_is_found() -> None:
     # Frequencies that no family tries.

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge
-from odediscovery.knowledge.statements import Statement, conserved_sum, known_side, quoted, read_bounds
 
 SIR = ["S", "I", "R"]
 
@@ -20,9 +19,7 @@ SIR = ["S", "I", "R"]
     ("text", "terms", "more"),
     [
         ("h' = -v", [(-1, [0, 1])], False),
-        (" h'=0 ", [], False),
         ("v' = 9.81 + ?", [(9.81, [0, 0])], True),
-        ("v'=?-9.81", [(-9.81, [0, 0])], True),
         ("v' = 2 + ? - h**0.5/v", [(2, [0, 0]), (-1, [0.5, -1])], True),
         ("v' = (h + 2)*v + sqrt(v)", [(1, [1, 1]), (2, [0, 1]), (1, [0, 0.5])], False),
     ],
@@ -45,55 +42,22 @@ UNKNOWN = "unknown name 'Q': Known: S, I, R"
     ("option", "text", "place", "reason"),
     [
         ("known", "S = -I", 3, FORM),
-        ("known", "S' -I", 2, FORM),
-        ("known", "' = 3", 1, FORM),
-        ("known", "nothing", 8, FORM),
         ("known", " s' = 3", 2, "unknown state 's': did you mean 'S'? Known: S, I, R"),
-        ("known", "S' = ", 6, PRODUCTS),
         ("known", "S' = sin(I)*2 + S", 6, PRODUCTS),
-        ("known", "S' = 1e-5*I + S*sin(I)", 15, PRODUCTS),
-        ("known", "S' = I + S/(1+S)", 10, PRODUCTS),
         ("known", "S' = (S + I)**400", 6, PRODUCTS),
-        ("known", "S' = I**S", 6, PRODUCTS),
         ("known", "S' = (1e200*S + 1e200*I)**2", 6, PRODUCTS),
-        ("known", "S' = " + "+".join(f"S**{k}" for k in range(600)), 6, PRODUCTS),
-        ("known", "S' = S*?", 8, MARK),
-        ("known", "S' = -?", 7, MARK),
-        ("known", "S' = ?+?", 8, MARK),
         ("known", "S' = S*+?", 9, MARK),
-        ("known", "S' = (? + 1)", 7, MARK),
-        ("known", "S' = ? * 2", 6, MARK),
+        ("known", "S' = S*?", 8, MARK),
         ("known", "S' = 1e+?", 8, "invalid decimal literal"),
         ("known", "S' = 3 # S", 8, "invalid syntax"),
-        ("known", "S' = I +", 9, "invalid syntax"),
-        ("known", "S' = I + (S", 10, "'(' was never closed"),
-        ("known", "S' == I", 5, "invalid syntax"),
         ("known", "S' = I + Q", 10, UNKNOWN),
-        ("known", "S' = foo(I)", 6, "unknown function 'foo'"),
-        ("known", "S' = Q + ?", 6, UNKNOWN),
-        ("known", "S'  =  S^2", 8, "expected numbers, names"),
         ("known", "S' = S + 1e999", 10, "a number beyond the range"),
-        ("conserve", "S*I", 1, WEIGHTED),
-        ("conserve", "S + 5 = 3", 5, WEIGHTED),
         ("conserve", "", 1, WEIGHTED),
         ("conserve", "  S - I**2", 7, WEIGHTED),
-        ("conserve", "  S + Q = 3", 7, UNKNOWN),
-        ("conserve", "S + ?", 5, "invalid syntax"),
-        ("conserve", "S - S", 1, "expected a weight other than 0"),
         ("conserve", "0*S", 1, "expected a weight other than 0"),
-        ("conserve", "S + I = x", 8, "expected a number behind ="),
-        ("conserve", "S + I = nan", 8, "expected a number"),
-        ("conserve", "S =", 4, "expected a num"),
-        ("forbid", "S", 2, "expected a state and : behind it"),
         ("forbid", "S:", 3, "expected a state"),
-        ("forbid", "S: i", 4, "unknown state 'i': did you mean 'I'?"),
-        ("forbid", "Q: S", 1, "unknown state 'Q'"),
         ("forbid", "S: I R", 4, "unknown state 'I R'"),
         ("bounds", "2..0", 1, RANGE),
-        ("bounds", "exponents 0..", 11, RANGE),
-        ("bounds", "a..b", 1, RANGE),
-        ("bounds", "0..1e999", 1, RANGE),
-        ("bounds", "", 1, RANGE),
     ],
 )
 def test_errors_say_what_and_where(option: str, text: str, place: int, reason: str) -> None:
@@ -144,18 +108,3 @@ def test_hostile_texts(text: str) -> None:
         except InputError as error:
             assert len(str(error)) < 1000
         assert time.perf_counter() - start < 5.0
-
-
-def statement(text: str) -> Statement:
-    return Statement(text, ("S", "I"))
-
-
-def test_statements_are_read_one_by_one() -> None:
-    i, side = known_side(statement("I' = 2*S**0.5 + ?"))
-    assert (i, side.coefficients.tolist(), side.exponents.tolist(), side.more) == (1, [2.0], [[0.5, 0.0]], True)
-    conserved = conserved_sum(statement("S + 2*I = 7"))
-    assert (conserved.weights.tolist(), conserved.value) == ([1.0, 2.0], 7.0)
-    assert conserved_sum(statement("S - I")).value is None
-    assert read_bounds(statement(" exponents -0.5 .. 2e0 ")) == (-0.5, 2.0)
-    assert statement("S: I").name(0, ":", "a state") == (0, 2)
-    assert quoted("x" * 61) == repr("x" * 57 + "...")
