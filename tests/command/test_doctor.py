@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,12 +10,6 @@ import torch
 import odediscovery
 from odediscovery.command import doctor
 from odediscovery.command.cli import main
-
-
-def test_the_module_is_the_command() -> None:
-    command = [sys.executable, "-m", "odediscovery", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == f"odediscovery {odediscovery.__version__}\n"
 
 
 def test_the_version_is_an_option_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:

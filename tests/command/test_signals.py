@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -68,8 +67,6 @@ def test_ctrl_c_while_libraries_are_loaded_is_one_line() -> None:
     [
         "{} fit data.csv --members 0 2>&1 | head -1",
         pytest.param("{} fit data.csv --members 0 2>/dev/full", marks=pytest.mark.long),
-        pytest.param("{} fit data.csv --members 0 2>&-", marks=pytest.mark.long),
-        pytest.param("{} fit data.csv --members 0 >&-", marks=pytest.mark.long),
         "LC_ALL=C PYTHONIOENCODING=ascii {} fit data.csv --members 0",
         "printf 'axes.grid: \\377\\nfont.size: big\\n' > matplotlibrc; {} fit data.csv --members 0",
     ],
@@ -99,54 +96,6 @@ def test_a_short_limit_keeps_a_fit_with_unmeasured_states() -> None:
     # What a fit in haste explains badly is called so, whyever it ended.
     assert kept.outcome == "poor-fit"
     assert any(message.startswith("stopped (time limit)") for message in kept.messages)
-
-
-@pytest.mark.slow
-def test_a_short_limit_keeps_a_fit_of_two_states_and_an_unmeasured_one() -> None:
-    lines = ["t,x,y"] + [f"{0.1 * k},{2.0 * 0.97**k},{1.5 * 0.95**k}" for k in range(60)]
-    Path("data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert main(["fit", "data.csv", "--hidden-states", "h", "--max-seconds", "0.001", "--quiet"]) == 0
-    assert Discovery.load("data.odediscovery").outcome == "stopped"
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_no_word_of_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monitor = TerminalMonitor(1000.0)
-    with monitor.shown():
-        monitor.stage("terms along a law: functions", 100)
-        monitor.step(3, 1.25e-4)
-        monitor._progress.refresh()
-    drawn = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]", screen.getvalue())]
-    lines = {line.rstrip() for line in drawn if "left" in line}
-    assert lines and all(len(line) <= columns for line in lines)
-    assert all("at most " in line and line.count(" s left") == 1 for line in lines)
-    assert any("best loss 1.25e-04" in line for line in lines) == (columns == 120)
-
-
-def test_the_bar_of_a_whole_work_never_goes_back() -> None:
-    monitor = TerminalMonitor(quiet=True)
-    monitor.stage("grow", 1)
-    assert monitor.share() is None and monitor.left_text().endswith("so far")
-    monitor.spend(20.0, whole=30.0)
-    first = monitor.share()
-    assert first is not None and first < 0.1 and "at most 30 s left" in monitor.left_text()
-    monitor.spend(10.0)
-    monitor.stage("polish", 50)
-    later = monitor.share()
-    assert later is not None and later >= first
-    counted = TerminalMonitor(quiet=True, started=time.monotonic() - 10.0)
-    counted.stage("systems", 4)
-    counted._stage_began = 0.0
-    counted.step(1)
-    assert counted.share() == 0.25 and counted.left_text().startswith("about 30 s left")
 
 
 def test_a_python_session_on_a_terminal_has_a_bar_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,13 +43,6 @@ def test_a_standard_error_that_is_closed_ends_nothing() -> None:
     assert (ended.returncode, ended.stdout) == (0, "kept\n")
 
 
-def test_a_full_standard_error_ends_nothing_either() -> None:
-    ended = run(
-        'from odediscovery.command import streams as s; s.prepare(); s.remark("x"); s.say("kept")', closed="2>/dev/full"
-    )
-    assert (ended.returncode, ended.stdout) == (0, "kept\n")
-
-
 def test_a_full_standard_output_is_an_error() -> None:
     code = 'from odediscovery.command import streams as s; s.prepare(); s.say("lost"); import sys; sys.stdout.flush()'
     ended = run(code, closed=">/dev/full")
