@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery.runtime.arrays import SparsePowers, column_norms, products_by_column, slopes_by_column
+from odediscovery.runtime.arrays import SparsePowers, column_norms, slopes_by_column
 
 
 def test_ordinary_norms_are_those_of_numpy() -> None:
@@ -43,13 +43,3 @@ def test_powers_of_few_columns_and_their_slopes_are_those_of_all() -> None:
         np.testing.assert_allclose(
             slopes[:, :, k], (sparse.products(y + h) - sparse.products(y - h)) / 2e-6, rtol=1e-7, atol=1e-7
         )
-
-
-def test_powers_column_by_column_are_those_side_by_side() -> None:
-    y = np.random.default_rng(0).standard_normal((70, 3))
-    y[0], y[1, 0] = 0.0, np.nan
-    w = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 0.0], [0.5, 0.0, 1.0], [-1.0, 0.0, 3.0], [0.0, -0.5, 0.0]])
-    least = np.where(w == np.round(w), -np.inf, 1e-300)
-    with np.errstate(all="ignore"):
-        expected = np.prod(np.maximum(y[:, None], least) ** w, axis=-1)
-    np.testing.assert_allclose(products_by_column(y, w, least), expected, rtol=1e-15)
