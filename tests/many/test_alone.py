@@ -34,21 +34,6 @@ def table_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path | None 
 
 
 @pytest.mark.slow
-def test_series_are_read_from_their_blocks_in_the_order_that_was_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = table_of(tmp_path, monkeypatch)
-    chosen = chosen_alone(table, ["w4", "w1", "w4"], ALONE, SOURCE)
-    assert [(one.label, one.folder.name) for one in chosen] == [("w4", "w4.odediscovery"), ("w1", "w1.odediscovery")]
-    assert chosen[0].series.states == ("od",) and chosen[0].series.time_name == "t"
-    np.testing.assert_array_equal(chosen[0].series.trajectories[0].values[:, 0], curves(5)[4])
-    np.testing.assert_array_equal(chosen[1].series.trajectories[0].time, T)
-    # The limit of time is that of the command, not of a series, and does not tell results apart.
-    assert chosen[0].settings == dataclasses.replace(ALONE, max_seconds=None)
-    with pytest.raises(InputError, match="unknown series for --folders 'W1': did you mean 'w1'"):
-        chosen_alone(table, ["W1"], ALONE, SOURCE)
-
-
 def test_series_of_parquet_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "plate.parquet"
     wells = np.repeat(["a/1", "b", "c"], len(T))
@@ -61,6 +46,7 @@ def test_series_of_parquet_are_read_too(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(one.series.trajectories[0].values[:, 0], curves(1)[0])
 
 
+@pytest.mark.slow
 def test_a_series_that_cannot_be_fitted_alone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(tmp_path, monkeypatch, write(tmp_path / "plate.csv", [*curves(1), np.full(len(T), np.nan)]))
     with pytest.raises(InputError, match="series 'w1' cannot be fitted alone: "):
