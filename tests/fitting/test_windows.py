@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from problems import LOGISTIC, PREY, STARTS, chain_of_law, numeric_jacobian, random_chain, series_of
@@ -41,9 +39,7 @@ def vars_of(windows: Windows) -> dict[str, object]:
     return {name: getattr(windows, name) for name in windows.__dataclass_fields__}
 
 
-@pytest.mark.parametrize(
-    ("length", "expected"), [(1, (17, 1)), (3, (6, 3)), (4, (5, 4)), (100, (2, 12)), (None, (2, 12))]
-)
+@pytest.mark.parametrize(("length", "expected"), [(3, (6, 3)), (None, (2, 12))])
 def test_windows_follow_one_another(length: int | None, expected: tuple[int, int]) -> None:
     windows = cut(both(), both(), ONES, length)
     assert windows.size == (*expected, 2)
@@ -53,25 +49,6 @@ def test_windows_follow_one_another(length: int | None, expected: tuple[int, int
     used = windows.duration[windows.duration > 0]
     np.testing.assert_allclose(used, intervals, rtol=1e-15)
     assert int((windows.weight[..., 0] > 0).sum()) == len(intervals)
-
-
-def test_what_follows_the_end_of_a_trajectory_weighs_nothing() -> None:
-    windows = cut(both(), both(), ONES, None)
-    assert bool((windows.duration[1, 5:] == 0).all())
-    assert bool((windows.weight[1, 5:] == 0).all()) and bool((windows.target[1, 5:] == 0).all())
-    assert bool((windows.weight[1, :5] == 1).all())
-    np.testing.assert_array_equal(windows.start, STARTS)
-
-
-def test_starts_are_the_smoothed_states_and_first_the_measured_ones() -> None:
-    smooth = both()
-    measured = with_gaps(series_of(PREY, STARTS, [EVEN, UNEVEN], noise=0.1), (0, 4, 1), (1, 0, 0))
-    windows = cut(measured, smooth, np.array([2.0, 3.0]), 4)
-    np.testing.assert_array_equal(windows.start[1], smooth.trajectories[0].values[4])
-    assert windows.first[1, 0] == measured.trajectories[0].values[4, 0]
-    assert windows.first_weight.tolist()[1] == [2.0, 0.0]
-    assert windows.first_weight.tolist()[3] == [0.0, 3.0]
-    assert bool(np.isfinite(windows.first).all())
 
 
 def test_missing_values_weigh_nothing() -> None:
@@ -88,7 +65,7 @@ def test_missing_values_weigh_nothing() -> None:
     np.testing.assert_array_equal(left, ShortResiduals(other, chain).residuals(chain.theta))
 
 
-@pytest.mark.parametrize("length", [1, 4, None])
+@pytest.mark.parametrize("length", [1, None])
 def test_the_truth_leaves_nothing(length: int | None) -> None:
     windows = finest(cut(both(), both(), ONES, length))
     chain = chain_of_law(PREY, members=2)
@@ -121,7 +98,7 @@ def test_short_residuals_and_their_jacobian() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize("runs", [2])
 @pytest.mark.parametrize("length", [3, None])
 def test_long_residuals_and_their_jacobian(runs: int, length: int | None) -> None:
     times = [EVEN, UNEVEN][:runs] if runs == 2 else [EVEN]
@@ -151,19 +128,6 @@ def test_blocks_have_the_normal_equations_of_the_whole() -> None:
     normal = jacobian.swapaxes(1, 2) @ jacobian + (~free)[:, :, None] * np.eye(free.shape[1])
     np.testing.assert_allclose(found.sum_of_squares, np.square(residual).sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(found.normal, normal, rtol=1e-10, atol=1e-10 * normal.max())
-
-
-def test_every_window_takes_the_steps_of_its_own_intervals() -> None:
-    chain, clean = random_chain(), both()
-    windows = cut(clean, clean, np.ones(2), 3)
-    assert len(windows.grid) > 1
-    mixed = dataclasses.replace(windows, grid=(np.arange(windows.grid.size) % 5).reshape(windows.grid.shape))
-    unknowns = LongResiduals(mixed, chain, np.array([True, False])).pack(chain.theta)
-    solved = LongResiduals(mixed, chain, np.array([True, False])).solve(unknowns)
-    for k in range(len(mixed.grid)):
-        own = dataclasses.replace(windows, grid=np.broadcast_to(mixed.grid[k], windows.grid.shape))
-        alone = LongResiduals(own, chain, np.array([True, False])).solve(unknowns)
-        np.testing.assert_allclose(solved[:, k], alone[:, k], rtol=1e-12, atol=1e-14)
 
 
 def test_long_residuals_begin_at_the_starts_and_nonnegative_ones_stay_so() -> None:

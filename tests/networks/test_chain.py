@@ -88,18 +88,6 @@ def test_linearised_is_the_derivative(name: str) -> None:
         np.testing.assert_allclose(f_x[..., k], (rates(x + shift) - rates(x - shift)) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [*CHAINS])
-def test_columns_of_a_linearisation_are_those_of_the_whole(name: str) -> None:
-    chain = CHAINS[name]
-    x, count = states(chain), chain.theta.shape[1]
-    columns = np.array([[0, 5, 11, 7], [15, count - 1, 3, 12]])
-    f, f_x, f_theta = chain.linearisation(chain.theta, np.tile(np.arange(count), (2, 1)))(x)
-    told = chain.linearisation(chain.theta, columns)(x)
-    np.testing.assert_array_equal(told[0], f)
-    np.testing.assert_array_equal(told[1], f_x)
-    np.testing.assert_allclose(told[2], np.take_along_axis(f_theta, columns[:, None, None], axis=-1), rtol=1e-14)
-
-
 def test_arguments_out_of_bounds_count_as_the_bounds() -> None:
     name, f = next((name, f) for name, f in STATE_FUNCTIONS.items() if np.isfinite(f.bounds[1]))
     chain = random((Function(name, 0),), (Pair(np.array([True, True, True]), 2, 2),))
@@ -112,12 +100,3 @@ def test_selected_members_compute_what_they_did() -> None:
     x = states(chain)
     chosen = chain.select([1, 0, 1])
     np.testing.assert_allclose(chosen.rhs(chosen.theta)(x[[1, 0, 1]]), chain.rhs(chain.theta)(x)[[1, 0, 1]], rtol=1e-14)
-
-
-def test_powers_that_nobody_may_change_need_no_slopes() -> None:
-    chain = whole()
-    fixed = chain.replace(chain.theta, chain.free & (np.arange(chain.theta.shape[1]) >= 8))
-    columns, x = np.tile(np.arange(8, 16), (2, 1)), states(chain)
-    found, expected = (one.linearisation(one.theta, columns)(x) for one in (fixed, chain))
-    for own, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(own, other, rtol=1e-12)

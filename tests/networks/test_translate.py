@@ -4,70 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from problems import FSIR, PREY, random_field
+from problems import PREY
 
 from odediscovery.data.scale import Scale
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
-from odediscovery.networks.translate import chain_of, laws_of, network_of, trained_laws_of
+from odediscovery.networks.translate import chain_of, laws_of, network_of
 from odediscovery.units import UNITS
-
-THREE = np.ones(3, dtype=bool)
-DECAY = PowerSum(np.diag([-0.1, -0.2, 0.0])[:, :2], np.eye(3)[:2])
-NOTHING = PowerSum(np.zeros((3, 0)), np.zeros((0, 3)))
-
-
-def test_laws_become_members_and_come_back() -> None:
-    laws = [FSIR, DECAY, NOTHING]
-    again = laws_of(chain_of(laws, THREE))
-    for law, read in zip(laws, again, strict=True):
-        np.testing.assert_array_equal(read.coefficients, law.coefficients)
-        np.testing.assert_array_equal(read.exponents, law.exponents)
-
-
-def test_members_compute_their_laws() -> None:
-    chain = chain_of([FSIR, DECAY], THREE)
-    x = np.random.default_rng(0).uniform(0.1, 3.0, (2, 6, 3))
-    rates = chain.rhs(chain.theta)(x)
-    for member, law in enumerate((FSIR, DECAY)):
-        np.testing.assert_allclose(rates[member], law.rhs(x[member]), rtol=1e-12, atol=1e-15)
-
-
-def test_only_what_a_law_has_is_free() -> None:
-    chain = chain_of([FSIR, DECAY], THREE)
-    ((real, weight),) = chain.unpack(chain.free)
-    for member, law in enumerate((FSIR, DECAY)):
-        m = law.n_monomials
-        np.testing.assert_array_equal(real[member, :m], law.exponents != 0)
-        np.testing.assert_array_equal(weight[member, :, :m], law.coefficients != 0)
-        assert not real[member, m:].any() and not weight[member, :, m:].any()
-
-
-def test_states_that_change_sign_have_whole_powers_that_are_held() -> None:
-    law = PowerSum(np.array([[1.0], [-1.0]]), np.array([[0.48, 0.9]]))
-    chain = chain_of([law], np.array([True, False]))
-    real, free = chain.unpack(chain.theta)[0][0][0], chain.unpack(chain.free)[0][0][0]
-    assert real.tolist() == [[0.48, 1.0]] and free.tolist() == [[True, False]]
-
-
-def test_whole_powers_on_request_for_all() -> None:
-    chain = chain_of([PREY], np.array([True, True]), whole=True)
-    assert not chain.unpack(chain.free)[0][0].any()
-    near = PowerSum(PREY.coefficients, PREY.exponents + 0.2)
-    (law,) = laws_of(chain_of([near], np.array([True, True]), whole=True))
-    np.testing.assert_array_equal(law.exponents, PREY.exponents)
-
-
-def test_equal_rows_of_a_network_are_one_monomial() -> None:
-    field = random_field(members=1, width=3)
-    theta = field.theta.clone()
-    parts = field.unpack(theta)
-    parts[0]["gate"][:] = 1.0
-    parts[0]["real"][0, 2] = parts[0]["real"][0, 0]
-    (law,) = trained_laws_of(field.replace(theta))
-    weight = parts[1]["weight"][0].numpy()
-    assert law.n_monomials == 2
-    np.testing.assert_allclose(law.coefficients[:, 0], weight[:, 0] + weight[:, 2])
-
 
 # x' = 2 x sin(2 x) - x^2 / (1 + 4 x^2 y),  y' = 0.5 y exp(-1.5 y);  and one with two sums
 RICH = PowerSum(

@@ -9,9 +9,6 @@ import sympy
 import torch
 from problems import PREY, field_of, random_field
 
-from odediscovery.networks.vector_field import VectorField
-from odediscovery.units import NAU, RealNPU
-
 
 def random_states(members: int, states: int = 2, batch: int = 5) -> torch.Tensor:
     source = torch.Generator().manual_seed(9)
@@ -39,39 +36,6 @@ def test_rates_are_the_law() -> None:
     np.testing.assert_allclose(rates, PREY.rhs(x.numpy()), rtol=1e-13)
 
 
-def test_rates_are_the_chain_of_the_units() -> None:
-    field = random_field()
-    x = random_states(2)
-    first, second = field.unpack(field.theta)
-    chained = field.units[1].compute(second, field.units[0].compute(first, x))
-    assert torch.equal(field.rhs(field.theta)(x), chained)
-
-
-def test_selected_members_compute_what_they_did() -> None:
-    field = random_field(members=4)
-    x = random_states(4)
-    chosen = field.select([2, 0, 2])
-    y = field.rhs(field.theta)(x)
-    assert torch.equal(chosen.rhs(chosen.theta)(x[[2, 0, 2]]), y[[2, 0, 2]])
-    assert torch.equal(chosen.free, field.free[[2, 0, 2]])
-
-
-def test_replacing_keeps_what_is_not_given() -> None:
-    field = random_field()
-    free = torch.zeros_like(field.free)
-    assert field.replace(field.theta + 1.0).free is field.free
-    other = field.replace(field.theta + 1.0, free)
-    assert other.free is free and other.units is field.units
-    assert torch.equal(other.theta, field.theta + 1.0)
-
-
-def test_arrays_are_copies() -> None:
-    field = random_field()
-    before = field.theta.clone()
-    field.arrays(1)[0]["real"][:] = 7.0
-    assert torch.equal(field.theta, before)
-
-
 def test_symbols_and_numbers_agree() -> None:
     field = random_field()
     x = random_states(2)
@@ -80,10 +44,3 @@ def test_symbols_and_numbers_agree() -> None:
         told = sympy.lambdify(symbols, field.symbolic(member, symbols), "numpy")
         rates = field.rhs(field.theta)(x)[member]
         np.testing.assert_allclose(np.array(told(*x[member].numpy().T)).T, rates, rtol=1e-12)
-
-
-def test_the_same_generator_makes_the_same_members() -> None:
-    units = (RealNPU(2, 3), NAU(3, 2))
-    one, two = (VectorField.random(units, 3, torch.Generator().manual_seed(4)) for _ in range(2))
-    assert torch.equal(one.theta, two.theta)
-    assert not torch.equal(one.theta[0], one.theta[1])

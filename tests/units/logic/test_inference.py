@@ -104,66 +104,6 @@ def test_bounds_are_those_of_all_assignments_where_atoms_stand_once(formula: For
                 assert found[node] == Bounds(min(values), max(values)), (node, known)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("formula", formulas(15, 1, shared=True), ids=str)
-def test_bounds_hold_in_every_assignment_where_atoms_are_shared(formula: Formula) -> None:
-    for truth in (0.0, 1.0):
-        possible, found = brute_force(formula, {formula: truth}), infer([formula], {formula: truth})
-        if found.contradictions():
-            assert not possible[formula]
-            continue
-        for node, values in possible.items():
-            assert all(found[node].lower <= v <= found[node].upper for v in values)
-        # What is known of all atoms goes up exactly.
-        for world in itertools.product((0.0, 1.0), repeat=len(formula.atoms())):
-            named = dict(zip(formula.atoms(), world, strict=True))
-            up = infer([formula], {atom(name): value for name, value in named.items()})
-            assert up[formula] == Bounds(formula.truth(named), formula.truth(named))
-
-
-def by_hand(formula: Formula, world: dict[str, float]) -> float:
-    """Lukasiewicz with weights, written out a second time."""
-    if formula.word == "atom":
-        return world[formula.name]
-    x, w = [by_hand(part, world) for part in formula.parts], formula.weights
-    if formula.word == "and":
-        s = formula.bias - sum(a * (1 - b) for a, b in zip(w, x, strict=True))
-    elif formula.word == "not":
-        s = formula.bias - sum(a * b for a, b in zip(w, x, strict=True))
-    else:
-        x = [1 - b for b in x[:-1]] + x[-1:] if formula.word == "implies" else x
-        s = 1 - formula.bias + sum(a * b for a, b in zip(w, x, strict=True))
-    return min(max(s, 0.0), 1.0)
-
-
-def weighted(formula: Formula, draw: np.random.Generator) -> Formula:
-    if not formula.parts:
-        return formula
-    weights = draw.uniform(0.2, 1.8, len(formula.parts)).tolist()
-    return connect(
-        formula.word, *(weighted(p, draw) for p in formula.parts), weights=weights, bias=draw.uniform(0.8, 1.4)
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("formula", formulas(30, 2, shared=True), ids=str)
-def test_degrees_of_truth_and_weights_against_a_second_evaluation(formula: Formula) -> None:
-    draw = np.random.default_rng(3)
-    formula = weighted(formula, draw)
-    names = formula.atoms()
-    for _ in range(3):
-        world = dict(zip(names, draw.uniform(size=len(names)).tolist(), strict=True))
-        value = by_hand(formula, world)
-        assert formula.truth(world) == pytest.approx(value, abs=1e-12)
-        found = infer([formula], {atom(name): x for name, x in world.items()})[formula]
-        assert (found.lower, found.upper) == pytest.approx((value, value), abs=1e-12)
-        # Down: with the truth of the whole and of all atoms but one, its value is never excluded.
-        hidden = names[0]
-        known = {atom(n): x for n, x in world.items() if n != hidden} | {formula: value}
-        bound = infer([formula], known)[atom(hidden)]
-        assert bound.lower - 1e-7 <= world[hidden] <= bound.upper + 1e-7
-
-
 def test_degrees_go_down_exactly() -> None:
     # 0.7 = 1.1 - 0.5 (1 - x) - 1.2 (1 - 0.9), so x = 0.44.
     rule = connect("and", X, Y, weights=[0.5, 1.2], bias=1.1)
@@ -183,17 +123,3 @@ def test_states_of_a_bound() -> None:
     assert Bounds(0.95, 1.0).state() == "true" and Bounds(0.0, 0.05).state() == "false"
     assert Bounds(0.5, 0.5).state() == "ambiguous" and Bounds(0.3, 0.95).state() == "unknown"
     assert Bounds(0.7, 0.6).state() == "contradiction" and Bounds(0.7, 1.0).state(0.7) == "true"
-
-
-@pytest.mark.parametrize("given", [Bounds(0.7, 0.6), Bounds(-0.1, 1.0), 1.2])
-def test_bounds_that_are_none_are_refused(given: Bounds | float) -> None:
-    with pytest.raises(ValueError, match="bounds lie between 0 and 1"):
-        infer([X], {X: given})
-
-
-def test_sweeps_converge_and_are_counted() -> None:
-    chain = [atom(f"x{k}") for k in range(6)]
-    known = {a >> b: 1.0 for a, b in itertools.pairwise(chain)} | {chain[0]: 1.0}
-    # The order of the formulas is against the way of the inference.
-    found = infer(chain, dict(reversed(known.items())))
-    assert found[chain[-1]] == TRUE and 2 <= found.sweeps <= 8
