@@ -159,13 +159,6 @@ def test_they_are_the_noise_and_its_shape() -> None:
     assert (level.relative_sigma[0] == 1.0).all() and level.messages == ()
 
 
-def test_what_counts_as_a_sign_follows_from_them() -> None:
-    values = np.exp(-T) - 0.01
-    assert not measured(values).nonnegative[0]
-    assert measured(values, noise={"x0": 0.01}).nonnegative[0]
-    assert not measured(values, noise={"x0": 0.01}).clean
-
-
 @pytest.mark.parametrize(
     ("factor", "message"),
     [

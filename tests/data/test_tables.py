@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odediscovery.data.recorded.rows import repeat_noise, restarts
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, group_column, load_csv, write_csv
+from odediscovery.data.sheets import read_table
+from odediscovery.data.table import Table
 from odediscovery.errors import InputError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -252,3 +256,105 @@ def test_measured_series_load(name: str, options: dict[str, str], states: int, t
     section = readme.split(f"`{name}.csv`", 1)[1].split("\n## ", 1)[0]
     assert all(f"| `{column}` |" in section for column in columns)
     assert all(f"**{word}:**" in section for word in ("Source", "Licence", "Caveats"))
+
+
+def cells(decimal: str = ".", **columns: list[str]) -> Table:
+    """Rows in lines 2, 3, ... of a file."""
+    rows = len(next(iter(columns.values())))
+    return Table(pd.DataFrame(columns, index=range(2, 2 + rows), dtype=object), decimal, ["Read."])
+
+
+@pytest.mark.parametrize("cell", ["1_0", "٣", "0x10", "1.5.", "12 mg", "--1", "1,5", "True"])
+def test_what_looks_like_a_number_and_is_none(cell: str) -> None:
+    with pytest.raises(InputError, match=r"line 3, column 'x': expected a number, got "):
+        cells(x=["1", cell]).numbers("x", "state")
+
+
+def test_a_file_of_plain_numbers_is_the_same_table_as_cell_by_cell(tmp_path: Path) -> None:
+    """Numbers are read at once where there is nothing else; a word in the last row asks for every cell."""
+    draw = np.random.default_rng(0)
+    values = draw.standard_normal((40, 3)) * 10.0 ** draw.integers(-200, 200, (40, 3))
+    rows = [f"{k % 3:03d},{k}.0," + ",".join(map(repr, row)) for k, row in enumerate(values.tolist())]
+    rows[5], rows[9] = "002,5,,1e3,-.5", ""
+    plain, mixed = tmp_path / "plain.csv", tmp_path / "mixed.csv"
+    plain.write_text("g,t,x [g/L],y,z\n" + "\n".join(rows) + "\n")
+    mixed.write_text("g,t,x [g/L],y,z,note\n" + "\n".join(row and f"{row},a" for row in rows) + "\n")
+    one, other = read_table(plain), read_table(mixed)
+    assert one.written is not None and other.written is None
+    assert (one.columns, one.lines, one.units) == (other.columns[:-1], other.lines, other.units)
+    for name in "txyz":
+        np.testing.assert_array_equal(one.numbers(name, "state"), other.numbers(name, "state"))
+        assert not one.is_text(name)
+    assert one.groups(["g"]) == other.groups(["g"]) and list(one.groups(["g"])) == ["000", "001", "002"]
+    assert one.groups(["g", "t"]) == other.groups(["g", "t"])
+    for file in (plain, mixed):
+        with pytest.raises(InputError, match=r"line 7, column 'x': the group is missing"):
+            read_table(file).groups(["x"])
+    np.testing.assert_array_equal(load_csv(plain, group="g").trajectories[1].values[0], values[1])
+
+
+@pytest.mark.parametrize("body", ["1,2\n3,4,5\n", "1,1e999\n2,3\n", "1,-\n2,3\n"])
+def test_what_is_not_plainly_numbers_is_read_cell_by_cell(body: str, tmp_path: Path) -> None:
+    """So its errors name what they always did."""
+    (tmp_path / "odd.csv").write_bytes(f"t,x\n{body}".encode())
+    try:
+        assert read_table(tmp_path / "odd.csv").written is None
+    except InputError as error:
+        assert "\n" not in str(error)
+
+
+def rows_in(folder: Path, rows: list[tuple[float, ...]], header: str = "t,x") -> Path:
+    path = folder / "d.csv"
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+def read(folder: Path, rows: list[tuple[float, ...]], header: str = "t,x") -> TimeSeries:
+    return load_csv(rows_in(folder, rows, header))
+
+
+def test_trials_without_a_group_column_are_trajectories(tmp_path: Path) -> None:
+    series = read(tmp_path, [(t, x0 * 0.5**t) for x0 in (8.0, 2.0, 5.0) for t in (0.0, 1.0, 2.0, 3.0)])
+    assert [(run.label, run.values[0, 0]) for run in series.trajectories] == [("1", 8.0), ("2", 2.0), ("3", 5.0)]
+    assert series.messages == (
+        "The time 't' restarts at line 6, 10: each restart begins a new trajectory, 3 in all; they are fitted side by "
+        "side, never joined. A column that tells them apart can be named with --group.",
+    )
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [0, 1, 3, 2, 4, 5],  # two rows swapped
+        [0, 1, 2, 3, 4, 0],  # a slip at the end
+        [5, 4, 3, 2, 1, 0],
+        [0, 1, 2, 3, 2, 3, 4, 5],  # back to the end of what was
+    ],
+)
+def test_times_that_just_go_back_are_refused(tmp_path: Path, times: list[float]) -> None:
+    assert restarts(np.array(times, float)) == [0]
+    with pytest.raises(InputError, match="goes back"):
+        read(tmp_path, [(t, 1.0) for t in times])
+
+
+def test_samples_at_one_time_are_their_mean_and_tell_the_noise(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [(t, 5.0 - t + 0.3 * e) for t in np.arange(0.0, 4.0, 0.5) for e in rng.standard_normal(4)]
+    series = read(tmp_path, rows)
+    (run,) = series.trajectories
+    assert run.time.tolist() == np.arange(0.0, 4.0, 0.5).tolist()
+    np.testing.assert_allclose(run.values[0, 0], np.mean([x for t, x in rows if t == 0.0]))
+    # 24 degrees of freedom: the noise of one sample within 40 %, of a mean half of that.
+    assert run.sigma is not None and np.ptp(run.sigma) == 0.0
+    assert abs(run.sigma[0, 0] / 0.15 - 1.0) < 0.4
+    assert "8 of 8 times were measured more than once: their means are fitted" in series.messages[0]
+
+
+def test_noise_of_repeats_that_grows_with_the_state_is_seen_as_a_share() -> None:
+    rng = np.random.default_rng(2)
+    blocks = [m * (1.0 + 0.1 * rng.standard_normal((3, 1))) for m in np.geomspace(1.0, 300.0, 12)]
+    (share,) = repeat_noise(blocks)
+    assert -0.14 < share < -0.06
+    (level,) = repeat_noise([m + 0.1 * rng.standard_normal((3, 1)) for m in np.geomspace(1.0, 300.0, 12)])
+    assert 0.06 < level < 0.14
+    assert np.isnan(repeat_noise([np.array([[1.0], [2.0]])])[0])  # one repeat tells nothing
