@@ -1,12 +1,25 @@
-"""From series to equations, through every stage, on systems small enough to be quick."""
+"""From series to equations, through every stage, on systems and tables small enough to be quick."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from odediscovery import Monitor, Settings, TimeSeries, discover, get_system, settings_for, simulate_system
+from odediscovery import (
+    Discovery,
+    InputError,
+    Monitor,
+    Settings,
+    TimeSeries,
+    discover,
+    get_system,
+    settings_for,
+    simulate_system,
+)
 from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.ivp.lsoda import solve_until_failure
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.pose import pose
 
@@ -76,3 +89,87 @@ def test_a_state_that_hardly_changes_is_in_no_equation_unless_known_terms_need_i
     assert p.knowledge is not None and not p.knowledge.forbidden.any() and not p.messages
     _, p, _ = pose(series, settings_for("paper"))
     assert p.knowledge is None and not p.messages
+
+
+BRIEF = settings_for(members=0, max_seconds=3.0)
+
+
+@pytest.mark.parametrize("value", [0.0, -2.0])
+def test_states_that_never_change_have_no_right_hand_side(value: float) -> None:
+    found = discover(TimeSeries.from_arrays(range(4), np.full((4, 2), value), ["x", "y"]), BRIEF)
+    assert found.equations_text() == "x' = 0\ny' = 0"
+    np.testing.assert_allclose(found.initial_values, value, atol=0.1)
+    assert not any("far from the data" in message for message in found.messages)
+
+
+def test_an_absent_species_beside_a_decay_leaves_its_law_alone() -> None:
+    t = np.arange(12.0)
+    values = np.column_stack([5.0 * np.exp(-0.3 * t), np.zeros(12)])
+    found = discover(TimeSeries.from_arrays(t, values, ["A", "B"]), BRIEF)
+    assert found.equations.pretty(3).splitlines()[1] == "B' = 0"
+    law = found.equations.power_sum
+    assert law is not None and np.count_nonzero(law.coefficients) == 1
+    assert law.coefficients[0].sum() == pytest.approx(-0.3, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_groups_of_two_samples_end_in_a_law() -> None:
+    starts = np.linspace(1.0, 8.0, 20)
+    times, values = [np.array([0.0, 1.0])] * 20, [np.array([[x], [x * np.exp(-0.3)]]) for x in starts]
+    found = discover(TimeSeries.from_arrays(times, values, ["x"]), settings_for(members=2, max_seconds=5.0))
+    assert found.outcome in ("converged", "stopped", "poor-fit")
+
+
+def test_a_solution_over_times_whose_squares_are_no_numbers() -> None:
+    for unit in (1e-250, 1e250):
+        times = np.linspace(0.0, 2.0, 5) * unit
+        states = solve_until_failure(lambda t, x: -x / unit, np.array([1.0]), times, 1e-9, 1e-12)  # noqa: B023
+        np.testing.assert_allclose(states[:, 0], np.exp(-np.linspace(0.0, 2.0, 5)), rtol=1e-6)
+
+
+def runs_of_predators(noise: float, *blank: tuple[int, int]) -> TimeSeries:
+    """Three trajectories of Lotka and Volterra's equations, some of them without any value of a state."""
+    law, t = Equations.parse(["x", "y"], {"x": "x - 0.5*x*y", "y": "0.25*x*y - 0.75*y"}), np.linspace(0.0, 12.0, 40)
+    random = np.random.default_rng(0)
+    runs = [law.simulate(np.array(start), t) for start in ([2.0, 1.0], [1.0, 2.0], [1.5, 0.5])]
+    runs = [x * (1.0 + noise * random.standard_normal(x.shape)) for x in runs]
+    for run, state in blank:
+        runs[run][:, state] = np.nan
+    return TimeSeries.from_arrays([t] * 3, runs, ["x", "y"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.02])
+def test_a_trajectory_without_a_state_is_fitted_with_the_law_of_the_others(noise: float) -> None:
+    found = discover(runs_of_predators(noise, (1, 1)), settings_for(members=0))
+    law = found.equations.power_sum
+    assert law is not None and sorted(law.exponents.tolist()) == [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    assert any(text.startswith("Trajectory '2' has no value of y: ") for text in found.messages)
+    # Its start of that state is found from the other one.
+    np.testing.assert_allclose(found.initial_values, [[2.0, 1.0], [1.0, 2.0], [1.5, 0.5]], rtol=3.0 * noise + 1e-6)
+
+
+def left_by(found: Discovery, row: int) -> float:
+    """Mean square that a row of the front leaves of all samples, from the starts that it says."""
+    equations, series = found.front[row].equations, found.series
+    runs = zip(found.front[row].initial_values, series.trajectories, strict=True)
+    return float(np.mean(np.concatenate([equations.simulate(x0, run.time) - run.values for x0, run in runs]) ** 2))
+
+
+@pytest.mark.slow
+def test_all_rows_of_the_front_are_judged_on_all_samples() -> None:
+    found = discover(simulate_system("logistic", samples=3000, noise=0.02), settings_for(max_seconds=60))
+    assert any("laws were sought in 300 of the 3000 samples" in message for message in found.messages)
+    scores = np.array([row.criterion for row in found.front])
+    mse = np.array([row.mse for row in found.front])
+    assert len(mse) > 1
+    assert [left_by(found, i) for i in range(len(mse))] == pytest.approx(mse.tolist(), rel=1e-3)
+    # The criterion is n ln(mse + variance of the noise) and the price of a few constants.
+    behind = 3000 * np.log((mse + mse.min()) / (2.0 * mse.min()))
+    np.testing.assert_allclose(scores - scores.min(), behind, rtol=0.02, atol=80.0)
+
+
+@pytest.mark.parametrize("given", [pd.DataFrame({"t": [0, 1], "x": [1, 2]}), "table.csv"])
+def test_what_is_no_series_is_refused_with_the_way_to_one(given: object) -> None:
+    with pytest.raises(InputError, match=r"expects a TimeSeries, got a (DataFrame|str); load_csv reads a file"):
+        discover(given)  # type: ignore[arg-type]
