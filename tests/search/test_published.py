@@ -1,7 +1,8 @@
-"""The published recipes: the study's solvers, sizes, initial weights, counts and equations."""
+"""The published recipes and networks alone: solvers, gradients, equations and where they end."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,19 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from listening import Stages
 from problems import field_of
 from torch import Tensor
 
+from odediscovery import Discovery, InputError, discover, settings_for, simulate_system
+from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.discover import discover
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.laws.systems import get_system
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
 from odediscovery.search.published.recipes import RECIPES, equations, random_members, read_member, train
 from odediscovery.search.published.trajectories import Trajectories
-from odediscovery.settings import Settings, settings_for
+from odediscovery.settings import Settings
 
 PAPER, AS_RUN = RECIPES["paper"], RECIPES["as-run"]
 START = np.array([[100.0, 0.01, 0.0]])
@@ -145,3 +148,93 @@ def test_the_gradient_of_the_code_is_near_that_of_its_value_and_not_the_same(uni
     assert (cosine > 0.99).all()
     off = (exact - adjoint).norm(dim=1) / exact.norm(dim=1)
     assert 1e-4 < off.max() < 0.15
+
+
+ROSENBROCK_STARTS = torch.tensor([[-1.2, 1.0], [0.5, 2.0], [2.0, -1.0]], dtype=torch.float64)
+FREE = torch.ones(3, 2, dtype=torch.bool)
+
+
+def rosenbrock(theta: Tensor, progress: float) -> Tensor:
+    x, y = theta[:, 0], theta[:, 1]
+    return 100.0 * (y - x * x).square() + (1.0 - x).square()
+
+
+def test_every_member_finds_the_minimum() -> None:
+    found = lbfgs_to_first_rise(rosenbrock, ROSENBROCK_STARTS, FREE, 200, Monitor())
+    np.testing.assert_allclose(found, torch.ones(3, 2), atol=1e-6)
+
+
+def test_members_do_not_feel_each_other_and_what_is_not_free_stays() -> None:
+    together = lbfgs_to_first_rise(rosenbrock, ROSENBROCK_STARTS, FREE, 30, Monitor())
+    for m in range(3):
+        alone = lbfgs_to_first_rise(rosenbrock, ROSENBROCK_STARTS[m : m + 1], FREE[:1], 30, Monitor())
+        np.testing.assert_allclose(together[m : m + 1], alone, rtol=1e-9)
+    held = FREE.clone()
+    held[:, 1] = False
+    found = lbfgs_to_first_rise(rosenbrock, ROSENBROCK_STARTS, held, 50, Monitor())
+    assert torch.equal(found[:, 1], ROSENBROCK_STARTS[:, 1])
+    assert (rosenbrock(found, 1.0) < rosenbrock(ROSENBROCK_STARTS, 1.0)).all()
+
+
+def test_a_gradient_that_is_off_ends_it_early_and_never_higher() -> None:
+    wrong = torch.tensor([0.02, -0.03], dtype=torch.float64)
+
+    def off(theta: Tensor, progress: float) -> Tensor:
+        # The value of a bowl with the gradient of another one.
+        bowl = theta.square().sum(dim=1)
+        return bowl + ((theta - theta.detach()) * wrong).sum(dim=1)
+
+    found = lbfgs_to_first_rise(off, ROSENBROCK_STARTS, FREE, 200, Monitor())
+    assert (off(found, 1.0) < off(ROSENBROCK_STARTS, 1.0)).all()
+    # The minimum of the value is 0; the slopes vanish elsewhere, and the search ends between.
+    assert (found.abs().max(dim=1).values > 1e-6).all()
+    assert (found.norm(dim=1) < 0.1).all()
+
+
+SMALL = {"members": 4, "hidden": 3, "adam_steps": 300}
+
+
+def same_terms(found: Discovery, name: str) -> bool:
+    """Whether the chosen law has the terms of a known one, exponents to a hundredth."""
+    forms = []
+    for law in (found.equations.power_sum, get_system(name).equations().power_sum):
+        assert law is not None
+        forms.append({(tuple(law.exponents[j].round(2)), i) for i, j in np.argwhere(law.coefficients != 0)})
+    return forms[0] == forms[1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [{"unit": "NPU"}])
+def test_a_network_alone_finds_the_root_of_torricelli(options: dict[str, str]) -> None:
+    stages = Stages()
+    found = discover(simulate_system("torricelli"), settings_for("neural", **SMALL, **options), stages)
+    assert {"Adam", "LBFGS", "prune", "polish"} <= set(stages.names)
+    assert not any("grow" in name for name in stages.names)
+    assert found.found_by == "training" and same_terms(found, "torricelli")
+
+
+@pytest.mark.slow
+def test_it_is_said_which_stage_found_the_law(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    by = {}
+    for name in ("logistic", "torricelli"):
+        found = discover(simulate_system(name), settings_for(members=0))
+        found.save(tmp_path / name)
+        document = json.loads((tmp_path / name / "result.json").read_text())
+        by[name] = document["found_by"]
+        assert Discovery.load(tmp_path / name).found_by == found.found_by == by[name]
+        assert found.source_text().startswith(f"found by: {by[name]} (")
+    # Whole powers are regressed on; a root has a name.
+    assert by == {"logistic": "regression", "torricelli": "textbook"}
+    document["found_by"] = "guessing"
+    (tmp_path / "torricelli" / "result.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match="'found_by' should be growing"):
+        Discovery.load(tmp_path / "torricelli")
+    (tmp_path / "x.csv").write_text("t,x\n" + "".join(f"{t},{2.0**-t}\n" for t in range(12)))
+    assert main(["fit", str(tmp_path / "x.csv"), "--members", "0", "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert "found by: " in said and "the equations were found by: " in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_what_nobody_measured_is_refused() -> None:
+    with pytest.raises(InputError, match="unmeasured states need --recipe default"):
+        discover(simulate_system("logistic"), settings_for("neural", hidden_states=("R",)))
