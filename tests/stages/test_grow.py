@@ -28,12 +28,6 @@ def test_the_best_law_of_clean_data_is_the_truth(system: str) -> None:
     assert same_terms(laws[0], truth, 0.005)
 
 
-@pytest.mark.slow
-def test_the_singular_start_of_fsir_does_not_hide_the_truth() -> None:
-    laws, truth = grown("fsir")
-    assert any(same_terms(law, truth, 0.01) for law in laws)
-
-
 def test_states_that_change_sign_have_whole_powers() -> None:
     laws, truth = grown("van-der-pol")
     assert same_terms(laws[0], truth, 0.0)

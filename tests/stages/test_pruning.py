@@ -1,4 +1,4 @@
-"""Pruning: the path from too many terms down to the true ones."""
+"""Pruning: the path from too many terms down to the true ones, and the surgeon that estimates it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.polynomials import library_law
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
+from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
 
 GROWTH = series_of(LOGISTIC, np.array([[0.05]]), [np.linspace(0.0, 14.0, 25)])
 CYCLES = series_of(PREY, STARTS, [np.linspace(0.0, 8.0, 17)] * 2)
@@ -92,3 +93,31 @@ def test_what_linear_elimination_takes_goes_in_one_step() -> None:
     law, again = (law_of(chain, next(s for s in path if s.size == 4)) for path in (one, many))
     np.testing.assert_array_equal(law.coefficients != 0, again.coefficients != 0)
     np.testing.assert_allclose(law.coefficients, again.coefficients, rtol=1e-9, atol=1e-12)
+
+
+def test_of_linear_least_squares_the_estimate_is_the_refit() -> None:
+    generator = np.random.default_rng(0)
+    design = generator.standard_normal((20, 4)) * np.array([1.0, 1e3, 1e-3, 1.0])
+    target = generator.standard_normal(20)
+    normal = (design.T @ design)[None]
+    theta = np.linalg.lstsq(design, target)[0][None]
+    removed = np.array([[[True, False, False, False], [False, True, True, False]]])
+    found = estimate_without(theta, inverse_of(normal), removed)[0]
+    for estimate, gone in zip(found, removed[0], strict=True):
+        kept = np.linalg.lstsq(design[:, ~gone], target)[0]
+        np.testing.assert_allclose(estimate[~gone], kept, rtol=1e-6)
+        assert not estimate[gone].any()
+
+
+def test_a_parameter_that_no_residual_sees_has_no_influence() -> None:
+    normal = np.diag([4.0, 0.0, 1.0])[None]
+    free = np.array([[True, True, False]])
+    values = np.ones((1, 3))
+    assert is_without_influence(normal, values, free, 3).tolist() == [[False, True, False]]
+    assert is_without_influence(normal, values, free, 1).tolist() == [[False]]
+
+
+def test_a_member_beyond_all_numbers_does_not_end_the_others() -> None:
+    normal = np.stack([np.diag([4.0, 1.0]), np.full((2, 2), np.inf)])
+    inverse = inverse_of(normal)
+    assert inverse[0] == pytest.approx(np.diag([0.25, 1.0]), rel=1e-6)
