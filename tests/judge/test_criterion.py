@@ -1,4 +1,4 @@
-"""The judge: what a law's misfit and constants cost, the shortlist, the front."""
+"""The judge: what a law's misfit and constants cost, the shortlist, the front, constants that are one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from odediscovery.judge.criterion import CRITERION, choose, judge, non_dominated, penalty, shares_of, shortlist
+from odediscovery.judge.ties import NO_TIES, find_ties
 from odediscovery.laws.cost import all_free, constant_penalty, cost
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
@@ -107,3 +108,61 @@ def test_the_shortlist_is_the_front_around_the_best() -> None:
 def test_the_front_has_what_nothing_simpler_beats() -> None:
     rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((3, 0.02), (1, 0.5), (2, 0.1), (2, 0.09), (4, 0.03))]
     assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [1, 3, 0]
+
+
+ONE = np.ones(2)
+
+
+def linear(a: list[list[float]], deviations: list[float], samples: float = 100.0) -> Polished:
+    """A law of linear terms whose coefficients have independent errors; starts are not among them."""
+    law = PowerSum(np.array(a), np.eye(len(a[0]), 2))
+    free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
+    joint = Covariance.of(np.diag(1.0 / np.array(deviations)))
+    counts = np.full(2, samples / 2)
+    return Polished(law, law, np.ones((1, 2)), joint, free, counts, counts, True, counts)
+
+
+def test_a_flow_from_one_state_to_another_is_one_constant() -> None:
+    found = find_ties(linear([[-1.0, 0.0], [1.1, -0.5]], [0.1, 0.1, 0.1]), ONE)
+    assert found.number == 1
+    # (1.1 - 1.0)^2 over the variance of the difference.
+    assert found.loss == pytest.approx(0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("a", "scale"),
+    [
+        ([[1.0, 0.0], [1.0, -0.5]], ONE),  # enters both
+        ([[-1.0, 0.0], [1.0, -0.5]], np.array([1.0, 5.0])),  # other rates in the user's units
+    ],
+)
+def test_what_is_no_flow_is_not_tied(a: list[list[float]], scale: np.ndarray) -> None:
+    deviations = [0.01] * np.count_nonzero(a)
+    assert find_ties(linear(a, deviations), scale) is NO_TIES
+
+
+def three(signs: list[float], deviations: list[float]) -> Polished:
+    """One monomial in three equations, with independent errors."""
+    law = PowerSum(np.array(signs)[:, None], np.array([[1.0, 0.0, 0.0]]))
+    free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
+    counts = np.full(3, 50.0)
+    return Polished(
+        law,
+        law,
+        np.ones((1, 3)),
+        Covariance.of(np.diag(1.0 / np.array(deviations))),
+        free,
+        counts,
+        counts,
+        True,
+        counts,
+    )
+
+
+def test_a_tie_saves_what_a_value_costs() -> None:
+    found = linear([[-1.0, 0.0], [1.0, -0.5]], [0.01] * 3)
+    untied, tied = (penalty(found.law, found.free, 100.0, 2, ties) for ties in (0, 1))
+    # Two exponents held at 1 cost 1 each; three coefficients and two starts, or two and two, of 100 samples.
+    cost = 3 * constant_penalty(2, 100.0) + 2.0
+    assert untied == pytest.approx(cost * 100.0 / (100.0 - 5 - 2))
+    assert tied == pytest.approx((cost - math.log(100.0)) * 100.0 / (100.0 - 4 - 2))
