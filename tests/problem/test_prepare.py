@@ -1,16 +1,21 @@
-"""What data are like: signs against noise, resolution, states that never change."""
+"""What data are like: signs against noise, resolution, solvers' polynomials, and too many samples."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from problems import LOGISTIC, growth, logistic
+from scipy.integrate import solve_ivp
 
+from odediscovery import TimeSeries, discover, settings_for
 from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Trajectory
 from odediscovery.errors import InputError
+from odediscovery.problem.interpolants import find_interpolation
 from odediscovery.problem.prepare import PREPARATION, prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.redundancy import redundant_states
+from odediscovery.problem.thinning import THINNING, thin_series
 from odediscovery.runtime.arrays import Array
 
 T = np.linspace(0.0, 10.0, 101)
@@ -93,3 +98,119 @@ def test_noise_is_small_against_changes_not_against_size() -> None:
         smooth = pooled(p.smooth)[:, 0] * p.scale.state[0]
         off = smooth - smooth.mean() - (100.0 * np.sin(T) - 100.0 * np.sin(T).mean())
         assert np.sqrt(np.mean(off**2)) < 5.0
+
+
+LONG = np.linspace(0.0, 12.0, 20_000)
+
+
+def only(series: TimeSeries) -> Trajectory:
+    (trajectory,) = series.trajectories
+    return trajectory
+
+
+@pytest.mark.parametrize(("samples", "sigma"), [(THINNING.worth * THINNING.most_noisy - 1, 0.02)])
+def test_a_series_that_is_not_long_stays(samples: int, sigma: float) -> None:
+    series = growth(np.linspace(0.0, 12.0, samples), sigma)
+    assert thin_series(series) is series
+
+
+def test_clean_samples_are_picked_where_states_move() -> None:
+    kinked = np.where(LONG < 6.0, 0.0, np.sin(0.5 * (LONG - 6.0)))
+    few = only(thin_series(TimeSeries.from_arrays(LONG, kinked)))
+    assert len(few.time) == pytest.approx(THINNING.most_clean, rel=0.01)
+    assert few.time[0] == LONG[0] and few.time[-1] == LONG[-1]
+    np.testing.assert_array_equal(few.values[:, 0], np.interp(few.time, LONG, kinked))
+    moving = np.mean(few.time > 6.0)
+    assert 0.7 < moving < 0.8  # half of the way is time, half is path
+
+
+def test_noisy_neighbours_give_way_to_their_mean_moved_along_a_parabola() -> None:
+    few = only(thin_series(growth(LONG, 0.1)))
+    k = round(len(LONG) / THINNING.most_noisy)
+    assert len(few.time) == pytest.approx(len(LONG) / k, abs=1)
+    errors = few.values[:, 0] - logistic(few.time, 0.5, 0.5, 0.1)
+    assert np.std(errors) == pytest.approx(0.1 / np.sqrt(k), rel=0.15)
+    assert abs(np.mean(errors)) < 4.0 * np.std(errors) / np.sqrt(len(errors))
+
+
+def test_what_bends_is_not_flattened_and_a_missing_sample_shifts_nothing() -> None:
+    t = np.linspace(0.0, 60.0, 6000)
+    values = np.sin(t) + 5e-3 * np.random.default_rng(0).standard_normal(len(t))
+    values[100:103] = np.nan
+    few = only(thin_series(TimeSeries.from_arrays(t, values)))
+    k = round(len(t) / len(few.time))
+    errors = few.values[:, 0] - np.sin(few.time)
+    assert k > 10 and np.abs(errors).max() < 5.0 * 5e-3 / np.sqrt(k - 3)
+    # Means of k neighbours alone would lose (0.01 k)^2 / 24 of the height.
+    lost = np.mean(errors * np.sin(few.time)) / np.mean(np.sin(few.time) ** 2)
+    assert abs(lost) < 0.4 * (0.01 * k) ** 2 / 24.0
+
+
+def test_too_many_turns_are_kept_in_runs_of_neighbours() -> None:
+    t = np.linspace(0.0, 3000.0, 40_000)
+    few = thin_series(TimeSeries.from_arrays(t, np.sin(t)))
+    total = sum(len(run.time) for run in few.trajectories)
+    assert len(few.trajectories) > 1 and 0.5 * THINNING.in_runs < total < 1.5 * THINNING.in_runs
+    assert few.trajectories[0].time[0] == 0.0 and few.trajectories[-1].time[-1] == t[-1]
+    assert max(np.diff(run.time).max() for run in few.trajectories) < np.pi / 10.0
+
+
+@pytest.mark.slow
+def test_constants_and_scores_are_those_of_all_samples() -> None:
+    series = growth(LONG[::2], 0.05)
+    found = discover(series, settings_for("default", members=4, adam_steps=50, lbfgs_steps=5))
+    np.testing.assert_array_equal(only(found.series).values, only(series).values)
+    assert found.outcome == "converged"
+    assert any("of the 10000 samples" in note for note in found.messages)
+    law = found.equations.power_sum
+    assert law is not None
+    np.testing.assert_array_equal(law.merged().exponents.ravel(), [1.0, 2.0])
+    assert found.mse == pytest.approx(0.05**2, rel=0.05)
+    np.testing.assert_allclose(law.coefficients, LOGISTIC.coefficients, rtol=0.02)
+
+
+TIMES = np.linspace(0.0, 20.0, 80)
+START = [40.0, 9.0]
+
+
+def rates(t: float, x: Array) -> list[float]:
+    return [0.5 * x[0] - 0.02 * x[0] * x[1], 0.01 * x[0] * x[1] - 0.4 * x[1]]
+
+
+def solved(method: str, tolerance: float, samples: int = 80) -> TimeSeries:
+    times = np.linspace(0.0, 20.0, samples)
+    found = solve_ivp(rates, (0.0, 20.0), START, method, times, rtol=tolerance, atol=1e-3 * tolerance)
+    return TimeSeries.from_arrays(times, found.y.T, ["prey", "hunters"])
+
+
+@pytest.mark.parametrize(("method", "degree", "samples"), [("RK45", 4, 80), ("RK23", 3, 400)])
+def test_values_of_a_rough_solver_lie_on_polynomials_and_are_off_by_about_what_it_says(
+    method: str, degree: int, samples: int
+) -> None:
+    series, exact = solved(method, 1e-3, samples), solved("DOP853", 1e-12, samples)
+    sigma, found, *_ = find_interpolation(series)
+    off = np.sqrt(np.mean((series.trajectories[0].values - exact.trajectories[0].values) ** 2, axis=0))
+    assert found == degree
+    assert (sigma > 0.1 * off).all() and (sigma < 20.0 * off).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-2])
+def test_exact_and_noisy_values_do_not(noise: float) -> None:
+    exact = solved("DOP853", 1e-12).trajectories[0].values
+    values = exact * (1.0 + noise * np.random.default_rng(0).standard_normal(exact.shape))
+    sigma, degree, *_ = find_interpolation(TimeSeries.from_arrays(TIMES, values))
+    assert degree == 0 and not sigma.any()
+
+
+@pytest.mark.parametrize("digits", [4])
+def test_rounded_values_do_not_although_their_differences_are_often_nothing(digits: int) -> None:
+    values = np.round(solved("DOP853", 1e-12).trajectories[0].values, digits)
+    assert find_interpolation(TimeSeries.from_arrays(TIMES, values)).degree == 0
+
+
+def test_such_errors_count_as_noise_and_are_named() -> None:
+    p = prepare(solved("RK45", 1e-3))
+    assert not p.clean and (p.floor == p.noise).all()
+    assert any("rtol" in message for message in p.messages)
+    exact = prepare(solved("DOP853", 1e-12))
+    assert (exact.floor < 1e-7).all() and not exact.messages
