@@ -1,4 +1,4 @@
-"""A result shows itself: text, tables, rows of the front, notebooks, pictures."""
+"""A result shows itself: text, tables, rows, notebooks; what is asked of it, compared and told."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from faces import awkward, discovery
 
-from odediscovery import Discovery, InputError
+from odediscovery import Discovery, Equations, InputError, TimeSeries, discover, fit_constants, settings_for
 from odediscovery.command.cli import main
 from odediscovery.judge.notes.note import Note, Weight
-from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.report.words import outcome
+from odediscovery.result.asked import asked_times, start_values
+from odediscovery.result.compare import compare, criterion
+from odediscovery.result.named import NamedConstants
+from odediscovery.result.outliers import far_off
+from odediscovery.result.rest import rest
+from odediscovery.result.units import constant_records, units_text
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
 
 
 def with_rival() -> Discovery:
@@ -158,3 +167,203 @@ def test_no_law_is_headed_as_found_where_another_row_is_about_as_good() -> None:
     assert "law found: R2" in twin.summary()
     doubted = dataclasses.replace(contested, messages=(Note("it drifts", Weight.DOUBT),))
     assert "law found, with doubts: R2" in doubted.summary()
+
+
+FITTED = np.array([36.0, 4.0])
+PLAIN = TimeSeries.from_arrays(np.arange(4.0), np.ones((4, 2)), ["hare", "lynx"])
+
+
+def test_starts_are_those_that_were_given_and_else_the_fitted_ones() -> None:
+    states = ["hare", "lynx"]
+    assert start_values({}, FITTED, states).tolist() == [36.0, 4.0]
+    assert start_values({"hare": 1}, FITTED, states).tolist() == [1.0, 4.0]
+    assert start_values((2, 3), FITTED, states).tolist() == [2.0, 3.0]
+    with pytest.raises(InputError, match="hare"):
+        start_values({"har": 1.0}, FITTED, states)
+    for wrong in ([1.0], [1.0, np.nan], {"hare": np.inf}, "many", [[1.0, 2.0]], {"hare": "few"}):
+        with pytest.raises(InputError, match="expected 2 finite numbers, of hare, lynx"):
+            start_values(wrong, FITTED, states)
+
+
+def test_times_increase_and_are_those_of_the_data_by_default() -> None:
+    assert asked_times(None, PLAIN).tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert asked_times([0.5], PLAIN).tolist() == [0.5]
+    for wrong in ([], [np.nan], 3.0, ["2024-05-01"], [[0.0, 1.0]]):
+        with pytest.raises(InputError, match="a list of finite numbers"):
+            asked_times(wrong, PLAIN)
+    for wrong in ([1.0, 1.0], [2.0, 1.0]):
+        with pytest.raises(InputError, match="increase"):
+            asked_times(wrong, PLAIN)
+
+
+def test_dates_count_as_those_of_the_data_did() -> None:
+    dates = pd.date_range("2024-05-01", periods=4, freq="D")
+    dated = TimeSeries.from_arrays(list(dates), np.ones((4, 1)), ["x"])
+    assert asked_times(["2024-05-02", "2024-05-03T12:00"], dated).tolist() == [1.0, 2.5]
+    assert asked_times([0.0, 7.0], dated).tolist() == [0.0, 7.0]
+
+
+def test_named_constants_are_kept_and_read_back() -> None:
+    named = NamedConstants(("x' = -k*x + c",), ("k", "c"), (0.5, 2.0), (0.01, float("nan")))
+    again = NamedConstants.from_record(named.record())
+    assert again is not None and again.text() == named.text() == "x' = -k*x + c\nk = 0.500(10), c = 2"
+    assert named.record()["standard_errors"] == [0.01, None]
+    # With 10 degrees of freedom a 95 % interval is 2.228 standard errors on each side.
+    (k, c) = named.rows(10)
+    assert (k["high"] - k["low"]) / 2.0 == pytest.approx(2.228 * 0.01, rel=1e-3)
+    assert c["low"] is None and c["high"] is None
+    with pytest.raises(ValueError, match="different numbers"):
+        NamedConstants.from_record(named.record() | {"values": [0.5]})
+
+
+T = np.linspace(0.0, 8.0, 30)
+NOISY = 5.0 * np.exp(-0.4 * T) + 0.05 * np.random.default_rng(2).standard_normal(len(T))
+
+
+@pytest.fixture(scope="module")
+def decay() -> Discovery:
+    return fit_constants(TimeSeries.from_arrays(T, NOISY, ["x"]), "x' = -k*x")
+
+
+@pytest.fixture(scope="module")
+def richer(decay: Discovery) -> Discovery:
+    return fit_constants(decay.series, "x' = -k*x + c*x^2")
+
+
+def test_the_criterion_is_that_of_schwarz(decay: Discovery) -> None:
+    value, count = criterion(decay)
+    curve = decay.simulate()[:, 0]
+    assert count == 2  # the rate and the start
+    assert value == pytest.approx(30 * np.log(np.mean((NOISY - curve) ** 2)) + 2 * np.log(30), abs=1e-6)
+
+
+def test_weights_are_those_of_the_differences(decay: Discovery, richer: Discovery) -> None:
+    table = compare(decay, richer, names=["decay", "richer"]).table.set_index("law")
+    gap = abs(criterion(richer)[0] - criterion(decay)[0])
+    assert table["difference"].min() == 0.0 and table["difference"].max() == pytest.approx(gap)
+    assert table["weight"].sum() == pytest.approx(1.0)
+    assert table["weight"].max() / table["weight"].min() == pytest.approx(np.exp(gap / 2.0))
+    assert list(table.index) == sorted(table.index, key=lambda name: float(table.loc[name, "difference"]))
+
+
+def test_a_curve_that_has_ended_explains_nothing(decay: Discovery) -> None:
+    lost = dataclasses.replace(decay, equations=Equations.parse(["x"], {"x": "5.0*x**2"}))
+    assert criterion(lost)[0] == np.inf
+
+
+def test_only_results_of_the_same_samples_are_compared(decay: Discovery) -> None:
+    other = fit_constants(TimeSeries.from_arrays(T, NOISY + 1e-3, ["x"]), "x' = -k*x")
+    with pytest.raises(InputError, match="other data"):
+        compare(decay, other)
+    with pytest.raises(InputError, match="at least two"):
+        compare(decay)
+    with pytest.raises(InputError, match="expected 2 names"):
+        compare(decay, decay, names=["one"])
+
+
+FILLING = np.linspace(0.0, 12.0, 40)
+
+
+def filled(noise: float = 0.02) -> TimeSeries:
+    """x' = 2 - 0.5 x from 0, which comes to rest at 4."""
+    exact = 4.0 * (1.0 - np.exp(-0.5 * FILLING))
+    return TimeSeries.from_arrays(
+        FILLING, exact + noise * np.random.default_rng(1).standard_normal(len(FILLING)), ["x"]
+    )
+
+
+@pytest.fixture(scope="module")
+def resting() -> Discovery:
+    return fit_constants(filled(), Equations.parse(["x"], {"x": "2.0 - 0.5*x"}), exponents=False)
+
+
+def test_the_point_has_the_error_of_its_constants(resting: Discovery) -> None:
+    (note,) = rest(resting)
+    value, error = map(float, re.findall(r"x = ([\d.]+)\((\d+)\)", note)[0])
+    assert value == pytest.approx(4.0, abs=0.05)
+    # Where a + c x = 0 with c < 0: dx / da = -1 / c, dx / dc = a / c^2, in the units of the fit.
+    assert resting.estimates is not None
+    law, covariance = resting.estimates.law, resting.estimates.covariance.matrix[:2, :2]
+    constant = int(law.exponents[0, 0] != 0.0)
+    a, c = law.coefficients[0, [constant, 1 - constant]]
+    gradient = np.array([-1.0 / c, a / c**2])[[constant, 1 - constant]] * resting.estimates.scale.state[0]
+    expected = float(np.sqrt(gradient @ covariance @ gradient))
+    digits = len(note.split("x = ")[1].split("(")[0].partition(".")[2])
+    assert error * 10.0**-digits == pytest.approx(expected, rel=0.05)
+
+
+def test_what_grows_or_is_driven_comes_to_no_rest(resting: Discovery) -> None:
+    growing = TimeSeries.from_arrays(FILLING, np.exp(0.1 * FILLING), ["x"])
+    assert rest(fit_constants(growing, Equations.parse(["x"], {"x": "0.1*x"}))) == []
+    driven = dataclasses.replace(resting, series=dataclasses.replace(resting.series, controls=("u",)))
+    assert rest(driven) == []
+
+
+def growth(seed: int = 1) -> tuple[Array, Array]:
+    """Logistic growth in noise of 2 % of its spread [40]."""
+    t = np.linspace(0.0, 20.0, 40)
+    x = 10.0 / (1.0 + 32.0 * np.exp(-0.5 * t))
+    return t, x + 0.08 * np.random.default_rng(seed).standard_normal(40)
+
+
+@pytest.mark.slow
+def test_a_slip_is_told_with_its_time() -> None:
+    t, x = growth()
+    x[17] += 2.0
+    found = discover(TimeSeries.from_arrays(t, x, ["N"]), settings_for(library=["textbook"]), Monitor())
+    (told,) = [text for text in found.messages if text.startswith("far off")]
+    assert f"N at t = {t[17]:.6g}" in told
+    assert "empty the cell" in told
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        pytest.param([10], [10], id="one"),
+        pytest.param([10, 30], [10, 30], id="two"),
+        pytest.param([10, 11, 12], [], id="neighbours"),
+        pytest.param([2, 6, 10, 14, 18, 22], [], id="many"),
+        pytest.param([0], [0], id="first"),
+    ],
+)
+def test_only_lonely_residuals_are_far_off(places: list[int], expected: list[int]) -> None:
+    residuals = np.random.default_rng(0).standard_normal(60)
+    residuals[places] = 20.0
+    assert list(far_off(residuals, np.zeros(60))) == expected
+
+
+def test_few_samples_tell_nothing() -> None:
+    assert not far_off(np.array([1.0, -1.0, 1.0, 50.0, -1.0]), np.zeros(5))
+
+
+def test_residuals_that_are_large_for_a_while_are_usual_there() -> None:
+    random = np.random.default_rng(0)
+    residuals = random.standard_normal(200) * np.where(np.arange(200) < 30, 40.0, 1.0)
+    assert not far_off(residuals, np.zeros(200))
+
+
+UNITS = {"S": "g/L", "t": "h"}
+LAW = Equations.parse(["S"], {"S": "0.5*S - 0.01*S**2"})
+LOGISTIC = NamedConstants(("S' = r*S*(1 - S/K)",), ("r", "K"), (0.5, 50.0), (0.01, float("nan")))
+
+
+def series(states: tuple[str, ...] = ("S",), units: dict[str, str] | None = None) -> TimeSeries:
+    t = np.arange(5.0)
+    return TimeSeries.from_arrays(t, np.ones((5, len(states))), states, units=units)
+
+
+def test_every_constant_has_the_unit_of_its_term() -> None:
+    records = constant_records(LAW, None, UNITS)["S"]
+    coefficients = {row["value"]: row["unit"] for row in records if row["kind"] == "coefficient"}
+    assert coefficients == {0.5: "1/h", -0.01: "L/(g h)"}
+    assert all("unit" not in row for row in constant_records(LAW, None, {})["S"])
+
+
+def test_constants_are_printed_with_their_units_and_errors() -> None:
+    known = series(units=UNITS)
+    assert units_text(LAW, known, LOGISTIC) == "with units: r = 0.500(10) 1/h, K = 50 g/L"
+    assert units_text(LAW, known, None, LOGISTIC) == "r in 1/h, K in g/L"
+    errors = PowerSum(np.array([[0.02, 0.001]]), np.zeros((2, 1)))
+    printed = units_text(dataclasses.replace(LAW, standard_errors=errors), known)
+    assert printed == "units in S': 0.500(20) 1/h, -0.0100(10) L/(g h)"
+    assert units_text(LAW, series()) == ""

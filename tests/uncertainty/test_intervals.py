@@ -14,7 +14,6 @@ from faces import discovery
 
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.errors import InputError
 from odediscovery.laws.cost import Free, all_free, count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
@@ -163,26 +162,3 @@ def test_extended_laws_come_back_with_all_their_constants(tmp_path: Path, degree
     else:
         t = {30: 2.0422725, 1: 12.7062047}[degrees]
         np.testing.assert_allclose(weight["interval"], [0.25 - t * 0.0025, 0.25 + t * 0.0025])
-
-
-def edited(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """A result whose JSON was changed."""
-    kept(rich()).save(folder)
-    document = json.loads((folder / "result.json").read_text("utf-8"))
-    change(document)
-    (folder / "result.json").write_text(json.dumps(document), "utf-8")
-    return folder
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda d: d["law"]["functions"][0].update(name="__class__"),
-        lambda d: d["law"].update(inner_exponents=[[1.0]]),
-        lambda d: d["law"].update(coefficients="many"),
-        lambda d: d["intervals"].update(degrees_of_freedom="many"),
-    ],
-)
-def test_tampered_laws_are_refused(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    with pytest.raises(InputError, match=r"result\.json"):
-        Discovery.load(edited(tmp_path / "found", change))
