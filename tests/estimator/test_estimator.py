@@ -13,7 +13,6 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
@@ -160,13 +159,6 @@ def test_score_is_r2_of_the_simulation(model: ODEDiscovery) -> None:
     assert model.score(gaps, t=TIME) == pytest.approx(expected, abs=1e-6)
 
 
-def test_scores_of_trajectories_are_pooled(model: ODEDiscovery) -> None:
-    both = np.concatenate([grown(1.0), grown(2.0) * 1.1])
-    start = 1.1 * grown(2.0)[0]
-    expected = 1 - ((both[33:] - grown(start[0], start[1])) ** 2).sum() / ((both - both.mean(axis=0)) ** 2).sum()
-    assert model.score([both[:33], both[33:]], t=0.25) == pytest.approx(expected, abs=1e-6)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("coefficient", "power"), [(1.0, 2.0), (50.0, 1.0)])
 def test_the_score_has_a_lowest_value(coefficient: float, power: float) -> None:
@@ -245,17 +237,6 @@ def test_grid_search_over_trajectories(split: Any) -> None:
     assert search.best_score_ > 1 - 1e-6
     worse = search.cv_results_["mean_test_score"][0]
     assert LOWEST_SCORE <= worse < 0.9
-    np.testing.assert_allclose(search.predict(grown(1.0)), rates(grown(1.0)), rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_times_are_routed_through_a_grid_search() -> None:
-    runs, times = [grown(0.5), grown(1.0), grown(3.0)], [TIME, TIME, TIME]
-    with config_context(enable_metadata_routing=True):
-        routed = quick().set_fit_request(t=True).set_score_request(t=True)
-        search = GridSearchCV(routed, {"seed": np.arange(1)}, cv=KFold(3), error_score="raise")
-        search.fit(runs, t=times)
-    assert search.best_score_ > 1 - 1e-6
     np.testing.assert_allclose(search.predict(grown(1.0)), rates(grown(1.0)), rtol=1e-5)
 
 

@@ -98,16 +98,6 @@ def test_a_score_and_a_simulation_count_as_the_fit_did() -> None:
 
 
 @pytest.mark.slow
-def test_a_dataset_is_a_frame() -> None:
-    xarray = pytest.importorskip("xarray")
-    data = xarray.Dataset({"mass": ("t", VALUES["mass"])}, {"t": HOURS})
-    model = fitted(data)
-    assert rate(model) == pytest.approx(RATE, rel=1e-6)
-    assert model.score(data) > 1 - 1e-9
-    assert model.predict(data).shape == (COUNT, 1)
-
-
-@pytest.mark.slow
 def test_rows_without_times_are_counted_and_that_is_told() -> None:
     rows = np.exp(-0.1 * np.arange(30.0))
     for block in (rows[:, None], pd.DataFrame({"x": rows})):

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odediscovery.data.controls import append_controls, with_controls
+from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
+from odediscovery.knowledge.checks import check_known, check_signs
 from odediscovery.knowledge.constraints import Knowledge, knowledge
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 
@@ -33,15 +36,6 @@ def same(one: PowerSum, other: PowerSum, rtol: float = 0.0) -> None:
 
 
 FOUND = law(([-0.5, 0.4, 0.1], [1, 1.02, 0]), ([0.3, -0.2, 0.0], [0, 0.7, 0]), ([0.2, 0.0, -0.2], [0, 0, -0.5]))
-
-
-def test_nothing_known() -> None:
-    nothing = knowledge(SIR)
-    assert nothing.empty and nothing.sentences() == [] and nothing.allows(FOUND)
-    same(nothing.impose(FOUND), FOUND)
-    assert nothing.stoichiometry.tolist() == np.eye(3).tolist()
-    assert knowledge(SIR, known=["S' = ?"]).empty
-    assert not any(mask.any() for mask in nothing.fixed_mask(FOUND))
 
 
 def test_any_column_name() -> None:
@@ -243,3 +237,27 @@ def test_no_sources_and_flows_that_vanish_with_their_state():
     assert safe.impose(law).coefficients.tolist() == [[1.0, -2.0], [0.0, 2.0]]
     assert safe.allows(safe.impose(law)) and not safe.allows(law)
     assert dry.sentences() == ["no equation has a constant term"]
+
+
+SERIES = append_controls(
+    with_controls(TimeSeries.from_arrays(np.arange(4.0), np.arange(8.0).reshape(4, 2), ["x", "u"]), ["u"])
+)
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [({"known": ["u' = 1"]}, "u' is given, but u is an input"), ({"conserve": ["x + u"]}, "contains u, but u is an")],
+)
+def test_controls_have_no_equation(statements: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_known(knowledge(SERIES.states, **statements), SERIES)  # type: ignore[arg-type]
+    check_known(knowledge(SERIES.states, known=["x' = u"]), SERIES)
+
+
+def test_fractional_powers_of_negative_states_are_refused() -> None:
+    given = knowledge(["x", "y"], known=["x' = y**0.5"])
+    check_signs(given, given.rescaled(np.array([2.0, 3.0]), 1.0))
+    with pytest.raises(InputError, match=r"x' is known with a fractional power of y, which is negative in the data"):
+        check_signs(given, given.rescaled(np.array([2.0, -3.0]), 1.0))
+    of_minus = knowledge(["x", "y"], known=["x' = (-y)**0.5"])
+    check_signs(of_minus, of_minus.rescaled(np.array([2.0, -3.0]), 1.0))

@@ -11,14 +11,14 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.population.model.linear_mixed import Sums, estimate
-from odediscovery.population.model.measured import POSITIVE, GroupModel, Measured, Start
+from odediscovery.population.model.measured import ANY, POSITIVE, GroupModel, Measured, Start
 from odediscovery.population.model.members import Field, members_of, solve
 from odediscovery.population.model.mixed import fit_mixed
-from odediscovery.population.model.structures import structure_of
+from odediscovery.population.model.separate import fit_each
+from odediscovery.population.model.structures import Entry, Structure, structure_of
 from odediscovery.population.model.vary import choose_varying, criterion, may_vary
 from odediscovery.population.notes import strange_groups
 from odediscovery.population.pose import pose_groups
-from odediscovery.population.resting import resting_point
 from odediscovery.population.screen import screen
 from odediscovery.population.strangers import leave_out_strangers
 from odediscovery.result.discovery import Discovery
@@ -205,18 +205,49 @@ def test_without_time_groups_get_one_law_and_are_told_so() -> None:
     assert found.settings.vary == "auto" and np.isfinite(found.r2)
 
 
-def test_where_groups_come_to_rest_is_told_with_its_spread() -> None:
-    """n' = r n - q n^2 rests at r/q, whose logarithm is as wide as that of r where q is shared."""
-    times, values, r = wells(noise=0.005)
-    series = TimeSeries.from_arrays(times, values, ["n"])
-    _, measured = pose_groups(series, settings_for(vary="auto"))
-    model = GroupModel(LOGISTIC, measured)
-    begin = np.vstack([np.zeros((2, 10)), measured.first_starts()])
-    rest = resting_point(fit_mixed(model, begin, np.array([True, False, True])))
-    assert rest is not None
-    assert rest.median == pytest.approx(1.0, abs=3.0 * rest.error) and 0.05 < rest.error < 0.25
-    assert rest.sd_log == pytest.approx(np.log(r).std(), rel=0.1) and 0.05 < rest.sd_log_error < 0.2
-    shared = resting_point(fit_mixed(model, begin, np.array([False, False, True])))
-    assert shared is not None and shared.sd_log == 0.0 and "in every group" in shared.sentence("n")
-    growing = GroupModel(structure_of([[(1, [2.0]), (-1, [1.0])]]), measured)
-    assert resting_point(fit_mixed(growing, np.vstack([np.full((2, 10), -3.0), begin[2:]]), may_vary(growing))) is None
+DECAY = Structure(np.array([[1.0]]), (Entry(0, 0, 0, -1),))
+T = np.linspace(0.0, 4.0, 9)
+RATES, STARTS = np.array([0.3, 0.8, 1.5]), np.array([2.0, 5.0, 1.0])
+
+
+def model_of(values: np.ndarray, kind: str) -> GroupModel:
+    """Decay of groups [groups, samples], with a start of each group's own."""
+    data = members_of([(T, own[:, None]) for own in values])
+    start = Start(kind, values[:, 0].copy())
+    return GroupModel(DECAY, Measured(data, (start,), np.zeros(1, bool), tuple("abc"[: len(values)]), {}))
+
+
+def test_exact_data_give_every_group_its_constants_back() -> None:
+    model = model_of(STARTS[:, None] * np.exp(-RATES[:, None] * T), POSITIVE)
+    found = fit_each(model, np.zeros((2, 3)), np.full(1, 0.01))
+    # What is left is the error of Runge-Kutta with its first, coarse steps.
+    np.testing.assert_allclose(np.exp(found.unknowns), [RATES, STARTS], rtol=1e-4)
+    assert (found.objective < 1e-3).all()
+    np.testing.assert_allclose(found.squares.sum(axis=0), found.objective * 0.01**2)
+
+
+@pytest.mark.parametrize("width", [0.2])
+def test_an_expectation_weighs_as_much_as_its_precision(width: float) -> None:
+    """A rate that is held at nearly 0 leaves a constant, of which the most likely value is a weighted mean."""
+    values = 3.0 + 0.3 * np.cos(5.0 * np.arange(9.0))[None]
+    sigma, expected = 0.3, 1.0
+    begin = np.array([[-25.0], [2.0]])
+    centre, widths = np.array([-25.0, expected]), np.array([1e-6, width])
+    found = fit_each(model_of(values, ANY), begin, np.full(1, sigma), centre, widths, steps=100)
+    n = values.size
+    mean = (values.sum() / sigma**2 + expected / width**2) / (n / sigma**2 + 1.0 / width**2)
+    assert found.unknowns[1, 0] == pytest.approx(mean, rel=1e-4)
+    left = ((values - mean) ** 2).sum() / sigma**2 + ((mean - expected) / width) ** 2
+    assert found.objective[0] == pytest.approx(left, rel=1e-4)
+
+
+def test_a_group_without_a_value_of_a_state_leaves_its_terms_to_the_others() -> None:
+    """Two of six groups say nothing of y' = a x - b y."""
+    t, starts = np.linspace(0.0, 6.0, 15), np.linspace(1.0, 2.0, 6)
+    runs = [np.stack([k * np.exp(-t), k * t * np.exp(-t)], axis=1) for k in starts]
+    for run in runs[:2]:
+        run[:, 1] = np.nan
+    _, measured = pose_groups(TimeSeries.from_arrays([t] * 6, runs, ["x", "y"]), settings_for(vary="auto"))
+    found = {frozenset(one.terms): one for one in screen(measured, whole=False)[1]}
+    true = found[frozenset({(1, (1.0, 0.0)), (-1, (0.0, 1.0))})]
+    np.testing.assert_allclose(true.coefficients, 1.0, rtol=0.1)

@@ -72,32 +72,6 @@ def test_the_spread_of_a_constant_and_the_exponent_of_all_are_found() -> None:
 
 
 @pytest.mark.slow
-def test_an_exponent_varies_where_it_is_asked_to(tmp_path: Path) -> None:
-    """n' = n - n^p, where p is 1.5 in half of the wells and 2.5 in the others."""
-    rng = np.random.default_rng(6)
-    powers = np.array([1.5, 2.5] * 4)
-    u = 1.0 + (0.05 ** (1.0 - powers) - 1.0) * np.exp(-(powers - 1.0) * T[:, None])
-    values = u ** (1.0 / (1.0 - powers)) + 0.003 * rng.standard_normal(u.shape)
-    series = TimeSeries.from_arrays([T] * 8, list(values.T), ["n"], labels=[f"w{g}" for g in range(8)])
-    found = fit_constants(series, "n' = r*n - q*n^p", settings_for(vary="p"))
-    population = found.population
-    assert population is not None
-    (p,) = population.exponents
-    assert (p.name, p.place) == ("p", (1, 0)) and not any(one.varies for one in population.constants)
-    np.testing.assert_allclose(p.values, powers, atol=0.15)
-    assert p.mean == pytest.approx(2.0, abs=0.1) and p.sd == pytest.approx(0.5, rel=0.2)
-    text = found.equations_text()
-    assert "*n^p\n" in text and re.search(r"p = 2\.\d+\(\d+\), normal over groups with sd 0\.\d+\(\d+\)", text)
-    found.save(tmp_path / "found")
-    kept = Discovery.load(tmp_path / "found")
-    assert kept.population is not None and kept.equations_text() == text
-    of = kept.of_group("w1").equations.power_sum
-    assert of is not None and of.exponents[1, 0] == p.values[1]
-    left = kept.of_group("w1").simulate(times=T) - values[:, 1:2]
-    assert np.abs(left).max() < 0.02
-
-
-@pytest.mark.slow
 def test_an_unmeasured_state_needs_starts_of_all_constants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
