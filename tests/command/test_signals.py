@@ -7,15 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
-import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from odediscovery.command.cli import main
 from odediscovery.command.progress import TerminalMonitor
+from odediscovery.command.streams import MAX_LINE_LETTERS, note, remark, say
 from odediscovery.data.series import write_csv
 from odediscovery.laws.systems import simulate_system
 from odediscovery.result.discovery import Discovery
@@ -117,23 +117,39 @@ def test_a_python_session_on_a_terminal_has_a_bar_too(monkeypatch: pytest.Monkey
         assert type(silent) is Monitor
 
 
-def test_a_notebook_shows_one_bar_and_takes_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
+def run(code: str, *, closed: str = "") -> subprocess.CompletedProcess[str]:
+    """A program in a shell that has closed some of its streams."""
+    command = f"{sys.executable} -c '{textwrap.dedent(code)}' {closed}"
+    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
 
-    class Handle:
-        def update(self, piece: Any) -> None:
-            shown.append(piece._repr_html_())
 
-    def display(piece: Any, display_id: bool) -> Handle:
-        shown.append(piece._repr_html_())
-        return Handle()
+def test_results_go_to_standard_output_and_remarks_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    say("x' = -x")
+    note("few samples")
+    printed = capsys.readouterr()
+    assert printed.out == "x' = -x\n"
+    assert printed.err == "note: few samples\n"
 
-    shell = type("ZMQInteractiveShell", (), {})()
-    inside = types.SimpleNamespace(get_ipython=lambda: shell, display=types.SimpleNamespace(display=display))
-    monkeypatch.setitem(sys.modules, "IPython", inside)
-    with drawn(None, 60.0) as monitor:
-        monitor.started -= 30.0
-        monitor.stage("grow", 1)
-        monitor.started -= 10.0
-        monitor.step(1)
-    assert len(shown) == 3 and "at most 30 s left" in shown[0] and 'value="0.667"' in shown[1] and shown[2] == ""
+
+def test_letters_that_would_move_the_cursor_are_shown_and_do_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a\x1b[2Jb")
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_remark_that_quotes_a_whole_file_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    remark("y" * (3 * MAX_LINE_LETTERS))
+    assert len(capsys.readouterr().err) < 1.1 * MAX_LINE_LETTERS
+
+
+def test_a_standard_error_that_is_closed_ends_nothing() -> None:
+    ended = run(
+        'from odediscovery.command import streams as s; s.prepare(); s.remark("x"); s.say("kept")', closed="2>&-"
+    )
+    assert (ended.returncode, ended.stdout) == (0, "kept\n")
+
+
+def test_a_full_standard_output_is_an_error() -> None:
+    code = 'from odediscovery.command import streams as s; s.prepare(); s.say("lost"); import sys; sys.stdout.flush()'
+    ended = run(code, closed=">/dev/full")
+    assert ended.returncode != 0
+    assert "No space left" in ended.stderr
