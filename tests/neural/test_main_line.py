@@ -242,14 +242,3 @@ def test_what_is_true_counts_one_in_the_sums_behind_it() -> None:
     with pytest.warns(UserWarning, match="read as logic"):
         told = equations(chain, ["x", "y"], snapped=True)["x"]
     assert [float(told.subs({X: x, Y: 1.0})) for x in (0.5, 3.0)] == [0.0, 2.0]
-
-
-@pytest.mark.slow
-def test_states_that_never_change_have_no_rate() -> None:
-    torch.manual_seed(1)
-    t = np.linspace(0.0, 4.0, 40)
-    series = TimeSeries.from_arrays(t, np.column_stack([np.exp(-0.7 * t), np.ones(40)]), ["a", "k"])
-    for chain in (nn.Sequential(NAU(2, 2)), nn.Sequential(RealNPU(2, 3), NAU(3, 2))):
-        path = prune(train(chain, series, members=4, adam_steps=200), series)
-        told = equations(path.best, series.states, snapped=True, digits=3)
-        assert told["k"] == 0 and str(told["a"]) in ("-0.7*a", "-0.7*a*k", "-0.7*k")

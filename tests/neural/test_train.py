@@ -17,16 +17,6 @@ from odediscovery.problem.prepare import prepare
 P = prepare(growth(np.linspace(0.0, 20.0, 60), 0.01))
 
 
-def test_members_of_unequal_width_differ_by_what_is_free() -> None:
-    field = random_members(P, [1, 3], seed=0)
-    # Exponents, gate and weights: one state, one equation.
-    assert field.free.sum(dim=1).tolist() == [1 + 1 + 1, 3 + 1 + 3]
-    assert not field.theta[0, ~field.free[0]].any()
-    again = random_members(P, [1, 3], seed=0)
-    assert torch.equal(field.theta, again.theta)
-    assert not torch.equal(field.theta, random_members(P, [1, 3], seed=1).theta)
-
-
 def test_the_penalty_rises_and_gates_are_drawn_to_one() -> None:
     field, windows = random_members(P, [2], seed=0), TrainingWindows.of(short_windows(P))
     free, light = penalised_loss(field, windows, 0.0), penalised_loss(field, windows, 0.1)
