@@ -34,14 +34,6 @@ def test_the_package_alone_loads_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["discover", "load_csv"])
-def test_no_name_of_the_package_loads_what_waits(name: str) -> None:
-    found, _ = ran(f"from odediscovery import {name}")
-    assert "numpy" in found
-    assert not found & {*WAITS, "matplotlib"}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("digits", [4])
 def test_a_fit_that_trains_no_network_loads_no_torch(digits: int, tmp_path: Path) -> None:
     """From the table to the pictures and the page; where digits are few laws are pruned on the way."""
