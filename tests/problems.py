@@ -119,16 +119,3 @@ def driven(texts: dict[str, str], start: list[float], **controls: tuple[Array, b
     series = TimeSeries.from_arrays(TIMES, np.hstack([x, values]), [*states, *names])
     linear = [name for name, (_, h) in controls.items() if not h]
     return with_controls(series, linear, [name for name in names if name not in linear])
-
-
-def stirred() -> TimeSeries:
-    """x' = 0.8 u - 0.5 x with a feed that is held, and y' = x - 0.3 T y with a T that is not."""
-    return driven({"x": "0.8*u - 0.5*x", "y": "x - 0.3*T*y"}, [2.0, 1.0], T=(SINE, False), u=(FEED, True))
-
-
-# With the controls as last states: x, y, T, u.
-STIRRED = PowerSum(
-    np.array([[0.8, -0.5, 0.0], [0.0, 1.0, -0.3], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
-    np.array([[0.0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 1, 0]]),
-)
-OWN = np.array([True, True, False, False])

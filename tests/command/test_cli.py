@@ -120,21 +120,6 @@ def test_quiet_is_silent_and_out_is_obeyed(
     assert main(["fit", "sir.csv", "--quiet", "--out", "new/folder"]) == 0
 
 
-@pytest.mark.slow
-def test_fit_finds_the_logistic_law(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "logistic", "--samples", "20", "--out", "growth.csv"]) == 0
-    fit = ["fit", "growth.csv", "--members", "2", "--adam-steps", "200", "--quiet"]
-    assert main([*fit, "--out", "one"]) == 0
-    shown = capsys.readouterr().out
-    assert "R2" in shown and "written to one" in shown
-    document = json.loads(Path("one/result.json").read_text(encoding="utf-8"))
-    assert document["scores"]["r2"] > 0.999
-    assert main([*fit, "--out", "two"]) == 0
-    again = json.loads(Path("two/result.json").read_text(encoding="utf-8"))
-    assert again["equations"] == document["equations"]
-    assert main(["show", "one"]) == 0 and main(["predict", "one"]) == 0
-
-
 def stopping_engine(signals: int) -> object:
     def discover(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
         for _ in range(signals):
@@ -219,14 +204,6 @@ def test_a_solution_that_blows_up_leaves_empty_cells(tmp_path: Path, capsys: pyt
     assert "grows without bound" in shown.err
     _, values = table(shown.out)
     assert np.isnan(values[-1, 1]) and values[0, 1] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("form", "expected"), [("text", "S'"), ("latex", "\\begin{align}"), ("python", "def "), ("julia", "function ")]
-)
-def test_show_speaks_languages(found: Path, form: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", str(found), "--format", form]) == 0
-    assert expected in capsys.readouterr().out
 
 
 def test_show_json_is_the_file(found: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -161,18 +160,6 @@ def test_predict_refuses(found: Path, case: str, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("folder", ["none", "mine", "mine/thesis.txt"])
 def test_no_result_there(place: Path, command: str, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert folder in complaint([command, folder], capsys)
-
-
-@pytest.mark.parametrize("command", ["show", "predict"])
-def test_damaged_folders(found: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    model = (found / "model.npz").read_bytes()
-    (found / "model.npz").write_bytes(model[: len(model) // 2])
-    assert "model.npz is damaged" in complaint([command, "found"], capsys)
-    for content, expected in (("{}", "format"), ("no json", "JSON"), ("", "JSON")):
-        (found / "result.json").write_text(content)
-        assert expected in complaint([command, "found"], capsys)
-    shutil.rmtree(found)
-    assert "no such folder" in complaint([command, "found"], capsys)
 
 
 def test_unknown_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -69,13 +65,3 @@ def test_what_is_asked_besides_is_checked_before_the_fit(
 ) -> None:
     assert main(["fit", "data/orange_trees.csv", *options]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_shell_completes_commands_and_options() -> None:
-    for words, expected in (("odediscovery pre", "predict"), ("odediscovery fit --unit", "--units")):
-        asked = {"_ODEDISCOVERY_COMPLETE": "complete_bash", "COMP_WORDS": words}
-        asked["COMP_CWORD"] = str(len(words.split()) - 1)
-        command = [sys.executable, "-m", "odediscovery"]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **asked}, check=True)
-        assert expected in done.stdout.split()

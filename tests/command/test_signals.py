@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -19,7 +18,6 @@ from odediscovery.command.streams import MAX_LINE_LETTERS, note, remark, say
 from odediscovery.data.series import write_csv
 from odediscovery.laws.systems import simulate_system
 from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.monitor import Monitor, drawn
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "odediscovery"]
@@ -96,25 +94,6 @@ def test_a_short_limit_keeps_a_fit_with_unmeasured_states() -> None:
     # What a fit in haste explains badly is called so, whyever it ended.
     assert kept.outcome == "poor-fit"
     assert any(message.startswith("stopped (time limit)") for message in kept.messages)
-
-
-def test_a_python_session_on_a_terminal_has_a_bar_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    with drawn(None, 60.0) as monitor:
-        monitor.started -= 15.0
-        monitor.stage("grow", 1)
-        assert monitor.stopping() is None
-    last, erased = screen.getvalue().split("\r")[1:3]
-    assert last.startswith("grow ") and "25 %" in last and "at most 45 s left" in last and len(last) <= 79
-    assert erased.strip() == ""
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with drawn(None, None) as silent:
-        assert type(silent) is Monitor
 
 
 def run(code: str, *, closed: str = "") -> subprocess.CompletedProcess[str]:

@@ -6,16 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from problems import OWN, SINE, STIRRED, TIMES, chain_of_law, numeric_jacobian, stirred
+from problems import SINE, TIMES
 
 from odediscovery.data.controls import append_controls, drop_appended_controls, load_with_controls, with_controls
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
-from odediscovery.fitting.residuals import LongResiduals, ShortResiduals
-from odediscovery.fitting.windows import Windows, cut
 from odediscovery.laws.equations import Equations
-from odediscovery.solve.grids import GRIDS
 
 # ---- the solutions, against closed forms and against a solver that sees u(t) as a function -------
 
@@ -58,35 +55,6 @@ def test_time_goes_on_where_other_controls_stay() -> None:
 
 
 # ---- machinery: windows, polish, integral form ---------------------------------------------------
-
-
-def finest(windows: Windows) -> Windows:
-    values = {name: getattr(windows, name) for name in windows.__dataclass_fields__}
-    return Windows(**{**values, "grid": np.full_like(windows.grid, len(GRIDS) - 1)})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [7])
-def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(length: int) -> None:
-    whole = append_controls(stirred())
-    weight = np.where(OWN, 1.0, 0.0)
-    windows = finest(cut(whole, whole, weight, length))
-    chain = chain_of_law(STIRRED)
-    left = windows.predict(chain, chain.theta)[0] - windows.target
-    assert float(np.abs(left * windows.weight).max()) < 1e-7
-    nonnegative = np.array([True, False, True, True])
-    problem: ShortResiduals | LongResiduals = ShortResiduals(windows, chain)
-    unknowns = chain.theta
-    if length > 1:
-        problem = LongResiduals(windows, chain, nonnegative)
-        unknowns = problem.pack(chain.theta)
-    assert float(np.abs(problem.residuals(unknowns)).max()) < 1e-7
-    free = np.ones_like(unknowns, dtype=bool)
-    free[:, : chain.theta.shape[1]] = chain.free
-    residual, jacobian = problem.linearised(unknowns, free)
-    numeric = numeric_jacobian(problem.residuals, unknowns, 1e-5)
-    np.testing.assert_allclose(residual, problem.residuals(unknowns), atol=1e-12)
-    np.testing.assert_allclose(jacobian[:, :, free[0]], numeric[:, :, free[0]], atol=2e-6)
 
 
 # ---- the user's side -----------------------------------------------------------------------------

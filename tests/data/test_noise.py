@@ -12,7 +12,7 @@ from scipy.interpolate import make_smoothing_spline
 from odediscovery import TimeSeries, simulate_system
 from odediscovery.data.noise import estimate_noise, relative_noise, shows_noise
 from odediscovery.data.recorded.digits import resolution
-from odediscovery.data.smoothing import PENALTIES, of_higher_order, smooth, smoothing_spline
+from odediscovery.data.smoothing import PENALTIES, smooth, smoothing_spline
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 
@@ -95,20 +95,6 @@ def test_it_is_the_smoothing_spline_of_scipy(count: int) -> None:
         for penalty in PENALTIES
     ]
     assert min(distances) < 1e-9
-
-
-@pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9])
-@pytest.mark.parametrize("count", [800])
-def test_times_that_nearly_coincide_are_smoothed_too(gap: float, count: int) -> None:
-    rng = np.random.default_rng(0)
-    t = np.cumsum(np.where(rng.uniform(size=count) < 0.3, gap, 1.0))
-    clean = np.sin(0.1 * t)
-    spline = smoothing_spline(t, clean + 0.1 * rng.standard_normal(count))
-    other, between = of_higher_order(t, spline), (t[1:] + t[:-1]) / 2.0
-    assert np.isfinite(spline(t)).all() and np.isfinite(other(between)).all()
-    if gap > 1e-9:  # else differences are lost in rounding
-        assert np.abs(spline(t) - clean).max() < 0.2
-        assert np.abs(other(between) - spline(between)).max() < 0.1
 
 
 def test_trajectories_may_have_noise_of_their_own_size() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -211,21 +210,6 @@ def test_a_real_parquet_file(tmp_path: Path) -> None:
     same(load_csv(path), TimeSeries.from_frame(frame))
     path.write_bytes(path.read_bytes()[:200])
     assert f"{path} is damaged or of an unknown kind (" in refusal(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "library"),
-    [("d.parquet", PARQUET, "pyarrow"), ("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd")],
-)
-def test_a_missing_library_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, library: str
-) -> None:
-    monkeypatch.setitem(sys.modules, library, None)
-    path = tmp_path / name
-    path.write_bytes(content)
-    assert refusal(path) == (
-        f'{path} cannot be read: a library for {path.suffix} files is missing; pip install "odediscovery[tables]"'
-    )
 
 
 @pytest.mark.parametrize(

@@ -121,19 +121,6 @@ def test_refusals_name_the_line(tmp_path: Path, row: str, sigma: Any, message: s
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sigma": [1, 1, 1]}, r"shaped like the values \(4, 1\), got \(3, 1\)"),
-        ({"sigma": [1, 1, np.nan, 1]}, "sample 2, state 'x': expected a positive .* got none"),
-        ({"noise": {"x": 0.0}}, "noise level of 'x': expected a positive number in its unit, got 0.0"),
-    ],
-)
-def test_arrays_are_checked_like_files(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        TimeSeries.from_arrays(range(4), [1, 2, 3, 4], ["x"], **options)
-
-
 def test_written_tables_read_back_exactly(tmp_path: Path) -> None:
     values = np.random.default_rng(0).standard_normal((5, 3))
     values[2, 0] = np.nan

@@ -19,7 +19,6 @@ from problems import (
 )
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.residuals import LongResiduals, ShortResiduals
 from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import Windows, cut
@@ -128,19 +127,6 @@ def test_long_residuals_and_their_jacobian(runs: int, length: int | None) -> Non
     np.testing.assert_allclose(residual, problem.residuals(unknowns), rtol=1e-12, atol=1e-14)
     numeric = numeric_jacobian(problem.residuals, unknowns, 1e-6)
     np.testing.assert_allclose(jacobian, numeric, rtol=1e-4, atol=1e-6)
-
-
-def test_blocks_have_the_normal_equations_of_the_whole() -> None:
-    chain, clean = random_chain(), both()
-    problem = LongResiduals(cut(clean, clean, np.array([2.0, 3.0]), 3), chain, np.array([True, False]))
-    unknowns = problem.pack(chain.theta)
-    free = np.random.default_rng(0).uniform(size=unknowns.shape) < 0.7
-    found = levenberg_marquardt(problem, unknowns, free, 0)
-    residual, jacobian = problem.linearised(unknowns, free)
-    jacobian = np.where(free[:, None], jacobian, 0.0)
-    normal = jacobian.swapaxes(1, 2) @ jacobian + (~free)[:, :, None] * np.eye(free.shape[1])
-    np.testing.assert_allclose(found.sum_of_squares, np.square(residual).sum(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(found.normal, normal, rtol=1e-10, atol=1e-10 * normal.max())
 
 
 def test_long_residuals_begin_at_the_starts_and_nonnegative_ones_stay_so() -> None:

@@ -104,12 +104,6 @@ def test_a_gate_between_0_and_1_is_never_rounded_without_a_word() -> None:
         equations(nn.Sequential(RealNPU(1, 1, init_gate=1.0)), ["x"], snapped=True)
 
 
-def test_negative_states_keep_their_sign_in_readable_powers() -> None:
-    chain = nn.Sequential(RealNPU(1, 1, init_re=0.5, init_gate=1.0), NAU(1, 1, init_weight=1.0))
-    told = equations(Field(chain, torch.tensor([-4.0])), ["x"], snapped=True)["x"]
-    assert complex(told.subs(X, -16.0)) == pytest.approx(-8.0)  # state * (x / state) ** 0.5
-
-
 @pytest.mark.parametrize("unit", [RealNPU])
 def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units(unit: type[nn.Module]) -> None:
     torch.manual_seed(1)

@@ -17,13 +17,10 @@ from odediscovery.data.series import write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.estimator.estimator import ODEDiscovery
-from odediscovery.fitting.optimise import FirstOrder, loss_and_gradient
-from odediscovery.fitting.training import TrainingWindows
-from odediscovery.fitting.windows import short_windows
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.neural.members import random_members
-from odediscovery.neural.train import penalised_loss, train_members
+from odediscovery.neural.train import train_members
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.report.words import command
@@ -66,21 +63,6 @@ def test_numbers_are_those_of_the_cpu(simulated: None) -> None:
 
 
 # Training
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", ["lotka-volterra"])
-def test_loss_gradient_and_a_step_stay_on_the_device(simulated: None, system: str) -> None:
-    p, field = problem(system)
-    found = []
-    for place in (torch.device("cpu"), SIMULATED):
-        own, windows = moved(field, place), TrainingWindows.of(short_windows(p), device=place)
-        loss = penalised_loss(own, windows, 0.01)
-        value, gradient = loss_and_gradient(loss, own.theta, 0.7)
-        theta = FirstOrder(1, 0.01).run(loss, own.theta, own.free, Monitor())
-        assert {t.device for t in (value, gradient, theta)} == {place}
-        found.append([t.cpu() for t in (value, gradient, theta)])
-    assert all(torch.equal(here, there) for here, there in zip(*found, strict=True))
 
 
 def there_and_here(settings: Settings) -> tuple[Settings, Settings]:

@@ -52,17 +52,6 @@ def test_an_interruption_stays_and_comes_before_the_limit() -> None:
     assert [monitor.stopping(), monitor.stopping()] == ["interrupted"] * 2
 
 
-def test_notes_are_kept_in_order_with_their_time() -> None:
-    monitor = Monitor(started=time.monotonic() - 5.0)
-    monitor.stage("grow", 3)
-    monitor.step(1, 0.5)
-    monitor.note(event="first", loss=1.0)
-    monitor.note(event="second")
-    assert [line["event"] for line in monitor.log] == ["first", "second"]
-    assert monitor.log[0]["loss"] == 1.0
-    assert all(5.0 <= line["seconds"] < 65.0 for line in monitor.log)  # type: ignore[operator]
-
-
 def endless() -> str:
     for _ in range(10**9):
         check_time()

@@ -164,18 +164,6 @@ def test_every_member_finds_the_minimum() -> None:
     np.testing.assert_allclose(found, torch.ones(3, 2), atol=1e-6)
 
 
-def test_members_do_not_feel_each_other_and_what_is_not_free_stays() -> None:
-    together = lbfgs_to_first_rise(rosenbrock, ROSENBROCK_STARTS, FREE, 30, Monitor())
-    for m in range(3):
-        alone = lbfgs_to_first_rise(rosenbrock, ROSENBROCK_STARTS[m : m + 1], FREE[:1], 30, Monitor())
-        np.testing.assert_allclose(together[m : m + 1], alone, rtol=1e-9)
-    held = FREE.clone()
-    held[:, 1] = False
-    found = lbfgs_to_first_rise(rosenbrock, ROSENBROCK_STARTS, held, 50, Monitor())
-    assert torch.equal(found[:, 1], ROSENBROCK_STARTS[:, 1])
-    assert (rosenbrock(found, 1.0) < rosenbrock(ROSENBROCK_STARTS, 1.0)).all()
-
-
 def test_a_gradient_that_is_off_ends_it_early_and_never_higher() -> None:
     wrong = torch.tensor([0.02, -0.03], dtype=torch.float64)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import numpy as np
@@ -112,35 +111,6 @@ def formulas(count: int, seed: int, *, shared: bool) -> list[Formula]:
         if parts[0].parts and parts[0] not in made:
             made.append(parts[0])
     return made
-
-
-def brute_force(formula: Formula, known: dict[Formula, float]) -> dict[Formula, set[float]]:
-    """Truth values that every node has in some assignment that agrees with what is known."""
-    names, possible = formula.atoms(), {node: set[float]() for node in formula.nodes()}
-    for values in itertools.product((0.0, 1.0), repeat=len(names)):
-        world = dict(zip(names, values, strict=True))
-        truths = {node: node.truth(world) for node in formula.nodes()}
-        if all(truths[node] == value for node, value in known.items()):
-            for node, value in truths.items():
-                possible[node].add(value)
-    return possible
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("formula", formulas(30, 0, shared=False), ids=str)
-def test_bounds_are_those_of_all_assignments_where_atoms_stand_once(formula: Formula) -> None:
-    draw, atoms = np.random.default_rng(len(str(formula))), [n for n in formula.nodes() if not n.parts]
-    for truth in (0.0, 1.0):
-        for count in range(len(atoms)):
-            chosen = draw.permutation(len(atoms))[:count]
-            known = {formula: truth} | {atoms[k]: float(draw.integers(2)) for k in chosen}
-            possible, found = brute_force(formula, known), infer([formula], known)
-            if not possible[formula]:
-                assert found.contradictions()
-                continue
-            assert not found.contradictions()
-            for node, values in possible.items():
-                assert found[node] == Bounds(min(values), max(values)), (node, known)
 
 
 def test_degrees_go_down_exactly() -> None:
