@@ -83,8 +83,8 @@ def test_nonnegative_states_are_bounded_at_zero() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [60])
-def test_it_is_the_smoothing_spline_of_scipy(count: int) -> None:
+def test_it_is_the_smoothing_spline_of_scipy() -> None:
+    count = 60
     rng = np.random.default_rng(5)
     t = np.cumsum(rng.uniform(0.2, 1.8, count))
     y, weights = np.sin(0.1 * t) + 0.2 * rng.standard_normal(count), rng.uniform(0.3, 3.0, count)

@@ -52,8 +52,8 @@ def test_a_trained_field_is_pruned_to_the_law_in_the_units_of_the_data() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("members", [4])
-def test_members_come_back_best_first(members: int) -> None:
+def test_members_come_back_best_first() -> None:
+    members = 4
     torch.manual_seed(2)
     series = growth()
     trained = train(nn.Sequential(RealNPU(2, 2), NAU(2, 2)), series, members=members, adam_steps=60, lbfgs_steps=3)
@@ -104,8 +104,8 @@ def test_a_gate_between_0_and_1_is_never_rounded_without_a_word() -> None:
         equations(nn.Sequential(RealNPU(1, 1, init_gate=1.0)), ["x"], snapped=True)
 
 
-@pytest.mark.parametrize("unit", [RealNPU])
-def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units(unit: type[nn.Module]) -> None:
+def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units() -> None:
+    unit = RealNPU
     torch.manual_seed(1)
     units = units_of(nn.Sequential(unit(2, 3), NAU(3, 2), unit(2, 3), NAU(3, 2)))  # type: ignore[call-arg]
     field = binarise_gates(VectorField.of(units))
@@ -135,8 +135,8 @@ def test_a_chain_that_is_no_sum_of_powers_is_trained_and_pruned_too() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gradients", ["odeint", "odeint-adjoint", "closed-form"])
-@pytest.mark.parametrize("intervals", [3])
-def test_windows_may_be_longer_and_gradients_differ_in_name_only(gradients: str, intervals: int | None) -> None:
+def test_windows_may_be_longer_and_gradients_differ_in_name_only(gradients: str) -> None:
+    intervals = 3
     torch.manual_seed(0)
     chain, series = nn.Sequential(RealNPU(2, 2), NAU(2, 2)), growth()
     options = {"members": 2, "adam_steps": 3, "lbfgs_steps": 0, "intervals": intervals}

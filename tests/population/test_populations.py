@@ -226,9 +226,9 @@ def test_exact_data_give_every_group_its_constants_back() -> None:
     np.testing.assert_allclose(found.squares.sum(axis=0), found.objective * 0.01**2)
 
 
-@pytest.mark.parametrize("width", [0.2])
-def test_an_expectation_weighs_as_much_as_its_precision(width: float) -> None:
+def test_an_expectation_weighs_as_much_as_its_precision() -> None:
     """A rate that is held at nearly 0 leaves a constant, of which the most likely value is a weighted mean."""
+    width = 0.2
     values = 3.0 + 0.3 * np.cos(5.0 * np.arange(9.0))[None]
     sigma, expected = 0.3, 1.0
     begin = np.array([[-25.0], [2.0]])

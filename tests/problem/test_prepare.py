@@ -108,8 +108,8 @@ def only(series: TimeSeries) -> Trajectory:
     return trajectory
 
 
-@pytest.mark.parametrize(("samples", "sigma"), [(THINNING.worth * THINNING.most_noisy - 1, 0.02)])
-def test_a_series_that_is_not_long_stays(samples: int, sigma: float) -> None:
+def test_a_series_that_is_not_long_stays() -> None:
+    samples, sigma = THINNING.worth * THINNING.most_noisy - 1, 0.02
     series = growth(np.linspace(0.0, 12.0, samples), sigma)
     assert thin_series(series) is series
 
@@ -202,9 +202,8 @@ def test_exact_and_noisy_values_do_not(noise: float) -> None:
     assert degree == 0 and not sigma.any()
 
 
-@pytest.mark.parametrize("digits", [4])
-def test_rounded_values_do_not_although_their_differences_are_often_nothing(digits: int) -> None:
-    values = np.round(solved("DOP853", 1e-12).trajectories[0].values, digits)
+def test_rounded_values_do_not_although_their_differences_are_often_nothing() -> None:
+    values = np.round(solved("DOP853", 1e-12).trajectories[0].values, 4)
     assert find_interpolation(TimeSeries.from_arrays(TIMES, values)).degree == 0
 
 

@@ -70,9 +70,8 @@ def there_and_here(settings: Settings) -> tuple[Settings, Settings]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["lotka-volterra"])
-def test_training_ends_as_on_the_cpu(simulated: None, system: str) -> None:
-    p, field = problem(system)
+def test_training_ends_as_on_the_cpu(simulated: None) -> None:
+    p, field = problem("lotka-volterra")
     here, there = (train_members(p, field, own, Monitor(), keep=2) for own in there_and_here(Settings(**SHORT)))
     assert there.theta.device.type == "cpu" and there.members == 2
     assert torch.equal(here.theta, there.theta) and torch.equal(here.free, there.free)

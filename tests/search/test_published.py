@@ -192,10 +192,9 @@ def same_terms(found: Discovery, name: str) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [{"unit": "NPU"}])
-def test_a_network_alone_finds_the_root_of_torricelli(options: dict[str, str]) -> None:
+def test_a_network_alone_finds_the_root_of_torricelli() -> None:
     stages = Stages()
-    found = discover(simulate_system("torricelli"), settings_for("neural", **SMALL, **options), stages)
+    found = discover(simulate_system("torricelli"), settings_for("neural", **SMALL, unit="NPU"), stages)
     assert {"Adam", "LBFGS", "prune", "polish"} <= set(stages.names)
     assert not any("grow" in name for name in stages.names)
     assert found.found_by == "training" and same_terms(found, "torricelli")

@@ -96,9 +96,9 @@ def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tolerance", [1e-3])
-def test_the_error_of_a_solver_is_no_structure(tolerance: float) -> None:
+def test_the_error_of_a_solver_is_no_structure() -> None:
     """What scipy's solver leaves at its usual tolerance was told as sums of quotients."""
+    tolerance = 1e-3
     times = np.linspace(0.0, 20.0, 60)
     level = solve_ivp(lambda _, h: 0.3 - 0.35 * h**0.5, (0.0, 20.0), [4.0], t_eval=times, rtol=tolerance).y[0]
     found = discover(TimeSeries.from_arrays(times, level), Settings(seed=0, members=0), Monitor())

@@ -226,10 +226,9 @@ def test_gradients_of_gates_outside(cls: type[AbstractUnit], rule: str, passes: 
     assert passes or bool((gradient[0, [0, 2]] == 0).all())
 
 
-@pytest.mark.parametrize("gain", [0.2])
 @pytest.mark.parametrize("name", ["NAU", "NPU", "RealNPU", "NaiveNPU", "RealNaiveNPU"])
-def test_weights_begin_as_in_the_study(name: str, gain: float) -> None:
-    inputs, outputs, members = 3, 9, 400
+def test_weights_begin_as_in_the_study(name: str) -> None:
+    inputs, outputs, members, gain = 3, 9, 400, 0.2
     unit = UNITS[name](inputs, outputs, **{"init_weight" if name == "NAU" else "init_re": glorot(gain)})
     values = unit.initial(members, torch.Generator().manual_seed(7))
     weight = values["weight" if name == "NAU" else "real"]
