@@ -167,6 +167,17 @@ def test_a_conserved_sum_is_kept_exactly() -> None:
     assert found.outcome == "converged" and found.r2 > 0.98
 
 
+@pytest.mark.slow
+def test_forbidden_states_do_not_appear() -> None:
+    series = simulate_system("lotka-volterra", noise=0.02, seed=0)
+    prey, predator = series.states
+    found = discover(series, settings_for(forbid=[f"{predator}: {prey}"], members=2, max_seconds=4))
+    side = found.equations.right_hand_sides[1]
+    assert found.equations.symbols[0] not in side.free_symbols
+    for row in found.front:
+        assert row.equations.symbols[0] not in row.equations.right_hand_sides[1].free_symbols
+
+
 def test_mistakes_are_told_before_the_fit() -> None:
     for option, text, said in (
         ("known", "h' = -speed", "speed"),

@@ -13,6 +13,7 @@ import pytest
 
 from odediscovery import TimeSeries, discover, fit_constants, load_with_controls, settings_for, with_controls
 from odediscovery.command.cli import main
+from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.population.model.measured import KNOWN, SCALED, GroupModel, Measured, Start
 from odediscovery.population.model.members import members_of
@@ -20,6 +21,7 @@ from odediscovery.population.model.structures import Entry, Structure
 from odediscovery.population.pose import pose_groups
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant
+from odediscovery.runtime.monitor import Monitor
 
 SAMPLES = np.unique([d + s for d in (0.0, 12.0, 24.0) for s in (0.5, 1.0, 2.0, 4.0, 8.0, 11.5)] + [36.0, 42.0, 48.0])
 TRUTH = {"ka": 1.5, "ke": 0.1, "f": 1.0 / 30.0}
@@ -125,6 +127,25 @@ def test_amounts_are_read_from_their_columns_and_moments_are_no_samples() -> Non
         np.testing.assert_array_equal(measured.data.values[:n, 0, g], rows.conc.astype(float))
     gut = measured.starts[1]
     assert gut.kind == SCALED and not gut.value.any()
+
+
+@pytest.mark.long
+def test_the_law_and_the_spreads_of_many_oral_doses_are_found(tmp_path: Path) -> None:
+    table, truth = subjects(1, own=True)
+    found = discover(series_of(table), settings_for(**ORAL))
+    lines = found.equations_text().splitlines()
+    assert lines[:2] == ["conc' = -k1*conc + k2*gut", "gut' = -k2*gut + f*amount"]
+    check_population(found, truth, {"ke": "k1", "ka": "k2", "f": "f"})
+    assert any("is given 0.033" in message and "times every dose" in message for message in found.messages)
+    # A group alone, after a round through its folder, follows its own doses.
+    found.save(tmp_path / "found")
+    kept = Discovery.load(tmp_path / "found")
+    assert kept.as_dict() == found.as_dict()
+    one = kept.of_group("s3")
+    run = one.series.trajectories[0]
+    left = run.values[:, 0] - one.simulate(times=run.time)[:, 0]
+    assert np.sqrt(np.nanmean(left**2)) < 0.15
+    assert resume(kept, Monitor()).equations_text() == found.equations_text()
 
 
 @pytest.mark.slow
