@@ -121,7 +121,7 @@ def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units() -
     assert isinstance(on_arrays(VectorField.of(units_of(nn.Sequential(NMU(2, 2), NAU(2, 2)))))[0], UnitRates)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_chain_that_is_no_sum_of_powers_is_trained_and_pruned_too() -> None:
     torch.manual_seed(0)
     t = np.linspace(0.0, 3.0, 25)

@@ -145,7 +145,7 @@ def test_a_break_is_a_sample_and_a_step() -> None:
     assert with_breaks(whole, Settings(breaks="t=20.5")) is whole
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_breaks_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "d.csv"
     values = [9.0 * 0.8 ** min(k, 8) * 1.1 ** max(k - 8, 0) for k in range(16)]
