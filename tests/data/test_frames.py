@@ -103,16 +103,6 @@ def test_frames_of_other_libraries_are_known_by_their_columns() -> None:
     assert "its columns cannot be listed" in refusal(Listed(t=HALVES, x=[1.0]))
 
 
-def test_a_frame_of_polars() -> None:
-    polars = pytest.importorskip("polars")
-    assert times(polars.DataFrame({"t": HALVES, **STATES})) == HALVES
-    dated = polars.DataFrame({**STATES, "when": [datetime(2020, 3, 1 + k) for k in range(4)]})
-    assert times(dated) == [0, 1, 2, 3]
-    gaps = polars.DataFrame({"t": [*HALVES, 2.0], "prey": [*STATES["prey"], None], "pred": [*STATES["pred"], 3.0]})
-    series = TimeSeries.from_frame(gaps)
-    assert np.isnan(series.trajectories[0].values).sum() == 1
-
-
 def test_a_dataset_of_xarray() -> None:
     xarray = pytest.importorskip("xarray")
     data = xarray.Dataset({name: ("time", values) for name, values in STATES.items()}, {"time": DAYS})

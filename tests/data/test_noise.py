@@ -76,12 +76,6 @@ def test_gaps_are_filled_in_clean_and_in_noisy_data() -> None:
         assert np.max(np.abs(filled - clean)[1:-1]) < max(0.7 * sigma, 1e-12)
 
 
-def test_nonnegative_states_are_bounded_at_zero() -> None:
-    series = noisy(lambda t: np.exp(-2.0 * t), EVEN, 0.1)
-    assert smoothed(series).min() < 0.0
-    assert smoothed(series, nonnegative=True).min() == 0.0
-
-
 @pytest.mark.slow
 def test_it_is_the_smoothing_spline_of_scipy() -> None:
     count = 60

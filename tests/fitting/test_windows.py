@@ -128,16 +128,6 @@ def test_long_residuals_and_their_jacobian(length: int | None) -> None:
     np.testing.assert_allclose(jacobian, numeric, rtol=1e-4, atol=1e-6)
 
 
-def test_long_residuals_begin_at_the_starts_and_nonnegative_ones_stay_so() -> None:
-    chain = chain_of_law(PREY)
-    problem = LongResiduals(cut(both(), both(), np.array([10.0, 10.0]), None), chain, np.array([True, False]))
-    unknowns = problem.pack(chain.theta)
-    np.testing.assert_allclose(problem.starts(unknowns)[0], STARTS, rtol=1e-14)
-    unknowns[:, -problem.n_starts :] = -0.3
-    starts = problem.starts(unknowns)[0]
-    np.testing.assert_allclose(starts, [[0.09, -0.3]] * 2)
-
-
 def test_a_start_at_zero_is_awake() -> None:
     series = series_of(PREY, np.array([[0.0, 0.8]]), [EVEN[:5]])
     chain = chain_of_law(PREY)

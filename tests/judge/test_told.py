@@ -148,10 +148,6 @@ def test_others_are_not(damping: float, starts: list[float], until: float) -> No
     assert notes_on(oscillator(damping, starts, until), damping, starts) == []
 
 
-def test_a_slow_spiral_is_no_orbit() -> None:
-    assert notes_on(oscillator(0.001, [1.0], 40.0), 0.001, [1.0]) == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "told"),

@@ -15,7 +15,7 @@ from odediscovery.data.controls import read_doses, with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.problem.impulses import given_amounts, with_breaks
+from odediscovery.problem.impulses import given_amounts
 from odediscovery.problem.pose import with_known_states
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
@@ -135,14 +135,6 @@ def test_mistakes_are_told(options: dict[str, object], reason: str) -> None:
     with pytest.raises(InputError) as caught:
         with_known_states(epidemic(), Settings(**options))  # type: ignore[arg-type]
     assert reason in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_break_is_a_sample_and_a_step() -> None:
-    whole = with_breaks(epidemic(), Settings(breaks="t=20.5"))
-    (run,) = whole.trajectories
-    assert whole.controls == ("after_20.5",) and len(run.time) == 61 and run.controls is not None
-    assert run.controls.at([20.4, 20.5, 59.0]).ravel().tolist() == [0.0, 1.0, 1.0]
-    assert with_breaks(whole, Settings(breaks="t=20.5")) is whole
 
 
 @pytest.mark.long

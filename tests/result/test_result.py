@@ -71,15 +71,6 @@ def test_saving_a_loaded_result_changes_no_byte_of_it(kept: Path, tmp_path: Path
         assert (tmp_path / "again" / name).read_bytes() == (kept / name).read_bytes(), name
 
 
-def test_several_trajectories_and_no_network(tmp_path: Path) -> None:
-    before = dataclasses.replace(discovery(runs=3), network=None, r2_heldout=0.5, mse=float("nan"), log=())
-    before.save(tmp_path / "found")
-    after = Discovery.load(tmp_path / "found")
-    assert [run.label for run in after.series.trajectories] == ["run 1", "run 2", "run 3"]
-    assert after.initial_values.shape == (3, 3)
-    assert after.network is None and after.r2_heldout == 0.5 and np.isnan(after.mse)
-
-
 def test_the_json_says_what_the_contract_says(kept: Path) -> None:
     document = json.loads((kept / "result.json").read_text(encoding="utf-8"))
     assert (document["format"], document["version"]) == ("odediscovery-result", 1)

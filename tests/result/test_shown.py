@@ -48,16 +48,6 @@ def test_a_result_prints_its_equations() -> None:
     assert repr(cut).splitlines()[0].endswith("...")
 
 
-def test_laws_and_rows_print_no_arrays() -> None:
-    found = discovery()
-    assert repr(found.equations) == found.equations.pretty()
-    assert "array" not in repr(found.front) and repr(found.front[1]).startswith("complexity 13, MSE ")
-    assert ", chosen: S' = " in repr(found.front[1]) and ", chosen" not in repr(found.front[0])
-    table = found.rows
-    assert table["selected"].tolist() == [False, True] and table["difference"].tolist() == [1400.0, 0.0]
-    assert table["equations"][1] == found.front[1].plain()
-
-
 def test_a_summary_holds_notes_and_the_front() -> None:
     lines = discovery().summary().splitlines()
     assert "note: made by hand" in lines

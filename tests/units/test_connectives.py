@@ -81,10 +81,3 @@ def test_the_classical_formula_of_any_weights_is_what_they_compute() -> None:
                 assert told is (at(unit, *map(float, values)) > 0.5)
     with pytest.raises(ValueError, match="at most 12 inputs can be read, got 13"):
         And(13, 1).snapped({"weight": np.ones((1, 13)), "bias": np.ones(1)}, sympy.symbols("x:13"))
-
-
-def test_what_is_no_connective_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"alpha must be above 0\.5"):
-        And(2, 1, alpha=0.5)
-    with pytest.raises(ValueError, match="at least 2 inputs"):
-        Implies(1, 1)
