@@ -38,7 +38,7 @@ LONGEST = (
     "test_discover",
     "test_bench_peers",
     "test_cli",
-    "test_strategies",
+    "test_main_line",
     "test_residual_tests",
     "test_device",
     "test_bench_draws",

@@ -30,8 +30,6 @@ FSIR = PowerSum(
     np.array([[-0.06, 0.0, 0.01], [0.06, -0.05, 0.0], [0.0, 0.05, -0.01]]),
     np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
 )
-# x' = v,  v' = x^-1.3 - 1 - 0.1 v: a piston that bounces off its gas.
-PISTON = PowerSum(np.array([[1.0, 0.0, 0.0], [-0.1, 1.0, -1.0]]), np.array([[0.0, 1.0], [-1.3, 0.0], [0.0, 0.0]]))
 STARTS = np.array([[1.5, 0.8], [0.6, 1.7]])
 
 
@@ -85,12 +83,6 @@ def growth(times: Array, sigma: float, seed: int = 0) -> TimeSeries:
     return TimeSeries.from_arrays(times, logistic(times, 0.5, 0.5, 0.1) + noise)
 
 
-def bouncing(noise: float) -> TimeSeries:
-    """Two trajectories of the piston with additive noise."""
-    times = np.linspace(0.0, 22.0, 100)
-    return series_of(PISTON, np.array([[0.5, 0.0], [2.2, 0.0]]), [times, times], noise)
-
-
 def series_of(law: PowerSum, starts: Array, times: list[Array], noise: float = 0.0) -> TimeSeries:
     """Trajectories of the law, with additive noise if asked for."""
     random = np.random.default_rng(0)
@@ -127,16 +119,3 @@ def driven(texts: dict[str, str], start: list[float], **controls: tuple[Array, b
     series = TimeSeries.from_arrays(TIMES, np.hstack([x, values]), [*states, *names])
     linear = [name for name, (_, h) in controls.items() if not h]
     return with_controls(series, linear, [name for name in names if name not in linear])
-
-
-def stirred() -> TimeSeries:
-    """x' = 0.8 u - 0.5 x with a feed that is held, and y' = x - 0.3 T y with a T that is not."""
-    return driven({"x": "0.8*u - 0.5*x", "y": "x - 0.3*T*y"}, [2.0, 1.0], T=(SINE, False), u=(FEED, True))
-
-
-# With the controls as last states: x, y, T, u.
-STIRRED = PowerSum(
-    np.array([[0.8, -0.5, 0.0], [0.0, 1.0, -0.3], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
-    np.array([[0.0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 1, 0]]),
-)
-OWN = np.array([True, True, False, False])

@@ -93,20 +93,3 @@ def test_it_says_what_goes_in_and_what_is_raised(name: str) -> None:
         assert [f for f in given if not re.search(rf"^\s+{f}: ", told(value), re.M)] == []
     left_out = {method: lacks(function, told(value, method)) for method, function in methods(value).items()}
     assert {method: words for method, words in left_out.items() if words} == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("f(x) of x [n].\n\nRaises:\n    ValueError: no.", []),
-        ("f(x) of x.\n\nRaises:\n    ValueError: no.", ["shapes"]),
-        ("f of [n].", ["argument x", "raises ValueError"]),
-    ],
-)
-def test_what_is_left_out_is_seen(text: str, expected: list[str]) -> None:
-    def function(x: Array) -> Array:  # type: ignore[name-defined]  # noqa: F821
-        if not len(x):
-            raise ValueError("no")
-        return x
-
-    assert lacks(function, text) == expected

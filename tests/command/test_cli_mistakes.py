@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 from faces import discovery
 
 from odediscovery.command.cli import main
@@ -20,33 +17,19 @@ GOOD = "t,S,I\n" + "".join(f"{k},{100 - k},{k + 1}\n" for k in range(12))
 # name of the case: (content of data.csv, further arguments of fit, what the message says)
 FIT: dict[str, tuple[str | bytes, list[str], str]] = {
     "empty file": ("", [], "empty"),
-    "header only": ("t,S,I\n", [], "no data"),
-    "one row": ("t,S\n0,1\n", [], "at least"),
     "binary garbage": (bytes(range(256)) * 8, [], "data.csv"),
     "not UTF-8": ("t,S\n0,1\n1,é\n".encode("latin-1"), [], "UTF-8"),
-    "repeated column": ("t,S,S\n0,1,1\n1,2,2\n2,3,3\n3,4,4\n", [], "S"),
     "text in a cell": (GOOD + "12,many,3\n", [], "'many'"),
-    "infinite value": (GOOD + "12,inf,3\n", [], "infinite"),
-    "missing time": (GOOD + ",1,3\n", [], "line 14"),
     "time goes back": (GOOD + "3,1,3\n", [], "line 14"),
     "unknown part of a column": (GOOD, ["--column", "R=S+deaths"], "unknown column 'deaths'"),
-    "half a column": (GOOD, ["--column", "R=S+"], "expected a column or a number"),
     "a column without a name": (GOOD, ["--column", "S+I"], "--column expects NAME=SUM OF COLUMNS"),
-    "column without values": ("t,S,I\n0,1,\n1,2,\n2,3,\n3,4,\n4,5,\n", [], "'I'"),
     "too few samples": ("t,S\n0,1\n1,2\n", [], "at least"),
     "unknown state": (GOOD, ["--states", "S,Infected"], "unknown state 'Infected'"),
-    "unknown time": (GOOD, ["--time", "tt"], "did you mean 't'"),
     "unknown group": (GOOD, ["--group", "run"], "'run'"),
     "no members": (GOOD, ["--members", "0", "--no-grow"], "leaves nothing to start from"),
-    "members no number": (GOOD, ["--members", "many"], "--members"),
-    "negative seed": (GOOD, ["--seed", "-1"], "--seed must be at least 0, got -1"),
     "no time": (GOOD, ["--max-seconds", "0"], "--max-seconds must be positive"),
-    "nan seconds": (GOOD, ["--max-seconds", "nan"], "--max-seconds must be positive"),
-    "no threads": (GOOD, ["--threads", "0"], "--threads"),
     "unknown recipe": (GOOD, ["--recipe", "defualt"], "did you mean 'default'"),
-    "unknown unit": (GOOD, ["--unit", "RealNPV"], "did you mean 'RealNPU'"),
     "unknown option": (GOOD, ["--memberz", "3"], "--memberz"),
-    "missing value": (GOOD, ["--members"], "--members"),
     "two files": (GOOD, ["other.csv"], "other.csv"),
     "out is a file": (GOOD, ["--out", "data.csv"], "choose a folder"),
     "out below a file": (GOOD, ["--out", "data.csv/below"], "cannot be written"),
@@ -110,12 +93,7 @@ def test_a_fit_that_could_not_be_done_exits_with_1(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "raised",
-    [
-        MemoryError(),
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 96.00 GiB."),
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
-    ],
+    "raised", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to")]
 )
 def test_too_little_memory_ends_in_one_line(
     raised: Exception, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -144,15 +122,9 @@ SIMULATE: dict[str, tuple[list[str], str]] = {
     "unknown system": (["fsri"], "did you mean 'fsir'"),
     "no system": ([], "SYSTEM"),
     "unknown parameter": (["fsir", "--set", "betta=1"], "did you mean 'beta'"),
-    "no value": (["fsir", "--set", "beta"], "--set expects NAME=NUMBER, got 'beta'"),
     "no number": (["fsir", "--set", "beta=fast"], "--set expects NAME=NUMBER"),
-    "nan": (["fsir", "--set", "beta=nan"], "--set expects NAME=NUMBER"),
-    "negative noise": (["fsir", "--noise", "-0.1"], "noise"),
     "one sample": (["fsir", "--samples", "1"], "samples"),
-    "negative seed": (["fsir", "--noise", "0.1", "--seed", "-1"], "seed"),
-    "time backwards": (["fsir", "--until", "-5"], "until"),
     "out is a folder": (["fsir", "--out", "mine"], "--out mine"),
-    "out in no folder": (["fsir", "--out", "none/a.csv"], "--out none/a.csv"),
     "out below a file": (["fsir", "--out", "mine/thesis.txt/a.csv"], "--out"),
 }
 
@@ -166,77 +138,28 @@ def test_simulate_refuses(place: Path, case: str, capsys: pytest.CaptureFixture[
 PREDICT: dict[str, tuple[list[str], str]] = {
     "unknown state": (["--initial", "Z=1"], "unknown state 'Z'"),
     "no number": (["--initial", "S=lots"], "--initial expects NAME=NUMBER, got 'S=lots'"),
-    "no equals": (["--initial", "S"], "--initial expects NAME=NUMBER, got 'S'"),
     "until before the start": (["--until", "-1"], "--until"),
-    "until nan": (["--until", "nan"], "--until"),
     "until far away": (["--until", "1e12"], "rows"),
     "until and times": (["--until", "5", "--times", "times.csv"], "together"),
     "no such times": (["--times", "none.csv"], "--times none.csv"),
     "times are a folder": (["--times", "mine"], "--times mine"),
-    "times are empty": (["--times", "empty.csv"], "no times"),
     "times are words": (["--times", "words.csv"], "row 3"),
     "times go back": (["--times", "back.csv"], "increase"),
-    "times before the data": (["--times", "early.csv"], "before the first sample"),
-    "times are binary": (["--times", "found/model.npz"], "--times"),
 }
 
 
 @pytest.mark.parametrize("case", PREDICT)
 def test_predict_refuses(found: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, text in {
-        "times.csv": "t\n1\n2\n",
-        "empty.csv": "t\n",
-        "words.csv": "t\n1\ntwo\n",
-        "back.csv": "2\n1\n",
-        "early.csv": "-5\n1\n",
-    }.items():
+    for name, text in {"times.csv": "t\n1\n2\n", "words.csv": "t\n1\ntwo\n", "back.csv": "2\n1\n"}.items():
         Path(name).write_text(text)
     arguments, expected = PREDICT[case]
     assert expected in complaint(["predict", "found", *arguments], capsys)
-
-
-@pytest.mark.slow
-def test_show_refuses_an_unknown_format(found: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "did you mean 'latex'" in complaint(["show", "found", "--format", "latx"], capsys)
 
 
 @pytest.mark.parametrize("command", ["show", "predict"])
 @pytest.mark.parametrize("folder", ["none", "mine", "mine/thesis.txt"])
 def test_no_result_there(place: Path, command: str, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert folder in complaint([command, folder], capsys)
-
-
-@pytest.mark.parametrize("command", ["show", "predict"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "__import__('os').system('touch pwned')",
-        "(lambda: open('pwned', 'w'))()",
-        "S.__class__.__mro__",
-        "[x for x in ().__class__.__bases__]",
-        "exec('import os')",
-    ],
-)
-def test_code_in_a_result_is_refused_and_never_run(
-    found: Path, command: str, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    document = json.loads((found / "result.json").read_text(encoding="utf-8"))
-    document["equations"]["S"] = text
-    (found / "result.json").write_text(json.dumps(document), encoding="utf-8")
-    complaint([command, "found"], capsys)
-    assert not list(Path().rglob("pwned"))
-
-
-@pytest.mark.parametrize("command", ["show", "predict"])
-def test_damaged_folders(found: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    model = (found / "model.npz").read_bytes()
-    (found / "model.npz").write_bytes(model[: len(model) // 2])
-    assert "model.npz is damaged" in complaint([command, "found"], capsys)
-    for content, expected in (("{}", "format"), ("no json", "JSON"), ("", "JSON")):
-        (found / "result.json").write_text(content)
-        assert expected in complaint([command, "found"], capsys)
-    shutil.rmtree(found)
-    assert "no such folder" in complaint([command, "found"], capsys)
 
 
 def test_unknown_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,15 +45,6 @@ def test_a_prediction_until_a_date_has_dates(folder: Path, capsys: pytest.Captur
     assert [row[1] for row in counted] == [row[1] for row in dated]
 
 
-def test_times_of_a_file_may_be_dates(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = tmp_path / "when.csv"
-    wanted.write_text("t\n2024-05-01\n2024-05-02 12:00\n")
-    assert main(["predict", str(folder), "--times", str(wanted)]) == 0
-    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
-    assert [row[0] for row in rows] == ["2024-05-01", "2024-05-02 12:00:00"]
-    assert float(rows[1][1]) == pytest.approx(100.0 / (1.0 + 49.0 * np.exp(-0.6)), rel=1e-4)
-
-
 def test_what_is_no_date_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(folder), "--until", "soon"]) == 2
     assert "--until expects a number or a date such as 2024-05-01, got 'soon'" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from faces import discovery
 
 from odediscovery.command.cli import main
 from odediscovery.data.series import write_csv
-from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.folders import claimed
 
 
@@ -53,17 +51,6 @@ def test_another_table_does_not_replace_a_result_by_its_default_name(
 
 
 @pytest.mark.long
-def test_a_result_of_an_earlier_version_is_replaced_by_one_of_the_same_table_only() -> None:
-    assert main(["fit", "one/data.csv", "--quiet"]) == 0
-    path = Path("data.odediscovery/result.json")
-    document = json.loads(path.read_text(encoding="utf-8"))
-    del document["source"], document["files"]
-    path.write_text(json.dumps(document), encoding="utf-8")
-    assert main(["fit", "two/data.csv", "--quiet"]) == 2
-    assert main(["fit", "one/data.csv", "--quiet"]) == 0
-
-
-@pytest.mark.long
 def test_files_of_others_stay_and_all_files_are_of_the_new_fit() -> None:
     assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 0
     Path("found/notes.txt").write_text("mine")
@@ -81,23 +68,6 @@ def test_a_second_fit_into_one_folder_is_refused_before_it_begins(capsys: pytest
         assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 2
     assert "found is being written by another fit" in capsys.readouterr().err
     assert not Path("found").exists()
-
-
-@pytest.mark.slow
-def test_fits_from_threads_end_whole_or_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    codes = list[int]()
-
-    def fit(name: str) -> None:
-        codes.append(main(["fit", f"{name}/data.csv", "--quiet", "--out", "found"]))
-
-    threads = [threading.Thread(target=fit, args=(name,)) for name in ("one", "two")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert 0 in codes and set(codes) <= {0, 2}
-    assert len([line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]) == codes.count(2)
-    assert Discovery.load("found").outcome == "converged"
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,12 +10,6 @@ import torch
 import odediscovery
 from odediscovery.command import doctor
 from odediscovery.command.cli import main
-
-
-def test_the_module_is_the_command() -> None:
-    command = [sys.executable, "-m", "odediscovery", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == f"odediscovery {odediscovery.__version__}\n"
 
 
 def test_the_version_is_an_option_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,16 +30,3 @@ def test_an_installation_that_works(
     assert sum(line.startswith("extra ") for line in lines) == len(doctor.EXTRAS)
     assert lines[-1] == "all is well"
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_one_that_does_not_says_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(doctor.tempfile, "gettempdir", lambda: str(tmp_path / "none"))
-    monkeypatch.setattr(doctor.util, "find_spec", lambda name: None)
-    assert main(["doctor"]) == 1
-    out = capsys.readouterr().out
-    assert "\nBAD      folders: FileNotFoundError: " in out
-    assert 'lacks openpyxl, xlrd, pyarrow: pip install "odediscovery[tables]"' in out
-    assert out.endswith("see the lines that begin with BAD\n")

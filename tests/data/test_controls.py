@@ -6,21 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from problems import OWN, SINE, STIRRED, TIMES, chain_of_law, numeric_jacobian, stirred
+from problems import SINE, TIMES
 
 from odediscovery.data.controls import append_controls, drop_appended_controls, load_with_controls, with_controls
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
-from odediscovery.fitting.residuals import LongResiduals, ShortResiduals
-from odediscovery.fitting.windows import Windows, cut
-from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import prepare
-from odediscovery.solve.grids import GRIDS
-from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.polish.polish import polish
 
 # ---- the solutions, against closed forms and against a solver that sees u(t) as a function -------
 
@@ -62,76 +54,7 @@ def test_time_goes_on_where_other_controls_stay() -> None:
     np.testing.assert_allclose(alone.simulate([0.0], [2.0, 4.0])[:, 0], [0.0, 6.0], rtol=1e-8)
 
 
-def test_straight_pieces_end_only_at_kinks_and_jumps() -> None:
-    t = np.array([0.0, 1.0, 2.5, 3.0, 4.0])
-    clock = Signal(t, t[:, None], np.array([False]))
-    assert clock.straight_pieces() == [(0, 4)]
-    feed = Signal(t, np.array([[1.0], [1.0], [2.0], [2.0], [2.0]]), np.array([True]))
-    assert feed.straight_pieces() == [(0, 2), (2, 4)]
-    bent = Signal(t, np.array([[0.0], [1.0], [2.5], [2.5], [2.5]]), np.array([False]))
-    assert bent.straight_pieces() == [(0, 2), (2, 4)]
-
-
 # ---- machinery: windows, polish, integral form ---------------------------------------------------
-
-
-def finest(windows: Windows) -> Windows:
-    values = {name: getattr(windows, name) for name in windows.__dataclass_fields__}
-    return Windows(**{**values, "grid": np.full_like(windows.grid, len(GRIDS) - 1)})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [1, 7])
-def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(length: int) -> None:
-    whole = append_controls(stirred())
-    weight = np.where(OWN, 1.0, 0.0)
-    windows = finest(cut(whole, whole, weight, length))
-    chain = chain_of_law(STIRRED)
-    left = windows.predict(chain, chain.theta)[0] - windows.target
-    assert float(np.abs(left * windows.weight).max()) < 1e-7
-    nonnegative = np.array([True, False, True, True])
-    problem: ShortResiduals | LongResiduals = ShortResiduals(windows, chain)
-    unknowns = chain.theta
-    if length > 1:
-        problem = LongResiduals(windows, chain, nonnegative)
-        unknowns = problem.pack(chain.theta)
-    assert float(np.abs(problem.residuals(unknowns)).max()) < 1e-7
-    free = np.ones_like(unknowns, dtype=bool)
-    free[:, : chain.theta.shape[1]] = chain.free
-    residual, jacobian = problem.linearised(unknowns, free)
-    numeric = numeric_jacobian(problem.residuals, unknowns, 1e-5)
-    np.testing.assert_allclose(residual, problem.residuals(unknowns), atol=1e-12)
-    np.testing.assert_allclose(jacobian[:, :, free[0]], numeric[:, :, free[0]], atol=2e-6)
-
-
-@pytest.mark.slow
-def test_polish_recovers_the_constants_and_fits_no_starts_of_controls() -> None:
-    whole = append_controls(stirred())
-    start = whole.trajectories[0].values[:1, OWN]
-    left = residuals(STIRRED, whole, start)[0]
-    assert np.abs(left).max() < 1e-7
-    off = PowerSum(STIRRED.coefficients * 1.1, STIRRED.exponents)
-    found = polish(off, whole, start * 1.05, np.full(4, 1e-3), floor=np.full(4, 1e-9), nonnegative=OWN)
-    np.testing.assert_allclose(found.law.coefficients, STIRRED.coefficients, atol=1e-6)
-    assert found.initial.shape == (1, 2)
-    assert found.counts.tolist() == [len(TIMES), len(TIMES), 0, 0]
-    assert found.squares[2:].tolist() == [0.0, 0.0]
-
-
-@pytest.mark.slow
-def test_controls_have_no_noise_and_no_equation() -> None:
-    rng = np.random.default_rng(1)
-    series = with_controls(
-        TimeSeries.from_arrays(TIMES, np.column_stack([np.exp(-TIMES), rng.normal(size=55)]), ["x", "u"]), held=["u"]
-    )
-    p = prepare(append_controls(series))
-    assert p.noise[1] == 0.0
-    assert p.constant.tolist() == [False, True]
-    assert p.samples == 55
-    assert p.initial.shape == (1, 1)
-    p = prepare(append_controls(stirred())).without_noise(None)
-    law = STIRRED.rescaled(p.scale.state, p.scale.time)
-    assert interval_squares(law, p).max() < 1e-12
 
 
 # ---- the user's side -----------------------------------------------------------------------------

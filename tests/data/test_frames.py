@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from odediscovery.data.frames import counts_rows, index_times, plain_frame
+from odediscovery.data.frames import index_times, plain_frame
 from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.errors import InputError
 
@@ -37,12 +37,9 @@ def refusal(frame: Any, **options: Any) -> str:
     ("index", "name", "unit"),
     [
         (pd.Index(HALVES, name="t"), "t", None),
-        (pd.Index(HALVES, name="Time"), "Time", None),
         (pd.to_datetime(["2020-03-01 00:00", "2020-03-01 00:30", "2020-03-01 01:00", "2020-03-01 01:30"]), "time", "m"),
-        (pd.to_timedelta([0, 30, 60, 90], "min"), "time", "m"),
         (pd.to_timedelta([0, 30, 60, 90], "min").rename("since dosing"), "since dosing", "m"),
         (pd.period_range("2020-03-01", periods=4, freq="30min", name="when"), "when", "m"),
-        (pd.date_range("2020-03-01", periods=4, freq="30min", tz="Asia/Tokyo"), "time", "m"),
     ],
 )
 def test_a_time_like_index_holds_the_times(index: pd.Index, name: str, unit: str | None) -> None:
@@ -59,13 +56,6 @@ def test_a_column_that_says_so_comes_before_the_index() -> None:
     assert (series.time_name, series.trajectories[0].time.tolist()) == ("t", HALVES)
     assert series.messages == ("The index of the frame was left out: column 't' holds the times.",)
     assert times(frame.rename(columns={"t": "hours"}), time="hours") == HALVES
-
-
-def test_the_index_of_a_frame_is_named_as_time_where_asked() -> None:
-    frame = pd.DataFrame(STATES, pd.Index([1900, 1910, 1920, 1930], name="year"))
-    assert times(frame, time="year") == [1900, 1910, 1920, 1930]
-    assert "nothing says where the times of the frame are" in refusal(frame)
-    assert refusal(frame).endswith("name the column, time='year'")
 
 
 @pytest.mark.parametrize(
@@ -94,43 +84,6 @@ def test_the_first_column_of_a_frame_is_no_time_unless_it_says_so(tmp_path: Path
     assert "nothing says" in refusal(dated.assign(entered=DAYS))
 
 
-def test_durations_in_a_file_are_times(tmp_path: Path) -> None:
-    frame = pd.DataFrame(STATES, pd.to_timedelta(HALVES, "s"))
-    frame.rename_axis("elapsed").to_csv(tmp_path / "d.csv")
-    series = load_csv(tmp_path / "d.csv")
-    assert series.trajectories[0].time.tolist() == [0, 500, 1000, 1500]
-    assert series.messages == ("Column 'elapsed' holds durations: time is counted in milliseconds.",)
-    (tmp_path / "d.csv").write_text("elapsed,x\n0 days 00:00:01,1\n2,2\n")
-    with pytest.raises(InputError, match=r"line 3, column 'elapsed': expected a duration"):
-        load_csv(tmp_path / "d.csv")
-
-
-def test_levels_of_an_index_are_groups_and_times() -> None:
-    index = pd.MultiIndex.from_product([["a", "b"], HALVES], names=["run", "t"])
-    frame = pd.DataFrame({name: values * 2 for name, values in STATES.items()}, index)
-    series = TimeSeries.from_frame(frame, group="run")
-    assert [run.label for run in series.trajectories] == ["a", "b"]
-    assert [run.time.tolist() for run in series.trajectories] == [HALVES, HALVES]
-    with pytest.raises(InputError, match="2 levels: give a list of frames"):
-        index_times(frame)
-
-
-@pytest.mark.parametrize(
-    ("index", "counts"),
-    [
-        (pd.RangeIndex(4), True),
-        (pd.RangeIndex(7, 11), True),
-        (pd.Index([3, 4, 5]), True),
-        (pd.RangeIndex(0, 8, 2), False),
-        (pd.Index([0.0, 1.0, 2.0]), False),
-        (pd.Index(["a", "b"]), False),
-        (pd.MultiIndex.from_product([[0], [0, 1]]), False),
-    ],
-)
-def test_a_count_of_rows_is_no_time(index: pd.Index, counts: bool) -> None:
-    assert counts_rows(index) is counts
-
-
 class Listed:
     """A frame of a library without an index, as polars has."""
 
@@ -148,16 +101,6 @@ def test_frames_of_other_libraries_are_known_by_their_columns() -> None:
     assert "nothing says" in refusal(Listed(**STATES))
     assert index_times(dated) is None
     assert "its columns cannot be listed" in refusal(Listed(t=HALVES, x=[1.0]))
-
-
-def test_a_frame_of_polars() -> None:
-    polars = pytest.importorskip("polars")
-    assert times(polars.DataFrame({"t": HALVES, **STATES})) == HALVES
-    dated = polars.DataFrame({**STATES, "when": [datetime(2020, 3, 1 + k) for k in range(4)]})
-    assert times(dated) == [0, 1, 2, 3]
-    gaps = polars.DataFrame({"t": [*HALVES, 2.0], "prey": [*STATES["prey"], None], "pred": [*STATES["pred"], 3.0]})
-    series = TimeSeries.from_frame(gaps)
-    assert np.isnan(series.trajectories[0].values).sum() == 1
 
 
 def test_a_dataset_of_xarray() -> None:
@@ -178,39 +121,11 @@ def test_a_dataset_of_xarray() -> None:
     assert plain_frame(hours["prey"])[0].columns.tolist() == ["prey"]
 
 
-def test_dates_and_hours_of_a_frame_and_a_gap() -> None:
-    times = pd.date_range("2020-03-01", periods=4, freq="6h")
-    series = TimeSeries.from_frame(pd.DataFrame({"day": times, "x": range(4)}))
-    assert series.trajectories[0].time.tolist() == [0, 6, 12, 18]
-    assert series.messages[0].endswith("in hours since 2020-03-01 00:00:00.")
-    for known in (times[:3], times.normalize()[:1]):
-        frame = pd.DataFrame({"day": [*known, pd.NaT], "x": range(len(known) + 1)})
-        line = len(known) + 2
-        assert refusal(frame) == f"line {line}: the time 'day' is missing or infinite"
-
-
-def test_months_begin_with_their_first_day() -> None:
-    series = TimeSeries.from_frame(pd.DataFrame(STATES, pd.period_range("2024-01", periods=4, freq="M")))
-    assert series.trajectories[0].time.tolist() == [0, 31, 60, 91]
-    assert series.messages == ("Column 'time' holds dates: time is counted in days since 2024-01-01.",)
-
-
 def test_levels_of_an_index_beside_the_times_are_groups() -> None:
     index = pd.MultiIndex.from_product([["a", "b"], HALVES], names=["vessel", "t"])
     series = TimeSeries.from_frame(pd.DataFrame({name: [*cells, *cells] for name, cells in STATES.items()}, index))
     assert [run.label for run in series.trajectories] == ["a", "b"]
     assert (series.states, series.messages) == (("prey", "pred"), ())
-
-
-def test_a_series_says_what_it_holds_and_no_arrays() -> None:
-    days = pd.date_range("2024-05-01", periods=5)
-    dated = TimeSeries.from_frame(pd.DataFrame({"cells": [1.0, 2.0, np.nan, 4.0, 5.0]}, index=days))
-    first, *notes = repr(dated).splitlines()
-    assert first == "cells: 5 samples, time from 0 to 4 days since 2024-05-01"
-    assert notes == [f"note: {message}" for message in dated.messages] and len(notes) == 2
-    wide = TimeSeries.from_arrays([np.arange(4.0)] * 2, [np.ones((4, 20))] * 2)
-    assert repr(wide).startswith("x0, x1, ")
-    assert repr(wide).endswith("x11 and 8 more: 8 samples of 2 trajectories, t from 0 to 3")
 
 
 def test_a_series_of_pandas_is_a_frame_of_one_column() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +50,11 @@ def same(series: TimeSeries, other: TimeSeries) -> None:
     ("dates", "unit", "times"),
     [
         (["2020-02-28", "2020-02-29", "2020-03-01", "2021-02-28"], "days", [0, 1, 2, 366]),
-        (["2020-03-01 12:00", "2020-03-01 18:00", "2020-03-02 00:00", "2020-03-04 12:00"], "hours", [0, 6, 12, 72]),
         (
             ["2020-03-01T12:00:30", "2020-03-01T12:01", "2020-03-01T12:01:30.5", "2020-03-02T12:00:30"],
             "seconds",
             [0, 30, 60.5, 86400],
         ),
-        # The clock goes back by an hour: three hours pass from 1:00 to 3:00.
         (
             ["2020-10-25T01:00+02:00", "2020-10-25T03:00+01:00", "2020-10-25T23:00Z", "2020-10-26T23:00Z"],
             "hours",
@@ -76,21 +72,6 @@ def test_dates_count_in_a_unit_that_fits_their_steps(
     assert with_unit("date", series.units) == f"date [{unit}]"
 
 
-def test_numbers_are_no_dates(tmp_path: Path) -> None:
-    series = load_csv(dated(tmp_path, "2018", "2019", "2020", "2021"))
-    assert series.trajectories[0].time.tolist() == [2018, 2019, 2020, 2021]
-    assert (series.messages, series.units) == ((), {})
-
-
-def test_days_of_all_trajectories_count_from_the_earliest_date(tmp_path: Path) -> None:
-    path = tmp_path / "d.csv"
-    rows = [f"{g},2020-03-0{k + first},{k}" for g, first in (("a", 5), ("b", 1)) for k in range(3)]
-    path.write_text("\n".join(["g,date,x", *rows]), encoding="utf-8")
-    series = load_csv(path, group="g")
-    assert [t.time.tolist() for t in series.trajectories] == [[4, 5, 6], [0, 1, 2]]
-    assert series.messages[0].endswith("days since 2020-03-01.")
-
-
 @pytest.mark.parametrize(
     ("dates", "message"),
     [
@@ -100,68 +81,24 @@ def test_days_of_all_trajectories_count_from_the_earliest_date(tmp_path: Path) -
             "dates as 2020-03-01 or 2020-03-01 12:00",
         ),
         (
-            ["1.3.2020 12:00"],
-            "line 2, column 'date': expected numbers or ISO dates for the time, got '1.3.2020 12:00'; "
-            "write dates as 2020-03-01 or 2020-03-01 12:00",
-        ),
-        (
-            ["2020-03-01", "03/02/2020"],
-            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-            "'03/02/2020'; correct it",
-        ),
-        (
             ["2020-02-29", "2020-02-30"],
             "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
             "'2020-02-30'; correct it",
-        ),
-        (
-            ["2020-02-30", "2020-03-01"],
-            "line 2, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-            "'2020-02-30'; correct it",
-        ),
-        (
-            ["2020-03-01", "2020-W10-7"],
-            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-            "'2020-W10-7'; correct it",
         ),
         (
             ["2020-03", "2020-03-15"],
             "line 3, column 'date': expected a month as in line 2, got a date, '2020-03-15'; write all times alike",
         ),
         (
-            ["2020-03-01", "2"],
-            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got '2'; correct it",
-        ),
-        (
-            ["2020-03-01", "2020-03-02", "2020-03-02 12:00"],
-            "line 4, column 'date': expected a date as in line 2, got a date and time, "
-            "'2020-03-02 12:00'; write all times alike",
-        ),
-        (
             ["2020-03-01 12:00", "2020-03-02 12:00Z"],
             "line 3, column 'date': expected a date and time as in line 2, got a date and time with a "
             "time zone, '2020-03-02 12:00Z'; write all times alike",
         ),
-        (
-            ["1", "2020-03-02"],
-            "line 3, column 'date': expected a number, got '2020-03-02'; correct it or leave the cell empty",
-        ),
         (["2020-03-01", ""], "line 3: the time 'date' is missing or infinite"),
-        (
-            ["2020-03-03", "2020-03-02"],
-            "line 3: the time 'date' goes back: 0 after 1 in line 2, in days since 2020-03-02; if the "
-            "file holds several trajectories, name the column that tells them apart as group",
-        ),
     ],
 )
 def test_unreadable_and_mixed_dates_are_refused(tmp_path: Path, dates: list[str], message: str) -> None:
     assert refusal(dated(tmp_path, *dates)) == message
-
-
-def test_tab_separated_text_with_dates(tmp_path: Path) -> None:
-    dates = [f"2020-03-0{k + 1} 12:00" for k in range(4)]
-    tabbed = dated(tmp_path, *dates, sep="\t").rename(tmp_path / "d.tsv")
-    same(load_csv(tabbed), load_csv(dated(tmp_path, *dates)))
 
 
 def test_lines_are_counted_over_quoted_cells(tmp_path: Path) -> None:
@@ -197,29 +134,6 @@ def test_a_frame_is_read_like_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "times",
-    [
-        pd.date_range("2020-03-01", periods=4),
-        pd.date_range("2020-03-01", periods=4).astype(str),
-        pd.period_range("2020-03-01", periods=4, freq="D"),
-        [date(2020, 3, k) for k in range(1, 5)],
-        [datetime(2020, 3, k) for k in range(1, 5)],
-    ],
-)
-def test_dates_of_a_frame(times: Any) -> None:
-    series = TimeSeries.from_frame(pd.DataFrame({"day": times, "x": range(4)}))
-    assert series.trajectories[0].time.tolist() == [0, 1, 2, 3]
-    assert series.messages == ("Column 'day' holds dates: time is counted in days since 2020-03-01.",)
-
-
-def test_a_named_index_is_a_column() -> None:
-    frame = FRAME.drop(columns="who")
-    same(TimeSeries.from_frame(frame.set_index("t")), TimeSeries.from_frame(frame))
-    shuffled = frame.set_index(pd.Index([7, 3, 9, 1]))  # rows of a larger table: no column
-    same(TimeSeries.from_frame(shuffled), TimeSeries.from_frame(frame))
-
-
-@pytest.mark.parametrize(
     ("frame", "message"),
     [
         (
@@ -227,9 +141,6 @@ def test_a_named_index_is_a_column() -> None:
             "expected a DataFrame (pandas, polars) or an xarray Dataset, got list; TimeSeries.from_arrays takes arrays",
         ),
         (pd.DataFrame(), "the frame has no named column; expected a time and at least one state"),
-        (FRAME[["t"]], "the frame has one column, 't'; expected a time and at least one state"),
-        (FRAME[:0], "the frame holds a header but no data; add one line a sample"),
-        (FRAME[["t", "who"]], "the frame: no column of numbers besides the time 't'; expected at least one state"),
         (pd.DataFrame([[1, 2]]), "the frame has a column named 0; name every column by text"),
         (
             FRAME[["t", "S", "S"]],
@@ -239,24 +150,10 @@ def test_a_named_index_is_a_column() -> None:
             FRAME.assign(S=[1, 2, "3x", 4]),
             "line 4, column 'S': expected a number, got '3x'; correct it or leave the cell empty",
         ),
-        (
-            FRAME.assign(S=["1", "2", "3,5", "4"]),
-            "line 4, column 'S': expected a number, got '3,5'; correct it or leave the cell empty",
-        ),
-        (
-            FRAME.assign(S=[1, 2, np.inf, 4]),
-            "line 4, column 'S': 'inf' is infinite; correct it or leave the cell empty",
-        ),
-        (FRAME[:3], "state 'S' has 3 values in all; at least 4 are needed to fit it"),
     ],
 )
 def test_frames_are_refused_in_the_same_words(frame: object, message: str) -> None:
     assert refusal(frame) == message
-
-
-def test_unknown_columns_of_a_frame() -> None:
-    assert refusal(FRAME, states=["s"]).startswith("unknown state 's': did you mean 'S'?")
-    assert refusal(FRAME, states=["t"]) == "column 't' is the time, so it cannot be a state"
 
 
 # What pandas hands over for a sheet: no header, an empty row above it, gaps as "" or None.
@@ -285,30 +182,6 @@ def expect_sheet(path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "engine"), [("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd"), ("D.XLS", XLSX, "openpyxl")]
-)
-def test_a_sheet_is_a_table_of_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, engine: str
-) -> None:
-    sheet = [*SHEET]
-
-    def read_excel(file: Any, **options: Any) -> pd.DataFrame:
-        assert (file.read(), options["engine"], options["dtype"]) == (content, engine, object)
-        warnings.warn("no default style", stacklevel=1)
-        return pd.DataFrame(sheet, dtype=object)
-
-    monkeypatch.setattr(pd, "read_excel", read_excel)
-    (tmp_path / name).write_bytes(content)
-    expect_sheet(tmp_path / name)
-    sheet[6] = [datetime(2020, 3, 5), "7x", "", ""]
-    assert refusal(tmp_path / name) == (
-        "line 7, column 'S': expected a number, got '7x'; correct it or leave the cell empty"
-    )
-    sheet[:] = [["", ""], [None, " "]]
-    assert refusal(tmp_path / name).endswith("is empty; expected a header and one line a sample")
-
-
 def test_a_real_spreadsheet(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     path = tmp_path / "d.xlsx"
@@ -328,15 +201,6 @@ def test_a_real_spreadsheet(tmp_path: Path) -> None:
         assert f"{path} is damaged or of an unknown kind (" in refusal(path)
 
 
-def test_parquet_is_read_like_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "d.parquet"
-    path.write_bytes(PARQUET)
-    monkeypatch.setattr(pd, "read_parquet", lambda file, engine: FRAME)
-    same(load_csv(path), TimeSeries.from_frame(FRAME))
-    monkeypatch.setattr(pd, "read_parquet", lambda file, engine: FRAME[:0])
-    assert refusal(path) == f"{path} holds a header but no data; add one line a sample"
-
-
 def test_a_real_parquet_file(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "d.parquet"
@@ -346,37 +210,6 @@ def test_a_real_parquet_file(tmp_path: Path) -> None:
     same(load_csv(path), TimeSeries.from_frame(frame))
     path.write_bytes(path.read_bytes()[:200])
     assert f"{path} is damaged or of an unknown kind (" in refusal(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "library"),
-    [("d.parquet", PARQUET, "pyarrow"), ("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd")],
-)
-def test_a_missing_library_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, library: str
-) -> None:
-    monkeypatch.setitem(sys.modules, library, None)
-    path = tmp_path / name
-    path.write_bytes(content)
-    assert refusal(path) == (
-        f'{path} cannot be read: a library for {path.suffix} files is missing; pip install "odediscovery[tables]"'
-    )
-
-
-@pytest.mark.parametrize("error", [KeyError("xl/workbook.xml"), OSError("two\nlines"), EOFError()])
-@pytest.mark.parametrize(("name", "content"), [("d.parquet", PARQUET), ("d.xlsx", XLSX), ("d.xls", XLS)])
-def test_whatever_a_library_raises_is_told_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, error: Exception
-) -> None:
-    def fail(*_: Any, **__: Any) -> pd.DataFrame:
-        raise error
-
-    monkeypatch.setattr(pd, "read_parquet", fail)
-    monkeypatch.setattr(pd, "read_excel", fail)
-    path = tmp_path / name
-    path.write_bytes(content)
-    reason = " ".join(str(error).split()) or "EOFError"
-    assert refusal(path) == (f"{path} is damaged or of an unknown kind ({reason}); write it again, or as CSV in UTF-8")
 
 
 @pytest.mark.parametrize(

@@ -16,24 +16,10 @@ from odediscovery.discovery.discover import discover
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
-from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.laws.systems import simulate_system
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("noise", [0.0, 0.02])
-def test_laws_from_before_compete_with_what_is_found(noise: float) -> None:
-    series = simulate_system("lotka-volterra", noise=noise, seed=1)
-    truth = get_system("lotka-volterra").equations()
-    assert truth.power_sum is not None
-    # Alone these settings find nothing that grows or turns.
-    nothing = settings_for(grow=False, members=1, adam_steps=1, lbfgs_steps=0)
-    found = discover(series, nothing, before=[truth.power_sum])
-    assert found.r2 > 0.99 and found.outcome == "converged"
-    law = found.equations.power_sum
-    assert law is not None and law.n_monomials == 3
 
 
 @pytest.mark.long
@@ -84,6 +70,7 @@ def test_what_cannot_go_on_is_said(tmp_path: Path) -> None:
         resume(Discovery.load(tmp_path / "held"))
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_stopped_at_once_gives_the_earlier_result_back() -> None:
     series, stopped = simulate_system("lotka-volterra", noise=0.02, seed=1), Monitor()
     law = "prey' = a*prey - b*prey*predator\npredator' = c*prey*predator - d*predator"
@@ -105,11 +92,9 @@ def anew(found: Discovery, behind: float, outcome: str, samples: int) -> Discove
 @pytest.mark.parametrize(
     ("behind", "outcome", "samples", "kept"),
     [
-        (-1.0, "converged", 40, False),
         (0.0, "stopped", 40, False),
         (3.0, "converged", 40, False),  # about as good, and judged in all ways
         (3.0, "stopped", 40, True),
-        (9.0, "converged", 40, True),
         (9.0, "poor-fit", 40, True),
         (-1.0, "converged", 20, True),
     ],

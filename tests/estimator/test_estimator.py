@@ -6,20 +6,16 @@ import dataclasses
 import inspect
 import io
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from odediscovery import Equations, InputError, ODEDiscovery, Settings, TimeSeries, discover, settings_for
@@ -100,25 +96,12 @@ def test_fit_finds_what_discover_finds(model: ODEDiscovery) -> None:
 
 
 @pytest.mark.slow
-def test_print_writes_the_equations(model: ODEDiscovery, capsys: pytest.CaptureFixture[str]) -> None:
-    model.print()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == model.equations()
-    assert [line.partition(" = ")[0] for line in lines] == ["prey'", "dose'"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "t", "interval"),
     [
-        (grown(0.5), TIME, None),
         (grown(0.5), 0.25, 0.25),
-        (grown(0.5).tolist(), list(TIME), None),
-        ([grown(0.5)], np.float64(0.25), 0.25),
         ([grown(0.5), grown(3.0)], [0.25, TIME], None),
         (frame(0.5), None, None),
-        ([frame(0.5, name="time"), frame(3.0, name="time")], None, None),
-        (frame(0.5).drop(columns="t"), 0.25, 0.25),
         (frame(0.5).convert_dtypes(), None, None),
     ],
 )
@@ -134,13 +117,6 @@ def test_times_come_with_the_data_or_beside_them(x: Any, t: Any, interval: float
     assert model.score(x, t=t) > 1 - 1e-6
     if interval is not None:
         assert model.score(x) > 1 - 1e-6
-
-
-@pytest.mark.slow
-def test_without_times_samples_are_one_apart() -> None:
-    model = quick().fit(grown(0.5))
-    assert model.interval_ == 1.0
-    np.testing.assert_allclose(model.predict(grown(0.5)), 0.25 * rates(grown(0.5)), rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -183,32 +159,13 @@ def test_score_is_r2_of_the_simulation(model: ODEDiscovery) -> None:
     assert model.score(gaps, t=TIME) == pytest.approx(expected, abs=1e-6)
 
 
-def test_scores_of_trajectories_are_pooled(model: ODEDiscovery) -> None:
-    both = np.concatenate([grown(1.0), grown(2.0) * 1.1])
-    start = 1.1 * grown(2.0)[0]
-    expected = 1 - ((both[33:] - grown(start[0], start[1])) ** 2).sum() / ((both - both.mean(axis=0)) ** 2).sum()
-    assert model.score([both[:33], both[33:]], t=0.25) == pytest.approx(expected, abs=1e-6)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("coefficient", "power"), [(1.0, 2.0), (2.0, 1.0), (30.0, 1.0), (50.0, 1.0)])
+@pytest.mark.parametrize(("coefficient", "power"), [(1.0, 2.0), (50.0, 1.0)])
 def test_the_score_has_a_lowest_value(coefficient: float, power: float) -> None:
     # A pole, a solution that is far off, one whose square leaves the range of floats, one that
     # leaves it itself.
     score = law(coefficient, power).score(np.exp(-0.1 * np.arange(20.0))[:, None])
     assert score == LOWEST_SCORE == -1e6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [1e-200, 1e200])
-def test_the_score_does_not_depend_on_units(size: float) -> None:
-    x = size * np.exp(-0.1 * np.arange(20.0))[:, None]
-    assert law(-0.1, 1.0).score(x) > 1 - 1e-8
-    assert law(35.0, 1.0).score(x) == LOWEST_SCORE
-
-
-def test_a_bad_law_scores_above_the_lowest() -> None:
-    assert LOWEST_SCORE < law(0.05, 1.0).score(np.exp(-0.1 * np.arange(20.0))[:, None]) < 0
 
 
 @pytest.mark.parametrize(
@@ -269,28 +226,16 @@ def test_a_clone_is_not_fitted(model: ODEDiscovery) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("split", [KFold(3), PredefinedSplit([-1, 0, 1])])
-def test_grid_search_over_trajectories(split: Any) -> None:
+def test_grid_search_over_trajectories() -> None:
     runs = [frame(0.5), frame(1.0, 4.0), frame(3.0, 1.0)]
     # One hidden unit, hardly trained, against laws grown on the integral form.
     poor = {"recipe": ["as-run"], "members": [1], "hidden": [1], "adam_steps": [1], "lbfgs_steps": [0]}
-    search = GridSearchCV(quick(), [poor, {"recipe": ["default"]}], cv=split, error_score="raise")
+    search = GridSearchCV(quick(), [poor, {"recipe": ["default"]}], cv=KFold(3), error_score="raise")
     search.fit(runs)
     assert search.best_params_ == {"recipe": "default"}
     assert search.best_score_ > 1 - 1e-6
     worse = search.cv_results_["mean_test_score"][0]
     assert LOWEST_SCORE <= worse < 0.9
-    np.testing.assert_allclose(search.predict(grown(1.0)), rates(grown(1.0)), rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_times_are_routed_through_a_grid_search() -> None:
-    runs, times = [grown(0.5), grown(1.0), grown(3.0)], [TIME, TIME, TIME]
-    with config_context(enable_metadata_routing=True):
-        routed = quick().set_fit_request(t=True).set_score_request(t=True)
-        search = GridSearchCV(routed, {"seed": np.arange(1)}, cv=KFold(3), error_score="raise")
-        search.fit(runs, t=times)
-    assert search.best_score_ > 1 - 1e-6
     np.testing.assert_allclose(search.predict(grown(1.0)), rates(grown(1.0)), rtol=1e-5)
 
 
@@ -301,31 +246,19 @@ X = grown(0.5)
     ("options", "x", "t", "message"),
     [
         ({"members": -1}, X, None, r"^members must be at least 0, got -1"),
-        ({"learning_rate": 0.0}, X, None, "^learning_rate must be positive"),
         ({"members": 0, "recipe": "paper", "grow": False}, X, None, "needs grow and recipe"),
-        ({"learning_rate": "fast"}, X, None, "^learning_rate must be a number"),
         ({"vary": "all", "tries": ["x' = -k*x"]}, X, None, "^tries is not yet possible beside vary"),
-        ({"recipe": "papr"}, X, None, "did you mean 'paper'"),
-        ({"states": "ab"}, X, None, "states: expected a list of names, got 'ab'"),
         ({"states": 2}, X, None, "states: expected a list of names, got 2"),
-        ({"states": ["a"]}, X, None, "expected 2 names of states, got 1"),
         ({"states": ["a"]}, frame(0.5), None, "unknown column 'a'"),
         ({}, X[:, 0], None, r"\[samples, states\], got shape \(33,\)"),
-        ({}, X[None], None, r"got shape \(1, 33, 2\)"),
-        ({}, [], None, "at least one trajectory"),
         ({}, X + np.inf, None, "got infinity"),
-        ({}, X + 1j, None, "Complex data not supported"),
         ({}, X.astype(str), None, "expected an array of real numbers, got text"),
         ({}, [X, X[:, :1]], None, "same number of states"),
         ({}, X, [0, 1, 2], r"t: expected 33 times, one a sample, got shape \(3,\)"),
         ({}, X, -0.1, "t: expected a positive sample interval, got -0.1"),
-        ({}, X, -TIME, "goes back"),
-        ({}, X, pd.date_range("2020-01-01", periods=33).astype(str), "t: expected an array of real numbers"),
         ({}, [X, X], [TIME], "one entry for each of 2 trajectories, got 1"),
-        ({}, [X, X], TIME, "one entry for each of 2 trajectories, got ndarray"),
         ({}, frame(0.5), TIME, "expected times once, got t and column 't'"),
         ({}, pd.DataFrame(X), None, "different names that are text"),
-        ({}, pd.DataFrame(X, columns=["a", "a"]), None, "different names that are text"),
         ({}, frame(0.5).assign(word="x"), None, "column 'word': expected an array of real numbers"),
     ],
 )
@@ -352,15 +285,6 @@ def test_mistakes_after_the_fit(model: ODEDiscovery) -> None:
         with pytest.raises(InputError, match=message) as caught:
             call()
         assert "\n" not in str(caught.value)
-
-
-def test_importing_the_package_does_not_import_sklearn() -> None:
-    code = "import sys, odediscovery; 'ODEDiscovery' in dir(odediscovery); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
-    )
-    assert "odediscovery.estimator" not in done.stdout
-    assert "sklearn" not in done.stdout.split()
 
 
 @pytest.mark.slow

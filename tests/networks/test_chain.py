@@ -1,18 +1,23 @@
-"""Chains as arrays: their rates are those of the units, their derivatives are right."""
+"""Chains as arrays and as fields of units: laws as networks, networks as laws, derivatives."""
 
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import sympy
 import torch
-from problems import numeric_jacobian
+from problems import PREY, field_of, numeric_jacobian, random_field
 
+from odediscovery.data.scale import Scale
 from odediscovery.families import STATE_FUNCTIONS, Function
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.networks.chain import Chain, Pair
+from odediscovery.networks.translate import chain_of, laws_of, network_of
 from odediscovery.runtime.arrays import Array
-from odediscovery.units import NAU, Functions, RealNPU
+from odediscovery.units import NAU, UNITS, Functions, RealNPU
 
 SIGNED, POSITIVE = np.array([True, False]), np.array([True, True])
 SHORT = (Pair(SIGNED, 4, 2),)
@@ -88,18 +93,6 @@ def test_linearised_is_the_derivative(name: str) -> None:
         np.testing.assert_allclose(f_x[..., k], (rates(x + shift) - rates(x - shift)) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [*CHAINS])
-def test_columns_of_a_linearisation_are_those_of_the_whole(name: str) -> None:
-    chain = CHAINS[name]
-    x, count = states(chain), chain.theta.shape[1]
-    columns = np.array([[0, 5, 11, 7], [15, count - 1, 3, 12]])
-    f, f_x, f_theta = chain.linearisation(chain.theta, np.tile(np.arange(count), (2, 1)))(x)
-    told = chain.linearisation(chain.theta, columns)(x)
-    np.testing.assert_array_equal(told[0], f)
-    np.testing.assert_array_equal(told[1], f_x)
-    np.testing.assert_allclose(told[2], np.take_along_axis(f_theta, columns[:, None, None], axis=-1), rtol=1e-14)
-
-
 def test_arguments_out_of_bounds_count_as_the_bounds() -> None:
     name, f = next((name, f) for name, f in STATE_FUNCTIONS.items() if np.isfinite(f.bounds[1]))
     chain = random((Function(name, 0),), (Pair(np.array([True, True, True]), 2, 2),))
@@ -114,10 +107,96 @@ def test_selected_members_compute_what_they_did() -> None:
     np.testing.assert_allclose(chosen.rhs(chosen.theta)(x[[1, 0, 1]]), chain.rhs(chain.theta)(x)[[1, 0, 1]], rtol=1e-14)
 
 
-def test_powers_that_nobody_may_change_need_no_slopes() -> None:
-    chain = whole()
-    fixed = chain.replace(chain.theta, chain.free & (np.arange(chain.theta.shape[1]) >= 8))
-    columns, x = np.tile(np.arange(8, 16), (2, 1)), states(chain)
-    found, expected = (one.linearisation(one.theta, columns)(x) for one in (fixed, chain))
-    for own, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(own, other, rtol=1e-12)
+# x' = 2 x sin(2 x) - x^2 / (1 + 4 x^2 y),  y' = 0.5 y exp(-1.5 y);  and one with two sums
+RICH = PowerSum(
+    np.array([[2.0, -1.0, 0.0], [0.0, 0.0, 0.5]]),
+    np.array([[1.0, 0, 1, 0, 0], [2.0, 0, 0, 0, -1], [0, 1.0, 0, -1.5, 0]]),
+    Features(
+        2, (Function("sin", 0, 2.0), Function("exp", 1)), Sums(np.array([[4.0]]), np.array([[2.0, 1.0, 0.0, 0.0]]))
+    ),
+)
+TWO_SUMS = PowerSum(
+    np.array([[1.0], [2.0]]),
+    np.array([[1.0, 0.0, -1.0, -1.0]]),
+    Features(2, (), Sums(np.array([[2.0, 0.0], [0.0, 3.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]))),
+)
+TWO = np.ones(2, dtype=bool)
+
+
+def test_laws_of_all_families_are_members_of_one_chain() -> None:
+    laws = [RICH, PREY, TWO_SUMS]
+    chain = chain_of(laws, TWO, whole=True)
+    assert len(chain.functions) == 2 and len(chain.pairs) == 2
+    x = np.random.default_rng(0).uniform(0.2, 2.0, (3, 5, 2))
+    rates = chain.rhs(chain.theta)(x)
+    for member, (law, again) in enumerate(zip(laws, laws_of(chain), strict=True)):
+        np.testing.assert_allclose(rates[member], law.rhs(x[member]), rtol=1e-12)
+        np.testing.assert_allclose(again.rhs(x[member]), law.rhs(x[member]), rtol=1e-12)
+        assert again.complexity == law.complexity
+    # Coefficients, weights of sums and rates of exponentials; whole powers are held.
+    assert chain.free.sum(axis=1).tolist() == [3 + 1 + 1, 4, 2 + 2]
+    # Without `whole` the powers of states and of sums are fitted too.
+    assert chain_of([TWO_SUMS], TWO).free.sum().item() == 2 + 2 + 3 + 3
+
+
+def test_a_sum_that_lost_its_weight_is_no_input_any_more() -> None:
+    chain = chain_of([TWO_SUMS], TWO, whole=True)
+    theta = chain.theta.copy()
+    chain.unpack(theta)[0][1][0, 2, 3] = 0.0
+    (law,) = laws_of(chain.replace(theta))
+    assert law.features is not None and law.features.sums.weights.tolist() == [[3.0]]
+    x = np.array([[0.5, 2.0]])
+    np.testing.assert_allclose(law.rhs(x), [[0.5 / 4.0, 1.0 / 4.0]], rtol=1e-12)
+
+
+def test_the_network_of_a_law_is_its_chain_in_units() -> None:
+    network = network_of(RICH, Scale(np.ones(2), 1.0))
+    assert [layer.unit for layer in network.layers] == ["Functions", *["RealNPU", "NAU"] * 2]
+    units = [
+        UNITS[one.unit](one.n_in, one.n_out, **({"functions": one.functions} if one.functions else {}))
+        for one in network.layers
+    ]
+    x = np.random.default_rng(0).uniform(0.2, 2.0, (1, 5, 2))
+    rates = torch.as_tensor(x)
+    for unit, layer in zip(units, network.layers, strict=True):
+        arrays = dict(layer.arrays)
+        if layer.functions:
+            arrays = {"rate": arrays["rate"][layer.n_in :]}
+        rates = unit.compute({name: torch.as_tensor(a)[None] for name, a in arrays.items()}, rates)
+    np.testing.assert_allclose(rates[0], RICH.rhs(x[0]), rtol=1e-12)
+
+
+def random_states(members: int, states: int = 2, batch: int = 5) -> torch.Tensor:
+    source = torch.Generator().manual_seed(9)
+    return 0.1 + 2.0 * torch.rand(members, batch, states, generator=source, dtype=torch.float64)
+
+
+def test_parameters_lie_where_slices_say_without_gaps() -> None:
+    field = random_field(members=3, states=2, width=4)
+    places = field.slices()
+    assert [(i, name) for i, name, _, _ in places] == [(0, "real"), (0, "gate"), (1, "weight")]
+    assert places[0][2].start == 0 and places[-1][2].stop == field.theta.shape[1] == 18
+    assert all(a[2].stop == b[2].start for a, b in pairwise(places))
+    assert field.place(1, "weight") == slice(10, 18)
+    parts = field.unpack(field.theta)
+    again = torch.cat([v.reshape(3, -1) for part in parts for v in part.values()], dim=1)
+    assert torch.equal(again, field.theta)
+    assert (field.members, field.n_states) == (3, 2)
+    assert bool(field.free.all())
+
+
+def test_rates_are_the_law() -> None:
+    field = field_of(PREY, members=2)
+    x = random_states(2)
+    rates = field.rhs(field.theta)(x)
+    np.testing.assert_allclose(rates, PREY.rhs(x.numpy()), rtol=1e-13)
+
+
+def test_symbols_and_numbers_agree() -> None:
+    field = random_field()
+    x = random_states(2)
+    symbols = [sympy.Symbol("y0"), sympy.Symbol("y1")]
+    for member in range(2):
+        told = sympy.lambdify(symbols, field.symbolic(member, symbols), "numpy")
+        rates = field.rhs(field.theta)(x)[member]
+        np.testing.assert_allclose(np.array(told(*x[member].numpy().T)).T, rates, rtol=1e-12)

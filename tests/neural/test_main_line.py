@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,8 +20,7 @@ from odediscovery.networks.rates import UnitRates, on_arrays
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.neural.field import units_of
 from odediscovery.neural.train import binarise_gates
-from odediscovery.units import NAC, NALU, NAU, NMU, NPU, NSR, AbstractUnit, NaiveNPU, RealNPU, glorot, iNALU
-from odediscovery.units.base import Arrays, Tensors
+from odediscovery.units import NALU, NAU, NMU, NPU, NSR, AbstractUnit, RealNPU
 
 X, Y = sympy.symbols("x y")
 
@@ -35,6 +33,7 @@ def growth() -> TimeSeries:
     return TimeSeries.from_arrays(t, np.column_stack([x, 1000.0 * y]), ["x", "y"])
 
 
+@pytest.mark.slow
 def test_a_trained_field_is_pruned_to_the_law_in_the_units_of_the_data() -> None:
     torch.manual_seed(0)
     chain, series = nn.Sequential(RealNPU(2, 4), NAU(4, 2)), growth()
@@ -52,8 +51,9 @@ def test_a_trained_field_is_pruned_to_the_law_in_the_units_of_the_data() -> None
     np.testing.assert_allclose(solved.detach(), series.trajectories[0].values, rtol=1e-3)
 
 
-@pytest.mark.parametrize("members", [4, 14])
-def test_members_come_back_best_first(members: int) -> None:
+@pytest.mark.slow
+def test_members_come_back_best_first() -> None:
+    members = 4
     torch.manual_seed(2)
     series = growth()
     trained = train(nn.Sequential(RealNPU(2, 2), NAU(2, 2)), series, members=members, adam_steps=60, lbfgs_steps=3)
@@ -104,14 +104,8 @@ def test_a_gate_between_0_and_1_is_never_rounded_without_a_word() -> None:
         equations(nn.Sequential(RealNPU(1, 1, init_gate=1.0)), ["x"], snapped=True)
 
 
-def test_negative_states_keep_their_sign_in_readable_powers() -> None:
-    chain = nn.Sequential(RealNPU(1, 1, init_re=0.5, init_gate=1.0), NAU(1, 1, init_weight=1.0))
-    told = equations(Field(chain, torch.tensor([-4.0])), ["x"], snapped=True)["x"]
-    assert complex(told.subs(X, -16.0)) == pytest.approx(-8.0)  # state * (x / state) ** 0.5
-
-
-@pytest.mark.parametrize("unit", [RealNPU, NPU, NaiveNPU])
-def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units(unit: type[nn.Module]) -> None:
+def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units() -> None:
+    unit = RealNPU
     torch.manual_seed(1)
     units = units_of(nn.Sequential(unit(2, 3), NAU(3, 2), unit(2, 3), NAU(3, 2)))  # type: ignore[call-arg]
     field = binarise_gates(VectorField.of(units))
@@ -127,6 +121,7 @@ def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units(uni
     assert isinstance(on_arrays(VectorField.of(units_of(nn.Sequential(NMU(2, 2), NAU(2, 2)))))[0], UnitRates)
 
 
+@pytest.mark.long
 def test_a_chain_that_is_no_sum_of_powers_is_trained_and_pruned_too() -> None:
     torch.manual_seed(0)
     t = np.linspace(0.0, 3.0, 25)
@@ -138,9 +133,10 @@ def test_a_chain_that_is_no_sum_of_powers_is_trained_and_pruned_too() -> None:
         assert float(told.subs(X, x)) == pytest.approx(x - x * x / 2, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradients", ["odeint", "odeint-adjoint", "closed-form"])
-@pytest.mark.parametrize("intervals", [1, 3, None])
-def test_windows_may_be_longer_and_gradients_differ_in_name_only(gradients: str, intervals: int | None) -> None:
+def test_windows_may_be_longer_and_gradients_differ_in_name_only(gradients: str) -> None:
+    intervals = 3
     torch.manual_seed(0)
     chain, series = nn.Sequential(RealNPU(2, 2), NAU(2, 2)), growth()
     options = {"members": 2, "adam_steps": 3, "lbfgs_steps": 0, "intervals": intervals}
@@ -150,22 +146,7 @@ def test_windows_may_be_longer_and_gradients_differ_in_name_only(gradients: str,
         torch.testing.assert_close(a, b, rtol=0.0, atol=1e-3 if gradients == "odeint-adjoint" else 1e-8)
 
 
-def test_restarts_come_from_the_global_generator_and_members_of_a_chain_are_trained_as_they_are() -> None:
-    series, quick = growth(), {"adam_steps": 0, "lbfgs_steps": 0}
-
-    def first(chain: nn.Sequential, members: int) -> torch.Tensor:
-        torch.manual_seed(7)
-        found: torch.Tensor = next(train(chain, series, members=members, **quick).parameters()).detach()
-        return found
-
-    chain = nn.Sequential(RealNPU(2, 2, init_re=glorot(0.2)), NAU(2, 2))
-    assert torch.equal(first(chain, 3), first(chain, 3)) and first(chain, 3).shape == (3, 2, 2)
-    side_by_side = nn.Sequential(RealNPU(2, 2, members=5), NAU(2, 2, members=5))
-    assert first(side_by_side, 3).shape == (5, 2, 2)
-    again = train(train(chain, series, members=2, **quick), series, **quick)
-    assert again.members == 2
-
-
+@pytest.mark.slow
 def test_a_field_is_saved_and_cast_like_any_module() -> None:
     series, quick = growth(), {"members": 2, "adam_steps": 3, "lbfgs_steps": 1}
     trained = train(nn.Sequential(RealNPU(2, 2), NAU(2, 2)), series, **quick)
@@ -237,11 +218,7 @@ def test_other_mistakes_are_refused_in_one_line() -> None:
         prune(Field(chain, torch.ones(2)), series)
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [NMU(1, 1, init_weight=0.4), NAC(1, 1, init_weight=0.6, init_mask=0.6), NALU(1, 1), iNALU(1, 1), NSR(2, 1)],
-    ids=lambda unit: unit.name,
-)
+@pytest.mark.parametrize("unit", [NMU(1, 1, init_weight=0.4), NALU(1, 1)], ids=lambda unit: unit.name)
 def test_no_unit_rounds_its_weights_without_a_word(unit: AbstractUnit) -> None:
     chain = nn.Sequential(unit) if unit.n_in == 1 else None
     with pytest.warns(UserWarning, match=r"rounded|read as logic"):
@@ -259,40 +236,3 @@ def test_what_is_true_counts_one_in_the_sums_behind_it() -> None:
     with pytest.warns(UserWarning, match="read as logic"):
         told = equations(chain, ["x", "y"], snapped=True)["x"]
     assert [float(told.subs({X: x, Y: 1.0})) for x in (0.5, 3.0)] == [0.0, 2.0]
-
-
-def test_states_that_never_change_have_no_rate() -> None:
-    torch.manual_seed(1)
-    t = np.linspace(0.0, 4.0, 40)
-    series = TimeSeries.from_arrays(t, np.column_stack([np.exp(-0.7 * t), np.ones(40)]), ["a", "k"])
-    for chain in (nn.Sequential(NAU(2, 2)), nn.Sequential(RealNPU(2, 3), NAU(3, 2))):
-        path = prune(train(chain, series, members=4, adam_steps=200), series)
-        told = equations(path.best, series.states, snapped=True, digits=3)
-        assert told["k"] == 0 and str(told["a"]) in ("-0.7*a", "-0.7*a*k", "-0.7*k")
-
-
-class Half(NAU):
-    """y = W x / 2: another formula than its parent's, whose shortcuts are none for it."""
-
-    def compute(self, p: Tensors, x: torch.Tensor) -> torch.Tensor:
-        return 0.5 * super().compute(p, x)
-
-    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        return [e / 2 for e in super().symbolic(p, x)]
-
-
-@pytest.mark.parametrize("first", [(), (RealNPU(2, 2, init_gate=1.0),)])
-def test_a_unit_that_is_like_another_is_trained_by_its_own_formula(first: tuple[nn.Module, ...]) -> None:
-    series = simulate_system("pendulum", {"angle": 0.001})
-    torch.manual_seed(0)
-    path = prune(nn.Sequential(Half(2, 2)), series)
-    assert str(equations(path.best, series.states, digits=3)) == "{'angle': speed, 'speed': -9.81*angle}"
-    units = units_of(nn.Sequential(*first, Half(2, 2)))
-    assert isinstance(on_arrays(binarise_gates(VectorField.of(units)))[0], UnitRates)
-
-
-def test_weights_that_require_no_gradient_are_known() -> None:
-    chain = nn.Sequential(NAU(2, 2))
-    chain[0].weight.requires_grad_(False)
-    trained = train(chain, growth(), members=3, adam_steps=5, lbfgs_steps=1)
-    assert torch.equal(trained.chain[0].weight, chain[0].weight.double().expand(3, -1, -1))

@@ -10,7 +10,7 @@ import pytest
 
 from odediscovery import TimeSeries, fit_constants, settings_for
 from odediscovery.command.cli import main
-from odediscovery.errors import FitError, InputError
+from odediscovery.errors import InputError
 from odediscovery.laws.forms import read_form
 from odediscovery.population.written import written_law
 from odediscovery.result.discovery import Discovery
@@ -72,60 +72,6 @@ def test_the_spread_of_a_constant_and_the_exponent_of_all_are_found() -> None:
 
 
 @pytest.mark.slow
-def test_asked_constants_vary_and_starts_of_the_fit_are_heard() -> None:
-    series, _ = growth(2.0)
-    law = "n' = r*n*(1 - n/K)"
-    found = fit_constants(series, law, settings_for(vary="all"), start={"r": 1.0, "K": 1.0})
-    assert found.population is not None
-    assert found.population.constants[0].varies
-    shared = fit_constants(series, law, settings_for(vary="none"))
-    assert shared.population is not None and shared.r2 < found.r2
-    assert not any(one.varies for one in shared.population.constants)
-    with pytest.raises(InputError, match="unknown constant 'q'"):
-        fit_constants(series, law, settings_for(vary="all"), start={"q": 1.0})
-
-
-@pytest.mark.slow
-def test_an_exponent_varies_where_it_is_asked_to(tmp_path: Path) -> None:
-    """n' = n - n^p, where p is 1.5 in half of the wells and 2.5 in the others."""
-    rng = np.random.default_rng(6)
-    powers = np.array([1.5, 2.5] * 4)
-    u = 1.0 + (0.05 ** (1.0 - powers) - 1.0) * np.exp(-(powers - 1.0) * T[:, None])
-    values = u ** (1.0 / (1.0 - powers)) + 0.003 * rng.standard_normal(u.shape)
-    series = TimeSeries.from_arrays([T] * 8, list(values.T), ["n"], labels=[f"w{g}" for g in range(8)])
-    found = fit_constants(series, "n' = r*n - q*n^p", settings_for(vary="p"))
-    population = found.population
-    assert population is not None
-    (p,) = population.exponents
-    assert (p.name, p.place) == ("p", (1, 0)) and not any(one.varies for one in population.constants)
-    np.testing.assert_allclose(p.values, powers, atol=0.15)
-    assert p.mean == pytest.approx(2.0, abs=0.1) and p.sd == pytest.approx(0.5, rel=0.2)
-    text = found.equations_text()
-    assert "*n^p\n" in text and re.search(r"p = 2\.\d+\(\d+\), normal over groups with sd 0\.\d+\(\d+\)", text)
-    found.save(tmp_path / "found")
-    kept = Discovery.load(tmp_path / "found")
-    assert kept.population is not None and kept.equations_text() == text
-    of = kept.of_group("w1").equations.power_sum
-    assert of is not None and of.exponents[1, 0] == p.values[1]
-    left = kept.of_group("w1").simulate(times=T) - values[:, 1:2]
-    assert np.abs(left).max() < 0.02
-
-
-@pytest.mark.long
-def test_what_cannot_vary_alone_is_refused_in_one_line_or_told_as_no_law() -> None:
-    """Final sizes that differ by factors, of rates and a power that all share; on some processors the fit ends."""
-    values = [k / (1.0 + 19.0 * np.exp(-T)) for k in (0.01, 1.0, 100.0, 1e4)]
-    series = TimeSeries.from_arrays([T] * 4, values, ["n"])
-    try:
-        found = fit_constants(series, "n' = r*n - q*n^p", settings_for(vary="r"))
-    except FitError as refused:
-        assert "the law could not be fitted to all groups where r varies; let other" in str(refused)
-    else:
-        assert found.outcome == "poor-fit"
-        assert "no law of these data" in found.messages[0]
-
-
-@pytest.mark.slow
 def test_an_unmeasured_state_needs_starts_of_all_constants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,9 +97,6 @@ def test_an_unmeasured_state_needs_starts_of_all_constants(
     [
         (dict(template=["logistic"]), "--template"),
         (dict(tries=["n' = r*n"]), "--try"),
-        (dict(sources=False), "--no-sources"),
-        (dict(library=["powers"]), "--library"),
-        (dict(known=["n' = 0"]), "--known"),
         (dict(recipe="neural"), "--recipe"),
     ],
 )

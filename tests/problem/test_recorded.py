@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 from odediscovery import discover, settings_for
-from odediscovery.command.cli import main
 from odediscovery.data.controls import with_controls
 from odediscovery.data.recorded.recorded import Recorded
 from odediscovery.data.series import TimeSeries
@@ -62,26 +58,6 @@ def test_values_below_a_limit_only_hold_the_curve_down() -> None:
     assert abs(taken[0] + 0.5) > abs(value + 0.5)
 
 
-def tissue(seed: int = 0) -> TimeSeries:
-    """The blood of two compartments: 0.5 into the tissue, 0.2 back, 0.1 out."""
-    t = np.arange(0.0, 20.0)
-    blood = solve_ivp(
-        lambda _, y: [0.2 * y[1] - 0.6 * y[0], 0.5 * y[0] - 0.2 * y[1]], (0.0, 19.0), [10.0, 0.0], t_eval=t, rtol=1e-9
-    ).y[0]
-    noisy = blood * (1.0 + 0.005 * np.random.default_rng(seed).standard_normal(len(t)))
-    return TimeSeries.from_arrays(t, noisy, ["blood"])
-
-
-@pytest.mark.long
-def test_a_known_start_tells_the_state_that_nobody_measured() -> None:
-    found = discover(tissue(), settings_for(hidden_states=("tissue",), starts=("tissue=0",), bounds="exponents 0..1"))
-    terms = {(row.state, row.term): row.coefficient for row in found.terms.itertuples()}
-    assert abs(terms["blood", "tissue"] - 0.2) < 0.03 and abs(terms["blood", "blood"] + 0.6) < 0.03
-    assert abs(terms["tissue", "blood"] - 0.5) < 0.03
-    assert found.initial_values[0, 1] == 0.0
-    assert "tissue was not measured: its start is the one that was given" in found.messages
-
-
 @pytest.mark.slow
 def test_a_known_start_is_kept_by_every_law() -> None:
     t = np.arange(0.0, 10.0, 0.5)
@@ -106,13 +82,10 @@ def test_a_column_may_hold_the_starts() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"starts": ("y=0",)}, "'y'"),
         ({"starts": ("x",)}, "--starts expects STATE = NUMBER, COLUMN or measured"),
         ({"starts": ("x=dose",)}, "unknown column of groups 'dose'"),
         ({"censored": ("x=0",)}, "expects STATE = LIMIT above 0"),
-        ({"censored": ("y=1",)}, "'y'"),
         ({"cumulative": ("x",)}, "'x' falls from 3 to 2 at time 3: expected a cumulative count"),
-        ({"cumulative": ("y",)}, "'y'"),
     ],
 )
 def test_mistakes_are_told(options: dict[str, tuple[str, ...]], reason: str) -> None:
@@ -120,18 +93,6 @@ def test_mistakes_are_told(options: dict[str, tuple[str, ...]], reason: str) -> 
     with pytest.raises(InputError) as caught:
         with_recorded(series, Settings(**options))  # type: ignore[arg-type]
     assert reason in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.long
-def test_options_reach_the_fit_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "d.csv"
-    path.write_text("t,x\n" + "".join(f"{k},{8.0 * 0.6**k}\n" for k in range(12)))
-    out = tmp_path / "out"
-    given = ["--library", "textbook", "--starts", "x=8", "--censored", "x=0.5", "--out", str(out), "--quiet"]
-    assert main(["fit", str(path), *given]) == 0
-    assert "x' = -0.51" in capsys.readouterr().out
-    assert main(["fit", str(path), "--cumulative", "x", "--out", str(tmp_path / "b"), "--quiet"]) == 2
-    assert capsys.readouterr().err.startswith("error: 'x' falls from 8 to 4.8")
 
 
 def test_slopes_of_what_was_recorded_are_those_of_its_values() -> None:

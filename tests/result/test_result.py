@@ -7,17 +7,21 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from faces import AWKWARD, awkward, discovery
-from problems import FSIR
 
+from odediscovery import Equations, TimeSeries, discover, fit_constants, settings_for, simulate_system
+from odediscovery.command.cli import main
 from odediscovery.errors import InputError
 from odediscovery.result import folder as folder_room
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.folder import log_lines, read_document
+from odediscovery.result.survival import Survival
 
 FILES = {"result.json", "equations.tex", "model.npz", "covariance.npz", "data.csv", "log.jsonl"}
 
@@ -61,31 +65,10 @@ def test_load_gives_back_what_was_saved(kept: Path) -> None:
     ]
 
 
-def test_the_network_comes_back_array_by_array(kept: Path) -> None:
-    before, after = discovery(hidden=6).network, Discovery.load(kept).network
-    assert before is not None and after is not None
-    assert after.scale.time == before.scale.time
-    np.testing.assert_array_equal(after.scale.state, before.scale.state)
-    for one, other in zip(before.layers, after.layers, strict=True):
-        assert (one.unit, one.n_out, one.n_in) == (other.unit, other.n_out, other.n_in)
-        assert one.arrays.keys() == other.arrays.keys()
-        for name, array in one.arrays.items():
-            np.testing.assert_array_equal(other.arrays[name], array)
-
-
 def test_saving_a_loaded_result_changes_no_byte_of_it(kept: Path, tmp_path: Path) -> None:
     Discovery.load(kept).save(tmp_path / "again")
     for name in FILES - {"model.npz", "covariance.npz"}:
         assert (tmp_path / "again" / name).read_bytes() == (kept / name).read_bytes(), name
-
-
-def test_several_trajectories_and_no_network(tmp_path: Path) -> None:
-    before = dataclasses.replace(discovery(runs=3), network=None, r2_heldout=0.5, mse=float("nan"), log=())
-    before.save(tmp_path / "found")
-    after = Discovery.load(tmp_path / "found")
-    assert [run.label for run in after.series.trajectories] == ["run 1", "run 2", "run 3"]
-    assert after.initial_values.shape == (3, 3)
-    assert after.network is None and after.r2_heldout == 0.5 and np.isnan(after.mse)
 
 
 def test_the_json_says_what_the_contract_says(kept: Path) -> None:
@@ -169,7 +152,7 @@ def test_a_result_that_is_no_json_object_is_refused(copy: Path, content: bytes) 
         Discovery.load(copy)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
+@pytest.mark.parametrize("share", [0.3, 0.99])
 def test_a_truncated_model_is_refused(copy: Path, share: float) -> None:
     whole = (copy / "model.npz").read_bytes()
     (copy / "model.npz").write_bytes(whole[: int(share * len(whole))])
@@ -257,7 +240,95 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         discovery().save(tmp_path / "file" / "below")
 
 
-def test_latex_is_an_aligned_block() -> None:
-    text = discovery().latex()
-    assert text.startswith("\\begin{align}") and text.endswith("\\end{align}\n")
-    assert text.count("&=") == FSIR.n_states
+jsonschema = pytest.importorskip("jsonschema")
+SCHEMA = json.loads((resources.files("odediscovery.result") / "schema.json").read_text(encoding="utf-8"))
+OLD_RESULT = Path(__file__).parents[1] / "files" / "torricelli_0.1.0" / "result.json"
+
+
+def follows(document: dict[str, Any]) -> None:
+    plain = json.loads(json.dumps(document, allow_nan=False))
+    jsonschema.Draft202012Validator(SCHEMA).validate(plain)
+    unknown = set(plain) - set(SCHEMA["properties"])
+    assert not unknown, f"keys that the schema does not name: {unknown}"
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert set(SCHEMA["required"]) <= set(SCHEMA["properties"])
+
+
+def test_results_follow_it(tmp_path: Path) -> None:
+    found = discovery(runs=2)
+    follows(found.as_dict())
+    follows(awkward().as_dict())
+    survival = Survival("residuals", 9, np.ones((3, 3)), 0.5, (("S", "S^2", 0.1),))
+    follows(dataclasses.replace(found, survival=survival).as_dict())
+    found.save(tmp_path)
+    follows(json.loads((tmp_path / "result.json").read_text(encoding="utf-8")))
+
+
+def test_a_result_of_an_earlier_version_follows_it() -> None:
+    follows(json.loads(OLD_RESULT.read_text(encoding="utf-8")))
+
+
+@pytest.mark.slow
+def test_fits_follow_it() -> None:
+    series = simulate_system("logistic")
+    follows(discover(series, settings_for(members=0)).as_dict())
+    follows(fit_constants(series, "N' = r*N*(1 - N/K)").as_dict())
+    follows(fit_constants(series, Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})).as_dict())
+    dated = TimeSeries.from_arrays(np.arange(30) * np.timedelta64(1, "h"), np.exp(-0.1 * np.arange(30)), ["x"])
+    follows(fit_constants(dated, "x' = -k*x").as_dict())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("outcome", "good"), ("states", []), ("version", 2), ("equations", {"S": 1}), ("pareto", [])]
+)
+def test_other_documents_do_not(key: str, value: object) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        follows({**discovery().as_dict(), key: value})
+
+
+# Written by `odediscovery fit tank.csv --members 0`, on 30 samples of `simulate torricelli --noise 0.01`,
+# of version 0.1.0 before its modules moved into rooms; without the pictures and the report.
+OLD = Path(__file__).parents[1] / "files" / "torricelli_0.1.0"
+
+
+def test_it_loads_with_everything_that_was_kept() -> None:
+    found = Discovery.load(OLD)
+    assert found.equations_text() == "h' = 0.00311(16)*h^2 - 0.11181(90)*h"
+    assert found.starts_text() == "at t = 0: h = 9.0096(98)"
+    assert (found.outcome, found.equations.complexity, len(found.front)) == ("converged", 5, 6)
+    assert found.network is not None and [layer.unit for layer in found.network.layers] == ["RealNPU", "NAU"]
+    assert found.estimates is not None and found.estimates.law.stoichiometry is None
+    np.testing.assert_allclose(found.simulate(times=[0.0, 5.0])[:, 0], [9.0096175, 5.7713051], rtol=1e-7)
+
+
+def test_it_is_shown_and_predicted_with(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["show", str(OLD)]) == 0
+    assert "*            5   0.000223   0.999944   h' = 0.00311*h^2 - 0.112*h" in capsys.readouterr().out
+    assert main(["predict", str(OLD), "--until", "5", "--out", str(tmp_path / "ahead.csv")]) == 0
+    last = (tmp_path / "ahead.csv").read_text().splitlines()[-1]
+    assert [float(cell) for cell in last.split(",")] == pytest.approx([5.0, 5.771305068995609], rel=1e-7)
+
+
+def test_saved_again_it_says_the_same(tmp_path: Path) -> None:
+    Discovery.load(OLD).save(tmp_path)
+    before, after = (json.loads((folder / "result.json").read_text()) for folder in (OLD, tmp_path))
+    assert before.pop("versions") and after.pop("versions")
+    assert set(after.pop("files")) == {"covariance.npz", "data.csv", "equations.tex", "log.jsonl", "model.npz"}
+    # Keys and options that it had not yet.
+    assert after.pop("found_by") is None
+    after["settings"] = {name: after["settings"][name] for name in before["settings"]}
+    assert after == before
+    for name in ("data.csv", "equations.tex", "log.jsonl"):
+        assert (tmp_path / name).read_bytes() == (OLD / name).read_bytes(), name
+
+
+def test_another_version_is_refused_and_a_log_is_plain_lines(tmp_path: Path) -> None:
+    assert read_document(OLD / "result.json")["outcome"] == "converged"
+    (tmp_path / "result.json").write_text('{"format": "odediscovery-result", "version": 2}')
+    with pytest.raises(InputError, match="has version 2, this program reads 1"):
+        read_document(tmp_path / "result.json")
+    lines = log_lines([{"n": np.int64(1), "x": np.nan, "rows": np.array([True])}, {"place": Path("a")}])
+    assert lines == b'{"n": 1, "x": null, "rows": [true]}\n{"place": "a"}\n'

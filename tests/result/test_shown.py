@@ -1,29 +1,31 @@
-"""A result shows itself: text, tables, rows of the front, notebooks, pictures."""
+"""A result shows itself: text, tables, rows, notebooks; what is asked of it, compared and told."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import pydoc
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from faces import awkward, discovery
-from problems import FSIR
 
-from odediscovery import Discovery, InputError, discover, plot_fit
+from odediscovery import Discovery, Equations, InputError, TimeSeries, discover, fit_constants, settings_for
 from odediscovery.command.cli import main
 from odediscovery.judge.notes.note import Note, Weight
-from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.report.words import outcome
-from odediscovery.result.population import GroupConstant, Population
-from odediscovery.result.survival import Survival
+from odediscovery.result.asked import asked_times, start_values
+from odediscovery.result.compare import compare, criterion
+from odediscovery.result.named import NamedConstants
+from odediscovery.result.outliers import far_off
+from odediscovery.result.rest import rest
+from odediscovery.result.units import constant_records, units_text
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
 
 
 def with_rival() -> Discovery:
@@ -44,16 +46,6 @@ def test_a_result_prints_its_equations() -> None:
     cut = dataclasses.replace(found, equations=long)
     assert all(len(line) <= 160 for line in repr(cut).splitlines())
     assert repr(cut).splitlines()[0].endswith("...")
-
-
-def test_laws_and_rows_print_no_arrays() -> None:
-    found = discovery()
-    assert repr(found.equations) == found.equations.pretty()
-    assert "array" not in repr(found.front) and repr(found.front[1]).startswith("complexity 13, MSE ")
-    assert ", chosen: S' = " in repr(found.front[1]) and ", chosen" not in repr(found.front[0])
-    table = found.rows
-    assert table["selected"].tolist() == [False, True] and table["difference"].tolist() == [1400.0, 0.0]
-    assert table["equations"][1] == found.front[1].plain()
 
 
 def test_a_summary_holds_notes_and_the_front() -> None:
@@ -154,41 +146,6 @@ def test_a_notebook_shows_mathematics() -> None:
     assert "<summary>2 more notes</summary><ul><li>f</li><li>g</li></ul>" in many and "result.json" not in many
 
 
-def test_a_plot_gives_its_axes() -> None:
-    found = discovery(FSIR, runs=2)
-    axes = found.plot()
-    assert len(axes) == 3 and [ax.get_title(loc="left") or ax.get_title() for ax in axes] == ["S", "I", "R"]
-    assert len(axes[0].lines) == 4  # dots and a curve of each trajectory
-    plt.close(axes[0].figure)
-    figure, own = plt.subplots(3, 1)
-    assert plot_fit(found, own)[2] is own[2]
-    plt.close(figure)
-    with pytest.raises(InputError, match="axes: expected 3, one a state, got 1"):
-        found.plot(own[:1])
-
-
-def test_bootstrap_fits_name_their_terms() -> None:
-    shares = np.array([[1.0, np.nan], [0.5, 0.25]])
-    seen = Survival("residuals", 40, shares, 0.75, (("y", "y^2", 0.1),), ("x", "y"), ("x", "x*y"))
-    assert repr(seen).splitlines() == [
-        "40 bootstrap fits (residuals drawn): 75% have just these terms",
-        "  x': x 100%",
-        "  y': x 50%, x*y 25% (also y^2 10%)",
-    ]
-    assert seen.terms["share"].tolist() == [1.0, 0.5, 0.25, 0.1]
-    assert seen.terms["printed"].tolist() == [True, True, True, False]
-    back = Survival.from_record(seen.record())
-    assert back is not None and repr(back) == repr(seen)
-    nameless = Survival.from_record({k: v for k, v in seen.record().items() if k not in ("states", "monomials")})
-    assert nameless is not None and repr(nameless).endswith("75% have just the printed terms")
-
-
-def test_help_fits_on_a_screen() -> None:
-    text = pydoc.render_doc(discover, renderer=pydoc.plaintext)
-    shown = sum(1 + len(line) // 100 for line in text.splitlines())
-    assert shown <= 30, shown
-
-
 def test_no_law_is_headed_as_found_where_another_row_is_about_as_good() -> None:
     found = discovery()
     assert "law found: R2" in found.summary() and outcome(found).kind == "good"
@@ -202,44 +159,201 @@ def test_no_law_is_headed_as_found_where_another_row_is_about_as_good() -> None:
     assert "law found, with doubts: R2" in doubted.summary()
 
 
-def test_a_notebook_says_what_differs_between_groups_and_in_which_units() -> None:
-    found = discovery(runs=2)
-    rate = GroupConstant("k1", (0, 2), 0.06, 0.001, 0.3, 0.1, np.array([0.05, 0.07]), np.full(2, 0.002))
-    groups = Population(("a", "b<c"), (rate,), {}, {"S": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
-    units = {"S": "g", "I": "g", "R": "g", "t": "days"}
-    series = dataclasses.replace(found.series, units=units)
-    law = dataclasses.replace(found.equations, units=units)
-    html = dataclasses.replace(found, population=groups, series=series, equations=law)._repr_html_()
-    ElementTree.fromstring(html)
-    assert "k1*S^0.5*I^0.5" in html and "log-normal over groups" in html
-    assert "<summary>Groups</summary>" in html and "<td>b&lt;c</td><td>0.0700(20)</td>" in html
-    assert "units in S" in html and "/day" in html
-    assert "Groups" not in found._repr_html_()
+FITTED = np.array([36.0, 4.0])
+PLAIN = TimeSeries.from_arrays(np.arange(4.0), np.ones((4, 2)), ["hare", "lynx"])
 
 
-def test_starts_have_names_and_times_may_be_dates() -> None:
-    found = discovery()
-    named = found.simulate({"I": 2.0}, [0.0, 10.0])
-    np.testing.assert_allclose(named, found.simulate([100.0, 2.0, 0.0], [0.0, 10.0]))
-    units = {"t": "days"}
-    dated = dataclasses.replace(found, series=dataclasses.replace(found.series, units=units, since="2024-05-01"))
-    numbers = found.simulate(times=[0.0, 2.0])
-    for dates in (["2024-05-01", "2024-05-03"], pd.to_datetime(["2024-05-01", "2024-05-03"])):
-        np.testing.assert_allclose(dated.simulate(times=dates), numbers)
+def test_starts_are_those_that_were_given_and_else_the_fitted_ones() -> None:
+    states = ["hare", "lynx"]
+    assert start_values({}, FITTED, states).tolist() == [36.0, 4.0]
+    assert start_values({"hare": 1}, FITTED, states).tolist() == [1.0, 4.0]
+    assert start_values((2, 3), FITTED, states).tolist() == [2.0, 3.0]
+    with pytest.raises(InputError, match="hare"):
+        start_values({"har": 1.0}, FITTED, states)
+    for wrong in ([1.0], [1.0, np.nan], {"hare": np.inf}, "many", [[1.0, 2.0]], {"hare": "few"}):
+        with pytest.raises(InputError, match="expected 2 finite numbers, of hare, lynx"):
+            start_values(wrong, FITTED, states)
+
+
+def test_times_increase_and_are_those_of_the_data_by_default() -> None:
+    assert asked_times(None, PLAIN).tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert asked_times([0.5], PLAIN).tolist() == [0.5]
+    for wrong in ([], [np.nan], 3.0, ["2024-05-01"], [[0.0, 1.0]]):
+        with pytest.raises(InputError, match="a list of finite numbers"):
+            asked_times(wrong, PLAIN)
+    for wrong in ([1.0, 1.0], [2.0, 1.0]):
+        with pytest.raises(InputError, match="increase"):
+            asked_times(wrong, PLAIN)
+
+
+def test_dates_count_as_those_of_the_data_did() -> None:
+    dates = pd.date_range("2024-05-01", periods=4, freq="D")
+    dated = TimeSeries.from_arrays(list(dates), np.ones((4, 1)), ["x"])
+    assert asked_times(["2024-05-02", "2024-05-03T12:00"], dated).tolist() == [1.0, 2.5]
+    assert asked_times([0.0, 7.0], dated).tolist() == [0.0, 7.0]
+
+
+def test_named_constants_are_kept_and_read_back() -> None:
+    named = NamedConstants(("x' = -k*x + c",), ("k", "c"), (0.5, 2.0), (0.01, float("nan")))
+    again = NamedConstants.from_record(named.record())
+    assert again is not None and again.text() == named.text() == "x' = -k*x + c\nk = 0.500(10), c = 2"
+    assert named.record()["standard_errors"] == [0.01, None]
+    # With 10 degrees of freedom a 95 % interval is 2.228 standard errors on each side.
+    (k, c) = named.rows(10)
+    assert (k["high"] - k["low"]) / 2.0 == pytest.approx(2.228 * 0.01, rel=1e-3)
+    assert c["low"] is None and c["high"] is None
+    with pytest.raises(ValueError, match="different numbers"):
+        NamedConstants.from_record(named.record() | {"values": [0.5]})
+
+
+T = np.linspace(0.0, 8.0, 30)
+NOISY = 5.0 * np.exp(-0.4 * T) + 0.05 * np.random.default_rng(2).standard_normal(len(T))
+
+
+@pytest.fixture(scope="module")
+def decay() -> Discovery:
+    return fit_constants(TimeSeries.from_arrays(T, NOISY, ["x"]), "x' = -k*x")
+
+
+@pytest.fixture(scope="module")
+def richer(decay: Discovery) -> Discovery:
+    return fit_constants(decay.series, "x' = -k*x + c*x^2")
+
+
+def test_the_criterion_is_that_of_schwarz(decay: Discovery) -> None:
+    value, count = criterion(decay)
+    curve = decay.simulate()[:, 0]
+    assert count == 2  # the rate and the start
+    assert value == pytest.approx(30 * np.log(np.mean((NOISY - curve) ** 2)) + 2 * np.log(30), abs=1e-6)
+
+
+def test_weights_are_those_of_the_differences(decay: Discovery, richer: Discovery) -> None:
+    table = compare(decay, richer, names=["decay", "richer"]).table.set_index("law")
+    gap = abs(criterion(richer)[0] - criterion(decay)[0])
+    assert table["difference"].min() == 0.0 and table["difference"].max() == pytest.approx(gap)
+    assert table["weight"].sum() == pytest.approx(1.0)
+    assert table["weight"].max() / table["weight"].min() == pytest.approx(np.exp(gap / 2.0))
+    assert list(table.index) == sorted(table.index, key=lambda name: float(table.loc[name, "difference"]))
+
+
+def test_a_curve_that_has_ended_explains_nothing(decay: Discovery) -> None:
+    lost = dataclasses.replace(decay, equations=Equations.parse(["x"], {"x": "5.0*x**2"}))
+    assert criterion(lost)[0] == np.inf
+
+
+def test_only_results_of_the_same_samples_are_compared(decay: Discovery) -> None:
+    other = fit_constants(TimeSeries.from_arrays(T, NOISY + 1e-3, ["x"]), "x' = -k*x")
+    with pytest.raises(InputError, match="other data"):
+        compare(decay, other)
+    with pytest.raises(InputError, match="at least two"):
+        compare(decay)
+    with pytest.raises(InputError, match="expected 2 names"):
+        compare(decay, decay, names=["one"])
+
+
+FILLING = np.linspace(0.0, 12.0, 40)
+
+
+def filled(noise: float = 0.02) -> TimeSeries:
+    """x' = 2 - 0.5 x from 0, which comes to rest at 4."""
+    exact = 4.0 * (1.0 - np.exp(-0.5 * FILLING))
+    return TimeSeries.from_arrays(
+        FILLING, exact + noise * np.random.default_rng(1).standard_normal(len(FILLING)), ["x"]
+    )
+
+
+@pytest.fixture(scope="module")
+def resting() -> Discovery:
+    return fit_constants(filled(), Equations.parse(["x"], {"x": "2.0 - 0.5*x"}), exponents=False)
+
+
+def test_the_point_has_the_error_of_its_constants(resting: Discovery) -> None:
+    (note,) = rest(resting)
+    value, error = map(float, re.findall(r"x = ([\d.]+)\((\d+)\)", note)[0])
+    assert value == pytest.approx(4.0, abs=0.05)
+    # Where a + c x = 0 with c < 0: dx / da = -1 / c, dx / dc = a / c^2, in the units of the fit.
+    assert resting.estimates is not None
+    law, covariance = resting.estimates.law, resting.estimates.covariance.matrix[:2, :2]
+    constant = int(law.exponents[0, 0] != 0.0)
+    a, c = law.coefficients[0, [constant, 1 - constant]]
+    gradient = np.array([-1.0 / c, a / c**2])[[constant, 1 - constant]] * resting.estimates.scale.state[0]
+    expected = float(np.sqrt(gradient @ covariance @ gradient))
+    digits = len(note.split("x = ")[1].split("(")[0].partition(".")[2])
+    assert error * 10.0**-digits == pytest.approx(expected, rel=0.05)
+
+
+def test_what_grows_or_is_driven_comes_to_no_rest(resting: Discovery) -> None:
+    growing = TimeSeries.from_arrays(FILLING, np.exp(0.1 * FILLING), ["x"])
+    assert rest(fit_constants(growing, Equations.parse(["x"], {"x": "0.1*x"}))) == []
+    driven = dataclasses.replace(resting, series=dataclasses.replace(resting.series, controls=("u",)))
+    assert rest(driven) == []
+
+
+def growth(seed: int = 1) -> tuple[Array, Array]:
+    """Logistic growth in noise of 2 % of its spread [40]."""
+    t = np.linspace(0.0, 20.0, 40)
+    x = 10.0 / (1.0 + 32.0 * np.exp(-0.5 * t))
+    return t, x + 0.08 * np.random.default_rng(seed).standard_normal(40)
+
+
+@pytest.mark.slow
+def test_a_slip_is_told_with_its_time() -> None:
+    t, x = growth()
+    x[17] += 2.0
+    found = discover(TimeSeries.from_arrays(t, x, ["N"]), settings_for(library=["textbook"]), Monitor())
+    (told,) = [text for text in found.messages if text.startswith("far off")]
+    assert f"N at t = {t[17]:.6g}" in told
+    assert "empty the cell" in told
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("places", "expected"),
     [
-        ({"initial": {"J": 1.0}, "times": [0.0, 1.0]}, "unknown state 'J': "),
-        ({"initial": [1.0], "times": [0.0, 1.0]}, "initial: expected 3 finite numbers, of S, I, R, or these by name"),
-        ({"initial": "abc", "times": [0.0, 1.0]}, "initial: expected 3 finite numbers"),
-        ({"times": ["2024-05-01", "2024-05-03"]}, "times should be a list of finite numbers, at least one, got"),
-        ({"times": 3.0}, "times should be a list of finite numbers, at least one, got 3.0"),
-        ({"times": [0.0, 0.0]}, "times should increase"),
+        pytest.param([10], [10], id="one"),
+        pytest.param([10, 30], [10, 30], id="two"),
+        pytest.param([10, 11, 12], [], id="neighbours"),
+        pytest.param([2, 6, 10, 14, 18, 22], [], id="many"),
+        pytest.param([0], [0], id="first"),
     ],
 )
-def test_what_cannot_be_simulated_is_said_in_a_line(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        discovery().simulate(**asked)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+def test_only_lonely_residuals_are_far_off(places: list[int], expected: list[int]) -> None:
+    residuals = np.random.default_rng(0).standard_normal(60)
+    residuals[places] = 20.0
+    assert list(far_off(residuals, np.zeros(60))) == expected
+
+
+def test_few_samples_tell_nothing() -> None:
+    assert not far_off(np.array([1.0, -1.0, 1.0, 50.0, -1.0]), np.zeros(5))
+
+
+def test_residuals_that_are_large_for_a_while_are_usual_there() -> None:
+    random = np.random.default_rng(0)
+    residuals = random.standard_normal(200) * np.where(np.arange(200) < 30, 40.0, 1.0)
+    assert not far_off(residuals, np.zeros(200))
+
+
+UNITS = {"S": "g/L", "t": "h"}
+LAW = Equations.parse(["S"], {"S": "0.5*S - 0.01*S**2"})
+LOGISTIC = NamedConstants(("S' = r*S*(1 - S/K)",), ("r", "K"), (0.5, 50.0), (0.01, float("nan")))
+
+
+def series(states: tuple[str, ...] = ("S",), units: dict[str, str] | None = None) -> TimeSeries:
+    t = np.arange(5.0)
+    return TimeSeries.from_arrays(t, np.ones((5, len(states))), states, units=units)
+
+
+def test_every_constant_has_the_unit_of_its_term() -> None:
+    records = constant_records(LAW, None, UNITS)["S"]
+    coefficients = {row["value"]: row["unit"] for row in records if row["kind"] == "coefficient"}
+    assert coefficients == {0.5: "1/h", -0.01: "L/(g h)"}
+    assert all("unit" not in row for row in constant_records(LAW, None, {})["S"])
+
+
+def test_constants_are_printed_with_their_units_and_errors() -> None:
+    known = series(units=UNITS)
+    assert units_text(LAW, known, LOGISTIC) == "with units: r = 0.500(10) 1/h, K = 50 g/L"
+    assert units_text(LAW, known, None, LOGISTIC) == "r in 1/h, K in g/L"
+    errors = PowerSum(np.array([[0.02, 0.001]]), np.zeros((2, 1)))
+    printed = units_text(dataclasses.replace(LAW, standard_errors=errors), known)
+    assert printed == "units in S': 0.500(20) 1/h, -0.0100(10) L/(g h)"
+    assert units_text(LAW, series()) == ""

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from distributed import Client
 
-from odediscovery.bench.rows import Rows, filled
+from odediscovery.bench.rows import filled
 from odediscovery.bench.suites.protocol import Protocol
 from odediscovery.bench.suites.run import COLUMNS, ours, study_of
 from odediscovery.command.cli import main
@@ -108,24 +108,6 @@ def test_a_killed_worker_loses_and_doubles_no_row(
     assert all(row["exact"] for row in own)
 
 
-@pytest.mark.long
-def test_a_bootstrap_and_profiles_on_a_cluster_are_those_of_one_process(
-    scheduler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = str(ROOT / "data" / "lynx_hare_1900_1920.csv")
-    # What two fits find is compared: neither must be ended early.
-    asked = ["fit", data, "--members", "0", "--bootstrap", "60", "--profile", "--max-seconds", "300"]
-    where = {"here": [], "there": ["--backend", "dask", "--scheduler", scheduler]}
-    documents = {}
-    for name, options in where.items():
-        assert main([*asked, *options, "--quiet", "--out", str(tmp_path / name)]) == 0
-        documents[name] = json.loads((tmp_path / name / "result.json").read_text("utf-8"))
-    here, there = documents.values()
-    assert here["bootstrap"] == there["bootstrap"] and here["bootstrap"]["draws"] == 60
-    assert here["profiles"] == there["profiles"] and len(here["profiles"]) == 4
-    assert "95 % intervals by profile likelihood" in capsys.readouterr().out
-
-
 @pytest.mark.slow
 def test_a_limit_holds_on_a_worker_and_a_crash_costs_one_task(scheduler: str) -> None:
     with connected(scheduler, print) as place:
@@ -135,41 +117,6 @@ def test_a_limit_holds_on_a_worker_and_a_crash_costs_one_task(scheduler: str) ->
         ((number, died),) = place.results(os._exit, [3])
         assert number == 0 and died.reason == "its process ended with exit code 3"
         assert not children(place.client)
-
-
-@pytest.mark.slow
-def test_a_wish_to_stop_ends_what_runs_on_workers(scheduler: str) -> None:
-    with connected(scheduler, print) as place:
-        seen: list[int] = []
-
-        def stopping() -> str | None:
-            seen.append(len(children(place.client)))
-            return "interrupted" if seen[-1] == 2 else None
-
-        assert list(place.results(time.sleep, [60.0, 60.0, 60.0], stopping=stopping)) == []
-        latest, left = time.monotonic() + 30.0, 2
-        while left and time.monotonic() < latest:
-            left = len(children(place.client))
-        assert left == 0 and max(seen) == 2
-
-
-@pytest.mark.slow
-def test_other_versions_on_workers_are_named(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "_own", lambda: {"odediscovery": "7.0"})
-    with (
-        connected(scheduler, print) as place,
-        pytest.raises(FitError, match=r"other versions than this machine: install odediscovery 7"),
-    ):
-        list(place.results(time.sleep, [0.0]))
-
-
-def test_what_no_worker_survives_is_a_failure_and_what_none_knows_an_error() -> None:
-    distributed = cluster.distributed
-    died = distributed.KilledWorker("a-task", None, 3)
-    assert cluster._result_of((type(died), died, None)).reason == "its worker was lost 4 times"
-    odd = ModuleNotFoundError("No module named 'odediscovery'")
-    with pytest.raises(FitError, match=r"cannot run the tasks .*No module named 'odediscovery'.*"):
-        cluster._result_of((type(odd), odd, None))
 
 
 @pytest.mark.slow
@@ -190,36 +137,6 @@ def test_a_scheduler_without_workers_is_told_and_a_lost_one_ends_the_work() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--backend", "dusk"], "unknown backend 'dusk': did you mean 'dask'?"),
-        (["--backend", "dask"], "--backend dask needs --scheduler ADDRESS"),
-        (["--scheduler", "tcp://127.0.0.1:1"], "it needs --backend dask"),
-        (["--backend", "dask", "--scheduler", "tcp://127.0.0.1:1", "--jobs", "2"], "leave it out"),
-        (["--backend", "dask", "--scheduler", "node1"], "missing port number in address 'node1'"),
-        (["--backend", "dask", "--scheduler", "tls://node1:1"], "name no certificate for tls"),
-        (["--backend", "dask", "--scheduler", "tcp://127.0.0.1:1"], "got no answer (Timed out"),
-    ],
-)
-@pytest.mark.parametrize("command", [["bench", "fractional"], ["reproduce", "fsir"]])
-def test_mistakes_end_in_one_line_before_anything_is_run(
-    command: list[str],
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.5)
-    monkeypatch.chdir(tmp_path)
-    assert main([*command, *arguments]) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith("error: ") and said in shown.err and shown.err.count("\n") == 1
-    assert shown.out == "" and not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
 def test_without_dask_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "distributed", None)
     with (
@@ -227,12 +144,3 @@ def test_without_dask_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch
         connected("tcp://127.0.0.1:8786", print),
     ):
         pass
-
-
-@pytest.mark.slow
-def test_a_system_done_twice_has_one_row(tmp_path: Path) -> None:
-    rows = Rows.claim(tmp_path / "rows", {"suite": "fractional"}, ("id", "method", "seconds"))
-    for seconds in (1.0, 2.0):
-        rows.add({"id": "a", "method": "ours", "seconds": seconds})
-    assert [row["seconds"] for row in rows.all] == [1.0]
-    assert len((tmp_path / "rows" / "rows.jsonl").read_text().splitlines()) == 1

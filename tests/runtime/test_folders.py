@@ -1,16 +1,22 @@
-"""Folders appear whole or not at all, keep what is somebody else's, and have one writer at a time."""
+"""Files and folders appear whole or not at all, keep what is somebody else's, and hold no objects."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from odediscovery.data.series import TimeSeries, load_csv, write_csv
 from odediscovery.errors import InputError
 from odediscovery.runtime import folders
+from odediscovery.runtime.archives import pack, read_json, unpack
+from odediscovery.runtime.files import check_writable, write_whole
 from odediscovery.runtime.folders import claimed
 
 OWN = ("a", "b", "c")
@@ -123,3 +129,130 @@ def test_a_folder_without_room_beside_it_is_written_from_inside(
     monkeypatch.setattr(os.path, "ismount", lambda path: path == place)
     write(place, "2", ("b", "c"))
     assert content(place) == {"b": "2", "c": "2"}
+
+
+SERIES = TimeSeries.from_arrays([0.0, 1.0, 2.0, 3.0], [1.0, 0.5, 0.25, 0.125], ["mass"])
+
+
+def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    write_whole(path, b"old")
+    write_whole(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.bin"
+    write_whole(path, b"old")
+
+    def refuse(source: object, target: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="no space"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_tables_go_into_devices(tmp_path: Path) -> None:
+    write_csv(SERIES, os.devnull)
+    assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_tables_go_into_pipes(tmp_path: Path) -> None:
+    pipe, heard = tmp_path / "pipe", list[bytes]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_csv(SERIES, pipe)
+    reader.join(timeout=10)
+    (tmp_path / "copy.csv").write_bytes(heard[0])
+    copy = load_csv(tmp_path / "copy.csv").trajectories[0].values
+    assert copy.tolist() == SERIES.trajectories[0].values.tolist()
+    assert pipe.is_fifo()
+
+
+def test_what_can_be_written_is_found_out_without_a_trace(tmp_path: Path) -> None:
+    check_writable(tmp_path / "not" / "yet" / "there", "--out")
+    check_writable(tmp_path, "--out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match=r"--out .*inside: cannot be written"):
+        check_writable(tmp_path / "file" / "inside", "--out")
+
+
+WORDS = {"format": "test", "states": ["S", "I"], "rate": 0.1}
+ARRAYS = {"weights": np.array([[1.0, -0.1], [np.pi, np.nan]]), "kept": np.array([True, False])}
+
+
+def both(words: Any, arrays: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    return words, arrays
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "model.npz"
+    path.write_bytes(pack("head", WORDS, ARRAYS))
+    return path
+
+
+def test_words_and_arrays_come_back(archive: Path) -> None:
+    words, arrays = unpack(archive.read_bytes(), archive, "head", both)
+    assert words == WORDS
+    for name, values in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], values, strict=True)
+
+
+def test_a_file_that_was_cut_short_anywhere_is_damaged(archive: Path) -> None:
+    content = archive.read_bytes()
+    for length in range(0, len(content), 37):
+        archive.write_bytes(content[:length])
+        with pytest.raises(InputError, match=r"model\.npz is damaged \(.+\); fit the data again$"):
+            unpack(archive.read_bytes(), archive, "head", both)
+
+
+def test_what_cannot_be_built_is_damaged(archive: Path) -> None:
+    with pytest.raises(InputError, match=r"damaged .*no-head"):
+        unpack(archive.read_bytes(), archive, "no-head", both)
+    with pytest.raises(InputError, match=r"damaged \('biases'\)"):
+        unpack(archive.read_bytes(), archive, "head", lambda _, arrays: arrays["biases"])
+
+
+def test_pickled_objects_are_never_read(archive: Path) -> None:
+    stream = io.BytesIO()
+    np.savez(stream, head=np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    archive.write_bytes(stream.getvalue())
+    with pytest.raises(InputError, match=r"damaged .*arrays of object"):
+        unpack(archive.read_bytes(), archive, "head", both)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        pack("head", WORDS, {"weights": np.array([None])})
+
+
+def test_an_entry_takes_no_more_memory_than_it_has_bytes(archive: Path) -> None:
+    stream = io.BytesIO()
+    np.savez_compressed(stream, head=np.array("null"), weights=np.zeros(10**6))
+    with pytest.raises(InputError, match=r"damaged .*overlap"):
+        unpack(stream.getvalue(), archive, "head", both)
+    lying = archive.read_bytes().replace(b"(2, 2), }", b"(9**9,),}".replace(b"9**9", b"9999"))
+    with pytest.raises(InputError, match="damaged"):
+        unpack(lying, archive, "head", both)
+
+
+@pytest.mark.parametrize("text", ["[" * 300_000, "1" * 4000, "NaN", "1e999", "{", "\xff", ""])
+def test_documents_of_strangers_are_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_json(text)

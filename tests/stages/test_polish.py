@@ -1,26 +1,32 @@
-"""Polish: the constants at the maximum of the likelihood, and how well they are known."""
+"""Polish: the constants at the maximum of the likelihood, how well they are known, and simpler forms."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
 from problems import FSIR, LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
 from scipy.optimize import curve_fit
 
-from odediscovery.data.series import TimeSeries
+from odediscovery import TimeSeries
+from odediscovery.data.scale import Scale
 from odediscovery.families import Function
-from odediscovery.laws.cost import Free, all_free
+from odediscovery.judge.criterion import judge
+from odediscovery.laws.cost import SIMPLE, Free, all_free, constant_penalty, cost, count, snap_penalty
+from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
-from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
-from odediscovery.runtime.arrays import Array
+from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.solve.initial_values import Starts
-from odediscovery.solve.sensitivities import Effort, Evaluation, TrajectoryResiduals
+from odediscovery.solve.sensitivities import TrajectoryResiduals
 from odediscovery.solve.trajectories import residual_squares
-from odediscovery.stages.polish.polish import POLISHING, _least_squares, polish
-from odediscovery.stages.values import Polished
+from odediscovery.stages.polish.decimals import DECIMALS, nearest_decimal, round_constants
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.polish.quotients import shorten_quotients
+from odediscovery.stages.polish.snap import merge_monomials, snap
+from odediscovery.stages.polish.user_units import unscaled_errors
+from odediscovery.stages.values import Judged, Origin, Polished
 
 T = np.linspace(0.0, 12.0, 40)
 POSITIVE = np.array([True])
@@ -37,15 +43,6 @@ def polished(series: TimeSeries, sigma: float, free: Free | None = None) -> Poli
 # Only the coefficients: then the solution is known in closed form.
 NONE = np.zeros((0, 0), dtype=bool)
 COEFFICIENTS = (np.array([[True, True]]), np.array([[False], [False]]), NONE, NONE)
-
-
-@pytest.mark.slow
-def test_clean_data_give_exact_constants() -> None:
-    found = polished(growth(T, 0.0), 1e-4)
-    np.testing.assert_allclose(found.law.coefficients, LOGISTIC.coefficients, rtol=1e-4)
-    np.testing.assert_allclose(found.law.exponents, LOGISTIC.exponents, rtol=1e-4)
-    np.testing.assert_allclose(found.initial, [[0.1]], rtol=1e-4)
-    assert found.finite and found.squares[0] < 1e-12 and found.counts.tolist() == [40.0]
 
 
 def test_constants_and_errors_are_those_of_curve_fit() -> None:
@@ -72,16 +69,6 @@ def test_standard_errors_are_the_scatter_of_repeated_measurements() -> None:
     np.testing.assert_allclose(values.std(axis=0, ddof=1), np.median(errors, axis=0), rtol=0.4)
     inside = np.abs(values - [0.5, -0.5, 1.0, 2.0]) < 2.0 * errors
     assert inside.mean() > 0.75  # the four rise and fall together, so it is thirty draws, not 120
-
-
-@pytest.mark.slow
-def test_errors_scale_with_the_noise_and_not_with_the_weight_given() -> None:
-    series = growth(T, 0.02)
-    one, other = polished(series, 0.02, COEFFICIENTS), polished(series, 2.0, COEFFICIENTS)
-    np.testing.assert_allclose(one.errors.coefficients, other.errors.coefficients, rtol=1e-2)
-    half = polished(growth(T, 0.01), 0.02, COEFFICIENTS)
-    ratio = one.errors.coefficients / half.errors.coefficients
-    np.testing.assert_allclose(ratio, 2.0, rtol=0.05)
 
 
 def test_no_error_is_smaller_than_rounding_allows() -> None:
@@ -143,13 +130,6 @@ def test_a_singular_start_is_no_obstacle() -> None:
     np.testing.assert_allclose(found.law.coefficients, truth.coefficients, rtol=3e-3, atol=1e-9)
 
 
-def test_it_never_makes_the_fit_worse() -> None:
-    series = growth(T, 0.05)
-    before = residual_squares(LOGISTIC, series, np.array([[0.1]]))[0]
-    after = polish(LOGISTIC, series, np.array([[0.1]]), np.array([0.05]), floor=NO_FLOOR, nonnegative=POSITIVE)
-    assert after.squares[0] <= before[0]
-
-
 def test_a_law_that_blows_up_is_said_to() -> None:
     explosive = PowerSum(np.array([[50.0]]), np.array([[3.0]]))
     found = polish(
@@ -178,33 +158,6 @@ def test_residual_squares_are_those_of_the_integrated_law() -> None:
     np.testing.assert_allclose(again, squares)
 
 
-def test_a_law_without_terms_stays_where_it_starts() -> None:
-    nothing = PowerSum(np.zeros((1, 0)), np.zeros((0, 1)))
-    series = TimeSeries.from_arrays(T, 3.0 + 0.1 * np.random.default_rng(0).standard_normal(40))
-    found = polish(nothing, series, np.array([[2.0]]), np.array([0.1]), floor=NO_FLOOR, nonnegative=POSITIVE)
-    assert found.finite
-    values = series.trajectories[0].values
-    assert found.initial[0, 0] == pytest.approx(values.mean(), rel=1e-6)
-
-
-def test_a_law_that_blows_up_is_worse_than_the_poorest_start() -> None:
-    class Edge(TrajectoryResiduals):
-        """Residuals of 1e10 (u - 2), none beyond u = 1."""
-
-        def __init__(self) -> None:
-            pass
-
-        def evaluate(self, u: Array, effort: Effort | None = None) -> Evaluation | None:
-            least = Effort(1e-9, np.zeros(1, np.int64))
-            return None if u[0] > 1.0 else Evaluation(1e10 * (u - 2.0), np.full((1, 1), 1e10), effort or least)
-
-    model, start = Edge(), np.array([0.5])
-    now = model.evaluate(start)
-    assert now is not None
-    u, there = _least_squares(model, start, now, 25, POLISHING.ftol)
-    assert 0.5 <= u[0] <= 1.0 and np.isfinite(there.residual).all()
-
-
 def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
     # Two steps over twelve hours are too long for y, which is dead by then and does not show it.
     t = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 9.0, 12.0, 24.4])
@@ -221,31 +174,6 @@ def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
         assert ends[0] is not None and ends[1] is not None
         slope = (ends[0].residual - ends[1].residual) / (2.0 * step[k])
         np.testing.assert_allclose(value.jacobian[:, k], slope, atol=0.01 * np.abs(slope).max())
-
-
-def test_an_evaluation_begins_with_the_steps_that_the_last_one_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # x' = x^0.5 from 1e-8 bends within the first interval, and nowhere else.
-    t = np.linspace(0.0, 5.0, 6)
-    series = TimeSeries.from_arrays(t, np.ones((len(t), 1)))
-    law = PowerSum(np.array([[1.0]]), np.array([[0.5]]))
-    model = TrajectoryResiduals(
-        law, series, np.full(1, 1e-6), all_free(law), Starts(np.array([True])), [np.ones((len(t), 1))]
-    )
-    u, taken = model.pack(np.array([[1e-8]])), []
-    solve = TrajectoryResiduals._runge_kutta
-
-    def counted(self: TrajectoryResiduals, law: PowerSum, x: Array, *rest: Any) -> tuple[Array, Array]:
-        taken.append((len(x), rest[2]))
-        return solve(self, law, x, *rest)
-
-    monkeypatch.setattr(TrajectoryResiduals, "_runge_kutta", counted)
-    first = model.evaluate(u)
-    assert first is not None and first.effort.steps[0] > first.effort.steps[1:].max()
-    before, taken = len(taken), []
-    again = model.evaluate(u, first.effort)
-    assert again is not None and len(taken) < before
-    assert max(steps for points, steps in taken if points > 1) < max(steps for points, steps in taken if points == 1)
-    np.testing.assert_array_equal(again.jacobian, first.jacobian)
 
 
 RATIONAL = Features(2, (Function("exp", 1, -0.3),), Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0]])))
@@ -282,25 +210,182 @@ def test_the_jacobian_is_that_of_differences(name: str) -> None:
         np.testing.assert_allclose(value.jacobian[:, k], slope, atol=1e-3 * np.abs(slope).max() + 1e-6)
 
 
+DECAY = PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
+# There are no sums among the inputs.
+
+
+def measured(noise: float, seed: int = 0) -> TimeSeries:
+    """x' = -0.3 x^1.2 from 5, in closed form, with additive noise."""
+    t = np.linspace(0.0, 8.0, 60)
+    x = (5.0**-0.2 + 0.06 * t) ** -5.0
+    x = x + noise * np.random.default_rng(seed).standard_normal(len(t))
+    return TimeSeries.from_arrays(t, x[:, None], ["x"])
+
+
+def row_of(series: TimeSeries, noise: float) -> tuple[Judged, partial]:
+    sigma = np.array([max(noise, 1e-8)])
+
+    def refit(law, free, initial) -> Judged:
+        fitted = polish(law, series, initial, sigma, floor=sigma, nonnegative=POSITIVE, free=free)
+        return judge(fitted, sigma, Origin(0))
+
+    return refit(DECAY, all_free(DECAY), np.array([[5.0]])), refit
+
+
+def test_a_value_the_data_tell_apart_is_kept() -> None:
+    row, refit = row_of(measured(1e-4), 1e-4)
+    kept = snap(row, refit).polished.law.exponents[0, 0]
+    assert kept == pytest.approx(1.2, abs=1e-3)
+    assert kept not in SIMPLE
+
+
 @pytest.mark.slow
-def test_constants_of_chaos_are_as_good_as_their_errors_say() -> None:
-    # What the solver adds is drawn apart by a factor of some thousand.
-    true = get_system("lorenz").equations().power_sum
-    assert true is not None
-    prepared = prepare(simulate_system("lorenz"))
-    law = true.rescaled(prepared.scale.state, prepared.scale.time)
-    free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), NONE, NONE)
-    near = PowerSum(law.coefficients * (1.0 + 1e-7), law.exponents)
-    found = polish(
-        near,
-        prepared.data,
-        prepared.initial,
-        prepared.floor,
-        floor=prepared.floor,
-        nonnegative=prepared.nonnegative,
-        free=free,
+def test_a_value_the_data_cannot_tell_is_simple_and_not_free() -> None:
+    row, refit = row_of(measured(1.0), 1.0)
+    assert row.polished.errors.exponents[0, 0] > 0.1
+    after = snap(row, refit)
+    assert after.polished.law.exponents[0, 0] in SIMPLE
+    assert not after.polished.free[1].any()
+    assert after.criterion < row.criterion
+
+
+def test_monomials_made_equal_are_one() -> None:
+    law = PowerSum(np.array([[0.5, -0.2]]), np.array([[1.0], [1.0]]))
+    free = (np.ones((1, 2), dtype=bool), np.zeros((2, 1), dtype=bool), NONE, NONE)
+    merged, (free_a, free_w, *_) = merge_monomials(law, free)
+    assert merged.coefficients.tolist() == [[0.3]]
+    assert free_a.tolist() == [[True]] and free_w.tolist() == [[False]]
+
+
+def test_held_exponents_cost_less_than_free_ones_and_exotic_values_most() -> None:
+    law = PowerSum(np.array([[1.0]]), np.array([[1.0]]))
+    held = (law.coefficients != 0, np.zeros((1, 1), dtype=bool), NONE, NONE)
+    assert cost(law, held, 100) < cost(law, all_free(law), 100)
+    assert cost(law, all_free(law), 100) == pytest.approx(2 * constant_penalty(1, 100))
+    assert snap_penalty(1.0) < snap_penalty(2.0) < snap_penalty(3.0) < snap_penalty(1 / 3) == snap_penalty(0.123)
+
+
+SCALE = Scale(np.array([3.7]), 0.29)
+
+
+def known_within(coefficient: float, exponent: float, error: float) -> Polished:
+    """x' = a x^w in units of a scale, a and w known within a relative error."""
+    user = PowerSum(np.array([[coefficient]]), np.array([[exponent]]))
+    law = user.rescaled(SCALE.state, SCALE.time)
+    deviations = error * np.abs([law.coefficients[0, 0], law.exponents[0, 0], 1.0])
+    errors = law.with_constants(deviations[:1, None], deviations[1:2, None], *law.constants[2:])
+    joint = Covariance.of(np.diag(1.0 / np.append(deviations[:2], 1e-8)))
+    ones = np.ones(1)
+    return Polished(
+        law,
+        errors,
+        np.ones((1, 1)),
+        joint,
+        free=all_free(law),
+        squares=ones,
+        plain_squares=ones,
+        counts=40 * ones,
+        finite=True,
     )
-    assert (found.squares <= found.counts * prepared.floor**2).all()
-    off = np.abs(found.law.coefficients - law.coefficients)[free[0]]
-    assert (off <= 4.0 * found.errors.coefficients[free[0]]).all()
-    assert (off <= 1e-7 * np.abs(law.coefficients[free[0]])).all()
+
+
+@pytest.mark.parametrize("value", [-0.0376, 6.022e23])
+def test_a_value_known_to_nine_digits_is_its_decimal(value: float) -> None:
+    found = nearest_decimal(value * (1 + 3e-10), 1e-9 * abs(value))
+    assert found is not None
+    assert found[0] == value
+    assert found[1] >= -2 * np.log(DECIMALS.chance)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (np.pi, 1e-10),  # another number
+        (2.6670001, 1e-9),  # near a decimal, but a hundred errors away
+        (2.667, 1e-5),  # any number is so near to a decimal of four digits
+        (1.0, np.nan),
+    ],
+)
+def test_another_value_stays(value: float, error: float) -> None:
+    assert nearest_decimal(value, error) is None
+
+
+def test_constants_are_decimals_in_the_units_of_the_user() -> None:
+    short = round_constants(known_within(0.35, 0.93, 1e-9), SCALE)
+    assert short is not None
+    user = short.polished.law.unscaled(SCALE.state, SCALE.time)
+    assert user.coefficients[0, 0] == pytest.approx(0.35, rel=1e-15)
+    assert user.exponents[0, 0] == 0.93
+    assert count(short.polished.free) == 0
+    # The start is known as well as before.
+    np.testing.assert_allclose(short.polished.joint.deviations(), [1e-8])
+
+
+def test_one_constant_that_is_no_decimal_stays_free() -> None:
+    short = round_constants(known_within(np.pi, 2.0, 1e-9), SCALE)
+    assert short is not None
+    assert short.polished.free[0].all()
+    assert not short.polished.free[1].any()
+
+
+def test_errors_of_a_scaled_fit_are_those_of_a_fit_in_the_users_units() -> None:
+    """x' = -0.3 x^1.2 from 5, in closed form: fitted with and without scales."""
+    t = np.linspace(0.0, 8.0, 60)
+    x = (5.0**-0.2 + 0.06 * t) ** -5.0 + 0.02 * np.random.default_rng(0).standard_normal(60)
+    series = TimeSeries.from_arrays(t, x, ["x"])
+    p = prepare(series)
+    law = PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
+    scaled = law.rescaled(p.scale.state, p.scale.time)
+    errors = unscaled_errors(refined(p, scaled, all_free(scaled), p.initial, sigma_of(p)), p.scale)
+    sigma = sigma_of(p) * p.scale.size
+    own = polish(law, series, np.array([[5.0]]), sigma, floor=sigma * 1e-6, nonnegative=p.nonnegative)
+    assert errors.coefficients == pytest.approx(own.errors.coefficients, rel=1e-3)
+    assert errors.exponents == pytest.approx(own.errors.exponents, rel=1e-3)
+
+
+def test_what_is_held_at_a_round_number_is_exact_and_at_another_unknown() -> None:
+    t = np.linspace(0.0, 4.0, 30)
+    p = prepare(TimeSeries.from_arrays(t, 2.0 * np.exp(-t) + 0.01 * np.cos(9.0 * t), ["x"]))
+    for exponent, error in ((1.0, 0.0), (1.0123456789, np.nan)):
+        law = PowerSum(np.array([[-1.0]]), np.array([[exponent]])).rescaled(p.scale.state, p.scale.time)
+        a, w, b, v = all_free(law)
+        found = refined(p, law, (a, w & False, b, v), p.initial, sigma_of(p))
+        errors = unscaled_errors(found, p.scale)
+        np.testing.assert_array_equal(errors.exponents, [[error]])
+        assert errors.coefficients[0, 0] > 0.0
+
+
+X = np.linspace(0.1, 5.0, 30)[:, None] * np.array([[1.0, 0.7]])
+# u = 1 + 2 x
+U = Features(2, (), Sums(np.array([[2.0]]), np.array([[1.0, 0.0]])))
+
+
+def test_a_saturating_loss_written_as_a_difference_becomes_one_term() -> None:
+    # x' = x - 3 y + 3 y/u = x - 6 x y/u,  y' = -y/u + 0.4 y = 0.4 y - y/u
+    a = np.array([[1.0, -3.0, 3.0], [0.0, 0.4, -1.0]])
+    w = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, -1.0]])
+    law = PowerSum(a, w, U)
+    short, (free_a, free_w, free_b, free_v) = shorten_quotients(law, X)[0]
+    np.testing.assert_allclose(short.rhs(X), law.rhs(X), rtol=1e-12)
+    assert np.count_nonzero(short.coefficients[0]) == 2 and np.count_nonzero(short.coefficients[1]) == 2
+    assert free_a.sum() == 4 and not free_w.any() and free_b.sum() == 1 and not free_v.any()
+
+
+def test_a_whole_part_that_hides_a_quotient_is_taken_apart() -> None:
+    # x - 2 x^2/u = x/u
+    law = PowerSum(np.array([[1.0, -2.0], [0.0, 0.0]]), np.array([[1.0, 0.0, 0.0], [2.0, 0.0, -1.0]]), U)
+    found = shorten_quotients(law, X)[0]
+    assert found[0].exponents.tolist() == [[1.0, 0.0, -1.0]]
+    np.testing.assert_allclose(found[0].rhs(X), law.rhs(X), rtol=1e-9)
+
+
+def test_the_sine_of_a_small_angle_is_tried_as_the_angle() -> None:
+    # x' = y,  y' = -2 sin(x) - 0.1 y, of which the data reach 0.4 rad.
+    sine = Features(2, (Function("sin", 0),))
+    law = PowerSum(np.array([[1.0, 0.0], [-0.1, -2.0]]), np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), sine)
+    x = np.linspace(-0.4, 0.4, 30)[:, None] * np.array([[1.0, 0.7]])
+    (short, _), *_ = shorten_quotients(law, x)
+    assert short.features is None and short.exponents.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    np.testing.assert_allclose(short.coefficients[1], [-0.1, -2.0], rtol=0.05)
+    # Over whole turns a sine is no line.
+    assert shorten_quotients(law, 10.0 * x) == []

@@ -14,25 +14,20 @@ from faces import discovery
 from problems import LOGISTIC, PREY, solved
 from scipy.special import stdtrit
 
-from odediscovery import discover, settings_for, with_controls
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import Signal, Trajectory
 from odediscovery.discovery.conclude import estimates
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.errors import InputError
 from odediscovery.laws.cost import all_free, none_free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.plots.figures import fit_figure
 from odediscovery.problem.prepare import prepare
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import residual_freedom
 from odediscovery.uncertainty.bands import band, residual_deviation
-from odediscovery.uncertainty.bootstrap import bootstrap
-from odediscovery.uncertainty.profile import profile
 
 DECAY = PowerSum(np.array([[-0.4]]), np.array([[1.0]]))
 TIMES = np.linspace(0.0, 8.0, 25)
@@ -119,14 +114,6 @@ def test_new_measurements_are_within_as_often_as_said() -> None:
     assert 0.88 <= np.mean(on_curve) <= 0.99
 
 
-@pytest.mark.slow
-def test_where_the_solution_ends_the_band_ends() -> None:
-    blow = PowerSum(np.array([[1.0]]), np.array([[2.0]]))
-    found = fitted(blow, measured(blow, np.array([1.0]), np.linspace(0.0, 0.8, 20), 0.01, 0), 0.01)
-    ends = band(found, np.linspace(0.0, 2.0, 21))
-    assert np.isfinite(ends.prediction[:9]).all() and np.isnan(ends.prediction[12:]).all()
-
-
 def test_predict_writes_the_intervals(decay: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "found"
     decay.save(folder)
@@ -183,44 +170,6 @@ def test_starts_are_printed_and_kept_with_their_errors(decay: Discovery, tmp_pat
     lines = many.starts_text().splitlines()
     assert len(lines) == 5 and "2 more trajectories" in lines[-1]
     assert lines[1] == "run 2, at t = 0: S = 50, I = 0.005, R = 0"
-
-
-def test_bands_are_drawn_and_never_flatten_the_data(decay: Discovery) -> None:
-    top = fit_figure(decay).axes[0]
-    assert len(top.collections) == 2
-    labels = top.get_legend_handles_labels()[1]
-    assert labels == ["data", "equations", "95 % of new measurements", "95 % band of the curve"]
-    bare = fit_figure(dataclasses.replace(decay, estimates=None)).axes[0]
-    assert not bare.collections
-    assert decay.estimates is not None
-    vague = dataclasses.replace(
-        decay.estimates, covariance=dataclasses.replace(decay.estimates.covariance, known=1e6 * np.eye(2))
-    )
-    low, high = fit_figure(dataclasses.replace(decay, estimates=vague)).axes[0].get_ylim()
-    assert high - low < 2.0 * np.ptp(bare.get_ylim())
-
-
-@pytest.mark.slow
-def test_inputs_carry_their_bands_profiles_and_bootstrap() -> None:
-    random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 60)
-    u = np.select([t < 5, t < 10, t < 15], [1.0, 3.0, 0.2], 2.0)
-    run = Trajectory(t, np.zeros((60, 1)), controls=Signal(t, u[:, None], np.array([True])))
-    truth = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, controls=["u"])
-    x = truth.simulate([2.0], t, controls=run.controls)
-    noisy = np.hstack([x + 0.05 * random.standard_normal((60, 1)), u[:, None]])
-    series = with_controls(TimeSeries.from_arrays(t, noisy, ["x", "u"]), held=["u"])
-    found = discover(series, settings_for(members=0))
-    assert found.equations.power_sum is not None and found.equations.power_sum.n_monomials == 2
-    around = band(found)
-    assert (np.abs(around.curve - x) < 3 * around.confidence).all()
-    assert 0.08 < around.prediction.min() < around.prediction.max() < 0.2
-    # Longer than the data, with other inputs: the interval of the curve is that of its rest.
-    more = band(found, np.array([0.0, 100.0]), controls=Signal(t, 0 * u[:, None], np.array([True])))
-    assert abs(more.curve[1, 0]) < 0.1 and more.confidence[1, 0] < 0.1
-    term = int(np.argmax(found.equations.power_sum.exponents[:, 1]))
-    told = profile(found, "coefficient", term, "x")
-    assert told.low < 0.8 < told.high and told.high - told.low < 0.2
-    assert bootstrap(found, 10).shares[0, term] > 0.8
 
 
 def test_predict_writes_every_trajectory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,22 +13,15 @@ import pytest
 from problems import PREY, STARTS, series_of
 from test_bands import fitted
 
-from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError, InputError
-from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.residuals import LongResiduals
-from odediscovery.fitting.windows import cut
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import chain_of
-from odediscovery.problem.prepare import prepare
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Failure
 from odediscovery.uncertainty import bootstrap as module
-from odediscovery.uncertainty.bootstrap import bootstrap, richer, with_survival
-from odediscovery.uncertainty.resampled import ResampledResiduals
+from odediscovery.uncertainty.bootstrap import bootstrap, with_survival
 
 TIMES = [np.linspace(0.0, 15.0, 31)]
 # The true law and a constant that is not there.
@@ -103,96 +96,6 @@ def test_a_lost_part_costs_its_draws_only_and_a_stop_keeps_what_is_there(monkeyp
     assert (stopped.draws, stopped.lacking) == (4, "6 of 10 draws are lacking (interrupted)")
     alone = bootstrap(found_with(MORE), 4, seed=1)
     np.testing.assert_array_equal(stopped.shares, alone.shares)
-
-
-@pytest.mark.slow
-def test_trajectories_can_be_drawn_where_there_are_enough() -> None:
-    found = found_with(PREY, runs=6)
-    stable = bootstrap(found, 12, kind="trajectories", seed=0)
-    assert (stable.shares[PREY.coefficients != 0] > 0.9).all()
-    assert stable.kind == "trajectories" and stable.draws == 12
-
-
-@pytest.mark.slow
-def test_members_with_data_of_their_own_are_fits_to_these_data() -> None:
-    p = prepare(series_of(PREY, STARTS[:1], TIMES, noise=0.05))
-    law = PREY.rescaled(p.scale.state, p.scale.time)
-    weight = 1.0 / p.noise
-    values = p.data.trajectories[0].values
-    others = [values + 0.05 * np.random.default_rng(k).standard_normal(values.shape) for k in range(3)]
-    series = [TimeSeries.from_arrays(p.data.trajectories[0].time, x) for x in others]
-    own = [cut(s, p.smooth, weight, 10) for s in series]
-    windows = cut(p.data, p.smooth, weight, 10)
-    shift = np.stack(
-        [
-            np.concatenate(
-                [
-                    ((w.first - windows.first) * windows.first_weight).ravel(),
-                    ((w.target - windows.target) * windows.weight).ravel(),
-                ]
-            )
-            for w in own
-        ]
-    )
-    nonnegative = np.ones(2, dtype=bool)
-    chain = chain_of([law] * 3, p.nonnegative)
-    together = LongResiduals(windows, chain, nonnegative)
-    start = together.pack(chain.theta)
-    drawn = ResampledResiduals(together, shift, np.ones_like(shift))
-    labelled = np.hstack([start, [[2.0], [0.0], [1.0]]])
-    free = np.hstack([chain.free, np.ones((3, together.n_starts), dtype=bool), np.zeros((3, 1), dtype=bool)])
-    batch = levenberg_marquardt(drawn, labelled, free, 20)
-    one = chain_of([law], p.nonnegative)
-    for member, which in enumerate((2, 0, 1)):
-        alone = LongResiduals(own[which], one, nonnegative)
-        fit = levenberg_marquardt(alone, start[:1], free[:1, :-1], 20)
-        np.testing.assert_allclose(batch.sum_of_squares[member], fit.sum_of_squares[0], rtol=1e-6)
-        np.testing.assert_allclose(batch.unknowns[member, :-1], fit.unknowns[0], atol=1e-3)
-        assert batch.unknowns[member, -1] == which
-
-
-@pytest.mark.slow
-def test_the_richer_law_has_all_monomials_everywhere_and_rivals_of_the_front() -> None:
-    found = found_with(PREY)
-    p = prepare(found.series)
-    assert found.estimates is not None
-    law = found.estimates.law
-    wide = richer(p, found, law)
-    assert wide.n_monomials == 3 and (wide.coefficients != 0).all()
-    rival = found_with(MORE).front[0]
-    wild = PowerSum(np.array([[1.0], [0.0]]), np.array([[9.0, 0.0]]))
-    far = dataclasses.replace(
-        rival,
-        equations=type(rival.equations).from_power_sum(found.equations.states, wild),
-        complexity=99,
-        selected=False,
-    )
-    both = dataclasses.replace(found, front=(*found.front, dataclasses.replace(rival, selected=False), far))
-    more = richer(p, both, law)
-    assert more.n_monomials == 4
-    np.testing.assert_array_equal(more.exponents[3], 0.0)
-    np.testing.assert_array_equal(more.coefficients[:, 3] != 0, [True, False])
-
-
-@pytest.mark.slow
-def test_a_row_that_is_worse_and_lacks_a_term_is_no_rival() -> None:
-    found = found_with(PREY)
-    p, chosen = prepare(found.series), found.front[0]
-    assert found.estimates is not None
-    other = PowerSum(np.array([[1.0, 1.0], [1.0, 0.0]]), np.array([[2.0, 1.0], [1.0, 0.0]]))
-    nothing = PowerSum(np.zeros((2, 0)), np.zeros((0, 2)))
-    rows = [
-        dataclasses.replace(
-            chosen,
-            equations=type(chosen.equations).from_power_sum(found.equations.states, law),
-            complexity=99,
-            criterion=chosen.criterion + 30.0,
-            selected=False,
-        )
-        for law in (other, nothing)
-    ]
-    wide = richer(p, dataclasses.replace(found, front=(*found.front, *rows)), found.estimates.law)
-    assert wide.n_monomials == 3
 
 
 @pytest.mark.slow

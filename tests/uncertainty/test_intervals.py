@@ -14,7 +14,6 @@ from faces import discovery
 
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.errors import InputError
 from odediscovery.laws.cost import Free, all_free, count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
@@ -104,22 +103,6 @@ def test_intervals_hold_the_true_constants_as_often_as_they_say(name: str) -> No
     assert all(0.88 <= rate <= 0.99 for rate in rates.values()), rates
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LAWS)
-def test_errors_in_the_users_units_are_those_of_a_fit_in_these_units(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    law, free, starts, until = LAWS[name]
-    true, times = Equations.from_power_sum(["x"], law), np.linspace(0.0, until, SAMPLES)
-    runs = [true.simulate([start], times) for start in starts]
-    scaled = records(found_in(polished(law, free, runs, times, 0.02, 3)))
-    monkeypatch.setattr(f"{__name__}.SCALE", Scale(np.array([1.0]), 1.0))
-    direct = records(found_in(polished(law, free, runs, times, 0.02, 3)))
-    for key, row in direct.items():
-        assert scaled[key]["value"] == pytest.approx(row["value"], rel=1e-3), key
-        assert scaled[key]["standard_error"] == pytest.approx(row["standard_error"], rel=0.01), key
-
-
 # x' = 2 - 0.5 sin(x) x^2 / (1 + 0.25 x^1.98), y' = y exp(-0.3 x) - y^1.5
 RICH = PowerSum(
     np.array([[2.0, -0.5, 0.0, 0.0], [0.0, 0.0, 1.2, -1.0]]),
@@ -156,26 +139,7 @@ def test_extended_laws_are_printed_with_their_errors() -> None:
     assert "sin(x y)^1.000(10)*(1 + 0.250(10)*x y^1.980(10))^-1.000(10)" in text
 
 
-@pytest.mark.slow
-def test_an_exponent_that_an_earlier_fit_left_is_not_called_exact() -> None:
-    law = PowerSum(RELEASE.coefficients, RELEASE.exponents * [[1.0], [1.0 - 1e-9], [1.0]], RELEASE.features)
-    times, free = np.linspace(0.0, 12.0, SAMPLES), LAWS["exponential"][1]
-    clean = Equations.from_power_sum(["x"], law).simulate([12.0], times)
-    found = found_in(polished(law, free, [clean], times, 0.02, 0))
-    row = records(found)["exponent", None, 1, "x"]
-    assert not row["snapped"] and row["standard_error"] is None
-    assert "*x -" in found.pretty() or found.pretty().endswith("*x")
-
-
-def test_errors_of_another_shape_are_refused() -> None:
-    assert RICH.features is not None
-    twice = dataclasses.replace(RICH.features, sums=Sums(np.ones((1, 2)), np.ones((2, 4))))
-    other = PowerSum(RICH.coefficients, RICH.exponents, twice)
-    with pytest.raises(ValueError, match="shapes of the law"):
-        Equations.from_power_sum(STATES, RICH, standard_errors=other)
-
-
-@pytest.mark.parametrize("degrees", [30, 1, None])
+@pytest.mark.parametrize("degrees", [30, None])
 def test_extended_laws_come_back_with_all_their_constants(tmp_path: Path, degrees: int | None) -> None:
     before = kept(rich(), degrees)
     before.save(tmp_path / "found")
@@ -198,71 +162,3 @@ def test_extended_laws_come_back_with_all_their_constants(tmp_path: Path, degree
     else:
         t = {30: 2.0422725, 1: 12.7062047}[degrees]
         np.testing.assert_allclose(weight["interval"], [0.25 - t * 0.0025, 0.25 + t * 0.0025])
-
-
-def test_the_exponent_of_an_exponential_is_its_rate() -> None:
-    law = RICH.rescaled(np.array([2.0, 1.0]), 1.0)
-    row = records(Equations.from_power_sum(["z", "x"], law))["exponent", None, 2, "exp(z)"]
-    assert row["value"] == pytest.approx(-0.6)
-    assert row["interval"] is None and row["standard_error"] is None
-    assert ("exponent", None, 1, "sin(2*z)") in {
-        tuple(r.get(k) for k in ("kind", "sum", "monomial", "of"))
-        for r in constants(Equations.from_power_sum(["z", "x"], law), 9)["z"]
-    }
-
-
-def test_sums_of_monomials_have_intervals_too(tmp_path: Path) -> None:
-    before = dataclasses.replace(discovery(), degrees_of_freedom=100)
-    before.save(tmp_path / "found")
-    document = json.loads((tmp_path / "found" / "result.json").read_text("utf-8"))
-    assert document["law"] is None
-    first, *_, last = document["constants"]["S"]
-    assert first["kind"] == "coefficient" and first["value"] == -0.06
-    np.testing.assert_allclose(first["interval"], [-0.06 - 1.98397e-4, -0.06 + 1.98397e-4])
-    # An exponent that was set to 1 was not measured.
-    assert last == {
-        "kind": "exponent",
-        "monomial": 2,
-        "of": "R",
-        "value": 1.0,
-        "standard_error": 0.0,
-        "interval": None,
-        "snapped": True,
-    }
-    assert Discovery.load(tmp_path / "found").as_dict() == before.as_dict()
-
-
-def edited(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """A result whose JSON was changed."""
-    kept(rich()).save(folder)
-    document = json.loads((folder / "result.json").read_text("utf-8"))
-    change(document)
-    (folder / "result.json").write_text(json.dumps(document), "utf-8")
-    return folder
-
-
-def test_the_equations_are_the_truth_and_older_results_are_read(tmp_path: Path) -> None:
-    other = edited(tmp_path / "a", lambda d: d["law"]["coefficients"][0].__setitem__(0, 3.0))
-    assert Discovery.load(other).equations.standard_errors is None
-    assert "2 -" in Discovery.load(other).equations_text()
-    older = edited(tmp_path / "b", lambda d: [d.pop(k) for k in ("law", "constants", "intervals")])
-    assert Discovery.load(older).degrees_of_freedom is None
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda d: d["law"]["functions"][0].update(name="__class__"),
-        lambda d: d["law"]["functions"][0].update(state="z"),
-        lambda d: d["law"].update(inner_exponents=[[1.0]]),
-        lambda d: d["law"].update(coefficients=[[1.0, 2.0], [3.0]]),
-        lambda d: d["law"].update(coefficients="many"),
-        lambda d: d["law"].pop("exponents"),
-        lambda d: d.update(law=[1.0]),
-        lambda d: d.update(intervals=3),
-        lambda d: d["intervals"].update(degrees_of_freedom="many"),
-    ],
-)
-def test_tampered_laws_are_refused(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    with pytest.raises(InputError, match=r"result\.json"):
-        Discovery.load(edited(tmp_path / "found", change))

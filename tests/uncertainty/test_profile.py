@@ -17,7 +17,6 @@ from scipy.special import stdtrit
 from test_bands import fitted, measured
 
 from odediscovery.errors import InputError
-from odediscovery.laws.records import interval
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import Profile
 from odediscovery.runtime.monitor import Monitor
@@ -47,19 +46,6 @@ def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
     assert told.low < 0.5 < told.high
     # It is no parabola: the interval is not symmetric, unlike that of the standard error.
     assert abs((told.high - told.value) / (told.value - told.low) - 1.0) > 0.02
-
-
-@pytest.mark.slow
-def test_the_wald_interval_of_a_well_known_constant_is_that_of_its_profile() -> None:
-    found = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
-    assert found.estimates is not None and found.equations.power_sum is not None
-    errors = found.estimates.covariance.deviations() / found.estimates.scale.time
-    value = found.equations.power_sum.coefficients[0, 0]
-    wald = interval(value, errors[0], found.degrees_of_freedom)
-    told = profile(found, "coefficient", 0, "x0")
-    np.testing.assert_allclose([told.low, told.high], wald, rtol=0.005)
-    assert wald is not None
-    np.testing.assert_allclose(told.high - told.low, wald[1] - wald[0], rtol=0.1)
 
 
 @pytest.mark.slow

@@ -1,0 +1,161 @@
+"""Laws grown by regression on the integral form, beside least squares with known answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import growth
+from scipy.integrate import solve_ivp
+
+from odediscovery import TimeSeries
+from odediscovery.families import FAMILIES
+from odediscovery.judge.doubt import interval_squares
+from odediscovery.laws.power_sum import Features
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.stages.grow.coefficients import solve
+from odediscovery.stages.grow.integral_form import Integral
+from odediscovery.stages.grow.libraries import features_for, grid_for, values_of
+from odediscovery.stages.grow.polynomials import library_law
+from odediscovery.stages.grow.shrink import best_of_each, descents, simpler
+from odediscovery.stages.grow.side_by_side import optimise_all, settled
+from odediscovery.stages.grow.subsets import best_subsets
+from odediscovery.stages.grow.variable_projection import Fit, Projected
+from odediscovery.stages.grow.wald import wald
+from odediscovery.stages.values import STAGES
+
+
+def test_least_squares_are_those_of_numpy_and_unused_columns_stay_out() -> None:
+    random = np.random.default_rng(0)
+    columns, target = random.standard_normal((2, 30, 3)), random.standard_normal((2, 30))
+    used = np.array([[True, True, True], [True, False, True]])
+    linear = solve(columns, target, used)
+    for i in range(2):
+        expected = np.linalg.lstsq(columns[i][:, used[i]], target[i], rcond=None)[0]
+        np.testing.assert_allclose(linear.coefficients[i, used[i]], expected, rtol=1e-8)
+    assert linear.coefficients[1, 1] == 0.0
+    for left in (linear.residual[:, :, None], linear.projected(random.standard_normal((2, 30, 4)))):
+        np.testing.assert_allclose(np.einsum("itm,itc->imc", columns, left)[used], 0.0, atol=1e-8)
+
+
+def library(samples: int, columns: int, seed: int = 0) -> Array:
+    """Random columns of norm 1."""
+    found = np.random.default_rng(seed).standard_normal((samples, columns))
+    result: Array = found / np.linalg.norm(found, axis=0)
+    return result
+
+
+def test_the_columns_behind_the_data_are_found_among_many() -> None:
+    columns = library(60, 300)
+    y = 2.0 * columns[:, 7] - 1.0 * columns[:, 120] + 0.5 * columns[:, 251]
+    levels = best_subsets(columns, y, np.arange(300), 4, 3)
+    assert [len(level[0]) for level in levels] == [1, 2, 3, 4]
+    assert levels[0][0] == (7,) and levels[1][0] == (7, 120) and levels[2][0] == (7, 120, 251)
+    assert all(len(level) <= 3 for level in levels)
+
+
+def test_a_pair_that_explains_nothing_alone_is_found_when_pairs_are_asked_for() -> None:
+    columns = library(40, 200, seed=1)
+    # Both columns are almost orthogonal to their difference.
+    columns[:, 151] = columns[:, 150] + 0.05 * columns[:, 0]
+    columns[:, 151] /= np.linalg.norm(columns[:, 151])
+    y = columns[:, 151] - columns[:, 150]
+    columns[:, 0] = library(40, 1, seed=2)[:, 0]
+    found = best_subsets(columns, y, np.arange(200), 2, 1, pairs=True)
+    assert found[1][0] == (150, 151)
+
+
+def test_a_library_may_be_empty() -> None:
+    assert best_subsets(np.empty((5, 0)), np.ones(5), np.arange(0), 3, 5) == [[]]
+
+
+# N' = 0.5 N - 0.5 N^2 without noise.
+SERIES = growth(np.linspace(0.0, 14.0, 60), 0.0)
+REAL, CHANGING = np.array([False]), np.array([True])
+
+
+def test_values_are_those_of_the_formula_in_every_family() -> None:
+    for family in FAMILIES:
+        features = features_for(family, REAL, CHANGING, np.ones(1))
+        problem = Integral.of(SERIES, np.zeros(1), family.whole(REAL), features)
+        grid, path = grid_for(problem, family, REAL, CHANGING), problem.interpolated()
+        values = values_of(grid, path)
+        assert values.shape[2] == len(grid) > 1, family.name
+        inner = 1.0 + grid.constant * path.monomials(grid.inner)
+        plain = np.flatnonzero(inner.min(axis=(0, 1)) > 1e-6)
+        expected = path.monomials(grid.rows)[..., plain] * inner[..., plain] ** grid.power[plain]
+        np.testing.assert_allclose(values[..., plain], expected, rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def swirl() -> Problem:
+    """Aizawa's attractor, a law of degree four in three states, densely sampled."""
+
+    def rhs(_: float, s: list[float]) -> list[float]:
+        x, y, z = s
+        radial = (x**2 + y**2) * (1.0 + 0.25 * z)
+        return [(z - 0.7) * x - 3.5 * y, 3.5 * x + (z - 0.7) * y, 0.6 + 0.95 * z - z**3 / 3 - radial + 0.1 * z * x**3]
+
+    t = np.linspace(0.0, 12.0, 800)
+    x = solve_ivp(rhs, (0.0, 12.0), [0.1, 0.4, 0.1], t_eval=t, rtol=1e-10, atol=1e-12).y.T
+    return prepare(TimeSeries.from_arrays(t, x, ["x", "y", "z"]))
+
+
+def test_of_a_large_library_each_equation_keeps_what_it_needs(swirl: Problem) -> None:
+    law = library_law(swirl, 4)
+    assert law is not None
+    assert interval_squares(law, swirl).max() < STAGES.settled
+    # The whole library has 35 products; the true equations 3, 3 and 8.
+    assert ((law.coefficients != 0).sum(axis=1) < 20).all()
+    needed = {(3.0, 0.0, 1.0), (0.0, 0.0, 3.0), (2.0, 0.0, 1.0)}
+    assert needed <= {tuple(row) for row, used in zip(law.exponents, law.coefficients[2] != 0, strict=True) if used}
+
+
+# N' = 0.5 N - 0.5 N^2 without noise.
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    problem = Integral.of(SERIES, np.zeros(1), np.array([False]), Features(1))
+    return Fit(problem, np.array([0]), problem.counts, np.array([1e-14]))
+
+
+def model(fit: Fit, *exponents: float) -> Projected:
+    """One equation of these powers with the best coefficients."""
+    w = np.array(exponents)[:, None]
+    return fit.model(w, np.ones((1, len(w)), dtype=bool), w != 0, fit.problem.interpolated())
+
+
+def constants(found: Projected) -> Array:
+    """Exponents and coefficients, by rising exponent."""
+    order = np.argsort(found.exponents[:, 0])
+    return np.concatenate([found.exponents[order, 0], found.coefficients[0, order]])
+
+
+def test_exponents_that_are_off_come_to_the_true_ones(fit: Fit) -> None:
+    start = model(fit, 0.8, 2.3)
+    assert optimise_all(fit, [start])[0].score < start.score
+    found = settled(fit, start)
+    np.testing.assert_allclose(constants(found), [1.0, 2.0, 0.5, -0.5], atol=1e-4)
+    assert found.size == 4 and fit.exact(found)
+    np.testing.assert_allclose(fit.law(found).rhs(np.array([[0.3]])), [[0.5 * 0.3 - 0.5 * 0.3**2]], rtol=1e-5)
+
+
+def test_the_term_that_nothing_needs_is_the_least_certain_and_goes(fit: Fit) -> None:
+    crowded = model(fit, 1.0, 2.0, 3.0)
+    of_coefficients, _, _ = wald(fit, crowded)
+    assert np.argmin(of_coefficients[0]) == 2 and of_coefficients[0, 2] < 1.0 < 1e4 < of_coefficients[0, :2].min()
+    less = min(optimise_all(fit, simpler(fit, crowded)), key=fit.criterion)
+    assert less.size == crowded.size - 1
+    assert fit.criterion(less) < fit.criterion(crowded)
+
+
+def test_the_way_down_from_too_many_terms_passes_the_true_law(fit: Fit) -> None:
+    path = descents(fit, [model(fit, 0.9, 1.1, 2.1)], Monitor(), settle=True)
+    sizes = [m.size for m in path]
+    assert sizes == sorted(set(sizes), reverse=True) and sizes[-1] == 1
+    best = best_of_each(fit, path)[0]
+    np.testing.assert_allclose(constants(best), [1.0, 2.0, 0.5, -0.5], atol=1e-3)
+    assert [m.structure for m in best_of_each(fit, [*path, *path])] == [m.structure for m in best_of_each(fit, path)]
