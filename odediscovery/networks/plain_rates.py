@@ -26,6 +26,7 @@ def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
     Raises:
         ArithmeticError, ValueError: by the function, where a number becomes too large.
 
+    >>> from odediscovery.networks.chain import Pair
     >>> pair = Pair(np.array([True]), 1, 1)
     >>> decay = Chain(1, (), (pair,), np.array([[1.0, -0.5]]), np.array([[False, True]]))
     >>> [round(rate, 9) for rate in member_rates(decay, decay.theta[0])(2.0)]

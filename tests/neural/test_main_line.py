@@ -69,7 +69,7 @@ def test_the_table_and_the_axes_show_the_choice() -> None:
     path = prune(nn.Sequential(NAU(2, 2)), series)
     table, axes = pareto(path)
     assert table.chosen.sum() == 1 and table.parameters[table.chosen].item() == path.chosen.parameters == 2
-    assert len(axes.lines) == 3 and "chosen: 2 parameters" in axes.get_legend().get_texts()[1].get_text()
+    assert "chosen: 2 parameters" in axes.get_legend().get_texts()[1].get_text()
     _, given = plt.subplots()
     assert pareto(path, given)[1] is given
     plt.close("all")
