@@ -25,7 +25,7 @@ REPLAYED = (
     "lawless/white-noise/0",
     "told/known/lotka-volterra",
     "told/constant/x",
-    "command/yeast",
+    "command/simulate",
     "command/mistakes",
 )
 
