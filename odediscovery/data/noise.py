@@ -27,56 +27,37 @@ NORMAL_MEDIAN = 0.6744897501960817
 class NoiseThresholds(Thresholds):
     """What decides how noise is estimated."""
 
-    noisy: float = threshold(
-        0.003, "above this the pseudo-residuals show that there is noise", unit="standard deviation of the state"
-    )
+    noisy: float = 0.003  # above this the pseudo-residuals show that there is noise [standard deviation of the state]
     inflations: tuple[float, ...] = threshold(
         (1.0, 1.2),
         "inflations of the trace, one a spline estimate of the noise",
         origin="Kim and Gu, J. R. Statist. Soc. B 66 (2004): 1.0 smooths too little, 1.2 to 1.4 not",
     )
-    most_over_pseudo: float = threshold(
-        1.8,
-        "most by which splines may raise the estimate of the pseudo-residuals",
-        unit="ratio",
-        origin="chosen: outliers do not sway the pseudo-residuals; sensitivity in docs/thresholds",
-    )
+    most_over_pseudo: float = 1.8  # most by which splines may raise the estimate of the pseudo-residuals [ratio]
     outlier: float = threshold(
         3.0, "residuals above this are outliers", unit="standard deviation", origin="textbook: 0.3 % of normal deviates"
     )
-    shares: tuple[float, ...] = threshold(
-        (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999),
-        "shares q of noise that grows with the state, which are compared",
-        origin="grid: even steps of ln (1 - q), roughly",
-    )
+    # Shares q of noise that grows with the state, which are compared
+    shares: tuple[float, ...] = (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999)
     log_likelier: float = threshold(
         6.0,
         "how much likelier residuals have to be if noise grows with the state, or differs between trajectories",
         unit="logarithm of the ratio",
         origin="chosen: odds of 400; sensitivity in docs/thresholds",
     )
-    least_residuals: int = threshold(30, "pseudo-residuals needed to compare shapes of noise")
+    least_residuals: int = 30  # pseudo-residuals needed to compare shapes of noise
     level_variance: float = threshold(
         12.0,
         "variance of the median logarithm of squared pseudo-residuals, times their number",
         origin="measured on normal noise",
     )
     degrees: tuple[int, ...] = threshold((1, 2, 3, 4, 5, 6), "degrees of the polynomials of the pseudo-residuals")
-    shape_degree: int = threshold(3, "degree whose pseudo-residuals show how noise varies")
-    flat: float = threshold(
-        1.5,
-        "estimates that fall by less from one degree to the next one are noise, no curvature",
-        unit="ratio",
-        origin="measured: curvature makes them fall by 3 to 30, noise by less than 1.3",
-    )
-    least_pooled: int = threshold(6, "pseudo-residuals needed for an estimate")
-    most_samples: int = threshold(
-        40_000, "samples of a run that its noise is estimated by", origin="cost: known to half a per cent by then"
-    )
-    stretches: int = threshold(8, "stretches of neighbours that they are taken from, where there are more")
-    neighbours: int = threshold(
-        5, "observed neighbours whose median is the size of a state without noise", unit="samples"
-    )
+    shape_degree: int = 3  # degree whose pseudo-residuals show how noise varies
+    flat: float = 1.5  # estimates that fall by less from one degree to the next one are noise, no curvature [ratio]
+    least_pooled: int = 6  # pseudo-residuals needed for an estimate
+    most_samples: int = 40_000  # samples of a run that its noise is estimated by
+    stretches: int = 8  # stretches of neighbours that they are taken from, where there are more
+    neighbours: int = 5  # observed neighbours whose median is the size of a state without noise [samples]
 
 
 NOISE = NoiseThresholds()

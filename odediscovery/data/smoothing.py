@@ -26,16 +26,10 @@ NO_FREEDOM = 1e-9
 class SmoothingThresholds(Thresholds):
     """What decides how series are smoothed."""
 
-    clean: float = threshold(
-        1e-4,
-        "noise below this needs no smoothing: the samples are used as they are",
-        unit="standard deviation of the state",
-        origin="measured: splines flatten a steep start by more than such noise",
-    )
-    least_free: float = threshold(0.02, "least share of the samples that is left as degrees of freedom")
-    factored: int = threshold(
-        500, "samples up to which all penalties are compared at once", origin="cost: n^3 of an eigenvalue problem"
-    )
+    # Noise below this needs no smoothing: the samples are used as they are [standard deviation of the state]
+    clean: float = 1e-4
+    least_free: float = 0.02  # least share of the samples that is left as degrees of freedom
+    factored: int = 500  # samples up to which all penalties are compared at once
     probes: int = threshold(
         12, "most random vectors by which the trace of longer series is estimated", origin="cost: a spline each"
     )
@@ -43,22 +37,12 @@ class SmoothingThresholds(Thresholds):
         60_000, "numbers in them that are enough", origin="the trace's error falls with the root: half a per cent"
     )
     coarse: int = threshold(8, "every so many penalties are tried on longer series", origin="cost: a spline each")
-    lost: float = threshold(
-        5.0,
-        "a curve that is farther from two neighbouring samples than this has lost them",
-        unit="standard deviation of the noise",
-        origin="noise does so once in 10^12",
-    )
-    coincide: float = threshold(
-        1e-4,
-        "samples so near to each other count as one where a curve goes through all",
-        unit="the gap beside",
-        origin="quintics through nearer ones lose half of their digits",
-    )
-    least_samples: int = threshold(
-        5, "samples of a state that a spline needs", origin="of fewer cross-validation says nothing"
-    )
-    least_share: float = threshold(1e-12, "least eigenvalue of a smoother", origin="rounding of float64")
+    # A curve that is farther from two neighbouring samples than this has lost them [standard deviation of the
+    # noise]
+    lost: float = 5.0
+    coincide: float = 1e-4  # samples so near to each other count as one where a curve goes through all [the gap beside]
+    least_samples: int = 5  # samples of a state that a spline needs
+    least_share: float = 1e-12  # least eigenvalue of a smoother
 
 
 SMOOTHING = SmoothingThresholds()

@@ -45,16 +45,10 @@ from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polish
 class FrontThresholds(Thresholds):
     """What decides how carefully a law is polished, and what is left out of it."""
 
-    far: float = threshold(
-        10.0,
-        "a candidate this many times worse than the best is polished only roughly",
-        unit="ratio of mean squares",
-        origin="cost: rows far from the data are there for the front, not for their constants",
-    )
-    rough_steps: int = threshold(8, "most evaluations of a rough polish in noise", origin="cost: bounds the time")
-    rough_steps_clean: int = threshold(
-        4, "the same on clean data, where such a law will not turn out to be right", origin="cost: bounds the time"
-    )
+    # A candidate this many times worse than the best is polished only roughly [ratio of mean squares]
+    far: float = 10.0
+    rough_steps: int = 8  # most evaluations of a rough polish in noise
+    rough_steps_clean: int = 4  # the same on clean data, where such a law will not turn out to be right
     last_steps: int = threshold(3, "the same once the time is up", origin="cost: a stop should take effect soon")
     last_around: int = threshold(
         1, "complexities on either side of the best that are judged once the time is up", origin="cost: as before"
@@ -67,15 +61,9 @@ class FrontThresholds(Thresholds):
         "a law that leaves less than this share of the noise's variance shows that the noise is smaller",
         unit="ratio of variances",
     )
-    interval: float = threshold(
-        1.96, "a coefficient nearer to 0 is one whose interval contains it", unit="standard errors", origin="95 %"
-    )
-    negligible: float = threshold(
-        1e-6,
-        "a term smaller than this share of its equation's largest one is no evidence",
-        unit="rms over the samples",
-        origin="accuracy of the solvers that judge, 1e-8, with a factor for long trajectories",
-    )
+    interval: float = 1.96  # a coefficient nearer to 0 is one whose interval contains it [standard errors]
+    # A term smaller than this share of its equation's largest one is no evidence [rms over the samples]
+    negligible: float = 1e-6
 
 
 FRONT = FrontThresholds()

@@ -33,7 +33,7 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.search.refinement import refined, residual_sigma, sigma_of
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Judged
@@ -45,13 +45,11 @@ from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, ha
 class PreferenceThresholds(Thresholds):
     """Which laws are compared on samples that they did not see."""
 
-    blocks: int = threshold(5, "blocks of time, each left out once", origin="cost: each is a refit of each rival")
-    rivals: int = threshold(3, "simpler laws that are tried against the claimed one", origin="cost: as before")
-    hopeful: float = threshold(30.0, "a simpler law whose criterion is farther behind is no rival", unit="criterion")
-    evaluations: int = threshold(6, "most evaluations of a refit", origin="cost: it begins where all samples led")
-    samples: float = threshold(
-        4.0, "samples a fitted number from which on blocks are left out", origin="a fifth less leaves three"
-    )
+    blocks: int = 5  # blocks of time, each left out once
+    rivals: int = 3  # simpler laws that are tried against the claimed one
+    hopeful: float = 30.0  # a simpler law whose criterion is farther behind is no rival [criterion]
+    evaluations: int = 6  # most evaluations of a refit
+    samples: float = 4.0  # samples a fitted number from which on blocks are left out
 
 
 PREFERENCE = PreferenceThresholds()

@@ -62,16 +62,9 @@ class SimpleThresholds(Thresholds):
     )
     seconds: float = threshold(30.0, "time that any other fit takes at most", unit="s of the processor")
     searching: float = threshold(0.6, "share of that time for the search, the rest for judging what it found")
-    digits: int = threshold(
-        2,
-        "to how many digits criteria are compared",
-        unit="digits behind the point",
-        origin="two fits of one law differ by less",
-    )
+    digits: int = 2  # to how many digits criteria are compared [digits behind the point]
     last: int = threshold(2, "textbook laws that are polished once the time is up", origin="cost: a stop ends soon")
-    hopeful: float = threshold(
-        50.0, "a textbook law whose criterion is farther behind is not polished", unit="criterion", origin="cost"
-    )
+    hopeful: float = 50.0  # a textbook law whose criterion is farther behind is not polished [criterion]
 
 
 SIMPLE = SimpleThresholds()

@@ -24,38 +24,18 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class MarquardtThresholds(Thresholds):
     """How steps are damped and when a member has converged or is stuck."""
 
-    tolerance: float = threshold(1e-5, "relative gain of a step below which a member has converged")
+    tolerance: float = 1e-5  # relative gain of a step below which a member has converged
     first_damping: float = threshold(
         1e-3, "damping of the first step", unit="diagonal of J^T J", origin="Nielsen (1999)"
     )
-    least_damping: float = threshold(
-        1e-12, "damping is never less", unit="diagonal of J^T J", origin="float64: keeps the damping from becoming 0"
-    )
-    stuck_damping: float = threshold(
-        1e8,
-        "a member whose step fails at this damping is stuck",
-        unit="diagonal of J^T J",
-        origin="float64: its step is below 1e-8 of a gradient step",
-    )
-    growth: float = threshold(
-        2.0, "first factor of a failed step's damping, doubled each time", origin="Nielsen (1999)"
-    )
-    least_decrease: float = threshold(1 / 3, "least factor of a good step's damping", origin="Nielsen (1999)")
-    largest_gain_ratio: float = threshold(
-        1e3, "gain over predicted gain that still counts", origin="range of float64: its cube has to fit"
-    )
-    least_column: float = threshold(
-        1e-12,
-        "a smaller diagonal counts as this: no huge step along it",
-        unit="largest diagonal of J^T J",
-        origin="float64: four digits above its epsilon",
-    )
-    many: int = threshold(
-        300, "unknowns from which on it is asked whether all members have room side by side", origin="cost: one solve"
-    )
-    ridge: float = threshold(
-        1e-14, "added to the scaled diagonal, whatever the damping", origin="float64: 50 times its epsilon"
-    )
+    least_damping: float = 1e-12  # damping is never less [diagonal of J^T J]
+    stuck_damping: float = 1e8  # a member whose step fails at this damping is stuck [diagonal of J^T J]
+    growth: float = 2.0  # first factor of a failed step's damping, doubled each time
+    least_decrease: float = 1 / 3  # least factor of a good step's damping
+    largest_gain_ratio: float = 1e3  # gain over predicted gain that still counts
+    least_column: float = 1e-12  # a smaller diagonal counts as this: no huge step along it [largest diagonal of J^T J]
+    many: int = 300  # unknowns from which on it is asked whether all members have room side by side
+    ridge: float = 1e-14  # added to the scaled diagonal, whatever the damping
 
 
 MARQUARDT = MarquardtThresholds()

@@ -21,7 +21,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.networks.chain import AnyChain, Rhs
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.array_shapes import Ends, Theta
 from odediscovery.solve.grids import DEFAULT_GRID, LinearControls, advance_by_grid, choose_grids
 
@@ -30,18 +30,9 @@ from odediscovery.solve.grids import DEFAULT_GRID, LinearControls, advance_by_gr
 class WindowThresholds(Thresholds):
     """Where fitted starts begin."""
 
-    waking_start: float = threshold(
-        0.1,
-        "least start that a fit of a nonnegative state begins from",
-        unit="standard deviations of the noise",
-        origin="the root of exactly 0 has no gradient: any small value will do",
-    )
-    least_spread: float = threshold(
-        1e-12,
-        "least increment that residuals are measured in",
-        unit="rms of the state",
-        origin="float64: keeps weights finite",
-    )
+    # Least start that a fit of a nonnegative state begins from [standard deviations of the noise]
+    waking_start: float = 0.1
+    least_spread: float = 1e-12  # least increment that residuals are measured in [rms of the state]
 
 
 WINDOWS = WindowThresholds()

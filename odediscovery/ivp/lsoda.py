@@ -20,7 +20,7 @@ from scipy.integrate import LSODA, odeint
 
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 # (t, states [states]) -> dx/dt [states].
 Rhs: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
@@ -35,35 +35,14 @@ _SUCCESS = "Integration successful."
 class LsodaThresholds(Thresholds):
     """What a solve may cost."""
 
-    max_evaluations: int = threshold(
-        100_000,
-        "a solution to show that needs more has met a singularity or a stiff wall",
-        unit="evaluations of the right-hand side",
-        origin="cost: a few seconds a solve",
-    )
-    quick: float = threshold(
-        0.2,
-        "spent on a solution as a whole before one is stepped by hand",
-        unit="share of the evaluations",
-        origin="chosen: what lasts needs a tenth of them at most",
-    )
-    trial_evaluations: int = threshold(
-        5_000,
-        "the same for a law on trial, whatever the number of samples",
-        unit="evaluations of the right-hand side",
-        origin="cost: a tenth of a second a solve; sensitivity in docs/thresholds",
-    )
-    trial_evaluations_per_sample: int = threshold(
-        100,
-        "and for every sample",
-        unit="evaluations of the right-hand side",
-        origin="LSODA needs 2 to 20 a sample where it follows a law; sensitivity in docs/thresholds",
-    )
-    evaluations_between_checks: int = threshold(
-        64,
-        "evaluations after which the time and the size of the states are checked again",
-        origin="cost: these checks cost as much as an evaluation",
-    )
+    # A solution to show that needs more has met a singularity or a stiff wall [evaluations of the right-hand side]
+    max_evaluations: int = 100_000
+    quick: float = 0.2  # spent on a solution as a whole before one is stepped by hand [share of the evaluations]
+    # The same for a law on trial, whatever the number of samples [evaluations of the right-hand side]
+    trial_evaluations: int = 5_000
+    trial_evaluations_per_sample: int = 100  # and for every sample [evaluations of the right-hand side]
+    # Evaluations after which the time and the size of the states are checked again
+    evaluations_between_checks: int = 64
 
 
 BUDGETS = LsodaThresholds()

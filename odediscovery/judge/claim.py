@@ -24,17 +24,11 @@ from odediscovery.stages.values import Polished
 class ClaimThresholds(Thresholds):
     """How much of the variance equations have to explain before they are claimed as a law."""
 
-    explained: float = threshold(
-        0.5,
-        "least share of the variance that a law explains, of all states and of each",
-        origin="half: less is closer to the mean than to the data",
-    )
-    explained_structured: float = threshold(0.95, "the same where the residuals are clearly no noise")
-    moving: float = threshold(
-        0.1,
-        "a state whose variance has a smaller share that is no noise has nothing that a law could explain",
-        unit="share of the variance",
-    )
+    explained: float = 0.5  # least share of the variance that a law explains, of all states and of each
+    explained_structured: float = 0.95  # the same where the residuals are clearly no noise
+    # A state whose variance has a smaller share that is no noise has nothing that a law could explain [share of the
+    # variance]
+    moving: float = 0.1
     turned: float = threshold(
         10.0,
         "a state that rises and falls by more than so much turns back",

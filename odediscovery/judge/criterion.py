@@ -46,34 +46,19 @@ class CriterionThresholds(Thresholds):
         unit="criterion",
         origin="chosen: a likelihood ratio of 20, where evidence begins to be strong; sensitivity in docs/thresholds",
     )
-    alike: int = threshold(3, "so many of one complexity at most", origin="cost: each is polished")
-    around: int = threshold(
-        4, "complexities on either side of the best one that are judged", origin="cost: each is polished"
-    )
-    no_evidence: float = threshold(
-        4.0,
-        "difference of the criterion up to which another law is about as good",
-        unit="criterion",
-        origin="chosen: a likelihood ratio of 7; sensitivity in docs/thresholds",
-    )
-    nothing: float = threshold(
-        1e-2,
-        "a term below it pays for being so small, and so does an exponent so near to a simple one",
-        unit="largest term of the equation",
-        origin="ten times the relative error of a solver at its usual tolerance, which may look like such a term",
-    )
+    alike: int = 3  # so many of one complexity at most
+    around: int = 4  # complexities on either side of the best one that are judged
+    no_evidence: float = 4.0  # difference of the criterion up to which another law is about as good [criterion]
+    # A term below it pays for being so small, and so does an exponent so near to a simple one [largest term of the
+    # equation]
+    nothing: float = 1e-2
     no_noise: float = threshold(
         100.0,
         "what such a term costs besides, and such an exponent where what is left is no noise",
         unit="criterion",
         origin="beyond doubt: a likelihood ratio of e^50; solvers damp and shift, as a small term would",
     )
-    systematic: float = threshold(
-        4.0,
-        "what the nearest law leaves is more than noise from here on",
-        unit="variance of the noise",
-        origin="estimates of the noise are right within a few tenths",
-    )
+    systematic: float = 4.0  # what the nearest law leaves is more than noise from here on [variance of the noise]
     solver: float = threshold(
         1e-3,
         "laws that leave no more than this tell the memory of what none of them explains",
@@ -85,15 +70,9 @@ class CriterionThresholds(Thresholds):
         "a law with numbers that are but a solver's error leaves the square of their share over this, or more",
         origin="the second order of an error; chosen: constants of it are of the order of 1",
     )
-    lowered: float = threshold(
-        0.9,
-        "what it leaves is as much as noise from here on, and noise only if it has no memory",
-        unit="variance of the noise",
-        origin="noise is lowered to what a law leaves; rounding of that",
-    )
-    fragile_price: int = threshold(
-        4, "what it costs a law to run away from starts that the data allow", unit="free constants"
-    )
+    # What it leaves is as much as noise from here on, and noise only if it has no memory [variance of the noise]
+    lowered: float = 0.9
+    fragile_price: int = 4  # what it costs a law to run away from starts that the data allow [free constants]
 
 
 CRITERION = CriterionThresholds()

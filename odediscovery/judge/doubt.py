@@ -23,48 +23,30 @@ from odediscovery.stages.values import STAGES, Candidate, Polished
 class DoubtThresholds(Thresholds):
     """What makes a law doubtful although it fits."""
 
-    nearly_whole: float = threshold(
-        0.02, "an exponent nearer than this to a whole number, and not at it, is a sign of another law"
-    )
-    whole: float = threshold(
-        1e-4, "an exponent nearer than this is at a whole number", origin="above the accuracy of a fit to clean data"
-    )
-    cancelling: float = threshold(30.0, "terms so many times larger than their sum cancel", unit="ratio of rms")
+    # An exponent nearer than this to a whole number, and not at it, is a sign of another law
+    nearly_whole: float = 0.02
+    whole: float = 1e-4  # an exponent nearer than this is at a whole number
+    cancelling: float = 30.0  # terms so many times larger than their sum cancel [ratio of rms]
     terms: int = threshold(
         3,
         "an equation of more terms has to need each of them, all with whole powers",
         origin="the laws of the suites have at most so many",
     )
-    constants: int = threshold(
-        5,
-        "terms and sums of an equation together, above which it is doubted",
-        origin="two quotients and a term: with three any smooth curve is met",
-    )
+    constants: int = 5  # terms and sums of an equation together, above which it is doubted
     degree: float = threshold(
         3.0,
         "highest power of a long law of whole powers that is believed in noise",
         origin="the series of a sine goes on to the fifth and farther",
     )
-    products: float = threshold(
-        2.0, "highest power of a law that is no first part of a series", origin="what a series has next is seen then"
-    )
-    needed: float = threshold(100.0, "squared t statistic from which on a term is needed", origin="ten standard errors")
-    cliff: float = threshold(
-        1000.0,
-        "what a needed term explains at least of the increments of clean data",
-        unit="`STAGES.settled`, or what a law of products of two states leaves",
-        origin="chosen: approximations converge by less than this with a term",
-    )
-    singular: float = threshold(1e-12, "least eigenvalue that counts", unit="the largest", origin="float64")
-    likely: float = threshold(
-        3.0,
-        "distance of the mean square of mere noise above its expected value",
-        unit="standard deviations",
-        origin="99.9 % of a normal distribution",
-    )
-    underestimated: float = threshold(
-        3.0, "noise without memory may be so many times larger than it was estimated", unit="ratio of mean squares"
-    )
+    products: float = 2.0  # highest power of a law that is no first part of a series
+    needed: float = 100.0  # squared t statistic from which on a term is needed
+    # What a needed term explains at least of the increments of clean data [`STAGES.settled`, or what a law of
+    # products of two states leaves]
+    cliff: float = 1000.0
+    singular: float = 1e-12  # least eigenvalue that counts [the largest]
+    likely: float = 3.0  # distance of the mean square of mere noise above its expected value [standard deviations]
+    # Noise without memory may be so many times larger than it was estimated [ratio of mean squares]
+    underestimated: float = 3.0
 
 
 DOUBT = DoubtThresholds()

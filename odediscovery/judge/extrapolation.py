@@ -20,14 +20,10 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class ExtrapolationThresholds(Thresholds):
     """How far equations are continued, and what is far from the data."""
 
-    trajectories: int = threshold(
-        5, "trajectories that are continued, for as long again as they were measured", origin="cost: each is integrated"
-    )
-    times: int = threshold(50, "times at which they are looked at", origin="cost; a blow-up shows at every later time")
-    absurd: float = threshold(
-        10.0, "a state that goes so far beyond the data counts against its law", unit="range of the data"
-    )
-    far: float = threshold(2.0, "a state that goes so far beyond the data is reported", unit="range of the data")
+    trajectories: int = 5  # trajectories that are continued, for as long again as they were measured
+    times: int = 50  # times at which they are looked at
+    absurd: float = 10.0  # a state that goes so far beyond the data counts against its law [range of the data]
+    far: float = 2.0  # a state that goes so far beyond the data is reported [range of the data]
     gone: float = threshold(
         0.3, "a solution that was so far from its start may come back to it", unit="range of the data"
     )

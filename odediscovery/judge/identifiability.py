@@ -46,11 +46,7 @@ class IdentifiabilityThresholds(Thresholds):
         "factor by which a power starts beside that of a known term in another equation",
         origin="not 1: equal monomials are merged",
     )
-    sure: float = threshold(
-        0.25,
-        "an exponent is told where its interval, all exponents free at once, is not longer",
-        origin="a fourth of the way between whole numbers: linear estimates err by less",
-    )
+    sure: float = 0.25  # an exponent is told where its interval, all exponents free at once, is not longer
     named: float = threshold(
         0.1,
         "a constant is in a combination from this share of the largest part on",

@@ -29,21 +29,17 @@ from odediscovery.laws.printing import as_printed
 from odediscovery.laws.records import monomial_names
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import TELLING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class PrintedThresholds(Thresholds):
     """When printed numbers are the law."""
 
-    away: float = threshold(
-        0.1, "how far the printed curve may be from the fitted one", unit="standard errors of the curve"
-    )
-    most: int = threshold(6, "most digits beyond the two of an error", origin="with them any error has eight")
-    step: float = threshold(
-        1e-5, "step of a derivative by a start", unit="the start", origin="root of the solver's error"
-    )
-    digits: int = threshold(4, "digits of a constant whose error is unknown", origin="what equations are printed with")
+    away: float = 0.1  # how far the printed curve may be from the fitted one [standard errors of the curve]
+    most: int = 6  # most digits beyond the two of an error
+    step: float = 1e-5  # step of a derivative by a start [the start]
+    digits: int = 4  # digits of a constant whose error is unknown
 
 
 PRINTED = PrintedThresholds()

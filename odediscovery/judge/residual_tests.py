@@ -27,23 +27,10 @@ class ResidualThresholds(Thresholds):
         "residuals of a state from which on it is tested",
         origin="the normal approximation of the number of runs needs about 10 of each sign",
     )
-    clear: float = threshold(
-        4.0,
-        "distance from the expected value from which on residuals are clearly no noise",
-        unit="standard deviations",
-        origin="a false alarm in 30 000 tests of normal noise",
-    )
-    unlikely: float = threshold(
-        2.0,
-        "correlation of neighbours up to which it counts as none",
-        unit="standard deviations",
-        origin="the usual 95 % of a normal distribution",
-    )
-    largest_correlation: float = threshold(
-        0.99,
-        "largest correlation of neighbours that widens standard errors",
-        origin="bounds the widening at 14: of a random walk its steps, not it, would be noise",
-    )
+    # Distance from the expected value from which on residuals are clearly no noise [standard deviations]
+    clear: float = 4.0
+    unlikely: float = 2.0  # correlation of neighbours up to which it counts as none [standard deviations]
+    largest_correlation: float = 0.99  # largest correlation of neighbours that widens standard errors
 
 
 RESIDUALS = ResidualThresholds()

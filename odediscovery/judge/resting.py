@@ -11,27 +11,21 @@ from odediscovery.judge.notes.law import comes_to_rest
 from odediscovery.judge.notes.note import Note
 from odediscovery.laws.printing import constant
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class RestingThresholds(Thresholds):
     """When a solution has come to rest."""
 
-    longer: float = threshold(30.0, "a solution is followed for so much longer than it was measured", unit="times")
-    still: float = threshold(
-        1e-5, "change over the last half of that time below which it rests", unit="range of the data"
-    )
-    beyond: float = threshold(3.0, "resting points farther beyond the data are not told", unit="range of the data")
-    step: float = threshold(0.1, "step of a derivative by a constant", unit="its standard error")
-    nothing: float = threshold(1e-3, "a state that rests below this rests at 0", unit="largest value in the data")
-    shift: float = threshold(1e-5, "step of a derivative by a state", unit="range of the data")
-    bent: float = threshold(1e-2, "curvature over that step up to which there is a tangent", unit="its slope")
-    regular: float = threshold(
-        1e6,
-        "condition of the Jacobian up to which it tells how the point moves",
-        origin="above it a conserved quantity may hold the point: solutions tell",
-    )
+    longer: float = 30.0  # a solution is followed for so much longer than it was measured [times]
+    still: float = 1e-5  # change over the last half of that time below which it rests [range of the data]
+    beyond: float = 3.0  # resting points farther beyond the data are not told [range of the data]
+    step: float = 0.1  # step of a derivative by a constant [its standard error]
+    nothing: float = 1e-3  # a state that rests below this rests at 0 [largest value in the data]
+    shift: float = 1e-5  # step of a derivative by a state [range of the data]
+    bent: float = 1e-2  # curvature over that step up to which there is a tangent [its slope]
+    regular: float = 1e6  # condition of the Jacobian up to which it tells how the point moves
 
 
 RESTING = RestingThresholds()

@@ -22,13 +22,11 @@ from odediscovery.stages.values import Judged, Polished, residual_freedom
 class SignificanceThresholds(Thresholds):
     """When a term acts."""
 
-    open_exponent: float = threshold(
-        1.0, "an exponent with a larger standard error says nothing of its term", origin="two whole powers apart"
-    )
+    open_exponent: float = 1.0  # an exponent with a larger standard error says nothing of its term
     needed: float = threshold(
         0.99, "confidence of a test of two fits from which on what one lacks is needed", unit="probability"
     )
-    rounds: int = threshold(6, "most terms that are taken out", origin="cost: each is a refit")
+    rounds: int = 6  # most terms that are taken out
 
 
 SIGNIFICANCE = SignificanceThresholds()

@@ -15,7 +15,7 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.trajectories import residuals
 
 
@@ -23,12 +23,8 @@ from odediscovery.solve.trajectories import residuals
 class StabilityThresholds(Thresholds):
     """When a solution has left the data behind."""
 
-    far: float = threshold(
-        10.0, "a solution so far from its fitted course has left the data behind", unit="range of the data"
-    )
-    tolerance: float = threshold(
-        1e-6, "relative tolerance of the integration", origin="enough to tell a solution that is ten ranges away"
-    )
+    far: float = 10.0  # a solution so far from its fitted course has left the data behind [range of the data]
+    tolerance: float = 1e-6  # relative tolerance of the integration
 
 
 STABILITY = StabilityThresholds()

@@ -43,9 +43,7 @@ class AgreementThresholds(Thresholds):
         "exponents closer than this are one monomial: a fitted one gives way to a known one",
         origin="chosen: 0.05 itself is near; sensitivity in docs/thresholds",
     )
-    tolerance: float = threshold(
-        1e-9, "constants agree to this", unit="size of the terms", origin="rounding of float64 over a few operations"
-    )
+    tolerance: float = 1e-9  # constants agree to this [size of the terms]
 
 
 AGREEMENT = AgreementThresholds()

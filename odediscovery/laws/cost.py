@@ -36,17 +36,15 @@ Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 class CostThresholds(Thresholds):
     """What choices cost, in units of twice the log-likelihood."""
 
-    exponent_1: float = threshold(1.0, "an exponent held at 1")
+    exponent_1: float = 1.0  # an exponent held at 1
     square: float = threshold(2.5, "one held at 2, 1/2 or -1")
     cube: float = threshold(4.0, "one held at 3, 4, 3/2, -1/2, -2 or -3")
-    thirds: float = threshold(8.0, "one held at a third, at 5/2 or -3/2, or elsewhere")
+    thirds: float = 8.0  # one held at a third, at 5/2 or -3/2, or elsewhere
     function: float = threshold(
         2.0 * math.log(4.0), "a function of a state", origin="the choice of one of four: 2 ln 4"
     )
-    dimensional: float = threshold(
-        6.0, "an exponential or a logarithm of a state", origin="chosen: a likelihood ratio of 20"
-    )
-    mixed: float = threshold(6.0, "one of these beside another factor", origin="chosen: a likelihood ratio of 20")
+    dimensional: float = 6.0  # an exponential or a logarithm of a state
+    mixed: float = 6.0  # one of these beside another factor
 
 
 COSTS = CostThresholds()

@@ -29,7 +29,7 @@ from odediscovery.laws.cost import Free, count
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask, column_norms
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
 
@@ -38,17 +38,12 @@ _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
 class EstimateThresholds(Thresholds):
     """What counts as known."""
 
-    unresolved: float = threshold(
-        1e-6,
-        "singular values of the Jacobian below this share of the largest are no more than its error",
-        unit="share of the largest singular value",
-        origin="relative error of the sensitivities",
-    )
-    unknown_share: float = threshold(0.1, "what is not known may add this to a variance", unit="share of the variance")
-    max_deviation: float = threshold(
-        1e100, "standard deviations are not larger", origin="range of float64: its square is a number still"
-    )
-    at_bound: float = threshold(0.1, "a start value below this rests on its bound 0", unit="standard errors")
+    # Singular values of the Jacobian below this share of the largest are no more than its error [share of the
+    # largest singular value]
+    unresolved: float = 1e-6
+    unknown_share: float = 0.1  # what is not known may add this to a variance [share of the variance]
+    max_deviation: float = 1e100  # standard deviations are not larger
+    at_bound: float = 0.1  # a start value below this rests on its bound 0 [standard errors]
 
 
 KNOWN = EstimateThresholds()

@@ -17,18 +17,14 @@ import sympy
 
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class MonomialThresholds(Thresholds):
     """What is multiplied out."""
 
-    max_terms: int = threshold(
-        500,
-        "a product of sums with more terms stays as it is",
-        origin="cost: bounds memory; no readable law either way",
-    )
+    max_terms: int = 500  # a product of sums with more terms stays as it is
 
 
 READING = MonomialThresholds()

@@ -31,12 +31,10 @@ class PowerSumThresholds(Thresholds):
     rounding: float = threshold(
         1e-12, "a sum below this is 0", unit="share of its terms", origin="rounding of float64 over a few operations"
     )
-    equal_exponents: float = threshold(
-        1e-9, "exponents no further apart make one monomial", origin="rounding of float64 in scaled and refitted laws"
-    )
-    wide: int = threshold(16, "with more states only powers that are not 0 are taken", origin="cost: measured")
-    many: int = threshold(50, "of so many points powers are taken column by column", origin="cost: measured")
-    like_exponents: float = threshold(0.5, "exponents of two sums are alike within this", unit="share of the exponent")
+    equal_exponents: float = 1e-9  # exponents no further apart make one monomial
+    wide: int = 16  # with more states only powers that are not 0 are taken
+    many: int = 50  # of so many points powers are taken column by column
+    like_exponents: float = 0.5  # exponents of two sums are alike within this [share of the exponent]
 
 
 EQUAL = PowerSumThresholds()

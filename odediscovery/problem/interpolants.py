@@ -33,16 +33,11 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class InterpolantThresholds(Thresholds):
     """When values are taken for interpolated ones."""
 
-    degrees: tuple[int, ...] = threshold((3, 4), "degrees that are looked for", origin="RK23 and Radau; RK45 and Tsit5")
-    rounding: float = threshold(1e-13, "smaller pseudo-residuals are rounding", unit="largest value of the state")
-    jump: float = threshold(
-        1e4,
-        "by so much they fall within a step from the degree before",
-        unit="ratio",
-        origin="solutions fall by a few tens from degree to degree where they are sampled so that it shows",
-    )
-    share: float = threshold(0.05, "least share of windows within one step", origin="chosen: chance makes none")
-    windows: int = threshold(5, "least number of them", origin="chosen")
+    degrees: tuple[int, ...] = (3, 4)  # degrees that are looked for
+    rounding: float = 1e-13  # smaller pseudo-residuals are rounding [largest value of the state]
+    jump: float = 1e4  # by so much they fall within a step from the degree before [ratio]
+    share: float = 0.05  # least share of windows within one step
+    windows: int = 5  # least number of them
     error: float = threshold(
         0.06,
         "error of values, over the squared samples a step and the root of samples",

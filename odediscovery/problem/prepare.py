@@ -32,36 +32,18 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class PreparationThresholds(Thresholds):
     """What decides about noise, signs and resolution before the search."""
 
-    largest: float = threshold(
-        1e60, "largest value of a state, 1 over its smallest", origin="range of float64: products of five stay within"
-    )
-    least_relative: float = threshold(
-        0.1,
-        "least relative sigma by which a sample is weighted",
-        unit="noise of the state",
-        origin="chosen: no sample weighs so much that a solver's error would be evidence",
-    )
+    largest: float = 1e60  # largest value of a state, 1 over its smallest
+    least_relative: float = 0.1  # least relative sigma by which a sample is weighted [noise of the state]
     unusual: float = threshold(
         10.0, "given standard deviations count as this at most in the noise of the state", unit="their median"
     )
-    most_relative: float = threshold(
-        1000.0,
-        "most by which a sample's given standard deviation may differ from the state's, either way",
-        unit="noise of the state",
-        origin="measured: splines break down beyond",
-    )
-    beyond_zero: float = threshold(
-        4.0,
-        "a sample may lie this far beyond 0 without a change of sign",
-        unit="standard deviation of the noise",
-        origin="one normal deviate in 31 000",
-    )
-    stray: float = threshold(
-        6.0,
-        "a single sample of a trajectory may lie this far beyond 0 without a change of sign",
-        unit="standard deviation of the noise",
-        origin="the noise of few samples is easily estimated half as large as it is",
-    )
+    # Most by which a sample's given standard deviation may differ from the state's, either way [noise of the state]
+    most_relative: float = 1000.0
+    # A sample may lie this far beyond 0 without a change of sign [standard deviation of the noise]
+    beyond_zero: float = 4.0
+    # A single sample of a trajectory may lie this far beyond 0 without a change of sign [standard deviation of the
+    # noise]
+    stray: float = 6.0
     contradiction: float = threshold(
         3.0,
         "estimated and given noise contradict each other from this on, either way",
@@ -70,30 +52,12 @@ class PreparationThresholds(Thresholds):
     over_contradiction: float = threshold(
         1000.0, "larger ratios are not printed as numbers", unit="ratio", origin="chosen: wording only"
     )
-    rounded: float = threshold(
-        1.5,
-        "noise up to this is that of the digits",
-        unit="what rounding explains",
-        origin="the noise of 20 samples is estimated within a factor of 1.5",
-    )
-    integration_error: float = threshold(
-        1e-8,
-        "residuals below this are no evidence",
-        unit="rms of the state",
-        origin="accuracy of the solvers that judge",
-    )
-    independent: float = threshold(
-        40.0,
-        "samples over which a solver's errors average out",
-        unit="samples",
-        origin="measured: its errors are alike from sample to sample",
-    )
-    unchanged: tuple[float, float] = threshold(
-        (1e-12, 1e-6),
-        "a state whose range is at most the first, or the second times its resolution, is constant",
-        unit="rms of the state; resolution",
-        origin="rounding of float64; chosen",
-    )
+    rounded: float = 1.5  # noise up to this is that of the digits [what rounding explains]
+    integration_error: float = 1e-8  # residuals below this are no evidence [rms of the state]
+    independent: float = 40.0  # samples over which a solver's errors average out [samples]
+    # A state whose range is at most the first, or the second times its resolution, is constant [rms of the state;
+    # resolution]
+    unchanged: tuple[float, float] = (1e-12, 1e-6)
 
 
 PREPARATION = PreparationThresholds()

@@ -22,18 +22,11 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class ProblemThresholds(Thresholds):
     """What counts as clean, and as an extremum."""
 
-    clean: float = threshold(
-        1e-7,
-        "noise below this cannot be told from the error of a solver",
-        unit="standard deviation of the state",
-        origin="ten times the accuracy of the solvers that judge",
-    )
+    clean: float = 1e-7  # noise below this cannot be told from the error of a solver [standard deviation of the state]
     little_noise: float = threshold(
         0.003, "up to it long laws and richer families are told from others", unit="standard deviation of a state"
     )
-    prominence: float = threshold(
-        0.2, "least prominence of an extremum that counts", unit="standard deviation of the state"
-    )
+    prominence: float = 0.2  # least prominence of an extremum that counts [standard deviation of the state]
 
 
 PROBLEMS = ProblemThresholds()

@@ -16,13 +16,11 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class RedundancyThresholds(Thresholds):
     """When samples lie on a linear relation, and when a state hardly changes."""
 
-    across: float = threshold(
-        1.2, "most by which samples spread across a linear relation", unit="standard deviation of the noise"
-    )
+    across: float = 1.2  # most by which samples spread across a linear relation [standard deviation of the noise]
     along: float = threshold(
         20.0, "least by which samples spread in every other direction", unit="standard deviation of the noise"
     )
-    floors: float = threshold(10.0, "multiple of the floor of a state that counts as its least noise")
+    floors: float = 10.0  # multiple of the floor of a state that counts as its least noise
     least_weight: float = threshold(
         1e-3, "weights of a relation below this are noise of its direction, and 0", unit="largest weight"
     )

@@ -32,13 +32,9 @@ class ThinningThresholds(Thresholds):
     most_clean: int = threshold(
         1000, "samples that follow a clean series well enough", origin="cost; sensitivity in docs/thresholds"
     )
-    most_noisy: int = threshold(
-        300, "samples that follow a noisy series well enough", origin="cost; sensitivity in docs/thresholds"
-    )
+    most_noisy: int = 300  # samples that follow a noisy series well enough
     for_extremum: int = threshold(20, "samples that follow one extremum")
-    worth: int = threshold(
-        2, "a series with fewer than so many times the samples it needs is not thinned", origin="cost"
-    )
+    worth: int = 2  # a series with fewer than so many times the samples it needs is not thinned
     followed: int = threshold(
         100_000, "samples in which extrema are counted, means of neighbours in longer series", origin="cost"
     )

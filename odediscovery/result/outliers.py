@@ -12,26 +12,21 @@ from odediscovery.judge.notes.note import Note, Weight, listed
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class OutlierThresholds(Thresholds):
     """When a sample is told as an outlier."""
 
-    far: float = threshold(
-        6.0,
-        "residuals from which on a sample lies far off",
-        unit="standard deviations, by the median of all and of those beside it",
-        origin="chosen: never among normal ones, and heavier tails are common",
-    )
-    alone: float = threshold(
-        0.5, "residuals of its neighbours up to which it is alone", unit="its own", origin="chosen: a misfit lasts"
-    )
-    least: int = threshold(20, "samples of a state", origin="the median of fewer tells their spread poorly")
-    beside: int = threshold(10, "samples to either side that tell how large residuals are there", origin="as before")
-    most: float = threshold(0.05, "most samples that are outliers", unit="share of all", origin="chosen: more are none")
-    named: int = threshold(3, "outliers that a message names", origin="a line of text")
+    # Residuals from which on a sample lies far off [standard deviations, by the median of all and of those beside
+    # it]
+    far: float = 6.0
+    alone: float = 0.5  # residuals of its neighbours up to which it is alone [its own]
+    least: int = 20  # samples of a state
+    beside: int = 10  # samples to either side that tell how large residuals are there
+    most: float = 0.05  # most samples that are outliers [share of all]
+    named: int = 3  # outliers that a message names
 
 
 OUTLIERS = OutlierThresholds()

@@ -34,34 +34,19 @@ from odediscovery.search.rungs import Climb, Condition
 class SearchThresholds(Thresholds):
     """When rungs apply and how hard their laws are pruned."""
 
-    brief_extrema: float = threshold(2.0, "extrema of a window on which coarse samples are pruned")
+    brief_extrema: float = 2.0  # extrema of a window on which coarse samples are pruned
     hopeless: float = threshold(
         100.0, "trained members worse than this are not pruned", unit="mean square of the best one"
     )
-    hopeless_grown: float = threshold(
-        10.0, "the same of laws of richer families grown in noise", unit="mean square of the best one"
-    )
-    hopeless_swapped: float = threshold(
-        1.3, "the same of laws with a swapped monomial", unit="mean square of the best one"
-    )
-    worst: float = threshold(
-        1000.0,
-        "laws that are expected to come near and leave more are not pruned",
-        unit="variance of the noise",
-        origin="thirty standard deviations: no removal makes a misfit smaller",
-    )
-    beyond_near: int = threshold(
-        1, "removals that are still made of them after BIC says that nothing wins back what was lost", origin="cost"
-    )
+    hopeless_grown: float = 10.0  # the same of laws of richer families grown in noise [mean square of the best one]
+    hopeless_swapped: float = 1.3  # the same of laws with a swapped monomial [mean square of the best one]
+    worst: float = 1000.0  # laws that are expected to come near and leave more are not pruned [variance of the noise]
+    beyond_near: int = 1  # removals that are still made of them after BIC says that nothing wins back what was lost
     first_steps: int = threshold(12, "Levenberg-Marquardt steps before these two are compared", origin="cost")
-    first_steps_along: int = threshold(20, "the same for laws with terms sought along another", origin="cost")
-    many_values: int = threshold(
-        200,
-        "values from which on regression along the law that a search ends with may look for others",
-        unit="values",
-        origin="about as many as there are terms to choose from: of fewer values some term explains noise",
-    )
-    improvable: float = threshold(1.05, "above it the best law may be improved", unit="what smoothing leaves")
+    first_steps_along: int = 20  # the same for laws with terms sought along another
+    # Values from which on regression along the law that a search ends with may look for others [values]
+    many_values: int = 200
+    improvable: float = 1.05  # above it the best law may be improved [what smoothing leaves]
 
 
 SEARCH = SearchThresholds()

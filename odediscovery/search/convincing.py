@@ -26,7 +26,7 @@ from odediscovery.laws.cost import SIMPLE, but_whole_powers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
 from odediscovery.search.shorten_windows import SHORTENING
@@ -40,51 +40,23 @@ from odediscovery.textbook.judged import as_numbers, is_left_to_noise
 class ConvincingThresholds(Thresholds):
     """When a law is believed in noise."""
 
-    odd_power: float = threshold(0.03, "a power that differs by less from those that laws of nature like is usual")
-    telling: float = threshold(
-        3e-5,
-        "noise up to which few terms with free powers that leave noise only are no approximation",
-        unit="standard deviation of a state",
-        origin="powers meet quotients within a thousandth over a decade, a ten-thousandth over half of one",
-    )
-    likely: float = threshold(
-        3.0, "standard errors by which it has to differ", origin="99.9 % of a normal distribution"
-    )
-    undetermined: float = threshold(
-        0.3, "standard error from which on the data do not tell a power", origin="simple powers are about so far apart"
-    )
-    within: float = threshold(
-        1.15 * math.sqrt(3.0),
-        "residuals of rounding reach no farther",
-        unit="standard deviations of rounding",
-        origin="half a unit is sqrt(3) of them; a law's own errors add a little",
-    )
-    usual: float = threshold(
-        0.5, "mean square from which on they are of the size of rounding", unit="variance of rounding"
-    )
-    series: int = threshold(2, "step between the powers in the series of a sine")
-    powers: int = threshold(
-        4, "whole powers of one state in an equation that may be a series", origin="laws of nature have up to three"
-    )
-    astray: float = threshold(
-        1e-4,
-        "a law that leaves nothing of intervals and more than this of whole trajectories has lost them",
-        unit="variance",
-        origin="ten thousand times what intervals may leave: small errors grow so in chaos alone",
-    )
-    equal_score: float = threshold(
-        1e-3, "difference below which neither of two laws is better", unit="of the criterion", origin="rounding of fits"
-    )
-    large: int = threshold(
-        2000,
-        "values from which on regression along a law comes before laws are grown, and tells long polynomials from "
-        "other laws",
-        unit="values",
-        origin="cost: growing takes half a minute of them, regression seconds; of few values it is the other way round",
-    )
-    samples: int = threshold(
-        40, "residuals of a state from which on this is asked", origin="normal noise of fewer may stay within it"
-    )
+    odd_power: float = 0.03  # a power that differs by less from those that laws of nature like is usual
+    # Noise up to which few terms with free powers that leave noise only are no approximation [standard deviation of
+    # a state]
+    telling: float = 3e-5
+    likely: float = 3.0  # standard errors by which it has to differ
+    undetermined: float = 0.3  # standard error from which on the data do not tell a power
+    within: float = 1.15 * math.sqrt(3.0)  # residuals of rounding reach no farther [standard deviations of rounding]
+    usual: float = 0.5  # mean square from which on they are of the size of rounding [variance of rounding]
+    series: int = 2  # step between the powers in the series of a sine
+    powers: int = 4  # whole powers of one state in an equation that may be a series
+    # A law that leaves nothing of intervals and more than this of whole trajectories has lost them [variance]
+    astray: float = 1e-4
+    equal_score: float = 1e-3  # difference below which neither of two laws is better [of the criterion]
+    # Values from which on regression along a law comes before laws are grown, and tells long polynomials from other
+    # laws [values]
+    large: int = 2000
+    samples: int = 40  # residuals of a state from which on this is asked
 
 
 CONVINCING_LAW = ConvincingThresholds()

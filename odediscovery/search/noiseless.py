@@ -33,53 +33,24 @@ from odediscovery.stages.values import STAGES
 class NoiselessThresholds(Thresholds):
     """When a library is fitted to samples as they are."""
 
-    near: float = threshold(
-        1e-3,
-        "what a law may leave of clean data for a fit, or its pruning, to be worth its time",
-        unit="mean squared increment of an interval",
-    )
-    degrees: tuple[int, ...] = threshold((1, 2, 3, 4, 5), "highest degrees of the libraries, in this order")
-    spare: float = threshold(
-        2.0,
-        "fewest values for each coefficient of a library that shows that there is no noise",
-        unit="values",
-        origin="as many coefficients as values leave nothing of anything",
-    )
-    coarse_sampling: float = threshold(
-        0.1, "above it smoothing is not believed", unit="clear extrema of a sample interval"
-    )
+    # What a law may leave of clean data for a fit, or its pruning, to be worth its time [mean squared increment of
+    # an interval]
+    near: float = 1e-3
+    degrees: tuple[int, ...] = (1, 2, 3, 4, 5)  # highest degrees of the libraries, in this order
+    spare: float = 2.0  # fewest values for each coefficient of a library that shows that there is no noise [values]
+    coarse_sampling: float = 0.1  # above it smoothing is not believed [clear extrema of a sample interval]
     coarse_degree: int = threshold(
         2,
         "highest degree that is fitted although regression leaves much: samples may be few a turn",
         origin="cost: each such fit takes seconds",
     )
-    solved: float = threshold(
-        1.6e-3,
-        "what a coarse fit leaves of samples without noise",
-        unit="mean squared increment of an interval",
-        origin="the square of twice 0.02, what its steps are accurate to",
-    )
-    noise_share: float = threshold(
-        0.3, "what it leaves of noise, at least", unit="variance of the noise of both ends", origin="chosen"
-    )
-    steps: int = threshold(20, "most Levenberg-Marquardt steps of a fit", origin="cost")
-    rounds: int = threshold(
-        4, "fits of a library, each on steps that are fine enough for the last one", origin="the second or third agrees"
-    )
-    turning_noise: float = threshold(
-        0.05,
-        "what looks like more noise is not only curvature",
-        unit="standard deviation of a state",
-        origin="cost: each try takes a second or two",
-    )
-    products: int = threshold(
-        200,
-        "most coefficients of a library that is fitted to intervals as a whole",
-        origin="cost: a column of slopes each",
-    )
-    nothing: float = threshold(
-        1e-6, "terms that are no larger are nothing", unit="rms of their equation", origin="constants have eight digits"
-    )
+    solved: float = 1.6e-3  # what a coarse fit leaves of samples without noise [mean squared increment of an interval]
+    noise_share: float = 0.3  # what it leaves of noise, at least [variance of the noise of both ends]
+    steps: int = 20  # most Levenberg-Marquardt steps of a fit
+    rounds: int = 4  # fits of a library, each on steps that are fine enough for the last one
+    turning_noise: float = 0.05  # what looks like more noise is not only curvature [standard deviation of a state]
+    products: int = 200  # most coefficients of a library that is fitted to intervals as a whole
+    nothing: float = 1e-6  # terms that are no larger are nothing [rms of their equation]
     growable_noise: float = threshold(
         0.02, "above it growing on the integral form leads astray", unit="standard deviation of a state"
     )

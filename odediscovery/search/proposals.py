@@ -35,16 +35,12 @@ from odediscovery.textbook.judged import as_law, criterion_of
 class ProposalThresholds(Thresholds):
     """How many laws are proposed, and from where on it is worth it."""
 
-    grown: int = threshold(8, "grown laws that are pruned, the best", origin="cost: members of one batch")
-    many_states: int = threshold(
-        10, "above it no richer families are looked through", origin="cost: their terms grow with the square of it"
-    )
-    named: int = threshold(2, "textbook laws that are pruned, the likeliest", origin="cost")
-    rounds_along_a_law: int = threshold(10, "times that terms are sought along a law")
+    grown: int = 8  # grown laws that are pruned, the best
+    many_states: int = 10  # above it no richer families are looked through
+    named: int = 2  # textbook laws that are pruned, the likeliest
+    rounds_along_a_law: int = 10  # times that terms are sought along a law
     rounds_of_powers: int = threshold(3, "the same for whole powers", origin="the second agrees, or none will")
-    better_score: float = threshold(
-        1.0, "gain from which on terms are sought again along the new law", unit="of the criterion"
-    )
+    better_score: float = 1.0  # gain from which on terms are sought again along the new law [of the criterion]
 
 
 PROPOSALS = ProposalThresholds()

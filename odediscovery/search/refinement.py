@@ -35,12 +35,10 @@ from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
 class RefinementThresholds(Thresholds):
     """How far constants are refined, and when a law has lost the data."""
 
-    evaluations: int = threshold(25, "most evaluations of a polish", origin="cost")
+    evaluations: int = 25  # most evaluations of a polish
     following: int = threshold(10, "most Jacobians that bring a law near the data", origin="cost")
     lost: float = threshold(0.3, "share of the variance that a law leaves where it has lost the trajectories")
-    follows: float = threshold(
-        2.0, "what a law that follows closely may leave of trajectories", unit="what it leaves of windows"
-    )
+    follows: float = 2.0  # what a law that follows closely may leave of trajectories [what it leaves of windows]
     followed: float = threshold(
         1e-9,
         "what a law that leaves nothing of windows may leave of trajectories that it follows",

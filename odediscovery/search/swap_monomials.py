@@ -17,7 +17,7 @@ import numpy as np
 from odediscovery.judge.criterion import rank
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.values import Candidate, FoundBy
 
 
@@ -25,8 +25,8 @@ from odediscovery.stages.values import Candidate, FoundBy
 class SwapThresholds(Thresholds):
     """How much is swapped."""
 
-    candidates: int = threshold(4, "candidates whose monomials are swapped")
-    max_laws: int = threshold(80, "most laws that come of it", origin="cost: members of one batch")
+    candidates: int = 4  # candidates whose monomials are swapped
+    max_laws: int = 80  # most laws that come of it
 
 
 SWAPS = SwapThresholds()

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from odediscovery.networks.chain import AnyChain, Linearisation, Rhs
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.array_shapes import Durations, Grid, GridIndex, Nodes, States, Steps, Theta
 
 
@@ -51,15 +51,9 @@ DEFAULT_GRID = 1
 class StepThresholds(Thresholds):
     """Where sensitivities are computed for all steps of an interval side by side."""
 
-    points_of_pair: int = threshold(
-        3, "points of a grid above which its steps stand side by side", origin="cost: two steps are faster in turn"
-    )
-    finer: int = threshold(
-        2, "grids further on is the one whose solution tells the error", origin="twice to four times as many steps"
-    )
-    side_by_side: int = threshold(
-        20_000, "members times windows times points at most for that", origin="cost: more would leave the cache"
-    )
+    points_of_pair: int = 3  # points of a grid above which its steps stand side by side
+    finer: int = 2  # grids further on is the one whose solution tells the error
+    side_by_side: int = 20_000  # members times windows times points at most for that
 
 
 STEPS = StepThresholds()

@@ -16,19 +16,15 @@ from jaxtyping import Float
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class InitialValueThresholds(Thresholds):
     """How near to 0 a start may be."""
 
-    least_start: float = threshold(
-        1e-8,
-        "least start of a nonnegative state: from exactly 0 a law with sqrt(x) may move or stay",
-        unit="rms of the state",
-        origin="float64: the root of its epsilon",
-    )
+    # Least start of a nonnegative state: from exactly 0 a law with sqrt(x) may move or stay [rms of the state]
+    least_start: float = 1e-8
 
 
 INITIAL_VALUES = InitialValueThresholds()

@@ -24,7 +24,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.trajectories import integrate
 
 
@@ -32,17 +32,11 @@ from odediscovery.solve.trajectories import integrate
 class LinearisedThresholds(Thresholds):
     """How finely disturbances are followed."""
 
-    steps: int = threshold(2, "steps over one sample interval", origin="cost")
-    rtol: float = threshold(1e-7, "relative tolerance of the trajectory")
-    rows: int = threshold(
-        1000,
-        "values of all samples that are compared one by one; of twice as many the means of neighbours are",
-        unit="values",
-        origin="cost: responses are alike from one sample to the next",
-    )
-    neighbours: int = threshold(
-        4, "of which a mean is taken at most", unit="samples", origin="a fifth of what follows an extremum"
-    )
+    steps: int = 2  # steps over one sample interval
+    rtol: float = 1e-7  # relative tolerance of the trajectory
+    # Values of all samples that are compared one by one; of twice as many the means of neighbours are [values]
+    rows: int = 1000
+    neighbours: int = 4  # of which a mean is taken at most [samples]
 
 
 LINEARISED = LinearisedThresholds()

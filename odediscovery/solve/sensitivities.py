@@ -27,7 +27,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.resources import fitting_at_once
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.initial_values import Starts
 from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residuals, tolerance
 
@@ -45,36 +45,17 @@ COPIES = 8
 class SensitivityThresholds(Thresholds):
     """How accurate sensitivities are, and when the solver's tolerance has to be finer for them."""
 
-    steps_at_once: int = threshold(
-        2000, "steps of all intervals whose sensitivities are computed together", origin="cost: fits the cache"
-    )
-    largest: float = threshold(
-        1e100, "a sensitivity from which no step follows", origin="range of float64: its square has to fit"
-    )
-    accuracy: float = threshold(
-        1e-6,
-        "error of an interval's end up to which its sensitivities are good enough to step by",
-        unit="largest value of the state",
-    )
-    accuracy_over_rtol: float = threshold(100.0, "the same as a multiple of a loose tolerance")
-    confirmed_above: float = threshold(
-        10.0, "sensitivity of an interval's end to its start that finer steps have to confirm"
-    )
-    rtol_over_growth: float = threshold(
-        10.0,
-        "tolerance where solutions drift apart, as a multiple of what may come of it",
-        origin="errors of the solver drift apart less than errors of the start, being later",
-    )
-    finest_rtol: float = threshold(
-        1e-13, "finest tolerance that is asked of the solver", origin="float64: 500 times its epsilon"
-    )
-    residual_share: float = threshold(0.01, "share of the residuals that the solver may add on the way to the minimum")
-    waking_start: float = threshold(
-        0.1,
-        "least start that a fit begins from",
-        unit="standard deviations of the noise",
-        origin="the root of exactly 0 has no gradient: any small value will do",
-    )
+    steps_at_once: int = 2000  # steps of all intervals whose sensitivities are computed together
+    largest: float = 1e100  # a sensitivity from which no step follows
+    # Error of an interval's end up to which its sensitivities are good enough to step by [largest value of the
+    # state]
+    accuracy: float = 1e-6
+    accuracy_over_rtol: float = 100.0  # the same as a multiple of a loose tolerance
+    confirmed_above: float = 10.0  # sensitivity of an interval's end to its start that finer steps have to confirm
+    rtol_over_growth: float = 10.0  # tolerance where solutions drift apart, as a multiple of what may come of it
+    finest_rtol: float = 1e-13  # finest tolerance that is asked of the solver
+    residual_share: float = 0.01  # share of the residuals that the solver may add on the way to the minimum
+    waking_start: float = 0.1  # least start that a fit begins from [standard deviations of the noise]
 
 
 SENSITIVITY = SensitivityThresholds()

@@ -18,23 +18,18 @@ from odediscovery.ivp.lsoda import solve_whole
 from odediscovery.laws.compiled import FilledForm, point_field
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class SolutionThresholds(Thresholds):
     """How accurate the solutions are from which constants are printed."""
 
-    finest_rtol: float = threshold(1e-9, "relative tolerance for data without noise")
-    loosest_rtol: float = threshold(1e-6, "relative tolerance at most, however large the noise")
-    noise_share: float = threshold(1e-5, "share of the noise that the solver may add", unit="standard deviations")
-    rtol_over_atol: float = threshold(100.0, "relative over absolute tolerance, states having an rms of 1")
-    largest_state: float = threshold(
-        1e10,
-        "a state this large is nowhere near the data any more",
-        unit="rms of the state",
-        origin="its square, relative to the data's, exceeds what float64 resolves",
-    )
+    finest_rtol: float = 1e-9  # relative tolerance for data without noise
+    loosest_rtol: float = 1e-6  # relative tolerance at most, however large the noise
+    noise_share: float = 1e-5  # share of the noise that the solver may add [standard deviations]
+    rtol_over_atol: float = 100.0  # relative over absolute tolerance, states having an rms of 1
+    largest_state: float = 1e10  # a state this large is nowhere near the data any more [rms of the state]
 
 
 SOLUTIONS = SolutionThresholds()

@@ -11,22 +11,16 @@ from odediscovery.laws.cost import Free, count
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class StageThresholds(Thresholds):
     """What several stages need."""
 
-    settled: float = threshold(
-        1e-8, "a law that leaves less of clean data explains them as well as any law can", unit="relative mean square"
-    )
-    rounding: float = threshold(
-        0.1,
-        "rounding is told from noise where its variance is a smaller share",
-        unit="variance of the noise",
-        origin="three times less in standard deviations: what is left is no noise",
-    )
+    # A law that leaves less of clean data explains them as well as any law can [relative mean square]
+    settled: float = 1e-8
+    rounding: float = 0.1  # rounding is told from noise where its variance is a smaller share [variance of the noise]
 
 
 STAGES = StageThresholds()

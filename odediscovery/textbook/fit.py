@@ -18,7 +18,7 @@ from odediscovery.laws.forms import Form
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import SEARCHING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.textbook.flow import rates_of
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
 from odediscovery.textbook.shooting import SHOOTING, Shooting
@@ -29,34 +29,20 @@ from odediscovery.textbook.starts import Path, Start, positive_start, start_of
 class TextbookThresholds(Thresholds):
     """Which textbook laws are fitted to whole trajectories."""
 
-    of_a_size: int = threshold(4, "laws of each number of constants that are fitted", origin="cost: 0.05 s each")
-    behind: float = threshold(
-        4.0, "laws that miss the integral form by so much more than the best of their size are not", unit="mean square"
-    )
-    well: float = threshold(
-        0.01,
-        "laws that leave no more of the integral form are as promising as the best",
-        unit="variance of the states",
-        origin="noise of a tenth of the spread leaves as much: below, the smoothed path does not tell laws apart",
-    )
-    unsigned: int = threshold(
-        2,
-        "laws of each number of constants that are fitted although the integral form gives one a wrong sign",
-        origin="cost; in noise a small constant begins on either side of 0",
-    )
-    most: int = threshold(15, "most evaluations of the derivatives in their fits", origin="cost")
-    gained: float = threshold(
-        0.9, "nor laws that miss it by more than this share of what simpler ones do", unit="mean square"
-    )
-    nothing: float = threshold(0.5, "laws that leave more of the integral form are not", unit="variance of the states")
-    far: float = threshold(
-        0.1, "laws that leave more of it are fitted briefly", unit="variance of the states", origin="cost"
-    )
-    clear: float = threshold(
-        0.02, "in little noise laws that leave more of it are not fitted", unit="variance of the states", origin="cost"
-    )
-    rounds: int = threshold(2, "fits, each with the noise that the last one leaves of every state")
-    floor: float = threshold(1e-8, "least residual that is told from none", unit="spread", origin="the solver's error")
+    of_a_size: int = 4  # laws of each number of constants that are fitted
+    # Laws that miss the integral form by so much more than the best of their size are not [mean square]
+    behind: float = 4.0
+    # Laws that leave no more of the integral form are as promising as the best [variance of the states]
+    well: float = 0.01
+    # Laws of each number of constants that are fitted although the integral form gives one a wrong sign
+    unsigned: int = 2
+    most: int = 15  # most evaluations of the derivatives in their fits
+    gained: float = 0.9  # nor laws that miss it by more than this share of what simpler ones do [mean square]
+    nothing: float = 0.5  # laws that leave more of the integral form are not [variance of the states]
+    far: float = 0.1  # laws that leave more of it are fitted briefly [variance of the states]
+    clear: float = 0.02  # in little noise laws that leave more of it are not fitted [variance of the states]
+    rounds: int = 2  # fits, each with the noise that the last one leaves of every state
+    floor: float = 1e-8  # least residual that is told from none [spread]
 
 
 FITTING = TextbookThresholds()

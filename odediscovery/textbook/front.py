@@ -15,7 +15,7 @@ from odediscovery.judge.claim import shares_explained
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.problem.problem import Problem
 from odediscovery.result.front import FrontRow
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.textbook.fit import FittedForm
 from odediscovery.textbook.judged import criterion_of, has_terms_of
 from odediscovery.textbook.registry import TEXTBOOK
@@ -25,11 +25,8 @@ from odediscovery.textbook.registry import TEXTBOOK
 class NamedRowThresholds(Thresholds):
     """Which laws stand on the front beside the claimed one."""
 
-    name: float = threshold(
-        2.0,
-        "a law with a name stands for one of its complexity that is nearer by no more",
-        unit="ratio of mean squares",
-    )
+    # A law with a name stands for one of its complexity that is nearer by no more [ratio of mean squares]
+    name: float = 2.0
 
 
 NAMED_ROWS = NamedRowThresholds()

@@ -35,24 +35,10 @@ from odediscovery.textbook.starts import Start, start_of
 class NamingThresholds(Thresholds):
     """What a textbook law costs, and when a law that was found is one."""
 
-    choice: float = threshold(
-        2.0 * math.log(15.0),
-        "choosing one of the textbook laws",
-        unit="criterion",
-        origin="about 15 of each number of states: 2 ln 15",
-    )
-    same: float = threshold(
-        1e-5,
-        "a law with rates that differ by less is the same one",
-        unit="rms of the rates",
-        origin="the fit's accuracy",
-    )
-    near: float = threshold(
-        0.3, "a law that leaves more of the integral form is not looked at", unit="variance of the states"
-    )
-    singular: float = threshold(
-        1e-5, "least singular value that tells a direction", unit="the largest one", origin="errors of the derivatives"
-    )
+    choice: float = 2.0 * math.log(15.0)  # choosing one of the textbook laws [criterion]
+    same: float = 1e-5  # a law with rates that differ by less is the same one [rms of the rates]
+    near: float = 0.3  # a law that leaves more of the integral form is not looked at [variance of the states]
+    singular: float = 1e-5  # least singular value that tells a direction [the largest one]
     moved: tuple[float, float] = threshold(
         (1.01, 1.02), "ends of the factors by which constants differ to show what follows them"
     )
@@ -60,7 +46,7 @@ class NamingThresholds(Thresholds):
     alike: float = threshold(1e-6, "exponents no further apart are those of one term", origin="the fit's accuracy")
     evaluations: int = threshold(30, "evaluations of the fit of a law's rates to those of another", origin="cost")
     lost: float = threshold(1e3, "largest difference of rates in it", unit="rms of the rates")
-    blurred: float = threshold(1e-6, "share of an unknown direction from which on a constant is unknown")
+    blurred: float = 1e-6  # share of an unknown direction from which on a constant is unknown
 
 
 NAMING = NamingThresholds()

@@ -30,43 +30,24 @@ from odediscovery.textbook.flow import Flow
 class ShootingThresholds(Thresholds):
     """How accurately forms are integrated, and when their fit ends."""
 
-    accuracy: float = threshold(1e-4, "difference that half the step may make", unit="spread of a state")
-    of_noise: float = threshold(
-        0.1, "difference that half the step may make in noise", unit="standard error of a mean of all samples"
-    )
-    most_steps: int = threshold(16, "most steps between two samples", origin="cost: bounds the time")
-    fewest: int = threshold(16, "fewest steps of a trajectory", origin="a cubic for each tells a turn")
-    near: float = threshold(
-        10.0,
-        "where a solution is farther from the data its accuracy does not count",
-        unit="spread of a state",
-        origin="a law that leads there is wrong, or its constants are",
-    )
-    lost_share: float = threshold(0.3, "a solution that is far from more samples is not refined", origin="cost")
+    accuracy: float = 1e-4  # difference that half the step may make [spread of a state]
+    of_noise: float = 0.1  # difference that half the step may make in noise [standard error of a mean of all samples]
+    most_steps: int = 16  # most steps between two samples
+    fewest: int = 16  # fewest steps of a trajectory
+    near: float = 10.0  # where a solution is farther from the data its accuracy does not count [spread of a state]
+    lost_share: float = 0.3  # a solution that is far from more samples is not refined
     evaluations: int = threshold(40, "most evaluations of the derivatives in a fit", origin="cost: bounds the time")
-    work: int = threshold(
-        6_000, "steps of all evaluations of a fit together, beyond the fewest", origin="cost: 0.5 s of plain laws"
-    )
-    fewest_evaluations: int = threshold(5, "evaluations that a fit may take whatever a solution costs", origin="cost")
-    lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
-    step: float = threshold(1e-6, "step of a derivative", unit="the constant", origin="root of the rounding error")
-    small: float = threshold(
-        1e-3, "what is nearer to 0 is moved as if it were so large", unit="median constant, or spread of a state"
-    )
-    tolerance: float = threshold(1e-8, "change of constants that ends a fit", unit="relative")
-    gained: float = threshold(
-        1e-6, "change of squares that ends a fit", unit="relative", origin="of 1000 samples 0.001 of the criterion"
-    )
-    roughly: float = threshold(
-        1e-3, "the same for a fit that only tells how large the noise of every state is", unit="relative"
-    )
-    newton: int = threshold(
-        12, "iterations for a path, whose intervals are stepped in turn if they do not suffice", origin="cost"
-    )
-    newton_accuracy: float = threshold(
-        1e-6, "change of a path that ends them", unit="spread of a state", origin="the next change is about its square"
-    )
-    starting: int = threshold(15, "most evaluations for the starts alone", origin="cost: they need not be exact")
+    work: int = 6_000  # steps of all evaluations of a fit together, beyond the fewest
+    fewest_evaluations: int = 5  # evaluations that a fit may take whatever a solution costs
+    lost: float = 1e3  # residual where a solution has ended [spread of a state]
+    step: float = 1e-6  # step of a derivative [the constant]
+    small: float = 1e-3  # what is nearer to 0 is moved as if it were so large [median constant, or spread of a state]
+    tolerance: float = 1e-8  # change of constants that ends a fit [relative]
+    gained: float = 1e-6  # change of squares that ends a fit [relative]
+    roughly: float = 1e-3  # the same for a fit that only tells how large the noise of every state is [relative]
+    newton: int = 12  # iterations for a path, whose intervals are stepped in turn if they do not suffice
+    newton_accuracy: float = 1e-6  # change of a path that ends them [spread of a state]
+    starting: int = 15  # most evaluations for the starts alone
 
 
 SHOOTING = ShootingThresholds()

@@ -33,37 +33,28 @@ from odediscovery.textbook.registry import ABOVE, ANYTHING, BELOW, INVERSE, POWE
 class StartThresholds(Thresholds):
     """The grids on which constants are looked for."""
 
-    between: int = threshold(4, "parts of a sample interval over which the integrals are taken")
-    most_points: int = threshold(400, "points of all paths, about", origin="cost")
-    for_turn: int = threshold(
-        20, "samples that follow one extremum", unit="samples", origin="as many as where long series are thinned"
-    )
-    prominence: float = threshold(0.2, "least prominence of an extremum", unit="standard deviation of a state")
+    between: int = 4  # parts of a sample interval over which the integrals are taken
+    most_points: int = 400  # points of all paths, about
+    for_turn: int = 20  # samples that follow one extremum [samples]
+    prominence: float = 0.2  # least prominence of an extremum [standard deviation of a state]
     runs: int = threshold(8, "runs of neighbours where so many points cannot follow all extrema", origin="cost")
-    sizes: int = threshold(22, "sizes of a state that are tried, a hundredth to 30 times the largest value")
-    distances: int = threshold(14, "distances beyond the data that are tried, a thousandth to 10 times their range")
-    inside: int = threshold(9, "values within the data that are tried")
-    finer: int = threshold(7, "values between the neighbours of the best one, for each sought constant")
-    refined: int = threshold(2, "points of the grids that are refined for each start that is wanted", origin="cost")
-    refinements: int = threshold(2, "times that a grid is refined, to about 10 % of a constant")
-    hopeless: float = threshold(
-        32.0,
-        "points of the grids that leave more are not refined",
-        unit="what laws that are fitted leave",
-        origin="measured: of 342 laws that were fitted in the end the worst had left 28 times as much",
-    )
-    alike: float = threshold(0.3, "powers that differ by less begin alike")
-    little: float = threshold(
-        0.02, "what a constant begins with that noise gives the wrong sign", unit="spreads of the states"
-    )
-    step: float = threshold(1e-4, "step of a derivative by a constant", unit="the constant")
-    evaluations: int = threshold(30, "most steps of the descent from there", origin="cost")
+    sizes: int = 22  # sizes of a state that are tried, a hundredth to 30 times the largest value
+    distances: int = 14  # distances beyond the data that are tried, a thousandth to 10 times their range
+    inside: int = 9  # values within the data that are tried
+    finer: int = 7  # values between the neighbours of the best one, for each sought constant
+    refined: int = 2  # points of the grids that are refined for each start that is wanted
+    refinements: int = 2  # times that a grid is refined, to about 10 % of a constant
+    hopeless: float = 32.0  # points of the grids that leave more are not refined [what laws that are fitted leave]
+    alike: float = 0.3  # powers that differ by less begin alike
+    little: float = 0.02  # what a constant begins with that noise gives the wrong sign [spreads of the states]
+    step: float = 1e-4  # step of a derivative by a constant [the constant]
+    evaluations: int = 30  # most steps of the descent from there
     descent: tuple[float, float] = threshold((-0.9, 9.0), "ends of that descent", unit="change of the constant")
     singular: float = threshold(1e-10, "least eigenvalue of the linear terms", unit="the largest", origin="rounding")
     usable: float = threshold(
         1e21, "terms with larger integrals are not looked at", origin="far below where they are cut"
     )
-    combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
+    combinations: int = 600  # most combinations of sought constants
 
 
 STARTS = StartThresholds()

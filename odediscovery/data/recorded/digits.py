@@ -15,23 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class DigitThresholds(Thresholds):
     """Which digits are looked for."""
 
-    decimals: tuple[int, int] = threshold(
-        (-6, 16), "range of decimal places that are tried", origin="digits of float64"
-    )
-    significant: int = threshold(12, "most significant digits that are tried", origin="more are those of float64")
-    same_digit: float = threshold(
-        1e-14,
-        "a number equals its rounded value to this",
-        unit="largest value",
-        origin="rounding: 45 units in the last place of float64",
-    )
+    decimals: tuple[int, int] = (-6, 16)  # range of decimal places that are tried
+    significant: int = 12  # most significant digits that are tried
+    same_digit: float = 1e-14  # a number equals its rounded value to this [largest value]
 
 
 DIGITS = DigitThresholds()

@@ -22,17 +22,15 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class EvenTimesThresholds(Thresholds):
     """When times are taken for even ones that were rounded."""
 
-    least: int = threshold(8, "samples of a trajectory that shows the step", origin="fewer look even by chance")
-    coarsest: float = threshold(
-        10.0, "least step", unit="last digits", origin="chosen: steps of a digit or two are counts, such as days"
-    )
+    least: int = 8  # samples of a trajectory that shows the step
+    coarsest: float = 10.0  # least step [last digits]
     within: float = threshold(
         0.499, "most that a time is off", unit="last digits", origin="rounding; what is off by just a half was counted"
     )
     half: float = threshold(
         0.5001, "the same of a grid from the first to the last time", unit="last digits", origin="rounding"
     )
-    compared: int = threshold(2000, "samples by which the step is found", origin="cost")
+    compared: int = 2000  # samples by which the step is found
 
 
 EVEN_TIMES = EvenTimesThresholds()

@@ -11,16 +11,14 @@ import numpy as np
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class CoefficientThresholds(Thresholds):
     """How coefficients are solved for."""
 
-    ridge: float = threshold(
-        1e-11, "keeps columns of coinciding monomials solvable", unit="norm of a column", origin="float64"
-    )
+    ridge: float = 1e-11  # keeps columns of coinciding monomials solvable [norm of a column]
 
 
 COEFFICIENTS = CoefficientThresholds()

@@ -14,7 +14,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.grow.polynomials import allowed_products, products
 from odediscovery.stages.grow.subsets import best_subsets
 
@@ -23,14 +23,9 @@ from odediscovery.stages.grow.subsets import best_subsets
 class FewestThresholds(Thresholds):
     """When fewer terms are the same law."""
 
-    same: float = threshold(
-        1e-5,
-        "what fewer terms may miss of the rates of a law",
-        unit="their rms",
-        origin="constants of a law without noise are known better; terms that differ miss thousands of times as much",
-    )
-    library: int = threshold(500, "products above which none are looked through", origin="cost")
-    samples: int = threshold(500, "samples in which rates are compared", origin="cost")
+    same: float = 1e-5  # what fewer terms may miss of the rates of a law [their rms]
+    library: int = 500  # products above which none are looked through
+    samples: int = 500  # samples in which rates are compared
 
 
 FEWEST = FewestThresholds()

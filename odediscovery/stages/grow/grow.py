@@ -24,7 +24,7 @@ from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.grow.integral_form import Integral, Path
 from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
 from odediscovery.stages.grow.shrink import best_of_each, descents
@@ -37,34 +37,29 @@ from odediscovery.stages.grow.variable_projection import Draft, Fit, Projected
 class GrowThresholds(Thresholds):
     """How widely laws are grown, and when one is good enough."""
 
-    max_monomials: int = threshold(8, "most monomials of a law", origin="cost")
-    quick_monomials: int = threshold(5, "most monomials of a law that is only looked for quickly", origin="cost")
-    beam: int = threshold(3, "laws kept of each size on the way up")
-    listed: int = threshold(12, "laws returned at most", origin="cost")
-    rounds: int = threshold(6, "times the equations are grown anew on the path that they refine")
-    residual_floor: float = threshold(0.1, "residual that counts as none", unit="what is expected")
-    tried: int = threshold(6, "new monomials tried on every law")
-    alike: float = threshold(0.98, "correlation from which on two new monomials are one")
-    shared: float = threshold(0.05, "difference of exponents up to which equations share a monomial or sum")
-    plain_terms: int = threshold(
-        3, "terms up to which an exact equation needs no second look with the others' monomials"
-    )
-    promising: float = threshold(
-        1e4, "below it a law may be the right one", unit="mean square of what the path leaves uncertain"
-    )
-    as_certain: float = threshold(
-        1.0, "below it a law made of few candidates is believed", unit="mean square of what the path leaves uncertain"
-    )
-    subset_terms: int = threshold(5, "most terms of an equation from a large library", origin="cost")
-    subsets: int = threshold(24, "subsets of each size that are fitted a few steps", origin="cost")
-    subset_steps: int = threshold(4, "these steps", origin="cost")
-    subsets_fitted: int = threshold(5, "subsets of each size that are fitted to the end", origin="cost")
-    one_column: float = threshold(0.9999, "correlation from which on two of a few candidates are one")
-    many_children: int = threshold(30, "columns that a subset of a few candidates is extended by", origin="cost")
-    pairs: int = threshold(2000, "pairs of candidates that are looked at", origin="cost")
-    weighing: int = threshold(400, "candidates that tell how certain an integral is", origin="cost")
-    equal_score: float = threshold(1e-2, "difference below which two laws explain the same")
-    same_sum: float = threshold(4.0, "factor within which constants of a sum are one and the same")
+    max_monomials: int = 8  # most monomials of a law
+    quick_monomials: int = 5  # most monomials of a law that is only looked for quickly
+    beam: int = 3  # laws kept of each size on the way up
+    listed: int = 12  # laws returned at most
+    rounds: int = 6  # times the equations are grown anew on the path that they refine
+    residual_floor: float = 0.1  # residual that counts as none [what is expected]
+    tried: int = 6  # new monomials tried on every law
+    alike: float = 0.98  # correlation from which on two new monomials are one
+    shared: float = 0.05  # difference of exponents up to which equations share a monomial or sum
+    plain_terms: int = 3  # terms up to which an exact equation needs no second look with the others' monomials
+    promising: float = 1e4  # below it a law may be the right one [mean square of what the path leaves uncertain]
+    # Below it a law made of few candidates is believed [mean square of what the path leaves uncertain]
+    as_certain: float = 1.0
+    subset_terms: int = 5  # most terms of an equation from a large library
+    subsets: int = 24  # subsets of each size that are fitted a few steps
+    subset_steps: int = 4  # these steps
+    subsets_fitted: int = 5  # subsets of each size that are fitted to the end
+    one_column: float = 0.9999  # correlation from which on two of a few candidates are one
+    many_children: int = 30  # columns that a subset of a few candidates is extended by
+    pairs: int = 2000  # pairs of candidates that are looked at
+    weighing: int = 400  # candidates that tell how certain an integral is
+    equal_score: float = 1e-2  # difference below which two laws explain the same
+    same_sum: float = 4.0  # factor within which constants of a sum are one and the same
 
 
 GROWING = GrowThresholds()

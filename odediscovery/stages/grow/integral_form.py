@@ -27,7 +27,7 @@ from odediscovery.data.smoothing import SMOOTHING, of_higher_order, smoothing_sp
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import Features, Sums
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 Spline = Callable[[Array], Array]
 
@@ -38,20 +38,11 @@ NODES = 8
 class IntegralThresholds(Thresholds):
     """How paths are interpolated, and how near to zero powers of states are taken."""
 
-    certain: float = threshold(1e-6, "relative error of an integral below which it is certain")
-    least_state: float = threshold(
-        1e-9,
-        "value nearest to zero that powers see",
-        unit="rms of the state",
-        origin="float64: powers of it stay finite",
-    )
-    least_noisy: float = threshold(0.3, "the same in noise", unit="standard deviations of the noise")
-    largest_operator: int = threshold(
-        160_000, "numbers of a matrix beyond which integrals are taken step by step", origin="measured: 400 samples"
-    )
-    most_log: float = threshold(
-        200.0, "logarithm of the largest power", origin="far outliers of negative powers carry no information"
-    )
+    certain: float = 1e-6  # relative error of an integral below which it is certain
+    least_state: float = 1e-9  # value nearest to zero that powers see [rms of the state]
+    least_noisy: float = 0.3  # the same in noise [standard deviations of the noise]
+    largest_operator: int = 160_000  # numbers of a matrix beyond which integrals are taken step by step
+    most_log: float = 200.0  # logarithm of the largest power
 
 
 INTEGRAL = IntegralThresholds()

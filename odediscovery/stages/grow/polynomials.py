@@ -34,49 +34,25 @@ from odediscovery.solve.linearised import LinearisedTrajectory
 class PolynomialThresholds(Thresholds):
     """Which libraries of whole powers are regressed, and what a term has to gain."""
 
-    degrees: tuple[int, ...] = threshold(
-        (1, 2, 3, 4, 5),
-        "highest degrees, each a library of its own",
-        origin="what few products explain is lost among many",
-    )
-    alone: int = threshold(
-        3, "highest degree of which every equation may be made; of higher ones are those that gain by it", origin="cost"
-    )
-    spare: float = threshold(
-        2.0, "fewest intervals for each product of these", origin="as many products as intervals explain anything"
-    )
-    library: int = threshold(200, "most coefficients over all equations", origin="cost")
-    whole_library: int = threshold(
-        60, "most coefficients of a law with a whole library in every equation", origin="cost"
-    )
-    selected_library: int = threshold(
-        200, "the same of a law whose equations lose the terms that they do not need first", origin="cost"
-    )
+    degrees: tuple[int, ...] = (1, 2, 3, 4, 5)  # highest degrees, each a library of its own
+    alone: int = 3  # highest degree of which every equation may be made; of higher ones are those that gain by it
+    spare: float = 2.0  # fewest intervals for each product of these
+    library: int = 200  # most coefficients over all equations
+    whole_library: int = 60  # most coefficients of a law with a whole library in every equation
+    selected_library: int = 200  # the same of a law whose equations lose the terms that they do not need first
     least_degree: int = threshold(2, "degree up to which products are always tried along a law", origin="fluxes")
-    gap_power: float = threshold(3.0, "power of a gap by which it weighs less where samples are interpolated")
+    gap_power: float = 3.0  # power of a gap by which it weighs less where samples are interpolated
     penalties: tuple[float, ...] = threshold(
         (1.5, 0.3, 0.0), "what a term has to gain, a law each", unit="penalty of a constant"
     )
-    unpruned: int = threshold(30, "most coefficients of a library that is pruned as a whole", origin="cost")
-    ridge: float = threshold(
-        1e-10, "ridge of normal equations", unit="squares of a column", origin="columns that depend on others"
-    )
-    shared_degrees: tuple[int, ...] = threshold(
-        (2, 3), "highest degrees of products that equations share", origin="fluxes, and what is autocatalytic"
-    )
-    most_shared: int = threshold(5, "most products that equations share", origin="cost: longer laws are regressed")
-    sets: int = threshold(20_000, "most sets of products that are compared", origin="cost: each is a small system")
-    behind: float = threshold(
-        1.5,
-        "sets that leave so much more than the best are not proposed",
-        unit="logarithm of the squares, mean of all equations",
-        origin="measured: of 60 random laws in 2 and 5 % noise 92 % lie within it",
-    )
-    kept_sets: int = threshold(
-        2,
-        "sets of each size that are proposed",
-        origin="measured: of 39 random laws in 2 and 5 % noise the true set is among two of its size in 30, four in 32",
-    )
+    unpruned: int = 30  # most coefficients of a library that is pruned as a whole
+    ridge: float = 1e-10  # ridge of normal equations [squares of a column]
+    shared_degrees: tuple[int, ...] = (2, 3)  # highest degrees of products that equations share
+    most_shared: int = 5  # most products that equations share
+    sets: int = 20_000  # most sets of products that are compared
+    # Sets that leave so much more than the best are not proposed [logarithm of the squares, mean of all equations]
+    behind: float = 1.5
+    kept_sets: int = 2  # sets of each size that are proposed
 
 
 POLYNOMIALS = PolynomialThresholds()

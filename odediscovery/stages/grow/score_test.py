@@ -43,23 +43,19 @@ Indices: TypeAlias = NDArray[np.int64]
 class ScoreThresholds(Thresholds):
     """How many terms are sought along a trajectory, and which look good enough."""
 
-    terms: int = threshold(4, "most terms of an equation", origin="cost")
-    subsets: int = threshold(40, "subsets of each size that are looked at", origin="cost")
-    children: int = threshold(20, "columns that a subset is extended by", origin="cost")
-    alike: float = threshold(
-        0.9999,
-        "correlation from which on two columns are one",
-        origin="what they explain, a thousand times the noise, has to be the same to within the noise",
-    )
-    of_equation: int = threshold(30, "subsets of one equation that go into laws", origin="cost")
+    terms: int = 4  # most terms of an equation
+    subsets: int = 40  # subsets of each size that are looked at
+    children: int = 20  # columns that a subset is extended by
+    alike: float = 0.9999  # correlation from which on two columns are one
+    of_equation: int = 30  # subsets of one equation that go into laws
     beam: int = threshold(50, "sets of terms for the first equations that are kept", origin="cost")
-    laws: int = threshold(8, "laws that come of them", origin="cost")
+    laws: int = 8  # laws that come of them
     worse: float = threshold(
         6.0, "how much worse a law may look whose real powers, rates or sums are only near", unit="of the criterion"
     )
-    columns_at_once: int = threshold(500, "columns whose responses are computed together", origin="cost: memory")
-    least_response: float = threshold(1e-9, "response that does nothing", unit="the largest one", origin="float64")
-    largest: float = threshold(1e100, "largest force", origin="range of float64: what it does is squared")
+    columns_at_once: int = 500  # columns whose responses are computed together
+    least_response: float = 1e-9  # response that does nothing [the largest one]
+    largest: float = 1e100  # largest force
 
 
 SCORE = ScoreThresholds()

@@ -21,30 +21,22 @@ from numpy.typing import NDArray
 
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class SubsetThresholds(Thresholds):
     """How wide the beam of subsets is."""
 
-    beam: int = threshold(100, "subsets of one size that are kept", origin="cost")
-    children: int = threshold(10, "columns that each of them is extended by", origin="cost")
-    columns: int = threshold(
-        2000,
-        "columns of a library that are looked at, the best alone",
-        origin="cost: their products are kept in memory",
-    )
-    starts: int = threshold(150, "single columns, one of each kind, that are extended", origin="cost")
-    paired: int = threshold(1500, "columns of which all pairs are looked at", origin="cost")
-    of_a_kind: int = threshold(3, "subsets of one kind that are kept", origin="they would all lead to the same law")
-    alike: float = threshold(0.98, "correlation from which on two extensions are one")
-    dependent: float = threshold(1e-5, "share of a column that is left when it depends on the others")
-    side_by_side: int = threshold(
-        100_000,
-        "subsets times their columns times columns of the library that are extended at once",
-        origin="cost: more would leave the cache",
-    )
+    beam: int = 100  # subsets of one size that are kept
+    children: int = 10  # columns that each of them is extended by
+    columns: int = 2000  # columns of a library that are looked at, the best alone
+    starts: int = 150  # single columns, one of each kind, that are extended
+    paired: int = 1500  # columns of which all pairs are looked at
+    of_a_kind: int = 3  # subsets of one kind that are kept
+    alike: float = 0.98  # correlation from which on two extensions are one
+    dependent: float = 1e-5  # share of a column that is left when it depends on the others
+    side_by_side: int = 100_000  # subsets times their columns times columns of the library that are extended at once
 
 
 SUBSETS = SubsetThresholds()

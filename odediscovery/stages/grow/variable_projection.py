@@ -28,32 +28,25 @@ from odediscovery.stages.grow.integral_form import Integral, Path
 class ProjectionThresholds(Thresholds):
     """Where exponents may go, and when a fit of them has converged."""
 
-    least_exponent: float = threshold(-3.0, "least exponent")
-    most_exponent: float = threshold(6.0, "largest exponent")
+    least_exponent: float = -3.0  # least exponent
+    most_exponent: float = 6.0  # largest exponent
     most_inside: float = threshold(12.0, "largest exponent inside a sum")
-    fastest_rate: float = threshold(30.0, "largest rate of an exponential", unit="1 / rms of its state")
-    likely: float = threshold(
-        3.0,
-        "distance of the mean square of mere noise above its expected value",
-        unit="standard deviations",
-        origin="99.9 % of a normal distribution",
-    )
+    fastest_rate: float = 30.0  # largest rate of an exponential [1 / rms of its state]
+    likely: float = 3.0  # distance of the mean square of mere noise above its expected value [standard deviations]
     unlikely: float = threshold(
         2.0,
         "correlation of neighbours up to which it counts as none",
         unit="standard deviations",
         origin="the usual 95 % of a normal distribution",
     )
-    gain: float = threshold(1e-3, "gain below which a fit has converged", unit="of the score")
-    longest: float = threshold(0.5, "longest step of an exponent", origin="chosen: between two simple powers")
-    round_gain: float = threshold(0.5, "gain below which a new path needs no next round", unit="of the score")
-    first_damping: float = threshold(1e-3, "damping that a fit begins with", origin="usual")
-    singular: float = threshold(
-        1e-13, "added to every diagonal element", unit="the largest one", origin="float64: solves a singular matrix"
-    )
-    damping_factor: float = threshold(10.0, "by which damping rises and falls", origin="usual: Marquardt")
-    least_damping: float = threshold(1e-9, "least damping", origin="float64")
-    most_damping: float = threshold(1e4, "damping beyond which no step helps", origin="usual")
+    gain: float = 1e-3  # gain below which a fit has converged [of the score]
+    longest: float = 0.5  # longest step of an exponent
+    round_gain: float = 0.5  # gain below which a new path needs no next round [of the score]
+    first_damping: float = 1e-3  # damping that a fit begins with
+    singular: float = 1e-13  # added to every diagonal element [the largest one]
+    damping_factor: float = 10.0  # by which damping rises and falls
+    least_damping: float = 1e-9  # least damping
+    most_damping: float = 1e4  # damping beyond which no step helps
 
 
 PROJECTION = ProjectionThresholds()

@@ -19,7 +19,7 @@ from odediscovery.laws.cost import Free, but_whole_powers, count, filled, picked
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.values import STAGES
 
 
@@ -27,45 +27,21 @@ from odediscovery.stages.values import STAGES
 class IntervalThresholds(Thresholds):
     """How exactly intervals are integrated, and how far constants are refined on them."""
 
-    steps: int = threshold(
-        24, "Runge-Kutta steps over one sample interval", origin="error of h^4 far below `STAGES.settled`"
-    )
-    most_steps: int = threshold(384, "the same at most, where constants are refined", origin="cost: bounds the time")
-    rough_steps: int = threshold(6, "the same for slopes by constants", origin="cost: four digits of them do")
-    exact: float = threshold(
-        1e-11,
-        "what a law that leaves nothing may leave",
-        unit="mean squared increment of an interval, variance of whole trajectories",
-        origin="solvers leave a thousandth of it",
-    )
-    sharp: float = threshold(
-        1e-18,
-        "what a law leaves that needs no more refinement, and steps may change",
-        unit="mean squared increment",
-        origin="nine digits; measured: with eight, constants of chaotic systems were up to fourteen times as far off",
-    )
-    refinements: int = threshold(4, "most Gauss-Newton steps", origin="each doubles the right digits: from four to all")
-    sharper: float = threshold(
-        0.1, "a step that leaves more of the squares was the last", origin="what is left is that of the data"
-    )
-    difference: float = threshold(
-        1e-7,
-        "step of the differences that slopes are taken by",
-        unit="constants, or 1 if they are less",
-        origin="root of float64",
-    )
-    worst_condition: float = threshold(
-        1e6, "condition of slopes from which on constants are not told apart", origin="six of the nine digits"
-    )
-    needed: float = threshold(
-        100.0, "squared t statistic from which on a constant is needed there", origin="ten standard errors"
-    )
-    outside: float = threshold(
-        30.0,
-        "how much worse than within a law may do outside of the samples that it was fitted to",
-        unit="ratio of variances",
-        origin="measured: laws 4 to 6, first terms of sines and quotients 90 to 150,000",
-    )
+    steps: int = 24  # Runge-Kutta steps over one sample interval
+    most_steps: int = 384  # the same at most, where constants are refined
+    rough_steps: int = 6  # the same for slopes by constants
+    # What a law that leaves nothing may leave [mean squared increment of an interval, variance of whole
+    # trajectories]
+    exact: float = 1e-11
+    # What a law leaves that needs no more refinement, and steps may change [mean squared increment]
+    sharp: float = 1e-18
+    refinements: int = 4  # most Gauss-Newton steps
+    sharper: float = 0.1  # a step that leaves more of the squares was the last
+    difference: float = 1e-7  # step of the differences that slopes are taken by [constants, or 1 if they are less]
+    worst_condition: float = 1e6  # condition of slopes from which on constants are not told apart
+    needed: float = 100.0  # squared t statistic from which on a constant is needed there
+    # How much worse than within a law may do outside of the samples that it was fitted to [ratio of variances]
+    outside: float = 30.0
 
 
 INTERVALS = IntervalThresholds()

@@ -20,7 +20,7 @@ import numpy as np
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.polish.quotients import count_constants, free_of
 
 
@@ -28,17 +28,11 @@ from odediscovery.stages.polish.quotients import count_constants, free_of
 class OneStateThresholds(Thresholds):
     """When a shorter function is tried."""
 
-    off: float = threshold(
-        0.1,
-        "a function that is no further from the terms along the data is tried instead of them",
-        unit="range of the terms",
-        origin="chosen: the refit decides, this only bounds the tries",
-    )
-    reach: float = threshold(
-        100.0, "how far b x^q is sought from 1 where x is usual", unit="factor", origin="further off it is a power"
-    )
-    grid: int = threshold(41, "values of the inner constant that are compared", origin="chosen: refits go on from it")
-    tries: int = threshold(3, "shorter laws that are refitted, the shortest first", origin="cost")
+    # A function that is no further from the terms along the data is tried instead of them [range of the terms]
+    off: float = 0.1
+    reach: float = 100.0  # how far b x^q is sought from 1 where x is usual [factor]
+    grid: int = 41  # values of the inner constant that are compared
+    tries: int = 3  # shorter laws that are refitted, the shortest first
 
 
 ONE_STATE = OneStateThresholds()

@@ -33,27 +33,10 @@ from odediscovery.stages.values import Polished
 class PolishThresholds(Thresholds):
     """When the constants are at the maximum of the likelihood."""
 
-    steps: int = threshold(
-        25, "most evaluations of the Jacobian", origin="cost: bounds the time; most laws need fewer than ten"
-    )
-    wall: float = threshold(
-        1e8,
-        "residuals of a law that blows up",
-        unit="largest residual at the start",
-        origin="larger than those of any law that can be integrated",
-    )
-    xtol: float = threshold(
-        1e-10,
-        "change of the unknowns below which they have converged",
-        unit="relative",
-        origin="a hundredth of the accuracy of the integration",
-    )
-    ftol: float = threshold(
-        1e-9,
-        "change of the sum of squares below which it has converged",
-        unit="relative",
-        origin="far below one unit of the criterion",
-    )
+    steps: int = 25  # most evaluations of the Jacobian
+    wall: float = 1e8  # residuals of a law that blows up [largest residual at the start]
+    xtol: float = 1e-10  # change of the unknowns below which they have converged [relative]
+    ftol: float = 1e-9  # change of the sum of squares below which it has converged [relative]
     gain: float = threshold(
         0.05,
         "gain of a step below which a law in noise that is compared with others has converged",

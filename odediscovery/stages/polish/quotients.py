@@ -22,37 +22,19 @@ from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class QuotientThresholds(Thresholds):
     """When a term of a rewritten equation is left out."""
 
-    small: float = threshold(
-        0.02,
-        "a term smaller than this is tried as none",
-        unit="rms of the largest of the three",
-        origin="chosen: the refit decides, this only bounds the tries",
-    )
-    straight: float = threshold(
-        0.1,
-        "1/u that differs by less from a straight line is tried as one",
-        unit="range of 1/u along the data",
-        origin="chosen: the refit decides, this only bounds the tries",
-    )
-    straight_function: float = threshold(
-        0.3,
-        "a function that differs by less from a straight line is tried as one",
-        unit="range of the function along the data",
-        origin="chosen, wider: powers beside it may make up for the rest",
-    )
-    whole: float = threshold(
-        0.1,
-        "a power inside a sum that is nearer to a whole number is tried as one",
-        origin="chosen: the refit decides, this only bounds the tries",
-    )
-    tries: int = threshold(3, "shorter laws that are refitted, the shortest first", origin="cost")
+    small: float = 0.02  # a term smaller than this is tried as none [rms of the largest of the three]
+    straight: float = 0.1  # 1/u that differs by less from a straight line is tried as one [range of 1/u along the data]
+    # A function that differs by less from a straight line is tried as one [range of the function along the data]
+    straight_function: float = 0.3
+    whole: float = 0.1  # a power inside a sum that is nearer to a whole number is tried as one
+    tries: int = 3  # shorter laws that are refitted, the shortest first
 
 
 QUOTIENTS = QuotientThresholds()

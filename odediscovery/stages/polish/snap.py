@@ -17,7 +17,7 @@ import numpy as np
 from odediscovery.laws.cost import SIMPLE, Free, but_whole_powers, constant_penalty, filled, picked, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.values import Judged, Polished
 
 # (law, what is free, start values to begin from [trajectories, states]) -> polished and judged.
@@ -28,30 +28,13 @@ Refit = Callable[[PowerSum, Free, Array], Judged]
 class SnapThresholds(Thresholds):
     """When an exponent becomes a simple value."""
 
-    told_apart: float = threshold(
-        5.0,
-        "a value farther away than this is told apart by the likelihood",
-        unit="squared standard errors",
-        origin="between the 95 % and 99 % points of chi-squared",
-    )
-    near: float = threshold(
-        5e-3,
-        "an exponent so near to a simple value is tried at it whatever its error says",
-        origin="errors do not hold where what is left is no noise",
-    )
-    tried: int = threshold(3, "refits tried for each value that is fixed", origin="cost: each is a polish")
-    dearest: float = threshold(
-        2.5,
-        "dearest kind of value that takes the place of another one",
-        unit="`snap_penalty`",
-        origin="whole and half powers",
-    )
-    reach: float = threshold(
-        16.0, "how far from the free fit it may be", unit="squared standard errors", origin="four standard errors"
-    )
-    longest_step: float = threshold(
-        1.0, "a longer linear step of the other constants, or of the starts, is worse than none", unit="dimensionless"
-    )
+    told_apart: float = 5.0  # a value farther away than this is told apart by the likelihood [squared standard errors]
+    near: float = 5e-3  # an exponent so near to a simple value is tried at it whatever its error says
+    tried: int = 3  # refits tried for each value that is fixed
+    dearest: float = 2.5  # dearest kind of value that takes the place of another one [`snap_penalty`]
+    reach: float = 16.0  # how far from the free fit it may be [squared standard errors]
+    # A longer linear step of the other constants, or of the starts, is worse than none [dimensionless]
+    longest_step: float = 1.0
 
 
 SNAPPING = SnapThresholds()

@@ -49,27 +49,17 @@ class EliminationThresholds(Thresholds):
         "parameters tried side by side at each step",
         origin="cost: each is refitted; the best is nearly always among them",
     )
-    first_steps: int = threshold(
-        80, "most Levenberg-Marquardt steps before the first removal", origin="cost: bounds the time"
-    )
-    steps: int = threshold(12, "most Levenberg-Marquardt steps of a refit", origin="cost: bounds the time")
-    glance: int = threshold(3, "the same for a trial", origin="cost: the best one shows sooner")
-    beyond: int = threshold(
-        3,
-        "removals after which BIC says that nothing can win back what was lost",
-        origin="the simple rows of the front",
-    )
-    bulk_above: int = threshold(16, "larger networks may lose many parameters in one step")
-    bulk_share: int = threshold(6, "parts of a large network of which one may go in one step")
-    tolerance: float = threshold(
-        1e-4, "gain below which a refit has converged", unit="relative", origin="far below a step of BIC"
-    )
+    first_steps: int = 80  # most Levenberg-Marquardt steps before the first removal
+    steps: int = 12  # most Levenberg-Marquardt steps of a refit
+    glance: int = 3  # the same for a trial
+    beyond: int = 3  # removals after which BIC says that nothing can win back what was lost
+    bulk_above: int = 16  # larger networks may lose many parameters in one step
+    bulk_share: int = 6  # parts of a large network of which one may go in one step
+    tolerance: float = 1e-4  # gain below which a refit has converged [relative]
     near: float = threshold(
         0.5, "two monomials whose exponents differ by less are tried as one", origin="half a whole power"
     )
-    same: float = threshold(
-        1e-4, "members whose sums of squares differ by less are the same law", unit="relative", origin="as `tolerance`"
-    )
+    same: float = 1e-4  # members whose sums of squares differ by less are the same law [relative]
 
 
 ELIMINATION = EliminationThresholds()

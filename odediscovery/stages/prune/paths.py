@@ -35,33 +35,16 @@ from odediscovery.stages.values import STAGES, Candidate
 class PruningWindowThresholds(Thresholds):
     """On which windows laws are pruned, and how accurately these are integrated."""
 
-    shortest: int = threshold(10, "fewest intervals of a window whose start is fitted")
+    shortest: int = 10  # fewest intervals of a window whose start is fitted
     longest: int = threshold(50, "most intervals of such a window", origin="cost: memory grows with it")
-    extrema: float = threshold(
-        5.0, "clear extrema that such a window holds", origin="over more, a law that is nearly right is out of phase"
-    )
-    accuracy: float = threshold(
-        0.02,
-        "integration error while pruning in noise",
-        unit="standard deviations of a residual",
-        origin="a fiftieth of the noise is not seen in it",
-    )
-    accuracy_clean: float = threshold(1e-5, "the same on clean data", unit="standard deviations of a residual")
-    leading: float = threshold(
-        10.0,
-        "members whose integration has to be accurate leave up to this",
-        unit="mean square of the best one on short windows",
-        origin="others are pruned to laws of their own, or not at all",
-    )
-    coarse_steps: int = threshold(
-        8,
-        "Levenberg-Marquardt steps on short windows before the elimination, in noise",
-        origin="cost; near enough to choose the step grids",
-    )
+    extrema: float = 5.0  # clear extrema that such a window holds
+    accuracy: float = 0.02  # integration error while pruning in noise [standard deviations of a residual]
+    accuracy_clean: float = 1e-5  # the same on clean data [standard deviations of a residual]
+    # Members whose integration has to be accurate leave up to this [mean square of the best one on short windows]
+    leading: float = 10.0
+    coarse_steps: int = 8  # Levenberg-Marquardt steps on short windows before the elimination, in noise
     coarse_steps_clean: int = threshold(32, "the same on clean data", origin="there the steps converge")
-    floor: float = threshold(
-        0.1, "sum of squares that integration alone explains on clean data, a sample", unit="`STAGES.settled`"
-    )
+    floor: float = 0.1  # sum of squares that integration alone explains on clean data, a sample [`STAGES.settled`]
 
 
 PRUNING_WINDOWS = PruningWindowThresholds()

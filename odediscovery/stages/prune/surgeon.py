@@ -13,26 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class SurgeonThresholds(Thresholds):
     """What keeps the linear algebra within the precision of float64."""
 
-    influence: float = threshold(
-        1e-18,
-        "a parameter with less of the largest diagonal entry of J^T J has no influence",
-        origin="below the squared precision of float64, 5e-32, with room for cancellation",
-    )
-    ridge: float = threshold(
-        1e-11,
-        "added to the scaled J^T J before it is inverted",
-        origin="precision of float64 times the size of the matrix and its condition",
-    )
-    ridge_removed: float = threshold(
-        1e-12, "the same for the block of removed parameters", origin="as `ridge`, for smaller blocks"
-    )
+    influence: float = 1e-18  # a parameter with less of the largest diagonal entry of J^T J has no influence
+    ridge: float = 1e-11  # added to the scaled J^T J before it is inverted
+    ridge_removed: float = 1e-12  # the same for the block of removed parameters
 
 
 SURGEON = SurgeonThresholds()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from odediscovery.fitting.levenberg_marquardt import LeastSquares
 from odediscovery.networks.chain import AnyChain
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.prune.surgeon import inverse_of, wald_statistic
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -35,11 +35,8 @@ class Rows(Protocol):
 class TwinThresholds(Thresholds):
     """Which rows are refitted as one."""
 
-    linear: float = threshold(
-        100.0,
-        "rows are not refitted as one where the linear estimate of what that costs, divided by this, is too dear",
-        origin="chosen: the estimate is of the first order, for exponents up to a half apart",
-    )
+    # Rows are not refitted as one where the linear estimate of what that costs, divided by this, is too dear
+    linear: float = 100.0
 
 
 TWINS = TwinThresholds()
