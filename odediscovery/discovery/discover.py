@@ -22,7 +22,6 @@ from odediscovery.discovery.fit_form import fit_form
 from odediscovery.discovery.front import (
     judge_shortlist,
     lower_noise,
-    prefer_acting,
     prefer_shared_monomials,
     simplify_exponents,
     simplify_quotients,
@@ -32,7 +31,6 @@ from odediscovery.discovery.preference import (
     charge_fragile,
     explain_dominated,
     prefer_explained,
-    prefer_undominated,
     prefer_what_predicts,
     prefer_what_stays,
 )
@@ -210,10 +208,8 @@ def _judge_laws(
         partial(simplify_exponents, monitor=monitor),
         partial(simplify_quotients, monitor=monitor),
         partial(prefer_shared_monomials, monitor=monitor),
-        partial(prefer_acting, monitor=monitor),
         partial(prefer_what_predicts, monitor=monitor),
         partial(prefer_what_stays, monitor=monitor),
-        partial(prefer_undominated, series=task.series),
         prefer_textbook,
         partial(prefer_explained, fitted=simple, series=task.series),
         partial(drop_artefacts, monitor=monitor),

@@ -27,7 +27,7 @@ from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty, count
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import at_rest, each_alone
@@ -61,7 +61,6 @@ class FrontThresholds(Thresholds):
         "a law that leaves less than this share of the noise's variance shows that the noise is smaller",
         unit="ratio of variances",
     )
-    interval: float = 1.96  # a coefficient nearer to 0 is one whose interval contains it [standard errors]
     # A term smaller than this share of its equation's largest one is no evidence [rms over the samples]
     negligible: float = 1e-6
 
@@ -329,49 +328,6 @@ def _likeliest_sharing(p: Problem, row: Judged, monitor: Monitor) -> Judged:
         if after.polished.finite:
             best = min(best, snap(after, partial(refit, p, before=after)), key=lambda one: one.criterion)
     return best
-
-
-def prefer_acting(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict for a law all of whose terms act, where one is about as good.
-
-    A term acts if the interval of its coefficient does not contain 0, or the data are clearly worse explained
-    without it: two constants may share what they are known by.
-    """
-    p, best = verdict.p, verdict.best
-    if p.clean or monitor.stopping():
-        return verdict
-    row = best
-    while _idle(row.polished).any():
-        shorter = _without_idle(p, row)
-        if shorter is None or not shorter.criterion < row.criterion + CRITERION.no_evidence:
-            break
-        row = shorter
-    if row is best:
-        return verdict
-    return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
-
-
-def _idle(found: Polished) -> Mask:
-    """Fitted coefficients whose interval contains 0, bool [states, monomials]."""
-    a, of_a = found.law.coefficients, found.errors.coefficients
-    idle: Mask = found.free[0] & (a != 0) & ~(np.abs(a) > FRONT.interval * np.nan_to_num(of_a, nan=np.inf))
-    return idle
-
-
-def _without_idle(p: Problem, row: Judged) -> Judged | None:
-    """The row without the weakest term that does not act; None where nothing would be left."""
-    found = row.polished
-    a, w, b, v = found.law.constants
-    idle = _idle(found)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        strength = np.where(idle, np.abs(a) / np.nan_to_num(found.errors.coefficients, nan=np.inf), np.inf)
-    weakest = np.unravel_index(int(np.argmin(strength)), a.shape)
-    kept = a.copy()
-    kept[weakest] = 0.0
-    if not kept.any():
-        return None
-    law, free = merge_monomials(found.law.with_constants(kept, w, b, v), found.free)
-    return refit(p, law, free, before=row)
 
 
 def refit(

@@ -1,6 +1,6 @@
 """Which of the laws that fit about as well is claimed: what they do with what they did not see decides.
 
-    keep what predicts blocks of time  ->  what stays near the data when continued  ->  what no simpler row beats
+    keep what predicts blocks of time  ->  what stays near the data when continued
 
 The criterion asks how closely a law follows the samples it was fitted to. A law that follows them by
 constants that mean nothing shows itself on samples that it did not see: blocks of time that are left
@@ -206,31 +206,6 @@ def _excursion(verdict: Verdict, i: int, series: TimeSeries) -> float:
     own = ~p.data.is_control
     found = excursion(equations_of(p, row, series), series, row.polished.initial * p.scale.state[own])
     return 0.0 if found is None else found.off
-
-
-def prefer_undominated(verdict: Verdict, series: TimeSeries) -> Verdict:
-    """The verdict for a simpler law that is about as good and nearer to every state, where there is one."""
-    p, best = verdict.p, verdict.best
-    if p.clean or best.polished.law.complexity <= 1:
-        return verdict
-    size, constants = equations_of(p, best, series).complexity, count_constants(best.polished, p.scale.state)
-    floor, counts = sigma_of(p) ** 2, best.polished.counts.clip(1)
-    seen = best.polished.counts > 0
-
-    def misfit(row: Judged) -> Array:
-        each: Array = (counts * np.log(row.polished.squares / counts + floor))[seen]
-        return each
-
-    better = [
-        (row.criterion, i)
-        for i, row in enumerate(verdict.rows)
-        if count_constants(row.polished, p.scale.state) <= constants
-        and not row.fragile
-        and row.criterion < best.criterion + CRITERION.no_evidence
-        and (misfit(row) < misfit(best)).all()
-        and equations_of(p, row, series).complexity < size
-    ]
-    return dataclasses.replace(verdict, chosen=min(better)[1]) if better else verdict
 
 
 def explain_dominated(found: Discovery) -> list[Note]:
