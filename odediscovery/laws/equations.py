@@ -299,7 +299,7 @@ class Equations:
                     return np.array(form.plain(*x.tolist()))
                 except (ArithmeticError, ValueError):  # a number is too large
                     return form.rates(x, ())
-            return np.moveaxis(form.rates(np.moveaxis(x, -1, 0), ()), 0, -1)
+            return form.rates_at(x, ())
 
         return rhs
 
