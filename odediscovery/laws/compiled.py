@@ -18,10 +18,10 @@ Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
@@ -45,18 +45,26 @@ WRITTEN_OUT = 4.0
 Node = tuple[Any, ...]
 
 
-# Each function for arrays and for plain numbers.
-FUNCTIONS: Mapping[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
-    **{name: (f.value, f.plain) for name, f in STATE_FUNCTIONS.items()},
+class GraphFunction(NamedTuple):
+    """A function of a graph: for arrays, for plain numbers, and its slope as a `StateFunction` writes it."""
+
+    array: Callable[[Any], Any]
+    plain: Callable[[float], float]
+    slope: Callable[[Any, Any], Any] | None = None
+    positive: bool = False
+
+
+FUNCTIONS: dict[str, GraphFunction] = {
     # As people write it, without a value for what is negative.
-    "ln": (np.log, math.log),
-    "tan": (np.tan, math.tan),
-    "tanh": (np.tanh, math.tanh),
-    "Abs": (np.abs, abs),
-    "sign": (np.sign, lambda z: math.copysign(1.0, z) if z else z),
+    "ln": GraphFunction(np.log, math.log, lambda lib, z: 1.0 / z),
+    "tan": GraphFunction(np.tan, math.tan, lambda lib, z: lib.tan(z) ** 2 + 1.0),
+    "tanh": GraphFunction(np.tanh, math.tanh, lambda lib, z: 1.0 - lib.tanh(z) ** 2),
+    "Abs": GraphFunction(np.abs, abs, lambda lib, z: lib.sign(z)),
+    "sign": GraphFunction(np.sign, lambda z: math.copysign(1.0, z) if z else z, lambda lib, z: z * 0.0),
     # 0 for what is negative; and the side of 0 that a number is on.
-    "ramp": (lambda z: np.maximum(z, 0.0), lambda z: 0.0 if z < 0.0 else z),
-    "side": (lambda z: np.where(z < 0.0, -1.0, 1.0), lambda z: -1.0 if z < 0.0 else 1.0),
+    "ramp": GraphFunction(lambda z: np.maximum(z, 0.0), lambda z: 0.0 if z < 0.0 else z),
+    "side": GraphFunction(lambda z: np.where(z < 0.0, -1.0, 1.0), lambda z: -1.0 if z < 0.0 else 1.0),
+    **{name: GraphFunction(f.value, f.plain, f.slope, f.positive) for name, f in STATE_FUNCTIONS.items()},
 }
 
 
@@ -108,32 +116,17 @@ class Graph:
 
     def plus(self, *parts: int) -> int:
         """The sum of nodes."""
-        constant, others = 0.0, []
-        for part in parts:
-            value = self.value(part)
-            if value is None:
-                others.append(part)
-            else:
-                constant += value
+        constant = sum(value for part in parts if (value := self.value(part)) is not None)
+        others = [part for part in parts if self.value(part) is None]
         if constant or not others:
             others.append(self.number(constant))
         return others[0] if len(others) == 1 else self._node("+", *others)
 
     def times(self, *parts: int) -> int:
         """The product of nodes."""
-        constant, others = 1.0, list[int]()
-        for part in parts:
-            value = self.value(part)
-            if value is not None:
-                constant *= value
-            elif self.nodes[part][0] == "*":
-                others += self.nodes[part][1:]
-            else:
-                others.append(part)
-        numbers = [other for other in others if self.value(other) is not None]
-        for number in numbers:
-            constant *= self.nodes[number][1]
-        others = [other for other in others if self.value(other) is None]
+        flat = [part for of in parts for part in (self.nodes[of][1:] if self.nodes[of][0] == "*" else (of,))]
+        constant = math.prod(value for part in flat if (value := self.value(part)) is not None)
+        others = [part for part in flat if self.value(part) is None]
         if constant == 0.0 or not others:
             return self.number(constant)
         if constant != 1.0:
@@ -185,28 +178,16 @@ class Graph:
                 logarithm = self.function("log", self.function("Abs", base) if whole else base)
                 return self.plus(inside, self.times(node, logarithm, grown))
             case (name, argument):
-                return self.times(self._outer_slope(name, node, argument), self.slope(argument, by))
+                return self.times(self._outer_slope(name, argument), self.slope(argument, by))
         raise AssertionError(of)
 
-    def _outer_slope(self, name: str, node: int, z: int) -> int:
+    def _outer_slope(self, name: str, z: int) -> int:
         """f'(z)."""
-        minus = self.number(-1.0)
-        match name:
-            case "ln":
-                return self.power(z, minus)
-            case "tan":
-                return self.plus(self.number(1.0), self.times(node, node))
-            case "tanh":
-                return self.plus(self.number(1.0), self.times(minus, node, node))
-            case "Abs":
-                return self.function("sign", z)
-            case "sign":
-                return self.number(0.0)
-        if name not in STATE_FUNCTIONS:
+        function = FUNCTIONS[name]
+        if function.slope is None:
             raise ValueError(f"no derivative of {name} is known")
-        function = STATE_FUNCTIONS[name]
-        argument = _Written(self, self._node("positive", z) if function.positive else z)
-        found: _Written = function.slope(_Library(self), argument)
+        argument = self._node("positive", z) if function.positive else z
+        found: _Written = function.slope(_Library(self), _Written(self, argument))
         return found.node
 
     def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Any:
@@ -311,7 +292,8 @@ class _Code:
             case ("positive", z):
                 return self._at_least(self.name(z))
             case (name, argument):
-                return f"{self._known(name, FUNCTIONS[name][self.plain])}({self.name(argument)})"
+                function = FUNCTIONS[name].plain if self.plain else FUNCTIONS[name].array
+                return f"{self._known(name, function)}({self.name(argument)})"
         raise AssertionError(node)
 
     def _power(self, base: str, exponent: int, whole: bool) -> str:
@@ -376,6 +358,22 @@ class CompiledForm:
     def of_states(self) -> CompiledForm:
         """The same with slopes by the variables alone."""
         return CompiledForm(self.graph, self.sides, self.variables, self.parameters, ())
+
+    @cached_property
+    def varied(self) -> CompiledForm:
+        """x and its sensitivities S to states and sought parameters, row by row, as variables of one form.
+
+        dS/dt = (df/dx) S + [0, df/dp]
+        """
+        g, n = self.graph, self.variables
+        by = [*(g.x(k) for k in range(n)), *(g.p(k) for k in self.sought)]
+        s = [[g.x(n + k * len(by) + j) for j in range(len(by))] for k in range(n)]
+        sides = list(self.sides)
+        for side in self.sides:
+            for j, parameter in enumerate(by):
+                moved = [g.times(g.slope(side, by[k]), s[k][j]) for k in range(n)]
+                sides.append(g.plus(*moved, *([g.slope(side, parameter)] if j >= n else [])))
+        return CompiledForm(g, sides, n * (1 + len(by)), self.parameters, ())
 
     @cached_property
     def _slopes(self) -> tuple[Callable[..., tuple[Any, ...]], tuple[tuple[int, int], ...]]:

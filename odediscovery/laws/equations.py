@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError
 from odediscovery.ivp.lsoda import solve_until_failure
-from odediscovery.laws.compiled import CompiledForm, form_of_expressions, point_field, vector_field
+from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import identifiers, number, parse, text
 from odediscovery.laws.mirror import signs
 from odediscovery.laws.monomials import read_law
@@ -287,21 +287,10 @@ class Equations:
         return julia_source(self)
 
     def _rhs_function(self) -> Callable[[Array], Array]:
-        if self.power_sum is not None:
-            field, of_point = vector_field(self.power_sum), point_field(self.power_sum, len(self.states))
-            # A solver asks for one point at a time.
-            return lambda x: np.asarray(of_point(0.0, x)) if x.ndim == 1 else field(0.0, x)[..., : len(self.states)]
-        form = _form(tuple(self.right_hand_sides), tuple(self.symbols))
-
-        def rhs(x: Array) -> Array:
-            if x.ndim == 1:
-                try:
-                    return np.array(form.plain(*x.tolist()))
-                except (ArithmeticError, ValueError):  # a number is too large
-                    return form.rates(x, ())
-            return form.rates_at(x, ())
-
-        return rhs
+        law = self.power_sum or FilledForm(_form(tuple(self.right_hand_sides), tuple(self.symbols)), np.zeros(0))
+        field, of_point = vector_field(law), point_field(law, len(self.states))
+        # A solver asks for one point at a time.
+        return lambda x: np.asarray(of_point(0.0, x)) if x.ndim == 1 else field(0.0, x)[..., : len(self.states)]
 
 
 def compiled(equations: Equations) -> Callable[[Array], Array]:

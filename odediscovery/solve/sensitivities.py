@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
 from odediscovery.ivp.all_at_once import linear_recurrence
+from odediscovery.ivp.lsoda import solve_whole
 from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.compiled import FilledForm, compiled_law, vector_field
+from odediscovery.laws.compiled import FilledForm, compiled_law, point_field, vector_field
 from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
@@ -37,6 +38,8 @@ Law: TypeAlias = PowerSum | FilledForm
 # Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
 # first that is accurate enough.
 STEPS_AND_GRADING = ((2, 0.0), (8, 0.0), (32, 4.0), (64, 4.0), (128, 6.0))
+# What an interval takes that none of them is accurate enough for, as those of a stiff law are not.
+BY_LSODA = len(STEPS_AND_GRADING)
 # Copies of states and sensitivities that a Runge-Kutta step holds.
 COPIES = 8
 
@@ -66,7 +69,7 @@ class Effort(NamedTuple):
 
     Args:
         rtol: relative tolerance of its solutions.
-        steps: which of `STEPS_AND_GRADING` the sensitivities of every interval take [intervals].
+        steps: which of `STEPS_AND_GRADING`, or `BY_LSODA`, the sensitivities of every interval take [intervals].
     """
 
     rtol: float
@@ -229,7 +232,8 @@ class TrajectoryResiduals:
     def of_intervals(self, law: Law, paths: Sequence[Array], effort: Effort) -> tuple[list[Array], NDArray[np.int64]]:
         """[Phi, Theta] of every interval, [intervals, n, n + constants] a trajectory; the steps that each took.
 
-        Runge-Kutta 4 on graded steps, more of them where its own end state is off.
+        Runge-Kutta 4 on graded steps, more of them where its own end state is off; LSODA where even the
+        shortest are, as those of a stiff law.
         """
         times = [t.time for t in self.series.trajectories]
         duration = np.concatenate([np.diff(t) for t in times])
@@ -251,6 +255,10 @@ class TrajectoryResiduals:
             # Too long a step makes a fast decay grow: what has died out does not show it itself.
             grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > SENSITIVITY.confirmed_above
             done[todo] = (off < accuracy) & ~grown
+            if level == len(STEPS_AND_GRADING) - 1:
+                taken[todo[~(off < accuracy)]] = BY_LSODA
+        for j in np.flatnonzero(taken == BY_LSODA):
+            s[j] = self._stiff(law, start[j], float(duration[j]), self.drift[j], effort.rtol)
         return np.split(s, np.cumsum([len(t) - 1 for t in times])[:-1]), taken
 
     def _runge_kutta(
@@ -308,6 +316,21 @@ class TrajectoryResiduals:
 
         ends: Array = rk4_step(rates, y, h)
         return ends[:, 1:].reshape(self.n, -1, *shape[:2])
+
+    def _stiff(self, law: Law, x: Array, duration: float, drift: Array, rtol: float) -> Array:
+        """[Phi, Theta] [n, n + constants] of one interval from x, by LSODA; nan where that fails, too."""
+        form, constants = compiled_law(law, self.free)
+        s = self._unmoved(1)[..., 0]
+        rates, own = point_field(FilledForm(form.varied, np.array(constants))), np.append(drift, np.zeros(s.size))
+        found = solve_whole(
+            lambda t, y: np.asarray(rates(t, y)) + own,
+            np.append(x, s),
+            np.array([0.0, duration]),
+            rtol,
+            rtol / SOLUTIONS.rtol_over_atol,
+            SENSITIVITY.largest,
+        )
+        return np.full_like(s, np.nan) if found is None else found[-1, self.n :].reshape(s.shape)
 
 
 def _products(a: Array, b: Array) -> Array:

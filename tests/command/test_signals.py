@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odediscovery.command.cli import main
 from odediscovery.command.progress import TerminalMonitor
-from odediscovery.command.streams import MAX_LINE_LETTERS, note, remark, say
+from odediscovery.command.streams import MAX_LINE_LETTERS, Forgiving, mute_if_broken, note, remark, say
 from odediscovery.data.series import write_csv
 from odediscovery.laws.systems import simulate_system
 from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor, drawn
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "odediscovery"]
@@ -132,3 +137,96 @@ def test_a_full_standard_output_is_an_error() -> None:
     ended = run(code, closed=">/dev/full")
     assert ended.returncode != 0
     assert "No space left" in ended.stderr
+
+
+def test_a_library_that_draws_on_a_closed_stream_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    own = Forgiving()
+    assert own.write("bar") == 3
+    assert stream.getvalue() == "bar"
+    stream.close()
+    assert own.write("bar") == 3
+    own.flush()
+    mute_if_broken(stream)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_no_word_of_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monitor = TerminalMonitor(1000.0)
+    with monitor.shown():
+        monitor.stage("terms along a law: functions", 100)
+        monitor.step(3, 1.25e-4)
+        monitor._progress.refresh()
+    drawn = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]", screen.getvalue())]
+    lines = {line.rstrip() for line in drawn if "left" in line}
+    assert lines and all(len(line) <= columns for line in lines)
+    assert all("at most " in line and line.count(" s left") == 1 for line in lines)
+    assert any("best loss 1.25e-04" in line for line in lines) == (columns == 120)
+
+
+def test_the_bar_of_a_whole_work_never_goes_back() -> None:
+    monitor = TerminalMonitor(quiet=True)
+    monitor.stage("grow", 1)
+    assert monitor.share() is None and monitor.left_text().endswith("so far")
+    monitor.spend(20.0, whole=30.0)
+    first = monitor.share()
+    assert first is not None and first < 0.1 and "at most 30 s left" in monitor.left_text()
+    monitor.spend(10.0)
+    monitor.stage("polish", 50)
+    later = monitor.share()
+    assert later is not None and later >= first
+    counted = TerminalMonitor(quiet=True, started=time.monotonic() - 10.0)
+    counted.stage("systems", 4)
+    counted._stage_began = 0.0
+    counted.step(1)
+    assert counted.share() == 0.25 and counted.left_text().startswith("about 30 s left")
+
+
+def test_a_python_session_on_a_terminal_has_a_bar_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with drawn(None, 60.0) as monitor:
+        monitor.started -= 15.0
+        monitor.stage("grow", 1)
+        assert monitor.stopping() is None
+    last, erased = screen.getvalue().split("\r")[1:3]
+    assert last.startswith("grow ") and "25 %" in last and "at most 45 s left" in last and len(last) <= 79
+    assert erased.strip() == ""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with drawn(None, None) as silent:
+        assert type(silent) is Monitor
+
+
+def test_a_notebook_shows_one_bar_and_takes_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, piece: Any) -> None:
+            shown.append(piece._repr_html_())
+
+    def display(piece: Any, display_id: bool) -> Handle:
+        shown.append(piece._repr_html_())
+        return Handle()
+
+    shell = type("ZMQInteractiveShell", (), {})()
+    inside = types.SimpleNamespace(get_ipython=lambda: shell, display=types.SimpleNamespace(display=display))
+    monkeypatch.setitem(sys.modules, "IPython", inside)
+    with drawn(None, 60.0) as monitor:
+        monitor.started -= 30.0
+        monitor.stage("grow", 1)
+        monitor.started -= 10.0
+        monitor.step(1)
+    assert len(shown) == 3 and "at most 30 s left" in shown[0] and 'value="0.667"' in shown[1] and shown[2] == ""

@@ -211,7 +211,17 @@ def test_the_command_fits_a_law_in_a_file(
         assert error.startswith("error: ") and error.count("\n") == 1 and message in error
 
 
-@pytest.mark.long
+@pytest.mark.slow
+def test_a_stiff_law_is_fitted_as_any_other() -> None:
+    t = np.linspace(0.0, 4.0, 12)
+    y = np.exp(-0.8 * t)
+    series = TimeSeries.from_arrays(t, np.stack([y * 4000.0 / (4000.0 - 0.8), y], axis=1), ["x", "y"])
+    found = fit_constants(series, "x' = k*(y - x)\ny' = -g*y", start={"k": 3000.0})
+    named = dict(zip(found.named.names, found.named.values, strict=True)) if found.named else {}
+    assert named["g"] == pytest.approx(0.8, rel=1e-5) and named["k"] == pytest.approx(4000.0, rel=1e-2)
+
+
+@pytest.mark.slow
 def test_a_printed_law_that_runs_away_from_the_first_sample_is_fitted_all_the_same() -> None:
     """From the first sample the printed constants run beyond all numbers; the law follows both states well."""
     printed = "hare' = 0.544*hare - 0.02685*hare*lynx\nlynx' = 6.677 + 0.03564*hare*lynx - 0.1949*hare - 1.204*lynx"

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import sympy
 
-from odediscovery.families import STATE_FUNCTIONS, StateFunction
+from odediscovery.families import StateFunction
 from odediscovery.laws.compiled import (
+    FUNCTIONS,
     MOST_CONSTANTS,
     Graph,
+    GraphFunction,
     constants_of,
     form_of_expressions,
     form_of_law,
@@ -121,7 +123,8 @@ def test_laws_of_one_form_share_it() -> None:
 def test_a_function_of_a_new_family_brings_its_slope(
     slope: Callable[[Any, Any], Any], expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(STATE_FUNCTIONS, "sinh", StateFunction("sinh", "the hyperbolic sine of", slope))
+    new = StateFunction("sinh", "the hyperbolic sine of", slope)
+    monkeypatch.setitem(FUNCTIONS, "sinh", GraphFunction(new.value, new.plain, new.slope))
     g = Graph()
     x = g.x(0)
     (found,) = g.compiled([g.slope(g.function("sinh", x), x)], 0, 1)(np.array([0.7]))

@@ -197,6 +197,21 @@ def test_sensitivities_are_those_of_finite_differences() -> None:
     np.testing.assert_allclose(slopes[:, :, -1], (up - down) / (2 * step), rtol=1e-4, atol=1e-4)
 
 
+def test_sensitivities_of_a_stiff_law_are_those_of_its_formula() -> None:
+    """x' = k (y - x), y' = -y: of x = y k / (k - 1) nothing is left of its start after the first interval."""
+    k, times = 3000.0, np.linspace(0.0, 5.0, 6)
+    law = PowerSum(np.array([[-k, k], [0.0, -1.0]]), np.eye(2))
+    found = sensitivities(law, all_free(law), np.array([1.0, 1.0]), Trajectory(times, np.zeros((6, 2))))
+    assert found is not None
+    x, slopes = found
+    y = np.exp(-times[1:])
+    np.testing.assert_allclose(x[1:], np.stack([y * k / (k - 1.0), y], axis=1), rtol=1e-6)
+    np.testing.assert_allclose(slopes[1:, 0, -1], y * k / (k - 1.0), rtol=1e-4)
+    np.testing.assert_allclose(slopes[1:, 0, -2], 0.0, atol=1e-6)
+    # by the rate of y, of which x is a copy
+    np.testing.assert_allclose(slopes[1:, 1, 2], times[1:] * y, rtol=1e-4)
+
+
 def test_estimates_come_back_from_their_file(tmp_path: Path) -> None:
     p = prepare(series_of(PREY, STARTS, [np.linspace(0.0, 20.0, 41)] * 2, noise=0.02))
     law = PREY.rescaled(p.scale.state, p.scale.time)
