@@ -90,27 +90,14 @@ class Flow:
         return ends, by_states, by_own @ np.moveaxis(chosen, 0, 2)
 
     def _varied(self, of: CompiledForm, x: Array) -> tuple[Array, Array]:
-        """Ends [states, ...] and their slopes by states and sought parameters [states, states + sought, ...].
-
-        dS/dt = (df/dx) S + [0, df/dp]
-        """
-        n, own = len(x), tuple(self.own)
-        y = np.zeros((n, 1 + n + len(of.sought), *x.shape[1:]))
-        y[:, 0] = x
-        y[np.arange(n), 1 + np.arange(n)] = 1.0
-
-        def rates(_: float, y: Array) -> Array:
-            change = np.zeros_like(y)
-            change[:, 0], slopes = of.linearised(y[:, 0], own)
-            change[:, 1 + n :] = slopes[:, n:]
-            for k in range(n):
-                change[:, 1:] += slopes[:, k, None] * y[k, 1:]
-            return change
-
-        with np.errstate(all="ignore"):
-            for _ in range(self.substeps):
-                y = rk4_step(rates, y, self.h)
-        return y[:, 0], y[:, 1:]
+        """Ends [states, ...] and their slopes by states and sought parameters [states, states + sought, ...]."""
+        n, varied = len(x), of.varied
+        y = np.zeros((varied.variables, *x.shape[1:]))
+        y[:n] = x
+        slopes = y[n:].reshape(n, -1, *x.shape[1:])
+        slopes[np.arange(n), np.arange(n)] = 1.0
+        ends = self._stepped(varied, y, tuple(self.own), self.h)
+        return ends[:n], ends[n:].reshape(slopes.shape)
 
     def in_turn(self, starts: Array) -> Array:
         """States at the nodes [states, nodes, trajectories], one interval after the other."""
@@ -119,7 +106,7 @@ class Flow:
             return np.stack([self._alone(x, own[:, 0, j % own.shape[2]], j) for j, x in enumerate(starts.T)], axis=2)
         x, path = starts, [starts]
         for j, h in enumerate(self.h):
-            x = self._stepped(x, tuple(own[:, min(j, own.shape[1] - 1)]), h)
+            x = self._stepped(self.of, x, tuple(own[:, min(j, own.shape[1] - 1)]), h)
             path.append(x)
             if not np.isfinite(x).any():
                 break
@@ -138,8 +125,8 @@ class Flow:
                     path[k // self.substeps] = x
         return path.T
 
-    def _stepped(self, x: Array, constants: Sequence[Array], h: Array) -> Array:
+    def _stepped(self, of: CompiledForm, x: Array, constants: Sequence[Array], h: Array) -> Array:
         with np.errstate(all="ignore"):
             for _ in range(self.substeps):
-                x = rk4_step(lambda _, x: self.of.rates(x, constants), x, h)
+                x = rk4_step(lambda _, x: of.rates(x, constants), x, h)
         return x
