@@ -255,7 +255,7 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
         yield closed_orbit(found.equations, series, found.initial_values) if followed and alone else []
         yield rest(found) if claimed else []
         yield outliers(found, verdict.p) if followed and not verdict.p.clean else []
-        yield notes_on(judged, asked, winner)
+        yield notes_on(judged, asked, winner, task.series)
 
     scarce = any(line.get("event") == OUT_OF_MEMORY for line in monitor.log)
     told = [*rivals(found), *([memory_spent(settings.max_memory)] if scarce else [])]
@@ -273,11 +273,11 @@ def _search_breaks(series: TimeSeries, settings: Settings, monitor: Monitor) -> 
     whole = with_breaks(series, settings)
     task = pose_task(without_controls(whole, list(steps)), replace(settings, breaks=None), monitor)
     same = _unbroken(task)
-    broken = fit_broken(task.p, same, list(steps.values()), monitor)
+    broken = fit_broken(task.p, same, steps, monitor)
     if not broken:
         raise FitError("no textbook law could be integrated through the data; write one with --try")
     best = broken[0]
-    found = fit_form(with_breaks(task.series, settings), best.form(list(steps)), settings, monitor)
+    found = fit_form(with_breaks(task.series, settings), best.form, settings, monitor)
     named = found.named
     assert named is not None  # a form has names
     behind = min(criterion_of(task.p, one) for one in same) - best.criterion

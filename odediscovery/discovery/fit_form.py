@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import sympy
 from scipy.optimize import least_squares
 
 from odediscovery.data.controls import append_controls
@@ -29,7 +28,7 @@ from odediscovery.discovery.conclude import build_result
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.claim import CLAIM, Claim, shares_explained
 from odediscovery.judge.residual_tests import examine_residuals
-from odediscovery.laws.compiled import FilledForm, form_of_expressions
+from odediscovery.laws.compiled import vector_field
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.problem.interpolants import find_interpolation
@@ -37,14 +36,13 @@ from odediscovery.result.compare import criterion
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
-from odediscovery.solve.initial_values import Starts, known_starts
-from odediscovery.solve.sensitivities import TrajectoryResiduals
-from odediscovery.stages.polish.polish import minimise
-from odediscovery.textbook.judged import standard_errors
+from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.values import PolishedForm
+from odediscovery.textbook.fit import Fitter
 
 
 @dataclass(frozen=True)
@@ -92,9 +90,9 @@ def fit_form(
     Raises:
         FitError: no constants were found with which the equations can be integrated through the data.
     """
-    task = _Task(series, form)
+    task = _Task.of(series, form)
     if starts is not None:
-        task.starts = np.where(np.isfinite(task.known), task.known, starts / task.size)
+        task.fitter = dataclasses.replace(task.fitter, begun=starts / task.size)
         begun = [np.array(form.starts, dtype=np.float64)]
     else:
         begun = _beginnings(task, np.random.default_rng(settings.seed))
@@ -103,120 +101,89 @@ def fit_form(
         raise FitError(
             "equations of this form could not be integrated through the data; name constants to start from, start={...}"
         )
-    best = min(fits, key=lambda found: found.squares)
-    before = task.spread
+    best = min(fits, key=lambda found: found.squares.sum())
+    before = spread = task.fitter.spread
     for _ in range(FORM.rounds):
-        sigma = best.deviations(task.spread)
-        best = task.fitted(best.constants, best.starts, sigma, TOLERANCE) or best
-        change = best.deviations(task.spread) / sigma
-        if before is not task.spread and change.max() < FORM.settled * change.min():
+        sigma = task.deviations(best)
+        after = task.polished(best.law.values, best.initial, sigma, TOLERANCE)
+        best = after if after.finite else best
+        change = (task.deviations(best) / sigma)[task.own]
+        if before is not spread and change.max() < FORM.settled * change.min():
             break
         before = sigma
     return _concluded(task, best, settings, monitor)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """Constants and starts at a minimum, dimensionless but for the constants.
+@dataclass(eq=False)
+class _Task:
+    """The least squares problem of one form.
 
     Args:
-        constants: in the user's units [constants].
-        starts: [trajectories, states].
-        left: data - curve [samples, states] a trajectory, nan where nothing was measured.
-        residual: weighted [values].
-        jacobian: its slopes [values, constants and starts].
+        series: what was measured, of the states of the form.
+        form: equations with named constants.
+        fitter: of the series.
+        filled: the dimensionless samples with straight lines over gaps, [samples, variables] a trajectory.
     """
 
-    constants: Array
-    starts: Array
-    left: Sequence[Array]
-    residual: Array
-    jacobian: Array
+    series: TimeSeries
+    form: Form
+    fitter: Fitter
+    filled: list[Array]
+
+    @classmethod
+    def of(cls, series: TimeSeries, form: Form) -> _Task:
+        """From the series as the user has it."""
+        with_controls = append_controls(series)
+        scale = Scale.of(with_controls)
+        data = scale.apply(with_controls)
+        filled = [_filled(run) for run in data.trajectories]
+        begun = np.stack([x[0] for x in filled])[:, ~data.is_control]
+        anywhere, relative = np.zeros(len(data.states), dtype=bool), tuple(np.ones_like(x) for x in filled)
+        fitter = Fitter(data, scale, begun, anywhere, np.full(len(data.states), FORM.floor), relative)
+        return cls(series, form, fitter, filled)
 
     @property
-    def squares(self) -> float:
-        """Sum of the weighted squares."""
-        return float(self.residual @ self.residual)
+    def own(self) -> Mask:
+        """Which variables are states [states and controls]."""
+        return ~self.fitter.data.is_control
 
-    def deviations(self, spread: Array) -> Array:
-        """Root mean square of the residuals of every state [states]."""
-        found: Array = np.maximum(np.sqrt(np.nanmean(np.concatenate(self.left) ** 2, axis=0)), FORM.floor * spread)
-        return found
+    @property
+    def size(self) -> Array:
+        """Unit of every state [states]."""
+        return self.fitter.scale.state[self.own]
 
-
-class _Task:
-    """The least squares problem of one form: constants, then the starts of all trajectories."""
-
-    def __init__(self, series: TimeSeries, form: Form) -> None:
-        self.series, self.form, self.k = series, form, len(form.names)
-        with_controls = append_controls(series)
-        self.scale = Scale.of(with_controls)
-        self.data = self.scale.apply(with_controls)
-        self.own = ~self.data.is_control
-        self.size = self.scale.size[self.own]
-        opened = form.open()
-        names = len(opened.symbols) - self.k
-        self.law = form_of_expressions(
-            [*opened.right_hand_sides, *[sympy.Integer(0)] * int((~self.own).sum())],
-            opened.symbols[:names],
-            opened.symbols[names:],
-            (self.scale.state, self.scale.time),
-        )
-        values = pooled(self.data)[:, self.own]
-        spread = np.nanstd(values, axis=0)
-        self.spread = np.where(spread > 0, spread, np.nanmax(np.abs(values), axis=0).clip(ABOVE_ZERO))
-        self.filled = [_filled(run) for run in self.data.trajectories]
-        self.known = np.stack([run.known_start for run in self.data.trajectories])[:, self.own]
-        begun = np.stack([x[0] for x in self.filled])[:, self.own]
-        self.starts = np.where(np.isfinite(self.known), self.known, begun)
-
-    def led(self, constants: Array) -> _Fit | None:
+    def led(self, constants: Array) -> PolishedForm | None:
         """A rough fit from these constants; where they cannot be followed, by way of ever longer pieces."""
-        found, length = self.fitted(constants, self.starts, self.spread, ROUGH_TOLERANCE), SHORTEST
+        fitter, length = self.fitter, SHORTEST
+        found = self.polished(constants, fitter.begun, fitter.spread, ROUGH_TOLERANCE)
         longest = max(len(run.time) for run in self.series.trajectories)
-        while found is None and length < longest:
+        while not found.finite and length < longest:
             cut, heads = _cut(self.series, length)
-            pieces = _Task(cut, self.form)
-            led = pieces.fitted(constants, pieces.starts, pieces.spread, ROUGH_TOLERANCE)
-            if led is not None:
-                begun = led.starts[heads] * pieces.size / self.size
-                constants = led.constants
-                found = self.fitted(constants, begun, self.spread, ROUGH_TOLERANCE)
+            pieces = _Task.of(cut, self.form)
+            led = pieces.polished(constants, pieces.fitter.begun, pieces.fitter.spread, ROUGH_TOLERANCE)
+            if led.finite:
+                constants, begun = led.law.values, led.initial[heads] * pieces.size / self.size
+                found = self.polished(constants, begun, fitter.spread, ROUGH_TOLERANCE)
             length *= 2
-        return found
+        return found if found.finite else None
 
-    def fitted(self, constants: Array, starts: Array, sigma: Array, tolerance: float) -> _Fit | None:
-        """The least squares fit from some constants and starts; None where nothing can be integrated.
+    def polished(self, constants: Array, initial: Array, sigma: Array, tolerance: float) -> PolishedForm:
+        """The least squares fit from some constants and dimensionless starts.
 
         Args:
-            sigma: of the states [states], where the standard deviation of a value is not known.
+            sigma: of the states [states and controls], where the standard deviation of a value is not known.
         """
-        every = np.ones(len(self.own))
-        every[self.own] = sigma
-        # Values whose standard deviation is known are divided by that.
-        relative = [
-            np.where(np.isfinite(known), known / every, 1.0)
-            for known in (
-                np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in self.data.trajectories
-            )
-        ]
-        nothing = np.zeros(0, dtype=bool)
-        free = (np.ones(self.k, dtype=bool), nothing, nothing, nothing)
-        bounds = Starts(np.zeros(int(self.own.sum()), dtype=bool), (), known_starts(self.data))
-        model = TrajectoryResiduals(FilledForm(self.law, constants), self.data, every, free, bounds, relative)
-        u = model.pack(starts)
-        with np.errstate(all="ignore"):
-            now = model.evaluate(u) if np.isfinite(u).all() else None
-            if now is None or not np.isfinite(now.residual).all():
-                return None
-            u, now = minimise(model, u, now, FORM.steps, tolerance)
-        law, starts = model.unpack(u)
-        blocks = np.split(now.residual, np.cumsum([t.values.size for t in self.data.trajectories])[:-1])
-        left = [
-            np.where(np.isfinite(t.values), -block.reshape(t.values.shape) * every * own, np.nan)[:, self.own]
-            for t, block, own in zip(self.data.trajectories, blocks, relative, strict=True)
-        ]
-        return _Fit(law.constants[0], starts, left, now.residual, now.jacobian)
+        runs = self.fitter.data.trajectories
+        known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in runs]
+        relative = [np.where(np.isfinite(each), each / sigma, 1.0) for each in known]
+        return self.fitter.polished(self.form, constants, initial, sigma, FORM.steps, ftol=tolerance, relative=relative)
+
+    def deviations(self, found: PolishedForm) -> Array:
+        """Root mean square of the residuals of every state, 1 of controls [states and controls]."""
+        left = np.concatenate(residuals(found.law, self.fitter.data, found.initial))
+        sigma = np.ones(len(self.own))
+        sigma[self.own] = np.sqrt(np.nanmean(left[:, self.own] ** 2, axis=0))
+        return np.maximum(sigma, FORM.floor * self.fitter.spread)
 
 
 def _cut(series: TimeSeries, length: int) -> tuple[TimeSeries, list[int]]:
@@ -236,7 +203,7 @@ def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
     known = np.array([np.nan if value is None else value for value in given])
     begun = [np.where(np.isnan(known), 1.0, known)]
     if np.isnan(known).any():
-        size = 10.0 ** random.uniform(-FORM.decades, FORM.decades, (FORM.draws, task.k))
+        size = 10.0 ** random.uniform(-FORM.decades, FORM.decades, (FORM.draws, len(known)))
         begun += list(np.where(np.isnan(known), size, known))
     found = [(float(np.sum(_integral(task, begin) ** 2)), begin) for begin in begun]
     found += [_matched(task, begin) for _, begin in sorted(found, key=lambda pair: pair[0])[: FORM.draws // 3]]
@@ -258,12 +225,12 @@ def _matched(task: _Task, begin: Array) -> tuple[float, Array]:
 
 def _integral(task: _Task, constants: Array) -> Array:
     """By how much the data miss the integral form of the law, in units of the spread [values]."""
-    blocks = []
-    for run, x in zip(task.data.trajectories, task.filled, strict=True):
+    blocks, law = [], task.fitter.law(task.form, constants)
+    for run, x in zip(task.fitter.data.trajectories, task.filled, strict=True):
         with np.errstate(all="ignore"):
-            rates = task.law.rates(x.T, constants.tolist()).T[:, task.own]
+            rates = vector_field(law)(0.0, x)[:, task.own]
         steps = 0.5 * (rates[1:] + rates[:-1]) * np.diff(run.time)[:, None]
-        blocks.append(((np.diff(x[:, task.own], axis=0) - steps) / task.spread).ravel())
+        blocks.append(((np.diff(x[:, task.own], axis=0) - steps) / task.fitter.spread[task.own]).ravel())
     missed: Array = np.nan_to_num(np.concatenate(blocks), nan=FORM.missed, posinf=FORM.missed, neginf=-FORM.missed)
     return missed.clip(-FORM.missed, FORM.missed)
 
@@ -277,15 +244,15 @@ def _filled(run: Trajectory) -> Array:
     return np.stack(columns, axis=1)
 
 
-def _concluded(task: _Task, found: _Fit, settings: Settings, monitor: Monitor) -> Discovery:
+def _concluded(task: _Task, found: PolishedForm, settings: Settings, monitor: Monitor) -> Discovery:
     """The fit as a result, in the words of other results."""
-    series, form = task.series, task.form
-    left = [block * task.size for block in found.left]
+    series, form, k = task.series, task.form, len(task.form.names)
+    left = task.fitter.residuals(found)
     tests, off = examine_residuals(left), find_interpolation(series).sentences
-    freedom = int(np.isfinite(np.concatenate(left)).sum()) - found.jacobian.shape[1]
-    errors = standard_errors(found.jacobian, found.squares, freedom) * tests.inflation
-    values, starts = found.constants, found.starts * task.size
-    errors[task.k :] *= np.tile(task.size, len(starts))
+    freedom = int(np.isfinite(np.concatenate(left)).sum()) - k - found.initial.size
+    errors = found.joint.widened(tests.inflation).deviations()
+    values, starts = found.law.values, found.initial * task.size
+    errors[k:] *= np.tile(np.abs(task.size), len(starts))
     try:
         equations = form.with_constants(values.tolist())
     except InputError as error:
@@ -310,8 +277,8 @@ def _concluded(task: _Task, found: _Fit, settings: Settings, monitor: Monitor) -
     )
     result = dataclasses.replace(
         result,
-        named=NamedConstants(tuple(form.lines()), form.names, tuple(values.tolist()), tuple(errors[: task.k].tolist())),
-        initial_value_errors=errors[task.k :].reshape(starts.shape),
+        named=NamedConstants(tuple(form.lines()), form.names, tuple(values.tolist()), tuple(errors[:k].tolist())),
+        initial_value_errors=errors[k:].reshape(starts.shape),
     )
     return dataclasses.replace(result, front=(dataclasses.replace(row, criterion=criterion(result)[0]),))
 

@@ -37,7 +37,7 @@ from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.search.refinement import refined, residual_sigma, sigma_of
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Judged
-from odediscovery.textbook.fit import FittedForm, user_path
+from odediscovery.textbook.fit import FittedForm, in_user_units
 from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, has_terms_of, is_left_to_noise
 
 
@@ -150,10 +150,15 @@ def block_misfits(p: Problem, row: Judged) -> Array:
             continue
         left = residuals(fitted.law, p.data, fitted.initial)
         squares = np.concatenate([r[block] ** 2 for r, block in zip(left, blocks, strict=True)])
-        n, seen = np.isfinite(squares).sum(axis=0), np.isfinite(squares).any(axis=0)
-        mean = np.nansum(squares, axis=0)[seen] / n[seen]
-        misfits[b] = float((n[seen] * np.log(mean + sigma[seen] ** 2)).sum())
+        misfits[b] = misfit_of_block(squares, sigma)
     return misfits
+
+
+def misfit_of_block(squares: Array, sigma: Array) -> float:
+    """sum of n ln(mean square + sigma^2) over the states that have samples in a block [samples, states]."""
+    n, seen = np.isfinite(squares).sum(axis=0), np.isfinite(squares).any(axis=0)
+    mean = np.nansum(squares, axis=0)[seen] / n[seen]
+    return float((n[seen] * np.log(mean + sigma[seen] ** 2)).sum())
 
 
 def without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
@@ -181,7 +186,7 @@ def prefer_what_stays(verdict: Verdict, monitor: Monitor) -> Verdict:
     if p.clean or p.heads is not None or p.data.controls or monitor.stopping():
         return verdict
     # What was searched may be runs of a long series, each with a start of its own.
-    searched, _ = user_path(p)
+    searched = in_user_units(p, p.data)
     own = _excursion(verdict, verdict.chosen, searched)
     if own <= EXTRAPOLATION.absurd:
         return verdict

@@ -12,7 +12,7 @@ import sympy
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_form import fit_form
 from odediscovery.discovery.front import refit
-from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_misfits, without_block
+from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_misfits, misfit_of_block, without_block
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.criterion import CRITERION, price_of_nothing
@@ -31,6 +31,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.vocabulary import Vocabulary
+from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Judged
 from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
 from odediscovery.textbook.front import complexity_of, merged, row_of
@@ -45,7 +46,6 @@ from odediscovery.textbook.judged import (
     recognise,
     weighted_squares,
 )
-from odediscovery.textbook.starts import Start
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
 
     As a sum a form may not go as far as the data, where it ends at a singular value.
     """
-    fitter, rows = Fitter(p), []
+    fitter, rows = Fitter.of(p), []
     for one in fitted:
         if (row := as_judged(p, one)) is not None:
             row = refit(p, row.polished.law, row.polished.free, before=row)
@@ -219,7 +219,7 @@ def _meant(p: Problem, fitted: Sequence[FittedForm]) -> tuple[FittedForm, bool]:
     order = sorted(range(len(fitted)), key=scores.__getitem__)
     least = scores[order[0]][0] + CRITERION.no_evidence
     alike = [fitted[i] for i in order if scores[i][0] < least]
-    fitter = Fitter(p)
+    fitter = Fitter.of(p)
     acting = (one for one in alike if p.clean or as_numbers(one) is not None or not _has_idle_constants(fitter, p, one))
     found = next(acting, None)
     return found or alike[0], found is None
@@ -241,19 +241,17 @@ def _predicts_better(p: Problem, fitted: FittedForm, row: Judged) -> bool:
 
 def _form_misfits(p: Problem, fitted: FittedForm) -> Array:
     """Misfit of each left-out block of a form that was fitted to all others, as `block_misfits` has it [blocks]."""
-    whole, sigma = Fitter(p), np.maximum(p.noise, p.floor)
+    whole, sigma = Fitter.of(p), np.maximum(p.noise, p.floor)
     misfits = np.full(PREFERENCE.blocks, np.inf)
     for b in range(PREFERENCE.blocks):
         without, blocks = without_block(p.data, b)
-        found = Fitter(dataclasses.replace(p, data=without)).fit(fitted.form, Start(fitted.constants, 0.0), fitted.says)
-        found = found and whole.taken(found.form, found.constants, found.starts, found.says)
+        fitter = dataclasses.replace(whole, data=without)
+        found = fitter.fit(fitted.form, fitted.constants)
         if found is None:
             continue
-        pairs = zip(found.left, blocks, strict=True)
-        squares = np.concatenate([(left[block] / p.scale.size) ** 2 for left, block in pairs])
-        n, seen = np.isfinite(squares).sum(axis=0), np.isfinite(squares).any(axis=0)
-        mean = np.nansum(squares, axis=0)[seen] / n[seen]
-        misfits[b] = float((n[seen] * np.log(mean + sigma[seen] ** 2)).sum())
+        left = residuals(found.found.law, p.data, found.found.initial)
+        squares = np.concatenate([r[block] ** 2 for r, block in zip(left, blocks, strict=True)])
+        misfits[b] = misfit_of_block(squares, sigma)
     return misfits
 
 
@@ -274,7 +272,7 @@ def stand_beside(
     series, p = found.series, verdict.p
     if series.controls or p.heads is not None or p.constant.all() or found.equations.states != series.states:
         return found
-    fitter, moved = Fitter(p), whole.data is not p.data
+    fitter, moved = Fitter.of(p), whole.data is not p.data
     if winner is not None:
         found = _chosen(found, winner, fitter, whole, task)
     others = [one for one in fitted if one is not winner]
@@ -285,9 +283,9 @@ def stand_beside(
         return found
     same = next((one for one in fitted if has_terms_of(one.equations, found.equations)), None)
     if same is None or moved:
-        same = recognise(fitter, found.equations, verdict.best.polished.initial * p.scale.state)
+        same = recognise(p, found.equations, verdict.best.polished.initial)
     if moved and same is not None:
-        fitter, same = Fitter(whole), next(iter(_on_all_samples(whole, [same], found.initial_values)), None)
+        fitter, same = Fitter.of(whole), next(iter(_on_all_samples(whole, [same], found.initial_values)), None)
     if same is None:
         return found
     front = tuple(dataclasses.replace(row, name=same.says) if row.selected else row for row in found.front)
@@ -299,8 +297,8 @@ def stand_beside(
 
 def _on_all_samples(whole: Problem, fitted: Sequence[FittedForm], starts: Array) -> list[FittedForm]:
     """Forms with the constants that they have, from the starts of the claimed law [trajectories, states]."""
-    fitter = Fitter(whole)
-    moved = (fitter.taken(one.form, one.constants, starts, one.says) for one in fitted)
+    fitter, initial = Fitter.of(whole), starts / whole.scale.state[: starts.shape[1]]
+    moved = (fitter.taken(one.form, one.constants, initial, one.says) for one in fitted)
     return [one for one in moved if one is not None]
 
 

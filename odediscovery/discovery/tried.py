@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import sympy
 
+from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.task import Task
 from odediscovery.errors import InputError
 from odediscovery.judge.notes.choice import tried
@@ -13,7 +14,8 @@ from odediscovery.judge.notes.note import Note
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.forms import Form, read_form
 from odediscovery.problem.problem import Problem
-from odediscovery.textbook.fit import FittedForm, Fitter
+from odediscovery.textbook.fit import FittedForm, Fitter, path_of, worst_of
+from odediscovery.textbook.front import row_of
 from odediscovery.textbook.judged import criterion_of, named_constants
 from odediscovery.textbook.registry import ANYTHING, template
 from odediscovery.textbook.starts import start_of
@@ -38,13 +40,13 @@ def laws_asked_for(task: Task, p: Problem) -> list[FittedForm]:
     forms = list(_asked(task))
     if not forms:
         return []
-    fitter, found = Fitter(p), []
+    fitter, path, found = Fitter.of(p), path_of(p), []
     for says, options in forms:
         fits = [
             fit
             for form, sought in options
-            for start in start_of(form, sought, fitter.path, most=BEGINNINGS)
-            if (fit := fitter.fit(form, start, says, most=MAX_JACOBIANS)) is not None
+            for start in start_of(form, sought, path, most=BEGINNINGS)
+            if (fit := fitter.fit(form, start.constants, says, worst=worst_of(start), most=MAX_JACOBIANS)) is not None
         ]
         if fits:
             best = min(fits, key=lambda fit: criterion_of(p, fit))
@@ -52,15 +54,17 @@ def laws_asked_for(task: Task, p: Problem) -> list[FittedForm]:
     return found
 
 
-def notes_on(verdict: Verdict, asked: Sequence[FittedForm], winner: FittedForm | None) -> list[Note]:
+def notes_on(
+    verdict: Verdict, asked: Sequence[FittedForm], winner: FittedForm | None, series: TimeSeries
+) -> list[Note]:
     """What became of each law that was asked for, beside the chosen one."""
     if not asked or verdict.p.heads is not None:
         return []
     p = verdict.p
-    fitter, best = Fitter(p), verdict.best.criterion if winner is None else criterion_of(p, winner)
+    fitter, best = Fitter.of(p), verdict.best.criterion if winner is None else criterion_of(p, winner)
     behind = [0.0 if fit is winner else criterion_of(p, fit) - best for fit in asked]
     pairs = zip(asked, behind, strict=True)
-    return [tried(named_constants(fitter, fit).one_line(), fitter.r2(fit), gap) for fit, gap in pairs]
+    return [tried(named_constants(fitter, fit).one_line(), row_of(p, fit, series).r2, gap) for fit, gap in pairs]
 
 
 def _asked(task: Task) -> Iterator[tuple[str, list[tuple[Form, dict[str, str]]]]]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -337,6 +337,7 @@ class CompiledForm:
         self.graph, self.sides = graph, tuple(sides)
         self.variables, self.parameters = variables, parameters
         self.sought = tuple(range(parameters)) if sought is None else tuple(sought)
+        self._seeking: dict[tuple[int, ...], CompiledForm] = {}
 
     @cached_property
     def values(self) -> Callable[..., tuple[Any, ...]]:
@@ -354,10 +355,15 @@ class CompiledForm:
         found: PlainRates = self.graph.compiled(self.sides, self.parameters, self.variables, plain=True)
         return found
 
-    @cached_property
-    def of_states(self) -> CompiledForm:
-        """The same with slopes by the variables alone."""
-        return CompiledForm(self.graph, self.sides, self.variables, self.parameters, ())
+    def seeking(self, parameters: tuple[int, ...]) -> CompiledForm:
+        """The same with slopes by the variables and these parameters."""
+        if parameters == self.sought:
+            return self
+        if parameters not in self._seeking:
+            self._seeking[parameters] = CompiledForm(
+                self.graph, self.sides, self.variables, self.parameters, parameters
+            )
+        return self._seeking[parameters]
 
     @cached_property
     def varied(self) -> CompiledForm:
@@ -422,7 +428,8 @@ def form_of_expressions(
     sides: Sequence[sympy.Expr],
     variables: Sequence[sympy.Symbol],
     parameters: Sequence[sympy.Symbol] = (),
-    scale: tuple[Array, float] | None = None,
+    *,
+    scaled: bool = False,
 ) -> CompiledForm:
     """Expressions as a form.
 
@@ -430,17 +437,17 @@ def form_of_expressions(
         sides: right-hand sides; further variables, controls, have none.
         variables: states and controls.
         parameters: symbols of the constants.
-        scale: units [variables] and the unit of time in which the form is dimensionless; the constants stay
-            in the user's.
+        scaled: whether the variables are dimensionless and the constants are not; further parameters, which are
+            not sought, are then the units of all variables and that of time.
 
     >>> x, k = sympy.symbols("x k")
     >>> form_of_expressions([-k * x**2], [x], [k]).values(0.5, np.array([1.0, 3.0]))[0].tolist()
     [-0.5, -4.5]
     """
-    g = Graph()
-    size, time = (np.ones(max(len(variables), len(sides))), 1.0) if scale is None else scale
-    places = {symbol: g.times(g.number(size[k]), g.x(k)) for k, symbol in enumerate(variables)}
-    places |= {symbol: g.p(k) for k, symbol in enumerate(parameters)}
+    g, n, k = Graph(), len(variables), len(parameters)
+    units = [g.p(k + i) for i in range(n + 1)] if scaled else [g.number(1.0)] * (n + 1)
+    places = {symbol: g.times(units[i], g.x(i)) for i, symbol in enumerate(variables)}
+    places |= {symbol: g.p(i) for i, symbol in enumerate(parameters)}
 
     def read(part: sympy.Expr) -> int:
         if part in places:
@@ -455,8 +462,10 @@ def form_of_expressions(
             return g.power(read(part.base), read(part.exp))
         return g.function(_NAMES[part.func], read(part.args[0]))
 
-    read_sides = [g.times(g.number(time / size[k]), read(side)) for k, side in enumerate(sides)]
-    return CompiledForm(g, read_sides, len(variables), len(parameters))
+    rates = [read(side) for side in sides]
+    if scaled:
+        rates = [g.times(units[n], g.power(units[i], g.number(-1.0)), rate) for i, rate in enumerate(rates)]
+    return CompiledForm(g, rates, n, k + scaled * (n + 1), range(k))
 
 
 @dataclass(frozen=True, eq=False)
@@ -465,11 +474,13 @@ class FilledForm:
 
     Args:
         form: its right-hand sides, 0 for controls.
-        values: of the parameters.
+        values: of the parameters, which a fit may change.
+        known: values of further parameters, which stay.
     """
 
     form: CompiledForm
     values: Array
+    known: tuple[float, ...] = ()
 
     @property
     def n_states(self) -> int:
@@ -484,13 +495,14 @@ class FilledForm:
 
     def with_constants(self, values: Array, *_: Array) -> FilledForm:
         """The same form with other values."""
-        return FilledForm(self.form, values)
+        return replace(self, values=values)
 
 
 def compiled_law(law: PowerSum | FilledForm, free: Free | None = None) -> tuple[CompiledForm, list[float]]:
     """The form of a law and its constants; see `form_of_law`."""
     if isinstance(law, FilledForm):
-        return law.form, law.values.tolist()
+        form = law.form if free is None else law.form.seeking(tuple(np.flatnonzero(free[0]).tolist()))
+        return form, [*law.values.tolist(), *law.known]
     return form_of_law(law, free), constants_of(law, free)
 
 

@@ -84,11 +84,11 @@ def with_breaks(series: TimeSeries, settings: Settings) -> TimeSeries:
         return series
     if taken := set(new) & set(series.states):
         raise InputError(f"--breaks makes an input {min(taken)!r}, and a state is called so: rename the column")
-    runs = [_with_steps(run, list(new.values())) for run in series.trajectories]
+    runs = [step_at(run, list(new.values())) for run in series.trajectories]
     return dataclasses.replace(series, trajectories=tuple(runs), controls=(*series.controls, *new))
 
 
-def _with_steps(run: Trajectory, times: Sequence[float]) -> Trajectory:
+def step_at(run: Trajectory, times: Sequence[float] | Array) -> Trajectory:
     """A trajectory with a sample, without values, at each break, and steps as held controls."""
     inside = [time for time in times if run.time[0] < time < run.time[-1]]
     whole = np.union1d(run.time, inside)

@@ -33,6 +33,7 @@ from odediscovery.search.shorten_windows import SHORTENING
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.intervals import INTERVALS
 from odediscovery.stages.values import STAGES, Candidate, Polished
+from odediscovery.textbook.fit import Fitter
 from odediscovery.textbook.judged import as_numbers, is_left_to_noise
 
 
@@ -216,13 +217,13 @@ def is_named(at: Climb) -> bool:
     p = at.problem
     if not at.candidates:
         return False
-    best = likeliest(at).law
+    best, fitter = likeliest(at).law, Fitter.of(p)
     most = sum(int((part != 0).sum()) for part in best.constants)
     return any(
         len(form.constants) <= most
         and as_numbers(form) is None
         and is_left_to_noise(p, form)
-        and has_no_memory([left[:, ~p.constant] for left in form.left])
+        and has_no_memory([left[:, ~p.constant] for left in fitter.residuals(form.found)])
         for form in at.named()
     )
 

@@ -210,5 +210,5 @@ def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:
 def _slopes(law: PowerSum, x: Array) -> Array:
     """df/dx at points x [..., states], [..., states, states]."""
     with np.errstate(all="ignore"):
-        _, slopes = form_of_law(law).of_states.linearised(np.moveaxis(x, -1, 0), constants_of(law))
+        _, slopes = form_of_law(law).seeking(()).linearised(np.moveaxis(x, -1, 0), constants_of(law))
     return np.nan_to_num(np.moveaxis(slopes, (0, 1), (-2, -1)))

@@ -16,10 +16,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtbtrs
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
-from odediscovery.ivp.all_at_once import linear_recurrence
 from odediscovery.ivp.lsoda import solve_whole
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.compiled import FilledForm, compiled_law, point_field, vector_field
@@ -365,3 +365,32 @@ def sensitivities(
     (own_steps,), _ = model.of_intervals(law, [x], Effort.least(one, rtol))
     blocks = model.chained(own_steps, first)
     return None if blocks is None else (x, blocks)
+
+
+def linear_recurrence(
+    a: Float[np.ndarray, "steps runs n n"], b: Float[np.ndarray, "steps runs n columns"], first: Array
+) -> Float[np.ndarray, "1+steps runs n columns"]:
+    """All z_j of
+
+        z_0 = first,   z_{j+1} = A_j z_j + b_j
+
+    Args:
+        a: matrices.
+        b: what is added in every step.
+        first: [runs, n, columns].
+
+    >>> linear_recurrence(np.full((3, 1, 1, 1), 2.0), np.ones((3, 1, 1, 1)), np.zeros((1, 1, 1))).ravel().tolist()
+    [0.0, 1.0, 3.0, 7.0]
+    """
+    steps, runs, n, columns = b.shape
+    found = np.empty((1 + steps, runs, n, columns))
+    size = (1 + steps) * n
+    for r in range(runs):
+        # The band of a lower triangle: row d holds what stands d below the diagonal.
+        band = np.zeros((2 * n, size))
+        for i in range(n):
+            for k in range(n):
+                band[n + i - k, k : steps * n : n] = -a[:, r, i, k]
+        right = np.concatenate([first[r], b[:, r].reshape(-1, columns)])
+        found[:, r] = dtbtrs(band, right, uplo="L", diag="U")[0].reshape(1 + steps, n, columns)
+    return found

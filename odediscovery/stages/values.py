@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from odediscovery.laws.compiled import FilledForm
 from odediscovery.laws.cost import Free, count
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
@@ -28,6 +29,9 @@ STAGES = StageThresholds()
 # The stage that proposes a law: terms added one by one on the integral form; networks trained from
 # random starts; least squares over a library of terms; a law with a name; "" where nothing was sought.
 FoundBy: TypeAlias = Literal["growing", "training", "regression", "textbook", ""]
+
+# A sum of powers, or a form with named constants.
+Law = TypeVar("Law", PowerSum, FilledForm)
 
 
 def residual_freedom(polished: Polished) -> int:
@@ -112,11 +116,11 @@ class Judged:
 
 
 @dataclass(frozen=True, eq=False)
-class Polished:
+class PolishedLaw(Generic[Law]):
     """A law with refined constants.
 
     Args:
-        law: the refined constants, in the units of the data given.
+        law: the refined constants, in the units of the data given; those of a form in the user's.
         errors: standard errors in the same places; 0 for what was held fixed.
         initial: fitted start values [trajectories, states], without controls.
         joint: how well the free constants, in the order of `free`, and behind them the start
@@ -129,8 +133,8 @@ class Polished:
         finite: whether the law could be integrated through all trajectories.
     """
 
-    law: PowerSum
-    errors: PowerSum
+    law: Law
+    errors: Law
     initial: Array
     joint: Covariance
     free: Free
@@ -145,7 +149,11 @@ class Polished:
         k = count(self.free)
         return self.joint.matrix[:k, :k]
 
-    def widened(self, factor: float) -> Polished:
+    def widened(self, factor: float) -> PolishedLaw[Law]:
         """The same with standard errors that are larger by a factor."""
         errors = self.law.with_constants(*(factor * e for e in self.errors.constants))
         return replace(self, errors=errors, joint=self.joint.widened(factor))
+
+
+Polished: TypeAlias = PolishedLaw[PowerSum]
+PolishedForm: TypeAlias = PolishedLaw[FilledForm]

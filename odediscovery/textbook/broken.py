@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odediscovery.judge.notes.choice import changing_constant
 from odediscovery.judge.notes.note import Note
@@ -25,8 +24,6 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.fit import FittedForm, Fitter
 from odediscovery.textbook.judged import criterion_of
-from odediscovery.textbook.shooting import Shooting
-from odediscovery.textbook.starts import Start
 
 
 @dataclass(frozen=True)
@@ -49,36 +46,12 @@ class BreakThresholds(Thresholds):
 BREAKS = BreakThresholds()
 
 
-class _BrokenShooting(Shooting):
-    """Forms of which constant `place` has a value of its own in every piece of time."""
-
-    place: int = 0
-    # Number of the piece of every interval [trajectories, intervals].
-    piece: NDArray[np.int64]
-
-    def fewest_steps(self) -> float:
-        """One an interval: a constant may change at every sample."""
-        return 1.0
-
-    def constants_in(self, intervals: NDArray[np.int64], constants: Array) -> Array:
-        """The first constants are those of the form, the others those of later pieces."""
-        pieces = int(self.piece.max())
-        k = len(constants) - pieces
-        shape = (k, len(intervals), len(self.begun), constants.shape[1])
-        own = np.broadcast_to(constants[:k, None, None, :], shape).copy()
-        # [intervals, trajectories]
-        piece = self.piece[:, intervals].T
-        for m in range(1, pieces + 1):
-            own[self.place, piece == m] = constants[k + m - 1]
-        return own
-
-
 @dataclass(frozen=True, eq=False)
 class Broken:
     """A form of which one constant changes.
 
     Args:
-        fitted: the constants of the form, then those of later pieces.
+        fitted: with the constants of the form, then those of later pieces.
         name: of the constant that changes.
         criterion: with the price of the pieces.
     """
@@ -87,25 +60,10 @@ class Broken:
     name: str
     criterion: float
 
-    def form(self, controls: Sequence[str]) -> Form:
-        """The form with steps, 0 before a break and 1 from then on, as controls.
-
-        Args:
-            controls: the steps, in the order of time.
-        """
-        own, safe = self.fitted.form, list(identifiers(list(controls)).values())
-        later = [f"{self.name}_{step}" for step in safe]
-        steps = ["1", *safe, "0"]
-        parts = [
-            f"{value}*{before}" if after == "0" else f"{value}*({before} - {after})"
-            for value, before, after in zip([self.name, *later], steps, steps[1:], strict=False)
-        ]
-        written = re.compile(rf"(?<![\w.]){re.escape(self.name)}(?![\w])")
-        texts = {state: written.sub(f"({' + '.join(parts)})", text) for state, text in own.texts.items()}
-        values = tuple(self.fitted.constants.tolist())
-        return dataclasses.replace(
-            own, controls=tuple(controls), texts=texts, names=(*own.names, *later), starts=values
-        )
+    @property
+    def form(self) -> Form:
+        """With steps, 0 before a break and 1 from then on, as controls; a fit begins at its constants."""
+        return dataclasses.replace(self.fitted.form, starts=tuple(self.fitted.constants.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +83,14 @@ class FoundBreak:
     behind: float
 
 
-def fit_broken(p: Problem, forms: Sequence[FittedForm], times: Sequence[float], monitor: Monitor) -> list[Broken]:
+def fit_broken(p: Problem, forms: Sequence[FittedForm], steps: Mapping[str, float], monitor: Monitor) -> list[Broken]:
     """Every constant of every form broken, the best first.
 
     Args:
         p: data without controls, with a sample, perhaps without values, at every break.
         forms: fitted with constants that do not change.
-        times: of the breaks, in the user's unit, increasing.
+        steps: names of the controls that say what is before and after a break, and its time in the user's unit, in
+            the order of time.
     """
     found: list[Broken] = []
     monitor.stage("laws with breaks", len(forms))
@@ -139,7 +98,7 @@ def fit_broken(p: Problem, forms: Sequence[FittedForm], times: Sequence[float], 
         for place in range(len(one.form.names)):
             if found and monitor.stopping():
                 break
-            broken = _broken(p, one, place, times)
+            broken = _broken(p, one, place, steps)
             found += [] if broken is None else [broken]
         monitor.step(done + 1)
     return sorted(found, key=lambda broken: broken.criterion)
@@ -167,7 +126,7 @@ def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> Fou
         for done, time in enumerate(at.tolist()):
             for one, place in pairs:
                 if not (tried and monitor.stopping()):
-                    broken = _broken(p, one, place, [time])
+                    broken = _broken(p, one, place, {"after": time})
                     if broken is not None and broken.criterion < tried.get(time, (np.inf, one, 0))[0]:
                         tried[time] = (broken.criterion, one, place)
             monitor.step(done + 1)
@@ -197,24 +156,34 @@ def _possible(p: Problem) -> Array:
     return times
 
 
-def _broken(p: Problem, one: FittedForm, place: int, times: Sequence[float]) -> Broken | None:
+def _broken(p: Problem, one: FittedForm, place: int, steps: Mapping[str, float]) -> Broken | None:
     """One constant of a form broken; None where it cannot be integrated."""
-    fitter = Fitter(p)
-    own = fitter.shooting
-    shooting = _BrokenShooting(own.series, own.begun, own.sigmas, fitter.noise, own.paths)
-    begins = np.stack([np.pad(t, (0, (len(own.times) - 1) - len(t)), mode="edge") for t in _begins(own)])
-    shooting.place, shooting.piece = place, np.searchsorted(np.asarray(times), begins, side="right")
-    fitter.shooting = shooting
-    start = np.append(one.constants, np.full(len(times), one.constants[place]))
-    fitted = fitter.fit(one.form, Start(start, 0.0), one.says)
+    name = one.form.names[place]
+    begun = np.append(one.constants, np.full(len(steps), one.constants[place]))
+    form = _with_steps(one.form, name, list(steps))
+    fitted = Fitter.of(p).with_steps(steps).fit(form, begun, one.says)
     if fitted is None:
         return None
-    samples = float(np.isfinite(np.concatenate(fitted.left)).sum())
+    samples = float(fitted.counts.sum())
     # Which constant it is was chosen, too.
     choice = 2.0 * float(np.log(max(len(one.form.names), 1)))
-    price = len(times) * float(np.log(max(samples, 2.0))) + choice
-    plain = dataclasses.replace(fitted, constants=fitted.constants[: len(one.constants)])
-    return Broken(fitted, one.form.names[place], criterion_of(p, plain) + price)
+    price = len(steps) * float(np.log(max(samples, 2.0))) + choice
+    return Broken(fitted, name, criterion_of(p, fitted, constants=len(one.constants)) + price)
+
+
+def _with_steps(form: Form, name: str, controls: Sequence[str]) -> Form:
+    """The form with a constant that has another value from each step on."""
+    safe = list(identifiers(list(controls)).values())
+    later = [f"{name}_{step}" for step in safe]
+    steps = ["1", *safe, "0"]
+    parts = [
+        f"{value}*{before}" if after == "0" else f"{value}*({before} - {after})"
+        for value, before, after in zip([name, *later], steps, steps[1:], strict=False)
+    ]
+    written = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w])")
+    texts = {state: written.sub(f"({' + '.join(parts)})", text) for state, text in form.texts.items()}
+    names = (*form.names, *later)
+    return dataclasses.replace(form, controls=tuple(controls), texts=texts, names=names, starts=(None,) * len(names))
 
 
 def broken_note(named: NamedConstants, name: str, controls: Sequence[str], behind: float) -> Note:
@@ -225,8 +194,3 @@ def broken_note(named: NamedConstants, name: str, controls: Sequence[str], behin
         for control, safe in identifiers(list(controls)).items()
     ]
     return changing_constant(name, constant(*values[name]), steps, behind)
-
-
-def _begins(shooting: Shooting) -> list[Array]:
-    """Where the intervals of every trajectory begin."""
-    return [run.time[:-1] for run in shooting.series.trajectories]

@@ -5,23 +5,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
+import sympy
 
+from odediscovery.data.controls import append_controls
 from odediscovery.data.samples import pooled
+from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
-from odediscovery.laws.compiled import CompiledForm
+from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
+from odediscovery.problem.impulses import step_at
 from odediscovery.problem.problem import Problem, has_little_noise
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds
-from odediscovery.textbook.flow import rates_of
+from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import PolishedForm
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
-from odediscovery.textbook.shooting import SHOOTING, Shooting
 from odediscovery.textbook.starts import Path, Start, positive_start, start_of
 
 
@@ -43,6 +48,11 @@ class TextbookThresholds(Thresholds):
     clear: float = 0.02  # in little noise laws that leave more of it are not fitted [variance of the states]
     rounds: int = 2  # fits, each with the noise that the last one leaves of every state
     floor: float = 1e-8  # least residual that is told from none [spread]
+    evaluations: int = 40  # most evaluations of the derivatives in a fit
+    starting: int = 15  # the same for the starts alone
+    small: float = 1e-3  # a start that noise took nearer to 0 is moved so far away [spread of a state]
+    converged: float = 1e-6  # change of squares that ends a fit [relative]
+    roughly: float = 1e-3  # the same for a fit that only tells how large the noise of every state is [relative]
 
 
 FITTING = TextbookThresholds()
@@ -50,21 +60,30 @@ FITTING = TextbookThresholds()
 
 @dataclass(frozen=True, eq=False)
 class FittedForm:
-    """A form with constants at the maximum of the likelihood, in the user's units.
+    """A form with constants at the maximum of the likelihood.
 
     Args:
         says: what it is called; nothing for one without a name.
         form: with named constants.
-        constants: in the order of the form.
-        starts: fitted first states [trajectories, states].
-        left: curve - data, [samples, states] a trajectory, nan where nothing was measured.
+        found: its constants in the user's units, in the order of the form; starts and squares are dimensionless.
+        scale: what the states were divided by.
     """
 
     says: str
     form: Form
-    constants: Array
-    starts: Array
-    left: tuple[Array, ...]
+    found: PolishedForm
+    scale: Scale
+
+    @property
+    def constants(self) -> Array:
+        """In the user's units and the order of the form."""
+        return self.found.law.values
+
+    @property
+    def starts(self) -> Array:
+        """First states in the user's units [trajectories, states]."""
+        starts: Array = self.found.initial * self.scale.state[: self.found.initial.shape[1]]
+        return starts
 
     @property
     def equations(self) -> Equations:
@@ -72,127 +91,213 @@ class FittedForm:
         return self.form.with_constants(self.constants.tolist())
 
     @property
-    def mse(self) -> float:
-        """Mean squared residual of all values, of counts that of their increments."""
-        return float(np.nanmean(np.concatenate(self.left) ** 2))
+    def squares(self) -> Array:
+        """Sum of squared residuals of every state in the user's units [states]."""
+        squares: Array = (self.found.plain_squares * self.scale.state**2)[: self.found.initial.shape[1]]
+        return squares
+
+    @property
+    def counts(self) -> Array:
+        """Observed values of every state [states]."""
+        return self.found.counts[: self.found.initial.shape[1]]
 
 
-def user_path(p: Problem) -> tuple[TimeSeries, TimeSeries]:
-    """Data and smoothed path of a problem in the user's units."""
-    found = []
-    for series in (p.data, p.smooth):
-        runs = [
-            dataclasses.replace(
-                run,
-                time=run.time * p.scale.time,
-                values=run.values * p.scale.state,
-                sigma=None,
-                recorded=run.recorded and run.recorded.scaled(1.0 / p.scale.state),
-            )
-            for run in series.trajectories
-        ]
-        found.append(dataclasses.replace(series, trajectories=tuple(runs)))
-    return found[0], found[1]
-
-
+@dataclass(frozen=True, eq=False)
 class Fitter:
-    """Forms fitted to one problem."""
+    """Forms fitted to whole trajectories.
 
-    def __init__(self, p: Problem) -> None:
-        self.series, smooth = user_path(p)
-        self.path = Path.of(smooth)
+        min over constants c and starts x_0   sum of ((x(t; c, x_0) - data) / sigma)^2
+
+    with sigma of every state from what the last fit left; see `polish`.
+
+    Args:
+        data: dimensionless, controls appended.
+        scale: what it was divided by; the constants of forms stay in the user's units.
+        begun: first states to begin from [trajectories, states].
+        nonnegative: states that do not start below 0 [states and controls].
+        floor: standard deviation that rounding and integration alone explain [states and controls].
+        relative: noise of each sample relative to the others, [samples, states and controls] a trajectory.
+    """
+
+    data: TimeSeries
+    scale: Scale
+    begun: Array
+    nonnegative: Mask
+    floor: Array
+    relative: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, p: Problem) -> Fitter:
+        """For the data of a problem."""
         begun = np.stack([run.values[0] for run in p.smooth.trajectories])
         # Noise takes a small start to 0 or beyond, from where nothing grows.
-        least = np.where(p.nonnegative & (p.noise > 0.0), SHOOTING.small * np.nanstd(pooled(p.data), axis=0), -np.inf)
-        begun = np.maximum(begun, least) * p.scale.state
-        self.relative = [np.broadcast_to(r * p.scale.size, r.shape) for r in p.relative_sigma]
-        self.noise = p.noise * p.scale.size
-        guess = [
-            np.column_stack([np.interp(run.time, path.time, x) for x in path.values.T])
-            for run, path in zip(self.series.trajectories, smooth.trajectories, strict=True)
-        ]
-        self.shooting = Shooting(self.series, begun, self.relative, self.noise, guess)
+        least = np.where(p.nonnegative & (p.noise > 0.0), FITTING.small * np.nanstd(pooled(p.data), axis=0), -np.inf)
+        begun = np.maximum(begun, least)[:, ~p.data.is_control]
+        return cls(p.data, p.scale, begun, p.nonnegative, p.floor, p.relative_sigma)
 
-    def fit(self, form: Form, start: Start, says: str, *, most: int | None = None) -> FittedForm | None:
+    def with_steps(self, steps: Mapping[str, float]) -> Fitter:
+        """The same data with controls that are 0 before a time and 1 from then on; there is a sample at each."""
+        at = np.array(list(steps.values())) / self.scale.time
+        runs = tuple(step_at(run, at) for run in self.data.trajectories)
+        data = append_controls(dataclasses.replace(self.data, trajectories=runs, controls=tuple(steps)))
+
+        def widened(values: Array, fill: float) -> Array:
+            return np.append(values, np.full((*values.shape[:-1], len(at)), fill), axis=-1)
+
+        return dataclasses.replace(
+            self,
+            data=data,
+            scale=Scale(widened(self.scale.state, 1.0), self.scale.time),
+            nonnegative=np.append(self.nonnegative, np.zeros(len(at), dtype=bool)),
+            floor=widened(self.floor, 1.0),
+            relative=tuple(widened(block, 1.0) for block in self.relative),
+        )
+
+    @cached_property
+    def spread(self) -> Array:
+        """Standard deviation of every state, or its size where it stays [states and controls]."""
+        values = pooled(self.data)
+        spread = np.nanstd(values, axis=0)
+        size: Array = np.where(spread > 0, spread, np.nanmax(np.abs(values), axis=0).clip(ABOVE_ZERO))
+        return size
+
+    def fit(
+        self, form: Form, constants: Array, says: str = "", *, worst: float = np.inf, most: int | None = None
+    ) -> FittedForm | None:
         """The form from these constants; None where it cannot be integrated.
 
         Args:
-            most: evaluations of the derivatives (default: `SHOOTING.evaluations`). A fit that is to be so brief
+            worst: mean square, in spreads, from which on first samples seem to lead away from the data: then the
+                fit begins from the starts that follow them best, too.
+            most: evaluations of the derivatives (default: `FITTING.evaluations`). A fit that is to be so brief
                 begins from the first samples alone.
         """
-        rates, k = rates_of(form), len(start.constants)
-        begun = [np.concatenate([start.constants, self.shooting.begun.ravel()])]
-        begun += [] if most else self._led(rates, start)
-        found = (self._from(rates, theta, k, most or SHOOTING.evaluations) for theta in begun)
-        _, theta, steps = min(found, key=lambda one: one[0])
-        return self._value(form, rates, theta, k, steps, says)
+        begun = [self.begun]
+        if most is None:
+            first = self.polished(form, constants, self.begun, self.spread, 0)
+            if not first.finite or np.mean(self._mean_squares(first)) > worst:
+                led = self.polished(form, constants, self.begun, self.spread, FITTING.starting, starts_alone=True)
+                begun += [led.initial] if led.finite else []
+        fits = [self._from(form, constants, initial, most) for initial in begun]
+        best = min((one for one in fits if one.finite), key=self._misfit, default=None)
+        return None if best is None else self._named(form, best, says)
 
-    def _from(self, rates: CompiledForm, theta: Array, k: int, most: int) -> tuple[float, Array, float]:
-        """Misfit, unknowns and steps of a fit from some unknowns."""
-        shooting, steps = self.shooting, 1.0
-        sigma, weight = np.nan_to_num(shooting.sigma, nan=1.0), np.ones((shooting.n, 1))
-        counts = shooting.seen.sum(axis=(0, 2))
-        rounds = 1 if shooting.n == 1 or most < SHOOTING.evaluations else FITTING.rounds
-        for last in [False] * (rounds - 1) + [True]:
-            starts = theta[k:].reshape(shooting.begun.shape)
-            gained = SHOOTING.gained if last else SHOOTING.roughly
-            found = shooting.fitted(rates, theta[:k], sigma * weight, most, starts, gained)
-            theta, steps = found.x, found.steps
-            left = shooting.left(rates, k, theta, steps)
-            mean = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2)) / counts.clip(1)
-            weight = np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
-        return float(counts @ np.log(weight[:, 0])), theta, steps
+    def taken(self, form: Form, constants: Array, initial: Array, says: str) -> FittedForm | None:
+        """The form with constants and dimensionless starts as they are; None where it cannot be integrated."""
+        found = self.polished(form, constants, initial, self.spread, 0)
+        return self._named(form, found, says) if found.finite else None
 
-    def _led(self, rates: CompiledForm, start: Start) -> list[Array]:
-        """Unknowns with starts that follow the data best, where first samples lead away from them."""
-        shooting, k = self.shooting, len(start.constants)
-        theta = np.concatenate([start.constants, shooting.begun.ravel()])
-        left = shooting.left(rates, k, theta, shooting.enough_steps(rates, k, theta)) / shooting.spread[:, None]
-        if np.mean(left[shooting.seen] ** 2) <= max(FITTING.behind * start.misfit, FITTING.well):
-            return []
-        starts = shooting.nearest_starts(rates, start.constants, np.nan_to_num(shooting.sigma, nan=1.0))
-        return [np.concatenate([start.constants, starts.ravel()])]
+    def polished(
+        self,
+        form: Form,
+        constants: Array,
+        initial: Array,
+        sigma: Array,
+        most: int,
+        *,
+        ftol: float | None = None,
+        starts_alone: bool = False,
+        relative: Sequence[Array] | None = None,
+    ) -> PolishedForm:
+        """One least squares fit; see `polish`.
 
-    def taken(self, form: Form, constants: Array, starts: Array, says: str) -> FittedForm | None:
-        """The form with constants and starts [trajectories, states] as they are; None where it cannot be integrated."""
-        rates, theta = rates_of(form), np.concatenate([constants, starts.ravel()])
-        steps = self.shooting.enough_steps(rates, len(constants), theta)
-        return self._value(form, rates, theta, len(constants), steps, says)
-
-    def r2(self, fitted: FittedForm) -> float:
-        """Share of the variance of all states that a form explains."""
-        values = np.concatenate([run.values for run in self.series.trajectories])
-        spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
-        left = [run.plain(block) for run, block in zip(self.series.trajectories, fitted.left, strict=True)]
-        return 1.0 - float(np.nansum(np.concatenate(left) ** 2)) / spread if spread > 0 else 1.0
-
-    def slopes(self, fitted: FittedForm) -> tuple[Array, Array]:
-        """Derivatives of the weighted residuals by all unknowns [values, unknowns], and these residuals [values].
-
-        Each state is weighed by what the form leaves of it.
+        Args:
+            sigma: of every state [states and controls].
+            most: evaluations of the derivatives; 0 for none.
+            ftol: relative change of the squares that ends it (default: `FITTING.converged`).
+            starts_alone: whether the constants stay.
+            relative: noise of each sample relative to the others, where it is not the fitter's.
         """
-        shooting, k, rates = self.shooting, len(fitted.constants), rates_of(fitted.form)
-        theta = np.concatenate([fitted.constants, fitted.starts.ravel()])
-        steps = shooting.enough_steps(rates, k, theta)
-        sigma = np.nan_to_num(shooting.sigma, nan=1.0)
-        left = shooting.left(rates, k, theta, steps)
-        mean = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2)) / shooting.seen.sum(axis=(0, 2))
-        sigma = sigma * np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
-        return shooting.linearised(rates, k, theta, sigma, steps)[1], (left / sigma)[shooting.seen]
+        nothing = np.zeros(0, dtype=bool)
+        with np.errstate(all="ignore"):
+            return polish(
+                self.law(form, constants),
+                self.data,
+                initial,
+                sigma,
+                floor=self.floor,
+                nonnegative=self.nonnegative,
+                free=(np.full(len(constants), not starts_alone), nothing, nothing, nothing),
+                most=most,
+                relative_sigma=self.relative if relative is None else relative,
+                ftol=FITTING.converged if ftol is None else ftol,
+            )
 
-    def _value(
-        self, form: Form, rates: CompiledForm, theta: Array, k: int, steps: float, says: str
-    ) -> FittedForm | None:
-        shooting = self.shooting
-        left = np.where(np.isfinite(shooting.values), shooting.left(rates, k, theta, steps), np.nan)
-        blocks = tuple(left[: len(run.time), :, r] for r, run in enumerate(self.series.trajectories))
-        if not np.nanmax(np.abs(left) / shooting.spread[:, None]) < SHOOTING.lost:
-            return None
+    def law(self, form: Form, constants: Array) -> FilledForm:
+        """The form with constants in the user's units, as the law of the dimensionless data."""
+        return FilledForm(rates_of(form), constants, (*self.scale.state.tolist(), self.scale.time))
+
+    def residuals(self, found: PolishedForm) -> list[Array]:
+        """Curve - data of the states in the user's units [samples, states] a trajectory, nan where not measured."""
+        own = ~self.data.is_control
+        return [block[:, own] * self.scale.size[own] for block in residuals(found.law, self.data, found.initial)]
+
+    def deviations(self, found: PolishedForm) -> Array:
+        """Root mean square of what a fit leaves of every state [states and controls]."""
+        return np.maximum(np.sqrt(self._mean_squares(found)), FITTING.floor * self.spread)
+
+    def _from(self, form: Form, constants: Array, initial: Array, most: int | None) -> PolishedForm:
+        sigma = self.spread
+        for last in (True,) if most else (False,) * (FITTING.rounds - 1) + (True,):
+            ftol = FITTING.converged if last else FITTING.roughly
+            found = self.polished(form, constants, initial, sigma, most or FITTING.evaluations, ftol=ftol)
+            if not found.finite:
+                break
+            constants, initial, sigma = found.law.values, found.initial, self.deviations(found)
+        return found
+
+    def _mean_squares(self, found: PolishedForm) -> Array:
+        return np.asarray(found.squares / found.counts.clip(1))
+
+    def _misfit(self, found: PolishedForm) -> float:
+        return float(found.counts @ np.log(self.deviations(found)))
+
+    def _named(self, form: Form, found: PolishedForm, says: str) -> FittedForm | None:
         try:
-            form.with_constants(theta[: len(form.names)].tolist())
+            form.with_constants(found.law.values.tolist())
         except InputError:  # a constant has run beyond all numbers
             return None
-        return FittedForm(says, form, theta[:k], shooting.unpacked(theta, k)[1].T, blocks)
+        return FittedForm(says, form, found, self.scale)
+
+
+def rates_of(form: Form) -> CompiledForm:
+    """The right-hand sides of a form, compiled; its constants are the parameters, then the units of a problem."""
+    return _rates_of(form.states, form.controls, tuple(form.texts.items()), form.names, form.time_name)
+
+
+@lru_cache(maxsize=500)
+def _rates_of(
+    states: tuple[str, ...],
+    controls: tuple[str, ...],
+    texts: tuple[tuple[str, str], ...],
+    names: tuple[str, ...],
+    time_name: str,
+) -> CompiledForm:
+    """Kept: the same laws are fitted again and again."""
+    opened = Form(states, controls, dict(texts), names, (None,) * len(names), time_name).open()
+    variables = len(opened.symbols) - len(names)
+    sides = [*opened.right_hand_sides, *[sympy.Integer(0)] * (variables - len(states))]
+    return form_of_expressions(sides, opened.symbols[:variables], opened.symbols[variables:], scaled=True)
+
+
+def in_user_units(p: Problem, series: TimeSeries) -> TimeSeries:
+    """A dimensionless series of a problem, such as its data, as the user had it."""
+    runs = [
+        dataclasses.replace(
+            run,
+            time=run.time * p.scale.time,
+            values=run.values * p.scale.state,
+            sigma=None,
+            recorded=run.recorded and run.recorded.scaled(1.0 / p.scale.state),
+        )
+        for run in series.trajectories
+    ]
+    return dataclasses.replace(series, trajectories=tuple(runs))
+
+
+def path_of(p: Problem) -> Path:
+    """The smoothed path of a problem in the user's units."""
+    return Path.of(in_user_units(p, p.smooth))
 
 
 def fit_textbook(
@@ -207,11 +312,11 @@ def fit_textbook(
         most_left: laws that leave more of the integral form, in variances, are not fitted (default:
             `FITTING.clear` in little noise, else `FITTING.nothing`).
     """
-    fitter = Fitter(p)
+    fitter, path = Fitter.of(p), path_of(p)
     if most_left is None:
         most_left = FITTING.clear if has_little_noise(p) else FITTING.nothing
     monitor.stage("textbook laws", 1)
-    begun = list(_begun(laws, p, fitter.path, most_left))
+    begun = list(_begun(laws, p, path, most_left))
     found: list[FittedForm] = []
     simpler = np.inf
     for size in sorted({row[0] for row in begun}):
@@ -225,7 +330,8 @@ def fit_textbook(
             # What begins with a wrong sign or far from the data ends soon, or not at all.
             near_data = _is_signed((size, start, law, form)) and start.misfit < FITTING.far
             steps = None if near_data else FITTING.most
-            fitted = monitor.in_time(SEARCHING, partial(fitter.fit, form, start, law.says, most=steps), None)
+            fit = partial(fitter.fit, form, start.constants, law.says, worst=worst_of(start), most=steps)
+            fitted = monitor.in_time(SEARCHING, fit, None)
             says = "" if fitted is None else law.called(form.names, fitted.constants.tolist())
             if fitted is not None and says:
                 found.append(dataclasses.replace(fitted, says=says))
@@ -233,6 +339,11 @@ def fit_textbook(
         if np.isfinite(most_left):
             simpler = min([simpler, *(row[1].misfit for row in alike if _is_signed(row))])
     return found
+
+
+def worst_of(start: Start) -> float:
+    """What a fit that begins so may leave without first samples being doubted [spreads]."""
+    return max(FITTING.behind * start.misfit, FITTING.well)
 
 
 def _is_signed(row: tuple[int, Start, TextbookLaw, Form]) -> bool:

@@ -35,22 +35,19 @@ NAMED_ROWS = NamedRowThresholds()
 def row_of(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
     """A textbook law as a row of the front."""
     equations = dataclasses.replace(fitted.equations, standard_errors=None, snapped=None)
-    values = pooled(series)
-    runs = zip(p.data.trajectories, fitted.left, strict=True)
-    left = np.concatenate([run.plain(block) for run, block in runs])
+    values, squares = pooled(series), fitted.squares
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
-    r2 = 1.0 - float(np.nansum(left**2)) / spread if spread > 0 else 1.0
-    mse = float(np.nanmean(left**2))
+    r2 = 1.0 - float(squares.sum()) / spread if spread > 0 else 1.0
     return FrontRow(
         equations,
         complexity_of(fitted),
-        mse,
+        float(squares.sum() / fitted.counts.sum()),
         r2,
         criterion_of(p, fitted),
         False,
         fitted.starts,
         fitted.says,
-        state_r2=shares_explained(series, np.nansum(left**2, axis=0)),
+        state_r2=shares_explained(series, squares),
     )
 
 

@@ -15,7 +15,6 @@ from odediscovery.judge.doubt import DOUBT
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.cost import Free
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.forms import Form
 from odediscovery.laws.monomials import read_law
 from odediscovery.laws.power_sum import PowerSum
@@ -25,10 +24,9 @@ from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Judged, Origin
-from odediscovery.textbook.fit import FittedForm, Fitter
-from odediscovery.textbook.flow import rates_of
+from odediscovery.textbook.fit import FittedForm, Fitter, path_of, rates_of
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
-from odediscovery.textbook.starts import Start, start_of
+from odediscovery.textbook.starts import Path, Start, start_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,6 @@ class NamingThresholds(Thresholds):
     choice: float = 2.0 * math.log(15.0)  # choosing one of the textbook laws [criterion]
     same: float = 1e-5  # a law with rates that differ by less is the same one [rms of the rates]
     near: float = 0.3  # a law that leaves more of the integral form is not looked at [variance of the states]
-    singular: float = 1e-5  # least singular value that tells a direction [the largest one]
     moved: tuple[float, float] = threshold(
         (1.01, 1.02), "ends of the factors by which constants differ to show what follows them"
     )
@@ -46,25 +43,28 @@ class NamingThresholds(Thresholds):
     alike: float = threshold(1e-6, "exponents no further apart are those of one term", origin="the fit's accuracy")
     evaluations: int = threshold(30, "evaluations of the fit of a law's rates to those of another", origin="cost")
     lost: float = threshold(1e3, "largest difference of rates in it", unit="rms of the rates")
-    blurred: float = 1e-6  # share of an unknown direction from which on a constant is unknown
 
 
 NAMING = NamingThresholds()
 
 
-def criterion_of(p: Problem, fitted: FittedForm) -> float:
-    """The criterion of a fitted form on the data of a problem, as `judge.criterion.judge` gives it to laws."""
+def criterion_of(p: Problem, fitted: FittedForm, *, constants: int | None = None) -> float:
+    """The criterion of a fitted form on the data of a problem, as `judge.criterion.judge` gives it to laws.
+
+    Args:
+        constants: that are paid for (default: all).
+    """
     squares, counts = weighted_squares(p, fitted)
-    price = price_of_name(len(fitted.constants), float(counts.sum()), fitted.starts.size)
+    price = price_of_name(
+        len(fitted.constants) if constants is None else constants, float(counts.sum()), fitted.starts.size
+    )
     return misfit(squares, counts, np.maximum(p.noise, p.floor), p.independent) + price
 
 
 def weighted_squares(p: Problem, fitted: FittedForm) -> tuple[Array, Array]:
     """Sum of the weighted squares that a form leaves, dimensionless, and number of values, both [states]."""
-    blocks = zip(fitted.left, p.relative_sigma, strict=True)
-    left = np.concatenate([block / p.scale.size / relative for block, relative in blocks])
-    told = np.concatenate([run.told for run in p.data.trajectories])
-    return np.nansum(left**2, axis=0), (np.isfinite(left) & told).sum(axis=0)
+    n = len(p.noise)
+    return fitted.found.squares[:n], fitted.found.counts[:n]
 
 
 def price_of_name(constants: int, samples: float, starts: int) -> float:
@@ -141,7 +141,7 @@ def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
     found = polish(
         law,
         p.data,
-        fitted.starts / p.scale.state,
+        fitted.found.initial,
         sigma,
         floor=p.floor,
         nonnegative=p.nonnegative,
@@ -151,40 +151,22 @@ def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
     return judge_on(p, found, Origin(0, "textbook")) if found.finite else None
 
 
-def standard_errors(slopes: Array, squares: float, freedom: int) -> Array:
-    """Standard errors of unknowns, nan for those of which only a combination is known.
-
-    Args:
-        slopes: derivatives of the weighted residuals [values, unknowns].
-        squares: sum of the squared weighted residuals.
-        freedom: values - unknowns.
-    """
-    with np.errstate(over="ignore"):  # beyond all numbers a slope tells nothing
-        scale = np.linalg.norm(slopes, axis=0)
-    unknown = ~((scale > 0) & np.isfinite(scale))
-    _, singular, axes = np.linalg.svd(slopes / np.where(unknown, 1.0, scale), full_matrices=False)
-    told = singular > NAMING.singular * singular.max(initial=0.0)
-    variance = np.sum((axes[told] / singular[told, None]) ** 2, axis=0) * (squares / max(freedom, 1))
-    blurred = np.sum(axes[~told] ** 2, axis=0) > NAMING.blurred
-    return np.where(unknown | blurred, np.nan, np.sqrt(variance) / np.where(unknown, 1.0, scale))
-
-
 def named_constants(fitter: Fitter, fitted: FittedForm) -> NamedConstants:
     """The constants of a fitted form with their standard errors."""
-    slopes, left = fitter.slopes(fitted)
-    freedom = len(left) - slopes.shape[1]
-    errors = standard_errors(slopes, float(left @ left), freedom) * examine_residuals(fitted.left).inflation
-    k = len(fitted.constants)
-    values = tuple(fitted.constants.tolist())
-    return NamedConstants(tuple(fitted.form.lines()), fitted.form.names, values, tuple(errors[:k].tolist()))
+    joint = fitted.found.joint.widened(inflation_of(fitter, fitted))
+    values, errors = fitted.constants.tolist(), joint.deviations()[: len(fitted.constants)].tolist()
+    return NamedConstants(tuple(fitted.form.lines()), fitted.form.names, tuple(values), tuple(errors))
+
+
+def inflation_of(fitter: Fitter, fitted: FittedForm) -> float:
+    """By how much the correlation of its residuals widens the standard errors of a form."""
+    return examine_residuals(fitter.residuals(fitted.found)).inflation
 
 
 def covariance_of(fitter: Fitter, fitted: FittedForm) -> Array:
     """The covariance of the constants of a fitted form [constants, constants]."""
-    slopes, left = fitter.slopes(fitted)
-    deviation = np.sqrt(left @ left / max(len(left) - slopes.shape[1], 1)) * examine_residuals(fitted.left).inflation
     k = len(fitted.constants)
-    return Covariance.of(slopes).widened(float(deviation)).matrix[:k, :k]
+    return fitted.found.joint.widened(inflation_of(fitter, fitted)).matrix[:k, :k]
 
 
 def has_terms_of(one: Equations, other: Equations) -> bool:
@@ -199,26 +181,27 @@ def has_terms_of(one: Equations, other: Equations) -> bool:
 
 
 def recognise(
-    fitter: Fitter, equations: Equations, starts: Array, laws: Sequence[TextbookLaw] = TEXTBOOK
+    p: Problem, equations: Equations, initial: Array, laws: Sequence[TextbookLaw] = TEXTBOOK
 ) -> FittedForm | None:
     """The textbook law that equations are; None where they are none.
 
     Args:
-        fitter: of the data that they were found in.
+        p: the data that they were found in.
         equations: in the user's units.
-        starts: fitted [trajectories, states].
+        initial: fitted starts, dimensionless [trajectories, states].
         laws: that are looked through, the shorter ones first.
     """
-    x = np.concatenate(fitter.path.values)
+    path = path_of(p)
+    x = np.concatenate(path.values)
     rates = equations.rhs(x)
     with np.errstate(over="ignore"):  # squares of the largest numbers are none
         size = np.sqrt(np.mean(rates**2, axis=0))
     size = np.where(size > 0, size, 1.0)
-    for law, form, start in sorted(_near(fitter, equations, laws), key=lambda found: len(found[2].constants)):
-        function = rates_of(form)
+    for law, form, start in sorted(_near(path, equations, laws), key=lambda found: len(found[2].constants)):
+        function, units = rates_of(form), (1.0,) * (x.shape[1] + 1)
 
-        def missed(c: Array, function=function) -> Array:  # type: ignore[no-untyped-def]
-            off: Array = np.nan_to_num((function.rates(x.T, c).T - rates) / size, nan=NAMING.lost)
+        def missed(c: Array, function=function, units=units) -> Array:  # type: ignore[no-untyped-def]
+            off: Array = np.nan_to_num((function.rates(x.T, (*c, *units)).T - rates) / size, nan=NAMING.lost)
             return off.clip(-NAMING.lost, NAMING.lost).ravel()
 
         try:
@@ -228,7 +211,7 @@ def recognise(
             # Constants of 1e-300 have slopes that are no numbers.
             continue
         if np.sqrt(np.mean(solved.fun**2)) < NAMING.same and (says := law.called(form.names, solved.x)):
-            return fitter.taken(form, solved.x, starts, says)
+            return Fitter.of(p).taken(form, solved.x, initial, says)
     return None
 
 
@@ -238,14 +221,12 @@ def _has_the_same_states(form: Form, equations: Equations) -> bool:
     return all({s.name for s in sides[state].free_symbols} == form.states_in(state) for state in form.states)
 
 
-def _near(
-    fitter: Fitter, equations: Equations, laws: Sequence[TextbookLaw]
-) -> Iterator[tuple[TextbookLaw, Form, Start]]:
+def _near(path: Path, equations: Equations, laws: Sequence[TextbookLaw]) -> Iterator[tuple[TextbookLaw, Form, Start]]:
     """Textbook laws that meet the integral form, with the constants with which they do."""
-    for law in (law for law in laws if fitter.path.goes(law.way)):
+    for law in (law for law in laws if path.goes(law.way)):
         for order in orders(law, equations.states):
             form, sought = law.form(equations.states, order, equations.time_name)
             if law.n_states == len(equations.states) and _has_the_same_states(form, equations):
-                for start in start_of(form, sought, fitter.path, most=1, worst=NAMING.near):
+                for start in start_of(form, sought, path, most=1, worst=NAMING.near):
                     if start.misfit < NAMING.near:
                         yield law, form, start

@@ -239,6 +239,6 @@ def test_laws_by_name_and_laws_written_down_are_fitted() -> None:
     by_name, written, poor = laws_asked_for(asked, asked.p)
     assert written.says == "as it was tried" != by_name.says
     np.testing.assert_allclose(written.constants, [0.8, 50.0], rtol=1e-4)
-    assert by_name.mse == pytest.approx(written.mse, abs=1e-6)
-    assert poor.mse > 1e4 * written.mse
+    assert by_name.squares == pytest.approx(written.squares, abs=1e-6)
+    assert poor.squares > 1e4 * written.squares
     assert laws_asked_for(task(), task().p) == []

@@ -35,7 +35,6 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings, settings_for
 from odediscovery.textbook.fit import Fitter
 from odediscovery.textbook.registry import find
-from odediscovery.textbook.starts import Start
 
 # Each fault with the noise beside it, in shares of each state's standard deviation; counts have their own noise
 # unless the state changes its sign.
@@ -224,7 +223,7 @@ def _true_law(truth: Truth, series: TimeSeries) -> Scored:
     form = law.form(truth.states)[0]
     values = dict(zip(law.constants, truth.constants, strict=True))
     start = np.array([values[name] for name in form.names])
-    fitted = Fitter(prepare(series)).fit(form, Start(start, 0.0), law.says)
+    fitted = Fitter.of(prepare(series)).fit(form, start, law.says)
     equations = equations_of(truth) if fitted is None else fitted.equations
     starts = [truth.start] * len(series.trajectories) if fitted is None else fitted.starts
     curves = [equations.simulate(x0, run.time) for x0, run in zip(starts, series.trajectories, strict=True)]

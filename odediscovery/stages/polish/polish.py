@@ -18,7 +18,7 @@ from scipy.linalg import block_diag
 from scipy.optimize import least_squares
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.laws.cost import Free, all_free, count, filled
+from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
@@ -26,7 +26,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts, Sums, known_starts
 from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
 from odediscovery.solve.trajectories import residual_squares, tolerance
-from odediscovery.stages.values import Polished
+from odediscovery.stages.values import Law, Polished, PolishedLaw
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ POLISHING = PolishThresholds()
 
 
 def polish(
-    law: PowerSum,
+    law: Law,
     series: TimeSeries,
     initial: Array,
     sigma: Array,
@@ -61,7 +61,8 @@ def polish(
     relative_sigma: Sequence[Array] | None = None,
     sums: Sums = (),
     fully: bool = True,
-) -> Polished:
+    ftol: float | None = None,
+) -> PolishedLaw[Law]:
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
     Args:
@@ -77,19 +78,23 @@ def polish(
             (default: all alike).
         sums: conserved sums with their values, which the start values keep.
         fully: whether constants are wanted as near to the maximum as can be, not only the likelihood.
+        ftol: relative change of the squares that ends the fit (default: `POLISHING.ftol`, or by `fully`).
 
     Returns:
         The refined law; the given one with `finite=False` if it cannot be integrated.
     """
-    free, most = free or all_free(law), POLISHING.steps if most is None else most
+    most = POLISHING.steps if most is None else most
+    a, w, b, v = law.constants
+    free = free or (a != 0, w != 0, b != 0, v != 0)
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     starts = Starts(nonnegative[~series.is_control], tuple(sums), known_starts(series))
     model = TrajectoryResiduals(law, series, sigma, free, starts, relative_sigma)
     u = model.pack(initial)
     now = model.evaluate(u)
     if now is not None and len(u) and most:
-        noisy = bool((sigma > floor).any())
-        ftol = POLISHING.ftol if fully or not noisy else max(POLISHING.gain / len(now.residual), POLISHING.ftol)
+        if ftol is None:
+            roughly = not fully and bool((sigma > floor).any())
+            ftol = max(POLISHING.gain / len(now.residual) if roughly else 0.0, POLISHING.ftol)
         u, now = minimise(model, u, now, most, ftol)
     refined, initial = model.unpack(u)
     law = law.with_constants(*refined.constants)
@@ -98,7 +103,9 @@ def polish(
     nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
     if now is None:
         unknown_joint = Covariance.nothing_known(len(u))
-        return Polished(law, nothing, initial, unknown_joint, free, squares, counts, finite=False, plain_squares=plain)
+        return PolishedLaw(
+            law, nothing, initial, unknown_joint, free, squares, counts, finite=False, plain_squares=plain
+        )
     fitted = len(u) / max(int(np.count_nonzero(counts)), 1)
     left = np.sqrt(squares / np.maximum(counts - fitted, 1.0))
     # Each state's sigma anew from its residuals, and starts from their roots.
@@ -106,7 +113,7 @@ def polish(
     joint = _covariance(model, series, own, starts, u[model.n_constants :].reshape(initial.shape), now)
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
     of_law = law.with_constants(*filled(nothing.constants, free, errors))
-    return Polished(law, of_law, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
+    return PolishedLaw(law, of_law, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
 
 
 def as_it_is(
