@@ -10,7 +10,6 @@ from odediscovery.judge.criterion import rank, score, shortlist
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.conditions import SEARCH
 from odediscovery.search.refinement import REFINEMENT, follows, follows_closely, follows_exactly, sigma_of
 from odediscovery.search.shorten_windows import SHORTENING, is_long
@@ -20,20 +19,15 @@ from odediscovery.stages.values import STAGES, Candidate, Polished
 
 
 @dataclass(frozen=True)
-class ChaosThresholds(Thresholds):
+class ChaosThresholds:
     """How it is decided that trajectories cannot be followed."""
 
-    laws: int = threshold(
-        3,
-        "laws that are tried on whole trajectories, the best on windows",
-        origin="cost: each is polished; one alone may fail by chance",
-    )
-    grown: float = threshold(
-        1e4,
-        "errors of the start at the end of a trajectory from which on it is not tried to follow it",
-        unit="rms of the state",
-        origin="measured: chaos was followed up to 5, limit cycles and orbits up to 60",
-    )
+    # laws that are tried on whole trajectories, the best on windows; cost: each is polished; one alone may fail by
+    # chance
+    laws: int = 3
+    # errors of the start at the end of a trajectory from which on it is not tried to follow it [rms of the state];
+    # measured: chaos was followed up to 5, limit cycles and orbits up to 60
+    grown: float = 1e4
 
 
 CHAOS = ChaosThresholds()

@@ -27,7 +27,6 @@ from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import residual_sigma, sigma_of
 from odediscovery.settings import Settings
 from odediscovery.stages.polish.polish import polish
@@ -35,15 +34,13 @@ from odediscovery.stages.values import Origin, Polished
 
 
 @dataclass(frozen=True)
-class ConstantThresholds(Thresholds):
+class ConstantThresholds:
     """How long the constants of a given form are refined."""
 
-    rounds: int = threshold(
-        3,
-        "fits one after another, each with the noise that the last one leaves",
-        origin="reweighting converges in two; one more for safety",
-    )
-    steps: int = threshold(50, "most evaluations of the Jacobian in each", origin="cost: bounds the time")
+    # fits one after another, each with the noise that the last one leaves; reweighting converges in two; one more for
+    # safety
+    rounds: int = 3
+    steps: int = 50  # most evaluations of the Jacobian in each; cost: bounds the time
 
 
 CONSTANTS = ConstantThresholds()

@@ -38,7 +38,6 @@ from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import PolishedForm
@@ -46,23 +45,18 @@ from odediscovery.textbook.fit import Fitter
 
 
 @dataclass(frozen=True)
-class FormThresholds(Thresholds):
+class FormThresholds:
     """How the constants of a form are sought and fitted."""
 
-    draws: int = threshold(60, "draws of the constants from which the integral form is fitted", origin="cost: seconds")
-    decades: float = threshold(2.0, "powers of ten on each side of 1 for constants without a start", origin="a guess")
-    begun: int = threshold(3, "of them that are fitted to whole trajectories", origin="cost: seconds each")
-    worse: float = threshold(
-        2.0,
-        "others are fitted that miss the integral form at most so much more",
-        unit="squares",
-        origin="twice the best",
-    )
-    settled: float = threshold(1.2, "change of one state's noise against another's that ends them", origin="20 %")
-    rounds: int = threshold(3, "fits, each with the noise that the last one leaves", origin="the weights settle in two")
-    steps: int = threshold(60, "most Jacobians of a fit", origin="cost: bounds the time")
-    missed: float = threshold(1e3, "most by which the integral form is missed", unit="spreads", origin="worse than any")
-    floor: float = threshold(1e-8, "smallest residual that is significant", unit="spreads", origin="the solver's error")
+    draws: int = 60  # draws of the constants from which the integral form is fitted; cost: seconds
+    decades: float = 2.0  # powers of ten on each side of 1 for constants without a start; a guess
+    begun: int = 3  # of them that are fitted to whole trajectories; cost: seconds each
+    worse: float = 2.0  # others are fitted that miss the integral form at most so much more [squares]; twice the best
+    settled: float = 1.2  # change of one state's noise against another's that ends them; 20 %
+    rounds: int = 3  # fits, each with the noise that the last one leaves; the weights settle in two
+    steps: int = 60  # most Jacobians of a fit; cost: bounds the time
+    missed: float = 1e3  # most by which the integral form is missed [spreads]; worse than any
+    floor: float = 1e-8  # smallest residual that is significant [spreads]; the solver's error
 
 
 FORM = FormThresholds()

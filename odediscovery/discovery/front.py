@@ -29,7 +29,6 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import at_rest, each_alone
 from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, sigma_of
 from odediscovery.stages.polish.one_state import shorten_functions
@@ -42,25 +41,19 @@ from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polish
 
 
 @dataclass(frozen=True)
-class FrontThresholds(Thresholds):
+class FrontThresholds:
     """What decides how carefully a law is polished, and what is left out of it."""
 
     # A candidate this many times worse than the best is polished only roughly [ratio of mean squares]
     far: float = 10.0
     rough_steps: int = 8  # most evaluations of a rough polish in noise
     rough_steps_clean: int = 4  # the same on clean data, where such a law will not turn out to be right
-    last_steps: int = threshold(3, "the same once the time is up", origin="cost: a stop should take effect soon")
-    last_around: int = threshold(
-        1, "complexities on either side of the best that are judged once the time is up", origin="cost: as before"
-    )
-    last: int = threshold(
-        3, "candidates that are taken as they are where there is no time to polish one", origin="cost: as before"
-    )
-    quiet: float = threshold(
-        0.5,
-        "a law that leaves less than this share of the noise's variance shows that the noise is smaller",
-        unit="ratio of variances",
-    )
+    last_steps: int = 3  # the same once the time is up; cost: a stop should take effect soon
+    last_around: int = 1  # complexities on either side of the best that are judged once the time is up; cost: as before
+    last: int = 3  # candidates that are taken as they are where there is no time to polish one; cost: as before
+    # a law that leaves less than this share of the noise's variance shows that the noise is smaller [ratio of
+    # variances]
+    quiet: float = 0.5
     # A term smaller than this share of its equation's largest one is no evidence [rms over the samples]
     negligible: float = 1e-6
 

@@ -29,23 +29,17 @@ from odediscovery.judge.notes.law import cannot_be_continued, continued
 from odediscovery.judge.notes.note import Note, in_order
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class HoldoutThresholds(Thresholds):
+class HoldoutThresholds:
     """What held-out samples have to be, and when equations are refused on them."""
 
-    values: int = threshold(2, "fewest held-out values of a state", origin="one value has no variance")
-    clearly_off: float = threshold(
-        0.05, "error from which on equations may be refused", unit="spread of the fitted values"
-    )
-    edge: float = threshold(
-        1e-9,
-        "a time on the edge may be off by this",
-        unit="share of the measured time",
-        origin="rounding of times that were written in decimals",
-    )
+    values: int = 2  # fewest held-out values of a state; one value has no variance
+    clearly_off: float = 0.05  # error from which on equations may be refused [spread of the fitted values]
+    # a time on the edge may be off by this [share of the measured time]; rounding of times that were written in
+    # decimals
+    edge: float = 1e-9
 
 
 HOLDOUT = HoldoutThresholds()

@@ -33,7 +33,6 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, Monitor
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.search.refinement import refined, residual_sigma, sigma_of
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Judged
@@ -42,7 +41,7 @@ from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, ha
 
 
 @dataclass(frozen=True)
-class PreferenceThresholds(Thresholds):
+class PreferenceThresholds:
     """Which laws are compared on samples that they did not see."""
 
     blocks: int = 5  # blocks of time, each left out once

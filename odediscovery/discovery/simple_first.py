@@ -28,7 +28,6 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.result.rest import rest
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.vocabulary import Vocabulary
 from odediscovery.solve.trajectories import residuals
@@ -49,21 +48,18 @@ from odediscovery.textbook.judged import (
 
 
 @dataclass(frozen=True)
-class SimpleThresholds(Thresholds):
+class SimpleThresholds:
     """When textbook laws are fitted."""
 
-    small_rows: int = threshold(50, "rows below which a table is small", unit="rows")
-    small_states: int = threshold(3, "states up to which it is")
-    small_seconds: float = threshold(
-        6.6,
-        "time that a fit of a small table takes at most",
-        unit="s of the processor",
-        origin="measured: in 10 s no more of 126 thinned random tables are right than in 7; with pictures it is 8 s",
-    )
-    seconds: float = threshold(30.0, "time that any other fit takes at most", unit="s of the processor")
-    searching: float = threshold(0.6, "share of that time for the search, the rest for judging what it found")
+    small_rows: int = 50  # rows below which a table is small [rows]
+    small_states: int = 3  # states up to which it is
+    # time that a fit of a small table takes at most [s of the processor]; measured: in 10 s no more of 126 thinned
+    # random tables are right than in 7; with pictures it is 8 s
+    small_seconds: float = 6.6
+    seconds: float = 30.0  # time that any other fit takes at most [s of the processor]
+    searching: float = 0.6  # share of that time for the search, the rest for judging what it found
     digits: int = 2  # to how many digits criteria are compared [digits behind the point]
-    last: int = threshold(2, "textbook laws that are polished once the time is up", origin="cost: a stop ends soon")
+    last: int = 2  # textbook laws that are polished once the time is up; cost: a stop ends soon
     hopeful: float = 50.0  # a textbook law whose criterion is farther behind is not polished [criterion]
 
 

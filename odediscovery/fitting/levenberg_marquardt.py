@@ -17,17 +17,14 @@ from jaxtyping import Bool, Float, Int
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import fitting_at_once
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class MarquardtThresholds(Thresholds):
+class MarquardtThresholds:
     """How steps are damped and when a member has converged or is stuck."""
 
     tolerance: float = 1e-5  # relative gain of a step below which a member has converged
-    first_damping: float = threshold(
-        1e-3, "damping of the first step", unit="diagonal of J^T J", origin="Nielsen (1999)"
-    )
+    first_damping: float = 1e-3  # damping of the first step [diagonal of J^T J]; Nielsen (1999)
     least_damping: float = 1e-12  # damping is never less [diagonal of J^T J]
     stuck_damping: float = 1e8  # a member whose step fails at this damping is stuck [diagonal of J^T J]
     growth: float = 2.0  # first factor of a failed step's damping, doubled each time

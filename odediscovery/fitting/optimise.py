@@ -17,26 +17,21 @@ from torch import Tensor
 
 from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class GradientThresholds(Thresholds):
+class GradientThresholds:
     """How steps are scheduled, searched for and taken back."""
 
-    caution: float = threshold(0.5, "factor of a member's learning rate after a loss that is not finite")
-    warm_up: float = threshold(0.2, "share of the steps over which the learning rate rises")
-    backtracks: int = threshold(
-        8, "trials of a line search before a member is given up", origin="the step is then 0.3^7 of a Newton step, 2e-4"
-    )
-    armijo: float = threshold(
-        1e-4, "share of the linear decrease that a step must reach", origin="Nocedal and Wright (2006), p. 33"
-    )
-    backtrack: float = threshold(0.3, "factor of the step length after a failed trial")
-    curvature: float = threshold(
-        1e-12, "curvature s y over y y below which a pair is skipped", origin="float64: four digits above its epsilon"
-    )
-    least_gain: float = threshold(1e-10, "relative gain of a step below which a member has converged")
+    caution: float = 0.5  # factor of a member's learning rate after a loss that is not finite
+    warm_up: float = 0.2  # share of the steps over which the learning rate rises
+    # trials of a line search before a member is given up; the step is then 0.3^7 of a Newton step, 2e-4
+    backtracks: int = 8
+    armijo: float = 1e-4  # share of the linear decrease that a step must reach; Nocedal and Wright (2006), p. 33
+    backtrack: float = 0.3  # factor of the step length after a failed trial
+    # curvature s y over y y below which a pair is skipped; float64: four digits above its epsilon
+    curvature: float = 1e-12
+    least_gain: float = 1e-10  # relative gain of a step below which a member has converged
 
 
 GRADIENTS = GradientThresholds()

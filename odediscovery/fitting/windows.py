@@ -21,13 +21,12 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.networks.chain import AnyChain, Rhs
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.array_shapes import Ends, Theta
 from odediscovery.solve.grids import DEFAULT_GRID, LinearControls, advance_by_grid, choose_grids
 
 
 @dataclass(frozen=True)
-class WindowThresholds(Thresholds):
+class WindowThresholds:
     """Where fitted starts begin."""
 
     # Least start that a fit of a nonnegative state begins from [standard deviations of the noise]

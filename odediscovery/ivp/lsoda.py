@@ -20,7 +20,6 @@ from scipy.integrate import LSODA, odeint
 
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds
 
 # (t, states [states]) -> dx/dt [states].
 Rhs: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
@@ -32,7 +31,7 @@ _SUCCESS = "Integration successful."
 
 
 @dataclass(frozen=True)
-class LsodaThresholds(Thresholds):
+class LsodaThresholds:
     """What a solve may cost."""
 
     # A solution to show that needs more has met a singularity or a stiff wall [evaluations of the right-hand side]

@@ -16,12 +16,11 @@ from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import TIME_SPENT, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Polished
 
 
 @dataclass(frozen=True)
-class ClaimThresholds(Thresholds):
+class ClaimThresholds:
     """How much of the variance equations have to explain before they are claimed as a law."""
 
     explained: float = 0.5  # least share of the variance that a law explains, of all states and of each
@@ -29,13 +28,10 @@ class ClaimThresholds(Thresholds):
     # A state whose variance has a smaller share that is no noise has nothing that a law could explain [share of the
     # variance]
     moving: float = 0.1
-    turned: float = threshold(
-        10.0,
-        "a state that rises and falls by more than so much turns back",
-        unit="standard deviation of the noise",
-        origin="white noise of ten thousand samples stays below",
-    )
-    turned_share: float = threshold(0.1, "least of the two", unit="range of the state")
+    # a state that rises and falls by more than so much turns back [standard deviation of the noise]; white noise of
+    # ten thousand samples stays below
+    turned: float = 10.0
+    turned_share: float = 0.1  # least of the two [range of the state]
 
 
 CLAIM = ClaimThresholds()

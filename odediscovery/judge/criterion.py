@@ -32,44 +32,32 @@ from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, cost, count, 
 from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 
 @dataclass(frozen=True)
-class CriterionThresholds(Thresholds):
+class CriterionThresholds:
     """What decides which laws are judged, and when one is better than another."""
 
-    close: float = threshold(
-        6.0,
-        "candidates of one complexity whose scores on windows differ by less are all judged",
-        unit="criterion",
-        origin="chosen: a likelihood ratio of 20, where evidence begins to be strong; sensitivity in docs/thresholds",
-    )
+    # candidates of one complexity whose scores on windows differ by less are all judged [criterion]; chosen: a
+    # likelihood ratio of 20, where evidence begins to be strong
+    close: float = 6.0
     alike: int = 3  # so many of one complexity at most
     around: int = 4  # complexities on either side of the best one that are judged
     no_evidence: float = 4.0  # difference of the criterion up to which another law is about as good [criterion]
     # A term below it pays for being so small, and so does an exponent so near to a simple one [largest term of the
     # equation]
     nothing: float = 1e-2
-    no_noise: float = threshold(
-        100.0,
-        "what such a term costs besides, and such an exponent where what is left is no noise",
-        unit="criterion",
-        origin="beyond doubt: a likelihood ratio of e^50; solvers damp and shift, as a small term would",
-    )
+    # what such a term costs besides, and such an exponent where what is left is no noise [criterion]; beyond doubt: a
+    # likelihood ratio of e^50; solvers damp and shift, as a small term would
+    no_noise: float = 100.0
     systematic: float = 4.0  # what the nearest law leaves is more than noise from here on [variance of the noise]
-    solver: float = threshold(
-        1e-3,
-        "laws that leave no more than this tell the memory of what none of them explains",
-        unit="standard deviation of a state",
-        origin="the relative error of a solver at its usual tolerance",
-    )
-    remainder: float = threshold(
-        100.0,
-        "a law with numbers that are but a solver's error leaves the square of their share over this, or more",
-        origin="the second order of an error; chosen: constants of it are of the order of 1",
-    )
+    # laws that leave no more than this tell the memory of what none of them explains [standard deviation of a state];
+    # the relative error of a solver at its usual tolerance
+    solver: float = 1e-3
+    # a law with numbers that are but a solver's error leaves the square of their share over this, or more; the second
+    # order of an error; chosen: constants of it are of the order of 1
+    remainder: float = 100.0
     # What it leaves is as much as noise from here on, and noise only if it has no memory [variance of the noise]
     lowered: float = 0.9
     fragile_price: int = 4  # what it costs a law to run away from starts that the data allow [free constants]

@@ -13,31 +13,26 @@ from odediscovery.judge.stability import runs_away
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import Array, Mask, column_norms
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.intervals import holds_outside, interval_errors
 from odediscovery.stages.values import STAGES, Candidate, Polished
 
 
 @dataclass(frozen=True)
-class DoubtThresholds(Thresholds):
+class DoubtThresholds:
     """What makes a law doubtful although it fits."""
 
     # An exponent nearer than this to a whole number, and not at it, is a sign of another law
     nearly_whole: float = 0.02
     whole: float = 1e-4  # an exponent nearer than this is at a whole number
     cancelling: float = 30.0  # terms so many times larger than their sum cancel [ratio of rms]
-    terms: int = threshold(
-        3,
-        "an equation of more terms has to need each of them, all with whole powers",
-        origin="the laws of the suites have at most so many",
-    )
+    # an equation of more terms has to need each of them, all with whole powers; the laws of the suites have at most
+    # so many
+    terms: int = 3
     constants: int = 5  # terms and sums of an equation together, above which it is doubted
-    degree: float = threshold(
-        3.0,
-        "highest power of a long law of whole powers that is believed in noise",
-        origin="the series of a sine goes on to the fifth and farther",
-    )
+    # highest power of a long law of whole powers that is believed in noise; the series of a sine goes on to the fifth
+    # and farther
+    degree: float = 3.0
     products: float = 2.0  # highest power of a law that is no first part of a series
     needed: float = 100.0  # squared t statistic from which on a term is needed
     # What a needed term explains at least of the increments of clean data [`STAGES.settled`, or what a law of

@@ -13,35 +13,23 @@ from odediscovery.judge.notes.limits import one_orbit
 from odediscovery.judge.notes.note import Note
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, column_norms
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class ExtrapolationThresholds(Thresholds):
+class ExtrapolationThresholds:
     """How far equations are continued, and what is far from the data."""
 
     trajectories: int = 5  # trajectories that are continued, for as long again as they were measured
     times: int = 50  # times at which they are looked at
     absurd: float = 10.0  # a state that goes so far beyond the data counts against its law [range of the data]
     far: float = 2.0  # a state that goes so far beyond the data is reported [range of the data]
-    gone: float = threshold(
-        0.3, "a solution that was so far from its start may come back to it", unit="range of the data"
-    )
-    returned: float = threshold(
-        1e-3,
-        "a solution that comes so near to its start again is a closed orbit",
-        unit="range of the data",
-        origin="chords of eighty to a turn are a thousandth off at most",
-    )
-    points: int = threshold(20, "points of a solution in an interval, between which it is straight", origin="cost")
-    first: int = threshold(
-        50, "intervals in which the first return is sought, and then in twice as many", origin="cost"
-    )
-    most: int = threshold(
-        4000,
-        "most of these points, which are fewer in an interval then",
-        origin="cost: samples of a turn are many then",
-    )
+    gone: float = 0.3  # a solution that was so far from its start may come back to it [range of the data]
+    # a solution that comes so near to its start again is a closed orbit [range of the data]; chords of eighty to a
+    # turn are a thousandth off at most
+    returned: float = 1e-3
+    points: int = 20  # points of a solution in an interval, between which it is straight; cost
+    first: int = 50  # intervals in which the first return is sought, and then in twice as many; cost
+    most: int = 4000  # most of these points, which are fewer in an interval then; cost: samples of a turn are many then
 
 
 EXTRAPOLATION = ExtrapolationThresholds()

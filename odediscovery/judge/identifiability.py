@@ -24,7 +24,6 @@ from odediscovery.laws.records import interval
 from odediscovery.problem.impose import fixed_mask
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.intervals import INTERVALS
 from odediscovery.stages.values import Polished, residual_freedom
@@ -38,23 +37,17 @@ class Refit(Protocol):
 
 
 @dataclass(frozen=True)
-class IdentifiabilityThresholds(Thresholds):
+class IdentifiabilityThresholds:
     """Which constants are named as undetermined."""
 
-    beside: float = threshold(
-        1.001,
-        "factor by which a power starts beside that of a known term in another equation",
-        origin="not 1: equal monomials are merged",
-    )
+    # factor by which a power starts beside that of a known term in another equation; not 1: equal monomials are
+    # merged
+    beside: float = 1.001
     sure: float = 0.25  # an exponent is told where its interval, all exponents free at once, is not longer
-    named: float = threshold(
-        0.1,
-        "a constant is in a combination from this share of the largest part on",
-        unit="share of the relative change",
-    )
-    moved: float = threshold(
-        0.01, "relative change of constants that intervals without noise tell", origin="what it leaves is 1e-4, squared"
-    )
+    # a constant is in a combination from this share of the largest part on [share of the relative change]
+    named: float = 0.1
+    # relative change of constants that intervals without noise tell; what it leaves is 1e-4, squared
+    moved: float = 0.01
 
 
 IDENTIFIABILITY = IdentifiabilityThresholds()

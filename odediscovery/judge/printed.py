@@ -29,11 +29,10 @@ from odediscovery.laws.printing import as_printed
 from odediscovery.laws.records import monomial_names
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import TELLING, Monitor
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class PrintedThresholds(Thresholds):
+class PrintedThresholds:
     """When printed numbers are the law."""
 
     away: float = 0.1  # how far the printed curve may be from the fitted one [standard errors of the curve]

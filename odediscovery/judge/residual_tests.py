@@ -15,18 +15,15 @@ from odediscovery.judge.notes.note import Note
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class ResidualThresholds(Thresholds):
+class ResidualThresholds:
     """When residuals are no longer taken for noise."""
 
-    few: int = threshold(
-        20,
-        "residuals of a state from which on it is tested",
-        origin="the normal approximation of the number of runs needs about 10 of each sign",
-    )
+    # residuals of a state from which on it is tested; the normal approximation of the number of runs needs about 10
+    # of each sign
+    few: int = 20
     # Distance from the expected value from which on residuals are clearly no noise [standard deviations]
     clear: float = 4.0
     unlikely: float = 2.0  # correlation of neighbours up to which it counts as none [standard deviations]

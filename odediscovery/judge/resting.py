@@ -11,11 +11,10 @@ from odediscovery.judge.notes.law import comes_to_rest
 from odediscovery.judge.notes.note import Note
 from odediscovery.laws.printing import constant
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class RestingThresholds(Thresholds):
+class RestingThresholds:
     """When a solution has come to rest."""
 
     longer: float = 30.0  # a solution is followed for so much longer than it was measured [times]

@@ -14,18 +14,15 @@ from scipy.special import fdtri
 
 from odediscovery.laws.records import interval
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Judged, Polished, residual_freedom
 
 
 @dataclass(frozen=True)
-class SignificanceThresholds(Thresholds):
+class SignificanceThresholds:
     """When a term acts."""
 
     open_exponent: float = 1.0  # an exponent with a larger standard error says nothing of its term
-    needed: float = threshold(
-        0.99, "confidence of a test of two fits from which on what one lacks is needed", unit="probability"
-    )
+    needed: float = 0.99  # confidence of a test of two fits from which on what one lacks is needed [probability]
     rounds: int = 6  # most terms that are taken out
 
 

@@ -15,12 +15,11 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.trajectories import residuals
 
 
 @dataclass(frozen=True)
-class StabilityThresholds(Thresholds):
+class StabilityThresholds:
     """When a solution has left the data behind."""
 
     far: float = 10.0  # a solution so far from its fitted course has left the data behind [range of the data]

@@ -26,23 +26,20 @@ import numpy as np
 
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 # Which of `PowerSum.constants` a fit may change.
 Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 
 
 @dataclass(frozen=True)
-class CostThresholds(Thresholds):
+class CostThresholds:
     """What choices cost, in units of twice the log-likelihood."""
 
     exponent_1: float = 1.0  # an exponent held at 1
-    square: float = threshold(2.5, "one held at 2, 1/2 or -1")
-    cube: float = threshold(4.0, "one held at 3, 4, 3/2, -1/2, -2 or -3")
+    square: float = 2.5  # one held at 2, 1/2 or -1
+    cube: float = 4.0  # one held at 3, 4, 3/2, -1/2, -2 or -3
     thirds: float = 8.0  # one held at a third, at 5/2 or -3/2, or elsewhere
-    function: float = threshold(
-        2.0 * math.log(4.0), "a function of a state", origin="the choice of one of four: 2 ln 4"
-    )
+    function: float = 2.0 * math.log(4.0)  # a function of a state; the choice of one of four: 2 ln 4
     dimensional: float = 6.0  # an exponential or a logarithm of a state
     mixed: float = 6.0  # one of these beside another factor
 

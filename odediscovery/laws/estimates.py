@@ -29,13 +29,12 @@ from odediscovery.laws.cost import Free, count
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask, column_norms
-from odediscovery.runtime.thresholds import Thresholds
 
 _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
 
 
 @dataclass(frozen=True)
-class EstimateThresholds(Thresholds):
+class EstimateThresholds:
     """What counts as known."""
 
     # Singular values of the Jacobian below this share of the largest are no more than its error [share of the

@@ -17,11 +17,10 @@ import sympy
 
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class MonomialThresholds(Thresholds):
+class MonomialThresholds:
     """What is multiplied out."""
 
     max_terms: int = 500  # a product of sums with more terms stays as it is

@@ -21,16 +21,13 @@ from numpy.typing import NDArray
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.mirror import factors, fractional, signs, turned
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class PowerSumThresholds(Thresholds):
+class PowerSumThresholds:
     """When numbers of a law are one."""
 
-    rounding: float = threshold(
-        1e-12, "a sum below this is 0", unit="share of its terms", origin="rounding of float64 over a few operations"
-    )
+    rounding: float = 1e-12  # a sum below this is 0 [share of its terms]; rounding of float64 over a few operations
     equal_exponents: float = 1e-9  # exponents no further apart make one monomial
     wide: int = 16  # with more states only powers that are not 0 are taken
     many: int = 50  # of so many points powers are taken column by column

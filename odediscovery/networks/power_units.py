@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.units import NAU, NPU, RealNPU, glorot
 
 
 @dataclass(frozen=True)
-class NetworkThresholds(Thresholds):
+class NetworkThresholds:
     """How the networks of the search begin, and how their imaginary part ends."""
 
-    gain: float = threshold(
-        0.2, "factor on the Glorot weights of both layers", origin="code of the fSIR study, Heim et al. (2020)"
-    )
-    imaginary_l1: float = threshold(
-        10.0,
-        "weight of the imaginary exponents of an NPU in the L1 norm",
-        unit="weight of the real ones",
-        origin="strong enough to drive them out, as the closing words of Heim et al. propose",
-    )
+    gain: float = 0.2  # factor on the Glorot weights of both layers; code of the fSIR study, Heim et al. (2020)
+    # weight of the imaginary exponents of an NPU in the L1 norm [weight of the real ones]; strong enough to drive
+    # them out, as the closing words of Heim et al. propose
+    imaginary_l1: float = 10.0
 
 
 NETWORKS = NetworkThresholds()

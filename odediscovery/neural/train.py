@@ -25,35 +25,25 @@ from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.monitor import Monitor, drawn
 from odediscovery.runtime.resources import keep_freed_memory
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings, settings_for
 
 
 @dataclass(frozen=True)
-class TrainThresholds(Thresholds):
+class TrainThresholds:
     """How members are trained, and what is left of them."""
 
-    kept: int = threshold(
-        12, "trained members that are pruned, the best ones", origin="cost: pruning is the longest part"
-    )
-    ramp: float = threshold(
-        0.5, "part of the gradient steps over which the L1 weight rises from 0 to its full value", unit="share"
-    )
-    opening_begin: float = threshold(0.4, "part of the gradient steps after which gates are drawn to 1", unit="share")
-    opening_end: float = threshold(0.7, "part of the gradient steps after which gates are at 1", unit="share")
-    accuracy: float = threshold(
-        0.01,
-        "integration error that an LBFGS step may see",
-        unit="standard deviations of a residual",
-        origin="a hundredth of the noise is not seen in it",
-    )
-    imaginary: float = threshold(
-        0.1,
-        "imaginary exponents of an NPU begin between minus this and this",
-        origin="at 0, where the paper begins, they have no gradient while states are positive",
-    )
-    closed_gate: float = threshold(0.02, "a gate nearer to 0 hides its input: the exponents behind it go with it")
-    small: float = threshold(0.02, "trained parameters below this are removed before the first refit")
+    kept: int = 12  # trained members that are pruned, the best ones; cost: pruning is the longest part
+    ramp: float = 0.5  # part of the gradient steps over which the L1 weight rises from 0 to its full value [share]
+    opening_begin: float = 0.4  # part of the gradient steps after which gates are drawn to 1 [share]
+    opening_end: float = 0.7  # part of the gradient steps after which gates are at 1 [share]
+    # integration error that an LBFGS step may see [standard deviations of a residual]; a hundredth of the noise is
+    # not seen in it
+    accuracy: float = 0.01
+    # imaginary exponents of an NPU begin between minus this and this; at 0, where the paper begins, they have no
+    # gradient while states are positive
+    imaginary: float = 0.1
+    closed_gate: float = 0.02  # a gate nearer to 0 hides its input: the exponents behind it go with it
+    small: float = 0.02  # trained parameters below this are removed before the first refit
 
 
 TRAINING = TrainThresholds()

@@ -26,11 +26,10 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.problem.problem import PROBLEMS
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class InterpolantThresholds(Thresholds):
+class InterpolantThresholds:
     """When values are taken for interpolated ones."""
 
     degrees: tuple[int, ...] = (3, 4)  # degrees that are looked for
@@ -38,15 +37,10 @@ class InterpolantThresholds(Thresholds):
     jump: float = 1e4  # by so much they fall within a step from the degree before [ratio]
     share: float = 0.05  # least share of windows within one step
     windows: int = 5  # least number of them
-    error: float = threshold(
-        0.06,
-        "error of values, over the squared samples a step and the root of samples",
-        unit="root mean square of pseudo-residuals across steps",
-        origin="measured: 0.03 to 0.06 from sample to sample, and these add up",
-    )
-    reached: float = threshold(
-        0.01, "error of any state", unit="relative error of the worst one", origin="measured on random laws"
-    )
+    # error of values, over the squared samples a step and the root of samples [root mean square of pseudo-residuals
+    # across steps]; measured: 0.03 to 0.06 from sample to sample, and these add up
+    error: float = 0.06
+    reached: float = 0.01  # error of any state [relative error of the worst one]; measured on random laws
 
 
 INTERPOLANTS = InterpolantThresholds()

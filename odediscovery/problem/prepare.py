@@ -25,18 +25,15 @@ from odediscovery.errors import InputError
 from odediscovery.problem.interpolants import find_interpolation
 from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class PreparationThresholds(Thresholds):
+class PreparationThresholds:
     """What decides about noise, signs and resolution before the search."""
 
     largest: float = 1e60  # largest value of a state, 1 over its smallest
     least_relative: float = 0.1  # least relative sigma by which a sample is weighted [noise of the state]
-    unusual: float = threshold(
-        10.0, "given standard deviations count as this at most in the noise of the state", unit="their median"
-    )
+    unusual: float = 10.0  # given standard deviations count as this at most in the noise of the state [their median]
     # Most by which a sample's given standard deviation may differ from the state's, either way [noise of the state]
     most_relative: float = 1000.0
     # A sample may lie this far beyond 0 without a change of sign [standard deviation of the noise]
@@ -44,14 +41,9 @@ class PreparationThresholds(Thresholds):
     # A single sample of a trajectory may lie this far beyond 0 without a change of sign [standard deviation of the
     # noise]
     stray: float = 6.0
-    contradiction: float = threshold(
-        3.0,
-        "estimated and given noise contradict each other from this on, either way",
-        unit="ratio of standard deviations",
-    )
-    over_contradiction: float = threshold(
-        1000.0, "larger ratios are not printed as numbers", unit="ratio", origin="chosen: wording only"
-    )
+    # estimated and given noise contradict each other from this on, either way [ratio of standard deviations]
+    contradiction: float = 3.0
+    over_contradiction: float = 1000.0  # larger ratios are not printed as numbers [ratio]; chosen: wording only
     rounded: float = 1.5  # noise up to this is that of the digits [what rounding explains]
     integration_error: float = 1e-8  # residuals below this are no evidence [rms of the state]
     independent: float = 40.0  # samples over which a solver's errors average out [samples]

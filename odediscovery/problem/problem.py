@@ -15,17 +15,15 @@ from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.peaks import count_peaks
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class ProblemThresholds(Thresholds):
+class ProblemThresholds:
     """What counts as clean, and as an extremum."""
 
     clean: float = 1e-7  # noise below this cannot be told from the error of a solver [standard deviation of the state]
-    little_noise: float = threshold(
-        0.003, "up to it long laws and richer families are told from others", unit="standard deviation of a state"
-    )
+    # up to it long laws and richer families are told from others [standard deviation of a state]
+    little_noise: float = 0.003
     prominence: float = 0.2  # least prominence of an extremum that counts [standard deviation of the state]
 
 

@@ -9,28 +9,20 @@ import numpy as np
 from odediscovery.data.samples import pooled
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class RedundancyThresholds(Thresholds):
+class RedundancyThresholds:
     """When samples lie on a linear relation, and when a state hardly changes."""
 
     across: float = 1.2  # most by which samples spread across a linear relation [standard deviation of the noise]
-    along: float = threshold(
-        20.0, "least by which samples spread in every other direction", unit="standard deviation of the noise"
-    )
+    along: float = 20.0  # least by which samples spread in every other direction [standard deviation of the noise]
     floors: float = 10.0  # multiple of the floor of a state that counts as its least noise
-    least_weight: float = threshold(
-        1e-3, "weights of a relation below this are noise of its direction, and 0", unit="largest weight"
-    )
-    flat: float = threshold(
-        0.01,
-        "standard deviation below which the powers of a state are straight lines",
-        unit="mean of the state",
-        origin="curvature: w^2 / 2 of its square, 1e-4, is below the noise; sensitivity in docs/thresholds",
-    )
-    least_mean: float = threshold(1e-300, "least mean that a spread is divided by", origin="range of float64")
+    least_weight: float = 1e-3  # weights of a relation below this are noise of its direction, and 0 [largest weight]
+    # standard deviation below which the powers of a state are straight lines [mean of the state]; curvature: w^2 / 2
+    # of its square, 1e-4, is below the noise; sensitivity in docs/thresholds
+    flat: float = 0.01
+    least_mean: float = 1e-300  # least mean that a spread is divided by; range of float64
 
 
 REDUNDANCY = RedundancyThresholds()

@@ -22,50 +22,28 @@ from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.problem.peaks import count_peaks
 from odediscovery.problem.problem import PROBLEMS
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class ThinningThresholds(Thresholds):
+class ThinningThresholds:
     """When a series is thinned, and to how many samples."""
 
-    most_clean: int = threshold(
-        1000, "samples that follow a clean series well enough", origin="cost; sensitivity in docs/thresholds"
-    )
+    most_clean: int = 1000  # samples that follow a clean series well enough; cost; sensitivity in docs/thresholds
     most_noisy: int = 300  # samples that follow a noisy series well enough
-    for_extremum: int = threshold(20, "samples that follow one extremum")
+    for_extremum: int = 20  # samples that follow one extremum
     worth: int = 2  # a series with fewer than so many times the samples it needs is not thinned
-    followed: int = threshold(
-        100_000, "samples in which extrema are counted, means of neighbours in longer series", origin="cost"
-    )
-    in_runs: int = threshold(
-        1000, "samples in runs where all extrema need too many", origin="cost; sensitivity in docs/thresholds"
-    )
-    runs: int = threshold(8, "number of these runs")
-    prominence: float = threshold(
-        8.0,
-        "least prominence of an extremum in noise",
-        unit="standard deviation of the noise",
-        origin="chosen: noise alone stays below; sensitivity in docs/thresholds",
-    )
-    wide: int = threshold(3, "times as many neighbours as are averaged lie on one parabola", origin="as it is fitted")
-    bent: float = threshold(
-        30.0,
-        "neighbours of which parabolas leave more are not averaged",
-        unit="variance of the noise, the mean over the series",
-        origin="measured: up to it means are as near to 40 chaotic systems as samples are; 2000 misled",
-    )
-    fewer: float = threshold(
-        0.75,
-        "of so many neighbours fewer are tried next",
-        unit="neighbours before",
-        origin="cost: a dozen tries at most",
-    )
-    fitted: int = threshold(
-        5, "fewest neighbours that a parabola is fitted to", origin="two more than it has constants"
-    )
-    seen: int = threshold(4, "fewest of them that were measured", origin="one more than it has constants")
-    least_path: float = threshold(1e-300, "least length of a path, where no state moves", origin="range of float64")
+    followed: int = 100_000  # samples in which extrema are counted, means of neighbours in longer series; cost
+    in_runs: int = 1000  # samples in runs where all extrema need too many; cost; sensitivity in docs/thresholds
+    runs: int = 8  # number of these runs
+    prominence: float = 8.0  # least prominence of an extremum in noise [standard deviation of the noise]
+    wide: int = 3  # times as many neighbours as are averaged lie on one parabola; as it is fitted
+    # neighbours of which parabolas leave more are not averaged [variance of the noise, the mean over the series];
+    # measured: up to it means are as near to 40 chaotic systems as samples are; 2000 misled
+    bent: float = 30.0
+    fewer: float = 0.75  # of so many neighbours fewer are tried next [neighbours before]; cost: a dozen tries at most
+    fitted: int = 5  # fewest neighbours that a parabola is fitted to; two more than it has constants
+    seen: int = 4  # fewest of them that were measured; one more than it has constants
+    least_path: float = 1e-300  # least length of a path, where no state moves; range of float64
 
 
 THINNING = ThinningThresholds()

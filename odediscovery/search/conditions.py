@@ -10,7 +10,6 @@ from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.judge.criterion import rank, score
 from odediscovery.judge.doubt import is_within_noise
 from odediscovery.problem.problem import has_little_noise
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import is_settled, leaves_only_rounding, simplest
 from odediscovery.search.convincing import (
     CONVINCING_LAW,
@@ -31,18 +30,16 @@ from odediscovery.search.rungs import Climb, Condition
 
 
 @dataclass(frozen=True)
-class SearchThresholds(Thresholds):
+class SearchThresholds:
     """When rungs apply and how hard their laws are pruned."""
 
     brief_extrema: float = 2.0  # extrema of a window on which coarse samples are pruned
-    hopeless: float = threshold(
-        100.0, "trained members worse than this are not pruned", unit="mean square of the best one"
-    )
+    hopeless: float = 100.0  # trained members worse than this are not pruned [mean square of the best one]
     hopeless_grown: float = 10.0  # the same of laws of richer families grown in noise [mean square of the best one]
     hopeless_swapped: float = 1.3  # the same of laws with a swapped monomial [mean square of the best one]
     worst: float = 1000.0  # laws that are expected to come near and leave more are not pruned [variance of the noise]
     beyond_near: int = 1  # removals that are still made of them after BIC says that nothing wins back what was lost
-    first_steps: int = threshold(12, "Levenberg-Marquardt steps before these two are compared", origin="cost")
+    first_steps: int = 12  # Levenberg-Marquardt steps before these two are compared; cost
     first_steps_along: int = 20  # the same for laws with terms sought along another
     # Values from which on regression along the law that a search ends with may look for others [values]
     many_values: int = 200

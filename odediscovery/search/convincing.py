@@ -26,7 +26,6 @@ from odediscovery.laws.cost import SIMPLE, but_whole_powers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
 from odediscovery.search.shorten_windows import SHORTENING
@@ -38,7 +37,7 @@ from odediscovery.textbook.judged import as_numbers, is_left_to_noise
 
 
 @dataclass(frozen=True)
-class ConvincingThresholds(Thresholds):
+class ConvincingThresholds:
     """When a law is believed in noise."""
 
     odd_power: float = 0.03  # a power that differs by less from those that laws of nature like is usual

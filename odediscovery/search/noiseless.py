@@ -21,7 +21,6 @@ from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.grow import GROWING, grow
 from odediscovery.stages.grow.polynomials import allowed_products, library_law, products
 from odediscovery.stages.polish.intervals import sharpened
@@ -30,7 +29,7 @@ from odediscovery.stages.values import STAGES
 
 
 @dataclass(frozen=True)
-class NoiselessThresholds(Thresholds):
+class NoiselessThresholds:
     """When a library is fitted to samples as they are."""
 
     # What a law may leave of clean data for a fit, or its pruning, to be worth its time [mean squared increment of
@@ -39,11 +38,9 @@ class NoiselessThresholds(Thresholds):
     degrees: tuple[int, ...] = (1, 2, 3, 4, 5)  # highest degrees of the libraries, in this order
     spare: float = 2.0  # fewest values for each coefficient of a library that shows that there is no noise [values]
     coarse_sampling: float = 0.1  # above it smoothing is not believed [clear extrema of a sample interval]
-    coarse_degree: int = threshold(
-        2,
-        "highest degree that is fitted although regression leaves much: samples may be few a turn",
-        origin="cost: each such fit takes seconds",
-    )
+    # highest degree that is fitted although regression leaves much: samples may be few a turn; cost: each such fit
+    # takes seconds
+    coarse_degree: int = 2
     solved: float = 1.6e-3  # what a coarse fit leaves of samples without noise [mean squared increment of an interval]
     noise_share: float = 0.3  # what it leaves of noise, at least [variance of the noise of both ends]
     steps: int = 20  # most Levenberg-Marquardt steps of a fit
@@ -51,9 +48,7 @@ class NoiselessThresholds(Thresholds):
     turning_noise: float = 0.05  # what looks like more noise is not only curvature [standard deviation of a state]
     products: int = 200  # most coefficients of a library that is fitted to intervals as a whole
     nothing: float = 1e-6  # terms that are no larger are nothing [rms of their equation]
-    growable_noise: float = threshold(
-        0.02, "above it growing on the integral form leads astray", unit="standard deviation of a state"
-    )
+    growable_noise: float = 0.02  # above it growing on the integral form leads astray [standard deviation of a state]
 
 
 NOISELESS = NoiselessThresholds()

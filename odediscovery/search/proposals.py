@@ -15,7 +15,6 @@ from odediscovery.judge.doubt import DOUBT, interval_squares, is_explained
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
 from odediscovery.search.convincing import begins_a_sine, in_doubt, likeliest
 from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable, plain_law
@@ -32,14 +31,14 @@ from odediscovery.textbook.judged import as_law, criterion_of
 
 
 @dataclass(frozen=True)
-class ProposalThresholds(Thresholds):
+class ProposalThresholds:
     """How many laws are proposed, and from where on it is worth it."""
 
     grown: int = 8  # grown laws that are pruned, the best
     many_states: int = 10  # above it no richer families are looked through
     named: int = 2  # textbook laws that are pruned, the likeliest
     rounds_along_a_law: int = 10  # times that terms are sought along a law
-    rounds_of_powers: int = threshold(3, "the same for whole powers", origin="the second agrees, or none will")
+    rounds_of_powers: int = 3  # the same for whole powers; the second agrees, or none will
     better_score: float = 1.0  # gain from which on terms are sought again along the new law [of the criterion]
 
 

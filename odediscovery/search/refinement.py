@@ -21,7 +21,6 @@ from odediscovery.problem.impose import apply_knowledge_to_fit
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.balance import balance
 from odediscovery.stages.polish.intervals import INTERVALS, sharpened
@@ -32,19 +31,16 @@ from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
 
 
 @dataclass(frozen=True)
-class RefinementThresholds(Thresholds):
+class RefinementThresholds:
     """How far constants are refined, and when a law has lost the data."""
 
     evaluations: int = 25  # most evaluations of a polish
-    following: int = threshold(10, "most Jacobians that bring a law near the data", origin="cost")
-    lost: float = threshold(0.3, "share of the variance that a law leaves where it has lost the trajectories")
+    following: int = 10  # most Jacobians that bring a law near the data; cost
+    lost: float = 0.3  # share of the variance that a law leaves where it has lost the trajectories
     follows: float = 2.0  # what a law that follows closely may leave of trajectories [what it leaves of windows]
-    followed: float = threshold(
-        1e-9,
-        "what a law that leaves nothing of windows may leave of trajectories that it follows",
-        unit="variance",
-        origin="chaos magnifies what solvers leave; a law that has lost them leaves all",
-    )
+    # what a law that leaves nothing of windows may leave of trajectories that it follows [variance]; chaos magnifies
+    # what solvers leave; a law that has lost them leaves all
+    followed: float = 1e-9
 
 
 REFINEMENT = RefinementThresholds()

@@ -17,7 +17,6 @@ import numpy as np
 from odediscovery.judge.doubt import is_explained
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import sigma_of
 from odediscovery.solve.linearised import carried_along
 from odediscovery.stages.grow.polynomials import polynomials
@@ -25,27 +24,18 @@ from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
 
 
 @dataclass(frozen=True)
-class ShorteningThresholds(Thresholds):
+class ShorteningThresholds:
     """When windows are shortened."""
 
-    grown: float = threshold(
-        1000.0,
-        "what errors of the start come to over windows that are too long",
-        unit="variance of the noise, mean",
-        origin="thirty standard deviations; measured: the same laws of chaotic systems at half and at twice of it",
-    )
-    long: float = threshold(
-        2.0,
-        "only trajectories so many times longer than a window are cut, or have shorter windows",
-        unit="windows",
-        origin="shorter ones would give one piece",
-    )
-    states: int = threshold(
-        3, "states without which there is no chaos", origin="Poincare and Bendixson: curves in a plane do not cross"
-    )
-    many_states: int = threshold(
-        10, "changing states above which windows stay as they are", origin="cost: intervals are met state by state"
-    )
+    # what errors of the start come to over windows that are too long [variance of the noise, mean]; thirty standard
+    # deviations; measured: the same laws of chaotic systems at half and at twice of it
+    grown: float = 1000.0
+    # only trajectories so many times longer than a window are cut, or have shorter windows [windows]; shorter ones
+    # would give one piece
+    long: float = 2.0
+    states: int = 3  # states without which there is no chaos; Poincare and Bendixson: curves in a plane do not cross
+    # changing states above which windows stay as they are; cost: intervals are met state by state
+    many_states: int = 10
 
 
 SHORTENING = ShorteningThresholds()

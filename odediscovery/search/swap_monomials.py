@@ -17,12 +17,11 @@ import numpy as np
 from odediscovery.judge.criterion import rank
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.values import Candidate, FoundBy
 
 
 @dataclass(frozen=True)
-class SwapThresholds(Thresholds):
+class SwapThresholds:
     """How much is swapped."""
 
     candidates: int = 4  # candidates whose monomials are swapped

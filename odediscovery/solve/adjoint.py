@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.fixed_step import LinearControls, advance_by_grid, by_grid, three_eighths_step
 from odediscovery.solve.shapes import Durations, GridIndex, Nodes, States, Steps, Theta
 from odediscovery.units import NAU, RealNPU
@@ -36,15 +35,13 @@ STAGES = 4
 
 
 @dataclass(frozen=True)
-class AdjointThresholds(Thresholds):
+class AdjointThresholds:
     """How many members are solved at once."""
 
-    largest_block: int = threshold(
-        2**19,
-        "most numbers of one kind that a block of members keeps on the processor",
-        origin="cost: 4 MiB fit the cache, and beyond 32 MiB glibc asks for memory anew each time",
-    )
-    largest_block_on_gpu: int = threshold(2**25, "the same on a GPU", origin="cost: 256 MiB keep one busy")
+    # most numbers of one kind that a block of members keeps on the processor; cost: 4 MiB fit the cache, and beyond
+    # 32 MiB glibc asks for memory anew each time
+    largest_block: int = 2**19
+    largest_block_on_gpu: int = 2**25  # the same on a GPU; cost: 256 MiB keep one busy
 
 
 ADJOINT = AdjointThresholds()

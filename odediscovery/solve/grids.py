@@ -18,7 +18,6 @@ from jaxtyping import Float, Int
 from odediscovery.networks.chain import AnyChain, Linearisation, Rhs
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.array_shapes import Durations, Grid, GridIndex, Nodes, States, Steps, Theta
 
 
@@ -48,7 +47,7 @@ DEFAULT_GRID = 1
 
 
 @dataclass(frozen=True)
-class StepThresholds(Thresholds):
+class StepThresholds:
     """Where sensitivities are computed for all steps of an interval side by side."""
 
     points_of_pair: int = 3  # points of a grid above which its steps stand side by side

@@ -16,11 +16,10 @@ from jaxtyping import Float
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class InitialValueThresholds(Thresholds):
+class InitialValueThresholds:
     """How near to 0 a start may be."""
 
     # Least start of a nonnegative state: from exactly 0 a law with sqrt(x) may move or stay [rms of the state]

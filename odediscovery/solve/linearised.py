@@ -24,12 +24,11 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.trajectories import integrate
 
 
 @dataclass(frozen=True)
-class LinearisedThresholds(Thresholds):
+class LinearisedThresholds:
     """How finely disturbances are followed."""
 
     steps: int = 2  # steps over one sample interval

@@ -16,16 +16,14 @@ from odediscovery.networks.chain import AnyChain, Chain
 from odediscovery.networks.plain_rates import member_rates
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class PlainThresholds(Thresholds):
+class PlainThresholds:
     """When points go their way alone."""
 
-    most_numbers: int = threshold(
-        250, "constants of all members times windows, with more of them arrays are faster", origin="cost: measured"
-    )
+    # constants of all members times windows, with more of them arrays are faster; cost: measured
+    most_numbers: int = 250
 
 
 PLAIN = PlainThresholds()

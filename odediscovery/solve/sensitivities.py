@@ -28,7 +28,6 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.resources import fitting_at_once
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.initial_values import Starts
 from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residuals, tolerance
 
@@ -45,7 +44,7 @@ COPIES = 8
 
 
 @dataclass(frozen=True)
-class SensitivityThresholds(Thresholds):
+class SensitivityThresholds:
     """How accurate sensitivities are, and when the solver's tolerance has to be finer for them."""
 
     steps_at_once: int = 2000  # steps of all intervals whose sensitivities are computed together

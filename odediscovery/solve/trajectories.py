@@ -18,11 +18,10 @@ from odediscovery.ivp.lsoda import solve_whole
 from odediscovery.laws.compiled import FilledForm, point_field
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class SolutionThresholds(Thresholds):
+class SolutionThresholds:
     """How accurate the solutions are from which constants are printed."""
 
     finest_rtol: float = 1e-9  # relative tolerance for data without noise

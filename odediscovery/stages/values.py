@@ -12,11 +12,10 @@ from odediscovery.laws.cost import Free, count
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class StageThresholds(Thresholds):
+class StageThresholds:
     """What several stages need."""
 
     # A law that leaves less of clean data explains them as well as any law can [relative mean square]

@@ -21,26 +21,18 @@ from odediscovery.problem.problem import Problem
 from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.fit import FittedForm, Fitter
 from odediscovery.textbook.judged import criterion_of
 
 
 @dataclass(frozen=True)
-class BreakThresholds(Thresholds):
+class BreakThresholds:
     """How the time of a break is looked for."""
 
-    forms: int = threshold(
-        4, "laws of the fewest constants of which one is broken", origin="cost: 0.1 s a constant and time"
-    )
-    times: int = threshold(12, "times that are tried, and again between the neighbours of the best", origin="cost")
-    samples: int = threshold(4, "least samples before and after a break", origin="a constant and what tells its error")
-    alike: float = threshold(
-        3.84,
-        "times whose criterion is larger by less are about as good",
-        unit="criterion",
-        origin="95 % of chi squared",
-    )
+    forms: int = 4  # laws of the fewest constants of which one is broken; cost: 0.1 s a constant and time
+    times: int = 12  # times that are tried, and again between the neighbours of the best; cost
+    samples: int = 4  # least samples before and after a break; a constant and what tells its error
+    alike: float = 3.84  # times whose criterion is larger by less are about as good [criterion]; 95 % of chi squared
 
 
 BREAKS = BreakThresholds()

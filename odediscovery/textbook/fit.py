@@ -22,7 +22,6 @@ from odediscovery.problem.impulses import step_at
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import SEARCHING, Monitor
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import PolishedForm
@@ -31,7 +30,7 @@ from odediscovery.textbook.starts import Path, Start, positive_start, start_of
 
 
 @dataclass(frozen=True)
-class TextbookThresholds(Thresholds):
+class TextbookThresholds:
     """Which textbook laws are fitted to whole trajectories."""
 
     of_a_size: int = 4  # laws of each number of constants that are fitted

@@ -15,14 +15,13 @@ from odediscovery.judge.claim import shares_explained
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.problem.problem import Problem
 from odediscovery.result.front import FrontRow
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.textbook.fit import FittedForm
 from odediscovery.textbook.judged import criterion_of, has_terms_of
 from odediscovery.textbook.registry import TEXTBOOK
 
 
 @dataclass(frozen=True)
-class NamedRowThresholds(Thresholds):
+class NamedRowThresholds:
     """Which laws stand on the front beside the claimed one."""
 
     # A law with a name stands for one of its complexity that is nearer by no more [ratio of mean squares]

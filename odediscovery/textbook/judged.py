@@ -21,7 +21,6 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Judged, Origin
 from odediscovery.textbook.fit import FittedForm, Fitter, path_of, rates_of
@@ -30,19 +29,17 @@ from odediscovery.textbook.starts import Path, Start, start_of
 
 
 @dataclass(frozen=True)
-class NamingThresholds(Thresholds):
+class NamingThresholds:
     """What a textbook law costs, and when a law that was found is one."""
 
     choice: float = 2.0 * math.log(15.0)  # choosing one of the textbook laws [criterion]
     same: float = 1e-5  # a law with rates that differ by less is the same one [rms of the rates]
     near: float = 0.3  # a law that leaves more of the integral form is not looked at [variance of the states]
-    moved: tuple[float, float] = threshold(
-        (1.01, 1.02), "ends of the factors by which constants differ to show what follows them"
-    )
-    rounding: float = threshold(1e-9, "what differs by less follows none", unit="relative", origin="rounding")
-    alike: float = threshold(1e-6, "exponents no further apart are those of one term", origin="the fit's accuracy")
-    evaluations: int = threshold(30, "evaluations of the fit of a law's rates to those of another", origin="cost")
-    lost: float = threshold(1e3, "largest difference of rates in it", unit="rms of the rates")
+    moved: tuple[float, float] = (1.01, 1.02)  # ends of the factors by which constants differ to show what follows them
+    rounding: float = 1e-9  # what differs by less follows none [relative]; rounding
+    alike: float = 1e-6  # exponents no further apart are those of one term; the fit's accuracy
+    evaluations: int = 30  # evaluations of the fit of a law's rates to those of another; cost
+    lost: float = 1e3  # largest difference of rates in it [rms of the rates]
 
 
 NAMING = NamingThresholds()

@@ -25,19 +25,18 @@ from odediscovery.laws.forms import Form
 from odediscovery.problem.peaks import count_peaks
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.registry import ABOVE, ANYTHING, BELOW, INVERSE, POWER, RESTING, SIZE
 
 
 @dataclass(frozen=True)
-class StartThresholds(Thresholds):
+class StartThresholds:
     """The grids on which constants are looked for."""
 
     between: int = 4  # parts of a sample interval over which the integrals are taken
     most_points: int = 400  # points of all paths, about
     for_turn: int = 20  # samples that follow one extremum [samples]
     prominence: float = 0.2  # least prominence of an extremum [standard deviation of a state]
-    runs: int = threshold(8, "runs of neighbours where so many points cannot follow all extrema", origin="cost")
+    runs: int = 8  # runs of neighbours where so many points cannot follow all extrema; cost
     sizes: int = 22  # sizes of a state that are tried, a hundredth to 30 times the largest value
     distances: int = 14  # distances beyond the data that are tried, a thousandth to 10 times their range
     inside: int = 9  # values within the data that are tried
@@ -49,11 +48,9 @@ class StartThresholds(Thresholds):
     little: float = 0.02  # what a constant begins with that noise gives the wrong sign [spreads of the states]
     step: float = 1e-4  # step of a derivative by a constant [the constant]
     evaluations: int = 30  # most steps of the descent from there
-    descent: tuple[float, float] = threshold((-0.9, 9.0), "ends of that descent", unit="change of the constant")
-    singular: float = threshold(1e-10, "least eigenvalue of the linear terms", unit="the largest", origin="rounding")
-    usable: float = threshold(
-        1e21, "terms with larger integrals are not looked at", origin="far below where they are cut"
-    )
+    descent: tuple[float, float] = (-0.9, 9.0)  # ends of that descent [change of the constant]
+    singular: float = 1e-10  # least eigenvalue of the linear terms [the largest]; rounding
+    usable: float = 1e21  # terms with larger integrals are not looked at; far below where they are cut
     combinations: int = 600  # most combinations of sought constants
 
 

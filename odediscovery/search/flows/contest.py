@@ -26,7 +26,6 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.flows.flows import Compartments, Flow, Structure, law_of, units
 from odediscovery.search.flows.rough_fits import ROUGH, Rough, rough_fits
 from odediscovery.settings import Settings
@@ -38,39 +37,27 @@ from odediscovery.stages.values import Judged, Origin, Polished
 
 
 @dataclass(frozen=True)
-class ContestThresholds(Thresholds):
+class ContestThresholds:
     """How many structures of flows compete, and which of them are about as good."""
 
-    states: int = threshold(4, "most states in all", origin="cost: structures grow exponentially with them")
-    flows: int = threshold(5, "most flows of a structure", origin="cost: as before")
-    always: int = threshold(3, "flows that are tried in any case", origin="a chain of three compartments has so many")
-    all: int = threshold(
-        5000, "combinations of flows times trajectories that are all tried", origin="cost: bounds the time"
-    )
-    beam: int = threshold(
-        16,
-        "smaller structures that get one flow more, where there are more combinations",
-        origin="cost: bounds the time",
-    )
-    structures: int = threshold(2000, "most structures of a size", origin="cost: bounds the time")
-    polished: int = threshold(4, "structures of a size that are polished", origin="cost: each is a polish")
-    thinned: int = threshold(3, "judged structures that are tried with a flow less", origin="cost: each is a polish")
-    freed: int = threshold(2, "judged structures that are tried with free exponents", origin="cost: each is a polish")
-    roughly: float = threshold(
-        1.5,
-        "a rough fit whose mean square is so many times the best one's may be as good",
-        unit="ratio of mean squares",
-    )
-    apart: float = threshold(0.1, "two constants that differ by more are others", unit="share of their sum")
-    nought: float = threshold(
-        0.01,
-        "a start below this is as good as 0",
-        unit="standard deviations of the noise",
-        origin="a hundredth of the noise is not seen",
-    )
-    matters: float = threshold(1.1, "growth of the sum of squares by which it matters that it is not", unit="ratio")
-    steps: int = threshold(30, "most evaluations of a polish", origin="cost: bounds the time")
-    last_steps: int = threshold(200, "most evaluations of the polish of the chosen law", origin="cost: bounds the time")
+    states: int = 4  # most states in all; cost: structures grow exponentially with them
+    flows: int = 5  # most flows of a structure; cost: as before
+    always: int = 3  # flows that are tried in any case; a chain of three compartments has so many
+    all: int = 5000  # combinations of flows times trajectories that are all tried; cost: bounds the time
+    # smaller structures that get one flow more, where there are more combinations; cost: bounds the time
+    beam: int = 16
+    structures: int = 2000  # most structures of a size; cost: bounds the time
+    polished: int = 4  # structures of a size that are polished; cost: each is a polish
+    thinned: int = 3  # judged structures that are tried with a flow less; cost: each is a polish
+    freed: int = 2  # judged structures that are tried with free exponents; cost: each is a polish
+    # a rough fit whose mean square is so many times the best one's may be as good [ratio of mean squares]
+    roughly: float = 1.5
+    apart: float = 0.1  # two constants that differ by more are others [share of their sum]
+    # a start below this is as good as 0 [standard deviations of the noise]; a hundredth of the noise is not seen
+    nought: float = 0.01
+    matters: float = 1.1  # growth of the sum of squares by which it matters that it is not [ratio]
+    steps: int = 30  # most evaluations of a polish; cost: bounds the time
+    last_steps: int = 200  # most evaluations of the polish of the chosen law; cost: bounds the time
 
 
 CONTEST = ContestThresholds()

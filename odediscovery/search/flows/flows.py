@@ -23,22 +23,16 @@ import numpy as np
 
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class FlowThresholds(Thresholds):
+class FlowThresholds:
     """What is nothing in a change that keeps all sums."""
 
-    nothing: float = threshold(
-        1e-9,
-        "a smaller entry of a normalised change is 0",
-        unit="largest entry",
-        origin="above the rounding of a singular value decomposition",
-    )
-    digits: int = threshold(
-        12, "decimals to which changes are rounded, so that equal ones are equal", origin="as before"
-    )
+    # a smaller entry of a normalised change is 0 [largest entry]; above the rounding of a singular value
+    # decomposition
+    nothing: float = 1e-9
+    digits: int = 12  # decimals to which changes are rounded, so that equal ones are equal; as before
 
 
 FLOWS = FlowThresholds()

@@ -22,73 +22,44 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.flows.flows import Flow, Structure, units
 from odediscovery.solve.initial_values import Starts
 
 
 @dataclass(frozen=True)
-class RoughThresholds(Thresholds):
+class RoughThresholds:
     """How roughly structures are fitted, and which go on to the next round."""
 
-    steps: int = threshold(
-        48,
-        "Runge-Kutta steps over the longest trajectory, at least",
-        origin="cost; the chosen laws are integrated accurately later",
-    )
-    samples: int = threshold(60, "most samples of a trajectory", origin="cost: bounds the time")
-    least_noise: float = threshold(
-        0.01, "least noise of a measured state", unit="rms of the state", origin="a rough fit follows no closer"
-    )
-    beginnings: int = threshold(16, "random beginnings of a structure", origin="cost: each is integrated once")
-    fitted: int = threshold(6, "beginnings of a structure that are fitted, the best", origin="cost: each is fitted")
-    round_steps: tuple[int, ...] = threshold(
-        (5, 6, 12, 20), "Levenberg-Marquardt steps of each round", origin="cost: few steps while there are many members"
-    )
-    round_kept: tuple[int, ...] = threshold(
-        (3, 2, 1, 1), "fits of a structure that stay after each round", origin="as before"
-    )
-    round_share: tuple[float, ...] = threshold(
-        (0.6, 0.5, 0.5, 1.0), "part of all fits that stays after each round", unit="share", origin="as before"
-    )
-    least_kept: int = threshold(12, "structures that stay at least", origin="more than are polished")
-    at_once: int = threshold(
-        20_000, "members that are integrated at once", origin="more would leave the cache of the processor"
-    )
-    wild: float = threshold(1e60, "beyond this a residual or derivative is not squared", origin="range of float64")
-    shift: float = threshold(
-        1e-6,
-        "shift of derivatives, in logarithms of constants and roots of starts",
-        origin="root of the precision of float64, with a factor for the solver",
-    )
-    decades: float = threshold(0.7, "spread of unmeasured starts around the measured ones", unit="decades")
-    empty: float = threshold(0.25, "part of the members whose unmeasured states start near 0", unit="share")
-    concentration: float = threshold(
-        0.3,
-        "of the Dirichlet draw that shares a sum among unmeasured states",
-        origin="below 1: most of it is in one of them",
-    )
-    fastest: float = threshold(
-        5.0,
-        "largest rate constant to begin from",
-        unit="inverse sample intervals",
-        origin="faster ones are over between two samples",
-    )
-    typical: float = threshold(1e-3, "least typical size of a state that a rate is scaled by", unit="rms of the state")
-    damping: float = threshold(
-        1e-2, "damping to begin from", unit="largest curvature", origin="customary for Levenberg-Marquardt"
-    )
-    damping_factor: float = threshold(
-        4.0, "change of the damping after a step", unit="ratio", origin="customary: between 2 and 10"
-    )
-    ridge: float = threshold(
-        1e-9,
-        "least damping, and ridge of the normal matrix",
-        unit="largest curvature",
-        origin="above the precision of float64",
-    )
-    least_ridge: float = threshold(1e-12, "the same where nothing has an effect", origin="keeps the matrix invertible")
-    longest_step: float = threshold(2.3, "longest step of the logarithm of a constant", origin="ln 10")
+    # Runge-Kutta steps over the longest trajectory, at least; cost; the chosen laws are integrated accurately later
+    steps: int = 48
+    samples: int = 60  # most samples of a trajectory; cost: bounds the time
+    least_noise: float = 0.01  # least noise of a measured state [rms of the state]; a rough fit follows no closer
+    beginnings: int = 16  # random beginnings of a structure; cost: each is integrated once
+    fitted: int = 6  # beginnings of a structure that are fitted, the best; cost: each is fitted
+    # Levenberg-Marquardt steps of each round; cost: few steps while there are many members
+    round_steps: tuple[int, ...] = (5, 6, 12, 20)
+    round_kept: tuple[int, ...] = (3, 2, 1, 1)  # fits of a structure that stay after each round; as before
+    # part of all fits that stays after each round [share]; as before
+    round_share: tuple[float, ...] = (0.6, 0.5, 0.5, 1.0)
+    least_kept: int = 12  # structures that stay at least; more than are polished
+    at_once: int = 20_000  # members that are integrated at once; more would leave the cache of the processor
+    wild: float = 1e60  # beyond this a residual or derivative is not squared; range of float64
+    # shift of derivatives, in logarithms of constants and roots of starts; root of the precision of float64, with a
+    # factor for the solver
+    shift: float = 1e-6
+    decades: float = 0.7  # spread of unmeasured starts around the measured ones [decades]
+    empty: float = 0.25  # part of the members whose unmeasured states start near 0 [share]
+    # of the Dirichlet draw that shares a sum among unmeasured states; below 1: most of it is in one of them
+    concentration: float = 0.3
+    # largest rate constant to begin from [inverse sample intervals]; faster ones are over between two samples
+    fastest: float = 5.0
+    typical: float = 1e-3  # least typical size of a state that a rate is scaled by [rms of the state]
+    damping: float = 1e-2  # damping to begin from [largest curvature]; customary for Levenberg-Marquardt
+    damping_factor: float = 4.0  # change of the damping after a step [ratio]; customary: between 2 and 10
+    # least damping, and ridge of the normal matrix [largest curvature]; above the precision of float64
+    ridge: float = 1e-9
+    least_ridge: float = 1e-12  # the same where nothing has an effect; keeps the matrix invertible
+    longest_step: float = 2.3  # longest step of the logarithm of a constant; ln 10
 
 
 ROUGH = RoughThresholds()

@@ -21,26 +21,21 @@ from torch import Tensor
 from odediscovery.fitting.optimise import Loss, loss_and_gradient
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class LineSearchThresholds(Thresholds):
+class LineSearchThresholds:
     """Numbers of the line search as Optim.jl ran it."""
 
-    delta: float = threshold(0.1, "sufficient decrease of the Wolfe conditions", origin="Hager and Zhang (2006)")
-    sigma: float = threshold(0.9, "curvature of the Wolfe conditions", origin="Hager and Zhang (2006)")
-    rise: float = threshold(
-        1e-6, "rise of the value that still counts as none", unit="relative", origin="Hager and Zhang (2006)"
-    )
-    growth: float = threshold(5.0, "growth of the first bracket", unit="ratio", origin="Hager and Zhang (2006)")
-    shrink: float = threshold(
-        2.0 / 3.0, "a bracket that shrinks less is bisected", unit="ratio", origin="Hager and Zhang (2006)"
-    )
-    back: float = threshold(0.1, "step back from what is not finite", unit="ratio", origin="LineSearches.jl 7.0")
-    trials: int = threshold(50, "most rounds of one search", origin="LineSearches.jl 7.0")
-    halvings: int = threshold(52, "most steps back", origin="bits of a float64")
-    flat: float = threshold(1e-8, "largest entry of a gradient that counts as none", origin="Optim.jl 0.21")
+    delta: float = 0.1  # sufficient decrease of the Wolfe conditions; Hager and Zhang (2006)
+    sigma: float = 0.9  # curvature of the Wolfe conditions; Hager and Zhang (2006)
+    rise: float = 1e-6  # rise of the value that still counts as none [relative]; Hager and Zhang (2006)
+    growth: float = 5.0  # growth of the first bracket [ratio]; Hager and Zhang (2006)
+    shrink: float = 2.0 / 3.0  # a bracket that shrinks less is bisected [ratio]; Hager and Zhang (2006)
+    back: float = 0.1  # step back from what is not finite [ratio]; LineSearches.jl 7.0
+    trials: int = 50  # most rounds of one search; LineSearches.jl 7.0
+    halvings: int = 52  # most steps back; bits of a float64
+    flat: float = 1e-8  # largest entry of a gradient that counts as none; Optim.jl 0.21
 
 
 LINE_SEARCH = LineSearchThresholds()

@@ -39,7 +39,6 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import keep_freed_memory
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import Settings
@@ -47,17 +46,12 @@ from odediscovery.units import NAU, NPU, AbstractUnit, Dense, RealNPU, glorot
 
 
 @dataclass(frozen=True)
-class PublishedThresholds(Thresholds):
+class PublishedThresholds:
     """Numbers of the study that the published recipes repeat."""
 
-    zero: float = threshold(
-        1e-3,
-        "parameters up to this size count as zero, in the figures and in what is printed",
-        origin="Heim et al. (2020), Sec. 4.1",
-    )
-    gain: float = threshold(
-        0.2, "factor on the Glorot weights of power units and sums", origin="code of Heim et al. (2020)"
-    )
+    # parameters up to this size count as zero, in the figures and in what is printed; Heim et al. (2020), Sec. 4.1
+    zero: float = 1e-3
+    gain: float = 0.2  # factor on the Glorot weights of power units and sums; code of Heim et al. (2020)
 
 
 PUBLISHED = PublishedThresholds()

@@ -21,22 +21,17 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.adjoint import applies, nodes
 from odediscovery.solve.fixed_step import GRIDS, advance_together
 
 
 @dataclass(frozen=True)
-class EulerThresholds(Thresholds):
+class EulerThresholds:
     """The steps of the Julia code."""
 
-    step: float = threshold(
-        1.0, "an Euler step of the Julia code", unit="units of time", origin="code of Heim et al. (2020)"
-    )
-    most_steps: int = threshold(10_000, "steps at most", origin="cost: all stay in memory for the gradient")
-    edge: float = threshold(
-        1e-9, "a gap may be longer than whole steps by this", unit="steps", origin="rounding of times"
-    )
+    step: float = 1.0  # an Euler step of the Julia code [units of time]; code of Heim et al. (2020)
+    most_steps: int = 10_000  # steps at most; cost: all stay in memory for the gradient
+    edge: float = 1e-9  # a gap may be longer than whole steps by this [steps]; rounding of times
 
 
 EULER = EulerThresholds()

@@ -11,11 +11,10 @@ import numpy as np
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class CoefficientThresholds(Thresholds):
+class CoefficientThresholds:
     """How coefficients are solved for."""
 
     ridge: float = 1e-11  # keeps columns of coinciding monomials solvable [norm of a column]

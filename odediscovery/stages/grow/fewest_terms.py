@@ -14,13 +14,12 @@ from odediscovery.data.samples import pooled
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.grow.polynomials import allowed_products, products
 from odediscovery.stages.grow.subsets import best_subsets
 
 
 @dataclass(frozen=True)
-class FewestThresholds(Thresholds):
+class FewestThresholds:
     """When fewer terms are the same law."""
 
     same: float = 1e-5  # what fewer terms may miss of the rates of a law [their rms]

@@ -24,7 +24,6 @@ from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.grow.integral_form import Integral, Path
 from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
 from odediscovery.stages.grow.shrink import best_of_each, descents
@@ -34,7 +33,7 @@ from odediscovery.stages.grow.variable_projection import Draft, Fit, Projected
 
 
 @dataclass(frozen=True)
-class GrowThresholds(Thresholds):
+class GrowThresholds:
     """How widely laws are grown, and when one is good enough."""
 
     max_monomials: int = 8  # most monomials of a law

@@ -27,7 +27,6 @@ from odediscovery.data.smoothing import SMOOTHING, of_higher_order, smoothing_sp
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import Features, Sums
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 
 Spline = Callable[[Array], Array]
 
@@ -35,7 +34,7 @@ NODES = 8
 
 
 @dataclass(frozen=True)
-class IntegralThresholds(Thresholds):
+class IntegralThresholds:
     """How paths are interpolated, and how near to zero powers of states are taken."""
 
     certain: float = 1e-6  # relative error of an integral below which it is certain

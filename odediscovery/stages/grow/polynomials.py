@@ -26,12 +26,11 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.linearised import LinearisedTrajectory
 
 
 @dataclass(frozen=True)
-class PolynomialThresholds(Thresholds):
+class PolynomialThresholds:
     """Which libraries of whole powers are regressed, and what a term has to gain."""
 
     degrees: tuple[int, ...] = (1, 2, 3, 4, 5)  # highest degrees, each a library of its own
@@ -40,11 +39,9 @@ class PolynomialThresholds(Thresholds):
     library: int = 200  # most coefficients over all equations
     whole_library: int = 60  # most coefficients of a law with a whole library in every equation
     selected_library: int = 200  # the same of a law whose equations lose the terms that they do not need first
-    least_degree: int = threshold(2, "degree up to which products are always tried along a law", origin="fluxes")
+    least_degree: int = 2  # degree up to which products are always tried along a law; fluxes
     gap_power: float = 3.0  # power of a gap by which it weighs less where samples are interpolated
-    penalties: tuple[float, ...] = threshold(
-        (1.5, 0.3, 0.0), "what a term has to gain, a law each", unit="penalty of a constant"
-    )
+    penalties: tuple[float, ...] = (1.5, 0.3, 0.0)  # what a term has to gain, a law each [penalty of a constant]
     unpruned: int = 30  # most coefficients of a library that is pruned as a whole
     ridge: float = 1e-10  # ridge of normal equations [squares of a column]
     shared_degrees: tuple[int, ...] = (2, 3)  # highest degrees of products that equations share

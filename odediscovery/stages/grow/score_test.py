@@ -29,7 +29,6 @@ from odediscovery.laws.cost import COSTS, all_free, constant_penalty, cost, snap
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.grow.integral_form import Integral, Path
 from odediscovery.stages.grow.libraries import features_for, grid_for, values_of
@@ -40,7 +39,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class ScoreThresholds(Thresholds):
+class ScoreThresholds:
     """How many terms are sought along a trajectory, and which look good enough."""
 
     terms: int = 4  # most terms of an equation
@@ -48,11 +47,10 @@ class ScoreThresholds(Thresholds):
     children: int = 20  # columns that a subset is extended by
     alike: float = 0.9999  # correlation from which on two columns are one
     of_equation: int = 30  # subsets of one equation that go into laws
-    beam: int = threshold(50, "sets of terms for the first equations that are kept", origin="cost")
+    beam: int = 50  # sets of terms for the first equations that are kept; cost
     laws: int = 8  # laws that come of them
-    worse: float = threshold(
-        6.0, "how much worse a law may look whose real powers, rates or sums are only near", unit="of the criterion"
-    )
+    # how much worse a law may look whose real powers, rates or sums are only near [of the criterion]
+    worse: float = 6.0
     columns_at_once: int = 500  # columns whose responses are computed together
     least_response: float = 1e-9  # response that does nothing [the largest one]
     largest: float = 1e100  # largest force

@@ -17,14 +17,13 @@ import numpy as np
 from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.grow.integral_form import Integral
 from odediscovery.stages.grow.stack import Constants, Index, Places, evaluated, normal_equations
 from odediscovery.stages.grow.variable_projection import PROJECTION, Draft, Fit, Projected, exp_features
 
 
 @dataclass(frozen=True)
-class StackThresholds(Thresholds):
+class StackThresholds:
     """How many laws are fitted side by side."""
 
     most_values: int = 1_000_000  # values of monomials at the nodes of one stack

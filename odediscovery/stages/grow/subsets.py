@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class SubsetThresholds(Thresholds):
+class SubsetThresholds:
     """How wide the beam of subsets is."""
 
     beam: int = 100  # subsets of one size that are kept

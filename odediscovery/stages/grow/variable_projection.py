@@ -19,26 +19,22 @@ from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.coefficients import Linear, solve
 from odediscovery.stages.grow.integral_form import Integral, Path
 
 
 @dataclass(frozen=True)
-class ProjectionThresholds(Thresholds):
+class ProjectionThresholds:
     """Where exponents may go, and when a fit of them has converged."""
 
     least_exponent: float = -3.0  # least exponent
     most_exponent: float = 6.0  # largest exponent
-    most_inside: float = threshold(12.0, "largest exponent inside a sum")
+    most_inside: float = 12.0  # largest exponent inside a sum
     fastest_rate: float = 30.0  # largest rate of an exponential [1 / rms of its state]
     likely: float = 3.0  # distance of the mean square of mere noise above its expected value [standard deviations]
-    unlikely: float = threshold(
-        2.0,
-        "correlation of neighbours up to which it counts as none",
-        unit="standard deviations",
-        origin="the usual 95 % of a normal distribution",
-    )
+    # correlation of neighbours up to which it counts as none [standard deviations]; the usual 95 % of a normal
+    # distribution
+    unlikely: float = 2.0
     gain: float = 1e-3  # gain below which a fit has converged [of the score]
     longest: float = 0.5  # longest step of an exponent
     round_gain: float = 0.5  # gain below which a new path needs no next round [of the score]

@@ -23,25 +23,19 @@ import numpy as np
 
 from odediscovery.laws.cost import count, filled, picked
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Polished
 
 
 @dataclass(frozen=True)
-class BalanceThresholds(Thresholds):
+class BalanceThresholds:
     """What is taken as nothing in a tied equation."""
 
-    told_apart: float = threshold(
-        3.0,
-        "standard errors of what is left of a monomial up to which it is nothing",
-        unit="standard errors",
-        origin="99.7 % of a normal distribution",
-    )
-    negligible: float = threshold(
-        1e-6,
-        "the same relative to the largest of its coefficients, where errors are those of integration",
-        origin="accuracy of the solvers that judge",
-    )
+    # standard errors of what is left of a monomial up to which it is nothing [standard errors]; 99.7 % of a normal
+    # distribution
+    told_apart: float = 3.0
+    # the same relative to the largest of its coefficients, where errors are those of integration; accuracy of the
+    # solvers that judge
+    negligible: float = 1e-6
 
 
 BALANCING = BalanceThresholds()

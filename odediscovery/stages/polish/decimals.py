@@ -22,18 +22,17 @@ from odediscovery.families import power_is_rate
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.user_units import unscaled_errors
 from odediscovery.stages.values import Polished
 
 
 @dataclass(frozen=True)
-class DecimalThresholds(Thresholds):
+class DecimalThresholds:
     """When a constant becomes a short decimal."""
 
-    digits: int = threshold(4, "most digits of a decimal", unit="significant digits")
-    chance: float = threshold(1e-4, "a constant as near by chance is not set", unit="probability")
-    reach: float = threshold(3.0, "farther away it is another number", unit="standard errors")
+    digits: int = 4  # most digits of a decimal [significant digits]
+    chance: float = 1e-4  # a constant as near by chance is not set [probability]
+    reach: float = 3.0  # farther away it is another number [standard errors]
 
 
 DECIMALS = DecimalThresholds()

@@ -19,12 +19,11 @@ from odediscovery.laws.cost import Free, but_whole_powers, count, filled, picked
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.values import STAGES
 
 
 @dataclass(frozen=True)
-class IntervalThresholds(Thresholds):
+class IntervalThresholds:
     """How exactly intervals are integrated, and how far constants are refined on them."""
 
     steps: int = 24  # Runge-Kutta steps over one sample interval

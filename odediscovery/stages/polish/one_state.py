@@ -20,12 +20,11 @@ import numpy as np
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.polish.quotients import count_constants, free_of
 
 
 @dataclass(frozen=True)
-class OneStateThresholds(Thresholds):
+class OneStateThresholds:
     """When a shorter function is tried."""
 
     # A function that is no further from the terms along the data is tried instead of them [range of the terms]

@@ -22,7 +22,6 @@ from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts, Sums, known_starts
 from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
 from odediscovery.solve.trajectories import residual_squares, tolerance
@@ -30,19 +29,16 @@ from odediscovery.stages.values import Law, Polished, PolishedLaw
 
 
 @dataclass(frozen=True)
-class PolishThresholds(Thresholds):
+class PolishThresholds:
     """When the constants are at the maximum of the likelihood."""
 
     steps: int = 25  # most evaluations of the Jacobian
     wall: float = 1e8  # residuals of a law that blows up [largest residual at the start]
     xtol: float = 1e-10  # change of the unknowns below which they have converged [relative]
     ftol: float = 1e-9  # change of the sum of squares below which it has converged [relative]
-    gain: float = threshold(
-        0.05,
-        "gain of a step below which a law in noise that is compared with others has converged",
-        unit="of the criterion",
-        origin="a hundredth of what counts as evidence; along a curved valley such steps go on for hundreds",
-    )
+    # gain of a step below which a law in noise that is compared with others has converged [of the criterion]; a
+    # hundredth of what counts as evidence; along a curved valley such steps go on for hundreds
+    gain: float = 0.05
 
 
 POLISHING = PolishThresholds()

@@ -22,11 +22,10 @@ from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class QuotientThresholds(Thresholds):
+class QuotientThresholds:
     """When a term of a rewritten equation is left out."""
 
     small: float = 0.02  # a term smaller than this is tried as none [rms of the largest of the three]

@@ -20,22 +20,18 @@ from odediscovery.laws.cost import Free
 from odediscovery.laws.mirror import fractional
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.snap import without_unused
 
 
 @dataclass(frozen=True)
-class SharingThresholds(Thresholds):
+class SharingThresholds:
     """Which monomials of other equations are tried."""
 
-    apart: float = threshold(
-        0.2,
-        "monomials whose best sum differs by more from an equation are not refitted",
-        unit="rms of its slopes",
-        origin="chosen: the refit decides, this only bounds the tries",
-    )
-    sets: int = threshold(1000, "sets of one size that are compared for an equation, the first", origin="cost")
-    tries: int = threshold(8, "laws that are refitted, the nearest", origin="cost: each is a polish")
+    # monomials whose best sum differs by more from an equation are not refitted [rms of its slopes]; chosen: the
+    # refit decides, this only bounds the tries
+    apart: float = 0.2
+    sets: int = 1000  # sets of one size that are compared for an equation, the first; cost
+    tries: int = 8  # laws that are refitted, the nearest; cost: each is a polish
 
 
 SHARING = SharingThresholds()

@@ -18,19 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import solutions
 from odediscovery.stages.values import Polished
 
 
 @dataclass(frozen=True)
-class JoiningThresholds(Thresholds):
+class JoiningThresholds:
     """How far pieces are joined."""
 
-    worse: float = threshold(
-        1.2, "joining has failed where the mean squared residual grows by this factor", unit="ratio of mean squares"
-    )
-    joins: int = threshold(8, "joins at most", origin="each doubles the pieces: 256 samples become one")
+    # joining has failed where the mean squared residual grows by this factor [ratio of mean squares]
+    worse: float = 1.2
+    joins: int = 8  # joins at most; each doubles the pieces: 256 samples become one
 
 
 JOINING = JoiningThresholds()

@@ -17,7 +17,6 @@ import numpy as np
 from odediscovery.laws.cost import SIMPLE, Free, but_whole_powers, constant_penalty, filled, picked, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.values import Judged, Polished
 
 # (law, what is free, start values to begin from [trajectories, states]) -> polished and judged.
@@ -25,7 +24,7 @@ Refit = Callable[[PowerSum, Free, Array], Judged]
 
 
 @dataclass(frozen=True)
-class SnapThresholds(Thresholds):
+class SnapThresholds:
     """When an exponent becomes a simple value."""
 
     told_apart: float = 5.0  # a value farther away than this is told apart by the likelihood [squared standard errors]

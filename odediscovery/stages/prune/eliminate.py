@@ -35,20 +35,16 @@ from odediscovery.fitting.levenberg_marquardt import (
 from odediscovery.networks.chain import AnyChain
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
 from odediscovery.stages.prune.twins import merge_twins
 
 
 @dataclass(frozen=True)
-class EliminationThresholds(Thresholds):
+class EliminationThresholds:
     """How hard backward elimination works, and what it takes for the same."""
 
-    trials: int = threshold(
-        3,
-        "parameters tried side by side at each step",
-        origin="cost: each is refitted; the best is nearly always among them",
-    )
+    # parameters tried side by side at each step; cost: each is refitted; the best is nearly always among them
+    trials: int = 3
     first_steps: int = 80  # most Levenberg-Marquardt steps before the first removal
     steps: int = 12  # most Levenberg-Marquardt steps of a refit
     glance: int = 3  # the same for a trial
@@ -56,9 +52,7 @@ class EliminationThresholds(Thresholds):
     bulk_above: int = 16  # larger networks may lose many parameters in one step
     bulk_share: int = 6  # parts of a large network of which one may go in one step
     tolerance: float = 1e-4  # gain below which a refit has converged [relative]
-    near: float = threshold(
-        0.5, "two monomials whose exponents differ by less are tried as one", origin="half a whole power"
-    )
+    near: float = 0.5  # two monomials whose exponents differ by less are tried as one; half a whole power
     same: float = 1e-4  # members whose sums of squares differ by less are the same law [relative]
 
 

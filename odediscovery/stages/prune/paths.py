@@ -26,24 +26,23 @@ from odediscovery.problem.problem import Problem, rounding_share
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import fitting_at_once, has_room
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
 from odediscovery.stages.values import STAGES, Candidate
 
 
 @dataclass(frozen=True)
-class PruningWindowThresholds(Thresholds):
+class PruningWindowThresholds:
     """On which windows laws are pruned, and how accurately these are integrated."""
 
     shortest: int = 10  # fewest intervals of a window whose start is fitted
-    longest: int = threshold(50, "most intervals of such a window", origin="cost: memory grows with it")
+    longest: int = 50  # most intervals of such a window; cost: memory grows with it
     extrema: float = 5.0  # clear extrema that such a window holds
     accuracy: float = 0.02  # integration error while pruning in noise [standard deviations of a residual]
     accuracy_clean: float = 1e-5  # the same on clean data [standard deviations of a residual]
     # Members whose integration has to be accurate leave up to this [mean square of the best one on short windows]
     leading: float = 10.0
     coarse_steps: int = 8  # Levenberg-Marquardt steps on short windows before the elimination, in noise
-    coarse_steps_clean: int = threshold(32, "the same on clean data", origin="there the steps converge")
+    coarse_steps_clean: int = 32  # the same on clean data; there the steps converge
     floor: float = 0.1  # sum of squares that integration alone explains on clean data, a sample [`STAGES.settled`]
 
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class SurgeonThresholds(Thresholds):
+class SurgeonThresholds:
     """What keeps the linear algebra within the precision of float64."""
 
     influence: float = 1e-18  # a parameter with less of the largest diagonal entry of J^T J has no influence

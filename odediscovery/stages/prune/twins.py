@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from odediscovery.fitting.levenberg_marquardt import LeastSquares
 from odediscovery.networks.chain import AnyChain
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
-from odediscovery.runtime.thresholds import Thresholds
 from odediscovery.stages.prune.surgeon import inverse_of, wald_statistic
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -32,7 +31,7 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True)
-class TwinThresholds(Thresholds):
+class TwinThresholds:
     """Which rows are refitted as one."""
 
     # Rows are not refitted as one where the linear estimate of what that costs, divided by this, is too dear
