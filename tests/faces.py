@@ -9,7 +9,7 @@ from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.layers import Layer, Network
+from odediscovery.networks.translate import Layer, Network
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.settings import Settings

@@ -14,7 +14,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
-from odediscovery.networks.layers import Layer, Network
+from odediscovery.networks.translate import Layer, Network
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival

@@ -36,7 +36,6 @@ ROOMS = (
     "stages.prune",
     "stages.polish",
     "neural",
-    "judge.notes",
     "judge",
     "result",
     "textbook",
@@ -98,7 +97,7 @@ LAZY = "command"
 # slow to load, and rooms of many modules.
 WAITING = {
     "discovery.conclude": "population.told",
-    "discovery.discover": "search.published.recipes search.flows.contest search.flows.notes",
+    "discovery.discover": "search.published.recipes search.flows.contest",
     "discovery.task": "runtime.device",
     "knowledge.dimensions": "pint",
     "search.proposals": "neural.members",
@@ -114,7 +113,7 @@ STANDARD_ONLY = (
 )
 
 # What it compiles is arithmetic of its own making; its tests say that it refuses anything else.
-COMPILES = "ivp.straight_line"
+COMPILES = "ivp.steps"
 EVALUATE = {"eval", "exec", "compile", "__import__", "sympify", "parse_expr", "literal_eval"}
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal"}
 

@@ -18,8 +18,7 @@ from odediscovery.data.series import TimeSeries, series_text
 from odediscovery.data.signals import SIGNALS, Signal
 from odediscovery.errors import InputError
 from odediscovery.many.run import Table, opened_table
-from odediscovery.problem.impulses import dose_columns
-from odediscovery.problem.recorded import columns_of_groups
+from odediscovery.problem.prepare import columns_of_groups, dose_columns
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.folder import read_document
 from odediscovery.runtime.arrays import Array

@@ -14,28 +14,35 @@ import numpy as np
 from odediscovery.data.controls import explain_two_values
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
-from odediscovery.judge.criterion import non_dominated, penalty
+from odediscovery.judge.claim import (
+    CLAIM,
+    Claim,
+    has_idle_terms,
+    idle_terms,
+    least_shares,
+    share_in_pieces,
+    shares_explained,
+)
+from odediscovery.judge.criterion import Verdict, find_ties, non_dominated, penalty
 from odediscovery.judge.doubt import unlike_a_law
-from odediscovery.judge.notes.choice import close_rivals, two_complexities
-from odediscovery.judge.notes.law import may_be_any_curve, runs_from_its_starts
-from odediscovery.judge.notes.limits import bound_states, judged_in_pieces, never_changes
-from odediscovery.judge.notes.note import in_order
-from odediscovery.judge.printed import name_undetermined, with_enough_digits
+from odediscovery.judge.identifiability import name_undetermined, with_enough_digits
+from odediscovery.judge.notes import (
+    bound_states,
+    close_rivals,
+    in_order,
+    judged_in_pieces,
+    may_be_any_curve,
+    never_changes,
+    runs_from_its_starts,
+    two_complexities,
+)
 from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
-from odediscovery.judge.significance import has_idle_terms, idle_terms
-from odediscovery.judge.ties import find_ties
-from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
-from odediscovery.laws.power_sum import expanded
+from odediscovery.laws.power_sum import count, expanded
 from odediscovery.laws.records import monomial_names
-from odediscovery.networks.layers import Network
-from odediscovery.networks.translate import network_of
-from odediscovery.problem.impose import in_user_units
-from odediscovery.problem.problem import Problem
-from odediscovery.problem.redundancy import linear_relation
+from odediscovery.networks.translate import Network, network_of
+from odediscovery.problem.problem import Problem, in_user_units, linear_relation
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.shown import rows_about_as_good
@@ -43,8 +50,8 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import DRAWING, TELLING, Monitor
 from odediscovery.search.refinement import leaves_nothing
 from odediscovery.settings import Settings
-from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.polish.user_units import unscaled_errors, without_rounding
+from odediscovery.solve.sensitivities import residuals
+from odediscovery.stages.polish.polish import unscaled_errors, without_rounding
 from odediscovery.stages.values import FoundBy, Judged, Polished, residual_freedom
 from odediscovery.textbook.judged import price_of_name
 

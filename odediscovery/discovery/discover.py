@@ -16,16 +16,8 @@ from functools import cache, partial
 from odediscovery.data.recorded.statements import FOUND, dose_factor
 from odediscovery.data.samples import check_series, with_even_times
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
-from odediscovery.discovery.fit_form import fit_form
-from odediscovery.discovery.front import (
-    judge_shortlist,
-    lower_noise,
-    prefer_shared_monomials,
-    simplify_exponents,
-    simplify_quotients,
-)
+from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.preference import (
     charge_fragile,
@@ -35,13 +27,19 @@ from odediscovery.discovery.preference import (
     prefer_what_stays,
 )
 from odediscovery.discovery.refine import (
+    cut_until_followed,
     drop_artefacts,
     drop_excess,
     drop_idle_terms,
     explain_open_exponents,
     join_longer_pieces,
     judge_all_samples,
+    judge_shortlist,
+    lower_noise,
+    prefer_shared_monomials,
     refine_constants,
+    simplify_exponents,
+    simplify_quotients,
     stay_with_few,
     write_short,
 )
@@ -56,30 +54,25 @@ from odediscovery.discovery.simple_first import (
     stand_beside,
     textbook_laws,
 )
-from odediscovery.discovery.task import Task, check_size, pose_task
-from odediscovery.discovery.tried import check_asked, laws_asked_for, notes_on
+from odediscovery.discovery.task import Task, check_asked, check_size, laws_asked_for, notes_on, pose_task
 from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.claim import turning_state
-from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.criterion import CRITERION, Verdict
 from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit
 from odediscovery.judge.identifiability import unidentifiable_combinations
-from odediscovery.judge.notes.choice import found_break, no_break
-from odediscovery.judge.notes.limits import memory_spent, same_constants, time_spent
-from odediscovery.judge.verdict import Verdict
+from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.impulses import break_controls, with_breaks
+from odediscovery.problem.prepare import break_controls, with_breaks, without_controls
 from odediscovery.problem.problem import Problem
-from odediscovery.problem.recorded import without_controls
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.outliers import outliers
 from odediscovery.result.rest import rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.runtime.resources import at_most, blas_threads
-from odediscovery.search.candidates import at_rest, each_alone, is_settled, warm_start
 from odediscovery.search.neural import train_networks
-from odediscovery.search.refinement import count_independent
-from odediscovery.search.shorten_windows import shorten_windows
+from odediscovery.search.refinement import count_independent, shorten_windows
+from odediscovery.search.rungs import at_rest, each_alone, is_settled, warm_start
 from odediscovery.search.strategies import search
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.settings import Settings
@@ -319,8 +312,7 @@ def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> 
 
 def _search_flows(task: Task) -> Discovery:
     """Laws of flows between compartments, where states are unmeasured."""
-    from odediscovery.search.flows.contest import compete  # noqa: PLC0415 (many modules for few fits)
-    from odediscovery.search.flows.notes import flow_notes  # noqa: PLC0415
+    from odediscovery.search.flows.contest import compete, flow_notes  # noqa: PLC0415 (many modules for few fits)
 
     won = compete(task.p, task.known, task.settings, task.monitor)
     verdict, series = stay_with_few(task, won.verdict)

@@ -1,36 +1,306 @@
-"""fit_constants(): measured series and equations of a known form in, their constants out.
+r"""The constants of any form of equations: named ones, fitted to whole trajectories.
+
+    min over constants c and starts x_0   \sum_i \sum_j (x_i(t_j; c, x_0) - data_ij)^2 / sigma_i^2
+
+The fit begins where the integral form is met best,
+
+    x(t_{j+1}) - x(t_j)  =  (f(x(t_j); c) + f(x(t_{j+1}); c)) (t_{j+1} - t_j) / 2,
+
+from many draws of the constants, which needs no solution of the equations.
+
+fit_constants(): measured series and equations of a known form in, their constants out.
 
 `discover` asks which law; this asks how large the constants of a given law are, and how sure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from odediscovery.data.samples import check_series
+import numpy as np
+from scipy.optimize import least_squares
+
+from odediscovery.data.controls import append_controls
+from odediscovery.data.samples import check_series, pooled
+from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.conclude import add_messages, conclude, groups_result
-from odediscovery.discovery.fit_form import fit_form
+from odediscovery.data.signals import Trajectory
+from odediscovery.discovery.conclude import add_messages, build_result, conclude, groups_result
 from odediscovery.errors import FitError, InputError
-from odediscovery.judge.criterion import judge_on
+from odediscovery.judge.claim import CLAIM, Claim, shares_explained
+from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.judge.identifiability import Refit, split_known, undetermined_exponents
-from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import Free, all_free
-from odediscovery.laws.equations import Equations
-from odediscovery.laws.forms import Written, read_form
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.judge.residual_tests import examine_residuals
+from odediscovery.laws.compiled import vector_field
+from odediscovery.laws.equations import Equations, Form, Written, read_form
+from odediscovery.laws.power_sum import Free, PowerSum, all_free
 from odediscovery.population.told import WrittenForm
-from odediscovery.problem.impose import apply_knowledge_to_fit
-from odediscovery.problem.pose import pose
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.prepare import find_interpolation, pose
+from odediscovery.problem.problem import Problem, apply_knowledge_to_fit
+from odediscovery.result.compare import criterion
 from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.arrays import Array
+from odediscovery.result.front import FrontRow
+from odediscovery.result.named import NamedConstants
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refinement import residual_sigma, sigma_of
 from odediscovery.settings import Settings
+from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import Origin, Polished
+from odediscovery.stages.values import Origin, Polished, PolishedForm
+from odediscovery.textbook.fit import Fitter
+
+
+@dataclass(frozen=True)
+class FormThresholds:
+    """How the constants of a form are sought and fitted."""
+
+    draws: int = 60  # draws of the constants from which the integral form is fitted; cost: seconds
+    decades: float = 2.0  # powers of ten on each side of 1 for constants without a start; a guess
+    begun: int = 3  # of them that are fitted to whole trajectories; cost: seconds each
+    worse: float = 2.0  # others are fitted that miss the integral form at most so much more [squares]; twice the best
+    settled: float = 1.2  # change of one state's noise against another's that ends them; 20 %
+    rounds: int = 3  # fits, each with the noise that the last one leaves; the weights settle in two
+    steps: int = 60  # most Jacobians of a fit; cost: bounds the time
+    missed: float = 1e3  # most by which the integral form is missed [spreads]; worse than any
+    floor: float = 1e-8  # smallest residual that is significant [spreads]; the solver's error
+
+
+FORM = FormThresholds()
+# Fits end where a step changes less than this share of the squares, rough ones earlier.
+TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-3
+# Samples of the pieces that are fitted first where constants cannot be followed through a trajectory.
+SHORTEST = 4
+# Standard errors on each side of a 95 % interval.
+SURE = 1.96
+
+
+def fit_form(
+    series: TimeSeries, form: Form, settings: Settings, monitor: Monitor, starts: Array | None = None
+) -> Discovery:
+    """The most likely constants of a form, with standard errors.
+
+    Args:
+        series: what was measured, of the states of the form.
+        form: equations with named constants.
+        settings: are kept with the result; the seed draws where the fit begins.
+        monitor: knows the time.
+        starts: states from which the trajectories begin [trajectories, states], where these and the constants that
+            the form begins with were fitted before (default: the first samples, and the best of many constants).
+
+    Raises:
+        FitError: no constants were found with which the equations can be integrated through the data.
+    """
+    task = _Task.of(series, form)
+    if starts is not None:
+        task.fitter = dataclasses.replace(task.fitter, begun=starts / task.size)
+        begun = [np.array(form.starts, dtype=np.float64)]
+    else:
+        begun = _beginnings(task, np.random.default_rng(settings.seed))
+    fits = [found for begin in begun if (found := task.led(begin)) is not None]
+    if not fits:
+        raise FitError(
+            "equations of this form could not be integrated through the data; name constants to start from, start={...}"
+        )
+    best = min(fits, key=lambda found: found.squares.sum())
+    before = spread = task.fitter.spread
+    for _ in range(FORM.rounds):
+        sigma = task.deviations(best)
+        after = task.polished(best.law.values, best.initial, sigma, TOLERANCE)
+        best = after if after.finite else best
+        change = (task.deviations(best) / sigma)[task.own]
+        if before is not spread and change.max() < FORM.settled * change.min():
+            break
+        before = sigma
+    return _concluded(task, best, settings, monitor)
+
+
+@dataclass(eq=False)
+class _Task:
+    """The least squares problem of one form.
+
+    Args:
+        series: what was measured, of the states of the form.
+        form: equations with named constants.
+        fitter: of the series.
+        filled: the dimensionless samples with straight lines over gaps, [samples, variables] a trajectory.
+    """
+
+    series: TimeSeries
+    form: Form
+    fitter: Fitter
+    filled: list[Array]
+
+    @classmethod
+    def of(cls, series: TimeSeries, form: Form) -> _Task:
+        """From the series as the user has it."""
+        with_controls = append_controls(series)
+        scale = Scale.of(with_controls)
+        data = scale.apply(with_controls)
+        filled = [_filled(run) for run in data.trajectories]
+        begun = np.stack([x[0] for x in filled])[:, ~data.is_control]
+        anywhere, relative = np.zeros(len(data.states), dtype=bool), tuple(np.ones_like(x) for x in filled)
+        fitter = Fitter(data, scale, begun, anywhere, np.full(len(data.states), FORM.floor), relative)
+        return cls(series, form, fitter, filled)
+
+    @property
+    def own(self) -> Mask:
+        """Which variables are states [states and controls]."""
+        return ~self.fitter.data.is_control
+
+    @property
+    def size(self) -> Array:
+        """Unit of every state [states]."""
+        return self.fitter.scale.state[self.own]
+
+    def led(self, constants: Array) -> PolishedForm | None:
+        """A rough fit from these constants; where they cannot be followed, by way of ever longer pieces."""
+        fitter, length = self.fitter, SHORTEST
+        found = self.polished(constants, fitter.begun, fitter.spread, ROUGH_TOLERANCE)
+        longest = max(len(run.time) for run in self.series.trajectories)
+        while not found.finite and length < longest:
+            cut, heads = _cut(self.series, length)
+            pieces = _Task.of(cut, self.form)
+            led = pieces.polished(constants, pieces.fitter.begun, pieces.fitter.spread, ROUGH_TOLERANCE)
+            if led.finite:
+                constants, begun = led.law.values, led.initial[heads] * pieces.size / self.size
+                found = self.polished(constants, begun, fitter.spread, ROUGH_TOLERANCE)
+            length *= 2
+        return found if found.finite else None
+
+    def polished(self, constants: Array, initial: Array, sigma: Array, tolerance: float) -> PolishedForm:
+        """The least squares fit from some constants and dimensionless starts.
+
+        Args:
+            sigma: of the states [states and controls], where the standard deviation of a value is not known.
+        """
+        runs = self.fitter.data.trajectories
+        known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in runs]
+        relative = [np.where(np.isfinite(each), each / sigma, 1.0) for each in known]
+        return self.fitter.polished(self.form, constants, initial, sigma, FORM.steps, ftol=tolerance, relative=relative)
+
+    def deviations(self, found: PolishedForm) -> Array:
+        """Root mean square of the residuals of every state, 1 of controls [states and controls]."""
+        left = np.concatenate(residuals(found.law, self.fitter.data, found.initial))
+        sigma = np.ones(len(self.own))
+        sigma[self.own] = np.sqrt(np.nanmean(left[:, self.own] ** 2, axis=0))
+        return np.maximum(sigma, FORM.floor * self.fitter.spread)
+
+
+def _cut(series: TimeSeries, length: int) -> tuple[TimeSeries, list[int]]:
+    """Every trajectory in pieces of about so many samples, and which of the pieces are its first."""
+    runs, heads = list[Trajectory](), list[int]()
+    for run in series.trajectories:
+        n = len(run.time)
+        ends = np.linspace(0, n, max(n // length, 1) + 1).round().astype(int)
+        heads.append(len(runs))
+        runs += [run.part(slice(i, j)) for i, j in itertools.pairwise(ends)]
+    return dataclasses.replace(series, trajectories=tuple(runs)), heads
+
+
+def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
+    """Where fits of whole trajectories begin: the constants that meet the integral form best."""
+    given = task.form.starts
+    known = np.array([np.nan if value is None else value for value in given])
+    begun = [np.where(np.isnan(known), 1.0, known)]
+    if np.isnan(known).any():
+        size = 10.0 ** random.uniform(-FORM.decades, FORM.decades, (FORM.draws, len(known)))
+        begun += list(np.where(np.isnan(known), size, known))
+    found = [(float(np.sum(_integral(task, begin) ** 2)), begin) for begin in begun]
+    found += [_matched(task, begin) for _, begin in sorted(found, key=lambda pair: pair[0])[: FORM.draws // 3]]
+    found.sort(key=lambda pair: pair[0])
+    # Where all constants have a start it is tried as it is, too.
+    kept: list[Array] = [] if np.isnan(known).any() else [known]
+    most = FORM.worse * found[0][0]
+    for _, constants in (pair for pair in found if pair[0] <= most):
+        if len(kept) < FORM.begun and not any(np.allclose(constants, other, rtol=0.05, atol=0.0) for other in kept):
+            kept.append(constants)
+    return kept
+
+
+def _matched(task: _Task, begin: Array) -> tuple[float, Array]:
+    """The constants that meet the integral form best, from some others, and by how much they miss it."""
+    found = least_squares(lambda c: _integral(task, c), begin, x_scale=np.abs(begin) + 1e-6, max_nfev=FORM.steps)
+    return 2.0 * float(found.cost), found.x
+
+
+def _integral(task: _Task, constants: Array) -> Array:
+    """By how much the data miss the integral form of the law, in units of the spread [values]."""
+    blocks, law = [], task.fitter.law(task.form, constants)
+    for run, x in zip(task.fitter.data.trajectories, task.filled, strict=True):
+        with np.errstate(all="ignore"):
+            rates = vector_field(law)(0.0, x)[:, task.own]
+        steps = 0.5 * (rates[1:] + rates[:-1]) * np.diff(run.time)[:, None]
+        blocks.append(((np.diff(x[:, task.own], axis=0) - steps) / task.fitter.spread[task.own]).ravel())
+    missed: Array = np.nan_to_num(np.concatenate(blocks), nan=FORM.missed, posinf=FORM.missed, neginf=-FORM.missed)
+    return missed.clip(-FORM.missed, FORM.missed)
+
+
+def _filled(run: Trajectory) -> Array:
+    """The samples with straight lines over gaps [n, states]."""
+    columns = []
+    for column in run.values.T:
+        seen = np.isfinite(column)
+        columns.append(np.interp(run.time, run.time[seen], column[seen]) if seen.any() else np.ones(len(run.time)))
+    return np.stack(columns, axis=1)
+
+
+def _concluded(task: _Task, found: PolishedForm, settings: Settings, monitor: Monitor) -> Discovery:
+    """The fit as a result, in the words of other results."""
+    series, form, k = task.series, task.form, len(task.form.names)
+    left = task.fitter.residuals(found)
+    tests, off = examine_residuals(left), find_interpolation(series).sentences
+    freedom = int(np.isfinite(np.concatenate(left)).sum()) - k - found.initial.size
+    errors = found.joint.widened(tests.inflation).deviations()
+    values, starts = found.law.values, found.initial * task.size
+    errors[k:] *= np.tile(np.abs(task.size), len(starts))
+    try:
+        equations = form.with_constants(values.tolist())
+    except InputError as error:
+        raise FitError(f"a constant of this form runs beyond all numbers: the data do not tell it ({error})") from None
+    plain = [run.plain(block) for run, block in zip(series.trajectories, left, strict=True)]
+    squares, samples = np.concatenate(plain) ** 2, pooled(series)
+    mse, spread = float(np.nanmean(squares)), float(np.nansum((samples - np.nanmean(samples, axis=0)) ** 2))
+    r2 = 1.0 - float(np.nansum(squares)) / spread if spread > 0 else 1.0
+    each = shares_explained(series, np.nansum(squares, axis=0))
+    row = FrontRow(_plain(equations), equations.complexity, mse, r2, 0.0, True, starts, state_r2=each)
+    result = build_result(
+        series,
+        settings,
+        monitor,
+        (row,),
+        starts,
+        np.sqrt(np.nanmean(squares, axis=0)),
+        None,
+        [*_unknown(form, values, errors), *tests.sentences(series.states, bool(off)), *off],
+        claim=Claim(r2, CLAIM.explained if tests.is_noise else CLAIM.explained_structured, each),
+        freedom=freedom if freedom > 0 else None,
+    )
+    result = dataclasses.replace(
+        result,
+        named=NamedConstants(tuple(form.lines()), form.names, tuple(values.tolist()), tuple(errors[:k].tolist())),
+        initial_value_errors=errors[k:].reshape(starts.shape),
+    )
+    return dataclasses.replace(result, front=(dataclasses.replace(row, criterion=criterion(result)[0]),))
+
+
+def _plain(equations: Equations) -> Equations:
+    """The equations without error bars, which belong to the named constants."""
+    return dataclasses.replace(equations, standard_errors=None, snapped=None)
+
+
+def _unknown(form: Form, values: Array, errors: Array) -> Sequence[str]:
+    """Which constants the data do not tell, or not the sign of, in sentences."""
+    names = [name for name, error in zip(form.names, errors, strict=False) if np.isnan(error)]
+    more = ": at most a combination of them is known" if len(names) > 1 else ""
+    told = [f"the data do not tell {', '.join(names)}{more}"] if names else []
+    unsigned = [name for name, c, e in zip(form.names, values, errors, strict=False) if abs(c) < SURE * e]
+    if unsigned:
+        told.append(f"the data do not tell the sign of {', '.join(unsigned)}: a law without may do as well")
+    return told
 
 
 @dataclass(frozen=True)

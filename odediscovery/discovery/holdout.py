@@ -25,8 +25,7 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.trajectories import SERIES
 from odediscovery.errors import InputError
-from odediscovery.judge.notes.law import cannot_be_continued, continued
-from odediscovery.judge.notes.note import Note, in_order
+from odediscovery.judge.notes import Note, cannot_be_continued, continued, in_order
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 

@@ -19,22 +19,19 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import equations_of
-from odediscovery.judge.criterion import CRITERION, judge_on
+from odediscovery.judge.claim import has_idle_terms
+from odediscovery.judge.criterion import CRITERION, Verdict, count_constants, judge_on
+from odediscovery.judge.doubt import runs_away
 from odediscovery.judge.extrapolation import EXTRAPOLATION, excursion
-from odediscovery.judge.notes.choice import simpler_and_nearer, weaker_ahead, weaker_between
-from odediscovery.judge.notes.note import Note
-from odediscovery.judge.significance import has_idle_terms
-from odediscovery.judge.stability import runs_away
-from odediscovery.judge.ties import count_constants
-from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import count
+from odediscovery.judge.notes import Note, simpler_and_nearer, weaker_ahead, weaker_between
+from odediscovery.laws.power_sum import count
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.search.refinement import refined, residual_sigma, sigma_of
-from odediscovery.solve.trajectories import residuals
+from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.values import Judged
 from odediscovery.textbook.fit import FittedForm, in_user_units
 from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, has_terms_of, is_left_to_noise

@@ -10,18 +10,15 @@ import numpy as np
 import sympy
 
 from odediscovery.discovery.conclude import add_messages
-from odediscovery.discovery.fit_form import fit_form
-from odediscovery.discovery.front import refit
+from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_misfits, misfit_of_block, without_block
+from odediscovery.discovery.refine import refit
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
-from odediscovery.judge.criterion import CRITERION, price_of_nothing
-from odediscovery.judge.notes.constants import held_and_fitted
-from odediscovery.judge.notes.law import walk_as_good
+from odediscovery.judge.claim import has_idle_terms, idle_terms
+from odediscovery.judge.criterion import CRITERION, Verdict, count_constants, price_of_nothing
+from odediscovery.judge.notes import held_and_fitted, walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
-from odediscovery.judge.significance import has_idle_terms, idle_terms
-from odediscovery.judge.ties import count_constants
-from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.records import interval
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
@@ -30,19 +27,21 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.vocabulary import Vocabulary
-from odediscovery.solve.trajectories import residuals
+from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.values import Judged
 from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
-from odediscovery.textbook.front import complexity_of, merged, row_of
 from odediscovery.textbook.judged import (
     as_judged,
     as_numbers,
+    complexity_of,
     covariance_of,
     criterion_of,
     has_terms_of,
+    merged,
     named_constants,
     price_of_name,
     recognise,
+    row_of,
     weighted_squares,
 )
 

@@ -1,19 +1,233 @@
-"""The objective of training: windows as tensors, and the loss of a network on them with its gradient."""
+"""Gradient methods for all members at once; they know nothing of differential equations.
+
+Every member has its own loss, step length and line search, while all share each evaluation: a
+loss maps theta [members, P] to [members]. A member whose loss turns nan or infinite goes back
+to its last good state with a smaller step and never touches the others.
+
+The objective of training: windows as tensors, and the loss of a network on them with its gradient.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from odediscovery.fitting.windows import Windows
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.runtime.arrays import Array, Indices
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.adjoint import interval_ends
-from odediscovery.solve.fixed_step import LinearControls
-from odediscovery.solve.shapes import Ends, Theta
+from odediscovery.solve.fixed_step import Ends, LinearControls, Theta
+
+
+@dataclass(frozen=True)
+class GradientThresholds:
+    """How steps are scheduled, searched for and taken back."""
+
+    caution: float = 0.5  # factor of a member's learning rate after a loss that is not finite
+    warm_up: float = 0.2  # share of the steps over which the learning rate rises
+    # trials of a line search before a member is given up; the step is then 0.3^7 of a Newton step, 2e-4
+    backtracks: int = 8
+    armijo: float = 1e-4  # share of the linear decrease that a step must reach; Nocedal and Wright (2006), p. 33
+    backtrack: float = 0.3  # factor of the step length after a failed trial
+    # curvature s y over y y below which a pair is skipped; float64: four digits above its epsilon
+    curvature: float = 1e-12
+    least_gain: float = 1e-10  # relative gain of a step below which a member has converged
+
+
+GRADIENTS = GradientThresholds()
+
+Loss = Callable[[Tensor, float], Tensor]  # (theta, progress in [0, 1]) -> loss of each member
+
+
+def loss_and_gradient(
+    loss: Loss, theta: Float[Tensor, "members parameters"], progress: float
+) -> tuple[Float[Tensor, " members"], Float[Tensor, "members parameters"]]:
+    """Losses [members] (inf where not finite) and their gradients (0 there)."""
+    theta = theta.detach().requires_grad_(True)
+    value = loss(theta, progress)
+    (gradient,) = torch.autograd.grad(torch.where(value.isfinite(), value, 0.0).sum(), theta)
+    bad = ~(value.isfinite() & gradient.isfinite().all(dim=1))
+    value = value.detach().masked_fill(bad, torch.inf)
+    return value, gradient.masked_fill(bad[:, None], 0.0)
+
+
+@dataclass(frozen=True)
+class FirstOrder:
+    """torch's Adam or RMSProp for all members at once, with a learning rate schedule.
+
+    A member whose loss is not finite goes back to its last good state with half the rate and an empty memory; the
+    others do not feel it.
+
+    Args:
+        steps: number of gradient steps.
+        rate: largest learning rate.
+        method: "adam" (betas 0.9, 0.999) or "rmsprop" (`decay`).
+        schedule: "one-cycle" (rises over the first fifth, then a half cosine to 0) or
+            "constant".
+        decay: of RMSProp's squared gradients; Julia's default is 0.9, torch's 0.99.
+
+    Source: Kingma and Ba, Adam (2015); Hinton's RMSProp (2012).
+    """
+
+    steps: int
+    rate: float
+    method: str = "adam"
+    schedule: str = "one-cycle"
+    decay: float = 0.9
+
+    def learning_rate(self, step: int) -> float:
+        """Rate at a step, counted from 0."""
+        if self.schedule == "constant":
+            return self.rate
+        part = (step + 1) / self.steps
+        rise = GRADIENTS.warm_up
+        if part < rise:
+            return self.rate * part / rise
+        return self.rate * 0.5 * (1.0 + math.cos(math.pi * (part - rise) / (1.0 - rise)))
+
+    def optimiser(self, theta: Tensor) -> torch.optim.Optimizer:
+        """The method of torch over all members' parameters."""
+        if self.method == "adam":
+            return torch.optim.Adam([theta], lr=self.rate)
+        return torch.optim.RMSprop([theta], lr=self.rate, alpha=self.decay)
+
+    def run(
+        self,
+        loss: Loss,
+        theta: Float[Tensor, "members parameters"],
+        free: Bool[Tensor, "members parameters"],
+        monitor: Monitor,
+    ) -> Float[Tensor, "members parameters"]:
+        """theta [members, P] after all steps; entries that are not `free` stay."""
+        theta, good = theta.detach().clone(), theta.detach().clone()
+        caution, optimiser = theta.new_ones(len(theta), 1), self.optimiser(theta)
+        for step in range(self.steps):
+            value, gradient = loss_and_gradient(loss, theta, step / max(self.steps - 1, 1))
+            failed = ~value.isfinite()
+            if failed.any():
+                theta[failed], caution[failed] = good[failed], caution[failed] * GRADIENTS.caution
+                for memory in optimiser.state.get(theta, {}).values():
+                    if memory.shape == theta.shape:
+                        memory[failed] = 0.0
+            good = theta.clone()
+            optimiser.param_groups[0]["lr"] = self.learning_rate(step)
+            theta.grad = gradient * free
+            optimiser.step()
+            theta.copy_(torch.where(failed[:, None], good, good + caution * (theta - good)))
+            if step % 20 == 0:
+                monitor.step(step, float(value.min()))
+                if monitor.stopping():
+                    break
+        value, _ = loss_and_gradient(loss, theta, 1.0)
+        return torch.where(value.isfinite()[:, None], theta, good)
+
+
+def lbfgs(
+    loss: Loss,
+    theta: Float[Tensor, "members parameters"],
+    free: Bool[Tensor, "members parameters"],
+    steps: int,
+    monitor: Monitor,
+    *,
+    history: int = 10,
+) -> Float[Tensor, "members parameters"]:
+    """Limited-memory BFGS with a backtracking (Armijo) line search of its own for every member.
+
+    Not torch's: `torch.optim.LBFGS` knows one loss, so that all members would share a step length and a memory
+    of curvature, and one that fails would stop them all; one optimiser a member would solve each alone, and lose
+    the batch that makes a solve of sixteen as dear as one of two.
+
+    Source: Nocedal and Wright, Numerical Optimization (2006), Algorithm 7.4.
+    """
+    theta = theta.detach().clone()
+    value, gradient = loss_and_gradient(loss, theta, 1.0)
+    gradient = gradient * free
+    pairs: list[tuple[Tensor, Tensor, Tensor]] = []
+    active = value.isfinite()
+    for step in range(steps):
+        direction = _two_loop(gradient, pairs)
+        slope = (direction * gradient).sum(dim=1)
+        uphill = slope >= 0
+        direction = torch.where(uphill[:, None], -gradient, direction)
+        slope = torch.where(uphill, -gradient.square().sum(dim=1), slope)
+        length = torch.ones_like(value)
+        if not pairs:
+            length = 1.0 / gradient.abs().sum(dim=1).clamp_min(1.0)
+        new, undecided = _line_search(loss, _Ray(theta, value, direction, slope), length, active)
+        new_value, new_gradient = loss_and_gradient(loss, new, 1.0)
+        new_gradient = new_gradient * free
+        s, y = new - theta, new_gradient - gradient
+        curvature = (s * y).sum(dim=1)
+        rho = torch.where(curvature > GRADIENTS.curvature * y.square().sum(dim=1), 1.0 / curvature, 0.0)
+        pairs = [*pairs, (s, y, rho.nan_to_num(0.0, 0.0, 0.0))][-history:]
+        active = active & ~undecided & (value - new_value > GRADIENTS.least_gain * value.abs())
+        theta, value, gradient = new, new_value, new_gradient
+        if step % 5 == 0:
+            monitor.step(step, float(value.min()))
+        if not active.any() or monitor.stopping():
+            break
+    return theta
+
+
+@dataclass(frozen=True, eq=False)
+class _Ray:
+    """Where members stand, their losses, and the directions in which they search with the slopes there."""
+
+    theta: Float[Tensor, "members parameters"]
+    value: Float[Tensor, " members"]
+    direction: Float[Tensor, "members parameters"]
+    slope: Float[Tensor, " members"]
+
+
+def _line_search(
+    loss: Loss, ray: _Ray, length: Float[Tensor, " members"], active: Bool[Tensor, " members"]
+) -> tuple[Float[Tensor, "members parameters"], Bool[Tensor, " members"]]:
+    """Backtracks, for every active member on its own, until its loss has decreased enough (Armijo):
+
+        loss(theta + length direction) <= loss(theta) + 1e-4 length slope
+
+    Args:
+        length: of the first trial.
+
+    Returns:
+        theta, where members that found no step stay, and which these are.
+    """
+    new, undecided = ray.theta, active.clone()
+    for _ in range(GRADIENTS.backtracks):
+        trial = torch.where(undecided[:, None], ray.theta + length[:, None] * ray.direction, new)
+        with torch.no_grad():
+            trial_value = loss(trial, 1.0)
+        enough = trial_value <= ray.value + GRADIENTS.armijo * length * ray.slope
+        accept = undecided & enough
+        new = torch.where(accept[:, None], trial, new)
+        undecided = undecided & ~enough
+        if not undecided.any():
+            break
+        length = torch.where(undecided, GRADIENTS.backtrack * length, length)
+    return new, undecided
+
+
+def _two_loop(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
+    """-H gradient by the two-loop recursion; pairs with rho = 0 are skipped by themselves."""
+    q, alphas = gradient, []
+    for s, y, rho in reversed(pairs):
+        alpha = rho * (s * q).sum(dim=1)
+        q = q - alpha[:, None] * y
+        alphas.append(alpha)
+    if pairs:
+        s, y, rho = pairs[-1]
+        scale = (s * y).sum(dim=1) / y.square().sum(dim=1).clamp_min(ABOVE_ZERO)
+        q = torch.where((rho > 0)[:, None], scale[:, None] * q, q)
+    for (s, y, rho), alpha in zip(pairs, reversed(alphas), strict=True):
+        beta = rho * (y * q).sum(dim=1)
+        q = q + (alpha - beta)[:, None] * s
+    return -q
 
 
 @dataclass(frozen=True, eq=False)

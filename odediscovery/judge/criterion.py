@@ -1,4 +1,16 @@
-"""Judging: which of many laws do the data support?
+"""What leaves one state and enters another has one rate, not two.
+
+    a_ij s_i = -a_kj s_k    for a monomial j in the equations of the states i and k, of the scales s
+
+Coefficients that the data do not tell apart in this way have one value in the criterion, in two places. What the
+likelihood would lose by a refit with such ties is, to second order,
+
+    d^T (C V C^T)^-1 d,    d = C theta [ties],
+
+the rows of C the ties, theta the fitted constants and V their covariance; it counts against the law. Ties are taken
+one after the other, the likeliest first, as long as each saves more than it loses.
+
+Judging: which of many laws do the data support?
 
     criterion = sum over states of m ln(SSR / n + floor^2) + cost * N / (N - K - 2) + 2 sum ln(0.01 / share)
 
@@ -17,22 +29,105 @@ and pays for it. A term is believed only beyond doubt then, an exponent where wh
 and shift as they would.
 
 Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
+
+What the stages behind the search hand on: judged laws, the one that is claimed, and their data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.ties import NO_TIES, Ties, find_ties
-from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, cost, count, value_penalty
-from odediscovery.laws.power_sum import PowerSum, powers
+from odediscovery.judge.notes import Note
+from odediscovery.laws.power_sum import (
+    SIMPLE,
+    Free,
+    PowerSum,
+    constant_penalty,
+    cost,
+    count,
+    picked,
+    powers,
+    value_penalty,
+)
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.stages.prune.eliminate import wald_statistic
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Coefficients of a law that are those of others.
+
+    Args:
+        number: of them.
+        loss: what a law with these ties would lose, in units of twice the log-likelihood.
+    """
+
+    number: int = 0
+    loss: float = 0.0
+
+
+NO_TIES = Ties()
+
+
+def find_ties(found: Polished, scale: Array) -> Ties:
+    """The ties of a law; none where its covariance is not known, or flows are tied already.
+
+    Args:
+        found: a law with its covariance.
+        scale: what the states were divided by [states].
+    """
+    law, v, best = found.law, found.covariance, NO_TIES
+    if law.stoichiometry is not None or not np.isfinite(v).all():
+        return best
+    theta, worth = picked(law, found.free), value_penalty(found.counts.sum())
+    flows = _likeliest_first(_flows(law, found.free[0], scale, len(theta)), theta, v, worth)
+    for number in range(1, len(flows) + 1):
+        loss = wald_statistic(flows[:number], theta, v)
+        if number * worth - loss > best.number * worth - best.loss:
+            best = Ties(number, loss)
+    return best
+
+
+def count_constants(found: Polished, scale: Array) -> int:
+    """How many values of a law were fitted, that of one flow once.
+
+    Args:
+        scale: what the states were divided by [states].
+    """
+    return count(found.free) - find_ties(found, scale).number
+
+
+def _flows(law: PowerSum, fitted: Mask, scale: Array, width: int) -> Array:
+    """A row for every pair of coefficients that may be one flow, [pairs, constants]: their sum in its scales."""
+    place = np.full(law.coefficients.shape, -1)
+    place[fitted] = np.arange(fitted.sum())
+    rates, rows = law.coefficients * scale[:, None], list[Array]()
+    for j in range(law.n_monomials):
+        for i, k in itertools.combinations(np.flatnonzero(fitted[:, j]), 2):
+            if rates[i, j] * rates[k, j] < 0.0:
+                rows.append(np.zeros(width))
+                rows[-1][place[i, j]], rows[-1][place[k, j]] = scale[i], scale[k]
+    return np.array(rows).reshape(len(rows), width)
+
+
+def _likeliest_first(flows: Array, theta: Array, v: Array, worth: float) -> Array:
+    """Flows each of which alone loses less than a value costs, but for those that follow from others before them."""
+    lost, rate, kept = [wald_statistic(row[None], theta, v) for row in flows], np.arange(len(theta)), list[int]()
+    for t in np.argsort(lost, kind="stable"):
+        one, other = rate[flows[t] != 0.0]
+        if lost[t] < worth and one != other:
+            rate[rate == other] = one
+            kept.append(int(t))
+    likely: Array = flows[kept]
+    return likely
 
 
 @dataclass(frozen=True)
@@ -308,3 +403,45 @@ def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int
             kept.append(i)
             least = min(least, mean_square(i))
     return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Judged laws, and which of them is claimed.
+
+    Args:
+        p: the data that they were judged on: whole trajectories, or pieces of them.
+        rows: the laws, one for each row of the Pareto front and rivals of them.
+        chosen: index of the law that is claimed.
+        reasons: why closer laws were passed over, for the reader.
+    """
+
+    p: Problem
+    rows: tuple[Judged, ...]
+    chosen: int
+    reasons: tuple[Note, ...] = ()
+
+    @classmethod
+    def of(cls, p: Problem, rows: Sequence[Judged]) -> Verdict:
+        """The verdict for the law with the smallest criterion."""
+        return cls(p, tuple(rows), choose(rows))
+
+    @property
+    def best(self) -> Judged:
+        """The law that is claimed."""
+        return self.rows[self.chosen]
+
+    def passed_over(self, chosen: int, why: Callable[[int], Note]) -> Verdict:
+        """The verdict for another law.
+
+        Args:
+            chosen: its index.
+            why: what is said of the law that was claimed before, from its complexity.
+        """
+        note = why(self.best.polished.law.complexity)
+        return dataclasses.replace(self, chosen=chosen, reasons=(*self.reasons, note))
+
+    def with_best(self, row: Judged) -> Verdict:
+        """The same with another row for the law that is claimed."""
+        rows = (*self.rows[: self.chosen], row, *self.rows[self.chosen + 1 :])
+        return dataclasses.replace(self, rows=rows)

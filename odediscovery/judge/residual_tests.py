@@ -9,10 +9,8 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import correction
-from odediscovery.judge.notes.constants import widened_errors
-from odediscovery.judge.notes.law import structured_residuals
-from odediscovery.judge.notes.note import Note
-from odediscovery.laws.cost import constant_penalty
+from odediscovery.judge.notes import Note, structured_residuals, widened_errors
+from odediscovery.laws.power_sum import constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 

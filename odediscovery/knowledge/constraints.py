@@ -28,8 +28,7 @@ from odediscovery.knowledge.statements import (
 )
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import exact, identifiers, join_terms
-from odediscovery.laws.mirror import factors, turned
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import PowerSum, factors, turned
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 

@@ -14,7 +14,7 @@ import sympy
 
 from odediscovery.errors import InputError
 from odediscovery.knowledge.dimensions import Dimensions, Unit, joined, unit_text
-from odediscovery.laws.forms import read_form
+from odediscovery.laws.equations import read_form
 from odediscovery.runtime.arrays import Array
 
 # A unit with the powers of unknown units that it contains; None where no condition says it.

@@ -28,11 +28,8 @@ import sympy
 from numpy.typing import NDArray
 
 from odediscovery.families import STATE_FUNCTIONS
-from odediscovery.ivp.marching import PlainRates
-from odediscovery.ivp.straight_line import compiled
-from odediscovery.laws.cost import Free
-from odediscovery.laws.mirror import fractional
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.ivp.steps import PlainRates, compiled
+from odediscovery.laws.power_sum import Free, PowerSum, fractional
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 
 # Forms whose functions are kept, some kB each.

@@ -1,33 +1,214 @@
-"""Differential equations as one value: expressions, constants with errors, names and units.
+"""Laws read from expressions as numbers.
+
+    a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
+
+Constants that are tied to each other in the expressions are numbers of their own here.
+
+Differential equations as one value: expressions, constants with errors, names and units.
 
 Where every right-hand side is a sum of products of powers, the same law is also kept as numbers
 (`PowerSum`), in which a monomial that stands in several equations is one: its exponents are
 single constants with single standard errors. So is a fitted law with functions and inner sums.
 Anything else is kept as sympy expressions alone. Column names may be anything; inside, states are
 symbols with safe names.
+
+Laws of a form that somebody writes down, with constants that are to be fitted.
+
+    prey' = r*prey*(1 - prey/K) - a*prey*pred/(1 + b*prey)
+
+Names that are no states are constants, and numbers stay. In a law without such names, as this program
+prints them, the numbers are the constants: those with an error bar, 0.481(65), and those with a
+decimal point that are no exponents. Powers are written ^ or **; nothing is evaluated.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.data.signals import Signal, solve_piecewise
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
-from odediscovery.laws.expressions import identifiers, number, parse, text
-from odediscovery.laws.mirror import signs
-from odediscovery.laws.monomials import read_law
-from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.printing import latex_rows, pretty_text
-from odediscovery.laws.source_code import julia_source, python_source
+from odediscovery.laws.expressions import exact, identifiers, number, parse, text
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, signs
+from odediscovery.laws.printing import julia_source, latex_rows, pretty_text, python_source
 from odediscovery.runtime.arrays import Array
+
+
+@dataclass(frozen=True)
+class MonomialThresholds:
+    """What is multiplied out."""
+
+    max_terms: int = 500  # a product of sums with more terms stays as it is
+
+
+READING = MonomialThresholds()
+
+
+class _Sum(NamedTuple):
+    """1 + weight * product of powers of the states."""
+
+    weight: float
+    exponents: tuple[float, ...]
+
+
+# What a factor is a power of; a state goes by its index.
+_Base: TypeAlias = int | Function | _Sum
+
+
+@dataclass
+class _Term:
+    """A coefficient, the powers of its factors, and states of which it takes fractional powers of -x or x."""
+
+    coefficient: float = 1.0
+    powers: dict[_Base, float] = field(default_factory=dict)
+    turned: dict[int, bool] = field(default_factory=dict)
+
+
+def read_law(
+    sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol], *, features: bool = False
+) -> PowerSum | None:
+    """The law as numbers, 0 for inputs, or None where some side is no sum of products of powers.
+
+    Args:
+        sides: right-hand sides, one a state.
+        symbols: of the states, and behind them of the inputs.
+        features: whether factors may be powers of 1 + b m, m a product of powers, and functions of a state.
+
+    >>> x = sympy.Symbol("x")
+    >>> read_law([-2.0 * (-x) ** 0.5], [x]).mirrored
+    (0,)
+    >>> law = read_law([-3.0 * x / (2.0 + x)], [x], features=True)
+    >>> law.coefficients.tolist(), law.features.sums.weights.tolist()
+    ([[-1.5]], [[0.5]])
+    """
+    place = {symbol: k for k, symbol in enumerate(symbols)}
+    found: dict[tuple[tuple[_Base, float], ...], dict[int, float]] = {}
+    # Of each state either fractional powers of x or of -x.
+    sides_of: dict[int, bool] = {}
+    for i, side in enumerate(sides):
+        terms = _terms(side)
+        if terms is None:
+            return None
+        for expression in terms:
+            term = _term(expression, place, features)
+            if term is None or any(sides_of.setdefault(k, minus) is not minus for k, minus in term.turned.items()):
+                return None
+            row = found.setdefault(tuple(sorted(term.powers.items(), key=str)), {})
+            row[i] = row.get(i, 0.0) + term.coefficient
+    kept = {powers: row for powers, row in found.items() if any(row.values())}
+    bases = list(dict.fromkeys(base for powers in kept for base, _ in powers))
+    functions = [base for base in bases if isinstance(base, Function)]
+    sums = [base for base in bases if isinstance(base, _Sum)]
+    simple = len(symbols) + len(functions)
+    columns: dict[_Base, int] = {k: k for k in range(len(symbols))}
+    features_seen: list[_Base] = [*functions, *sums]
+    columns |= {base: len(symbols) + k for k, base in enumerate(features_seen)}
+    coefficients, exponents = np.zeros((len(symbols), len(kept))), np.zeros((len(kept), simple + len(sums)))
+    for j, (powers, row) in enumerate(kept.items()):
+        coefficients[list(row), j] = list(row.values())
+        for base, power in powers:
+            exponents[j, columns[base]] = power
+    seen = None
+    if functions or sums:
+        inner = np.zeros((len(sums), simple))
+        for own, one in zip(inner, sums, strict=True):
+            own[: len(symbols)] = one.exponents
+        of_sums = Sums(np.diag([one.weight for one in sums]), inner) if sums else NO_SUMS
+        seen = Features(len(symbols), tuple(functions), of_sums)
+    mirrored = tuple(sorted(k for k in sides_of if sides_of[k]))
+    return PowerSum(coefficients, exponents, seen, mirrored=mirrored)
+
+
+def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
+    """The terms of a sum, multiplied out if it stays short."""
+    if side == 0:
+        return ()
+    if _count_terms(side) > READING.max_terms:
+        return None
+    multiplied = side.expand(power_base=False, power_exp=False, log=False, basic=False, complex=False)
+    return tuple(term for term in sympy.Add.make_args(multiplied) if term != 0)
+
+
+def _count_terms(side: sympy.Expr) -> float:
+    """An upper bound of the number of terms after multiplying out."""
+    if side.is_Add:
+        return math.fsum(_count_terms(part) for part in side.args)
+    if side.is_Mul:
+        return float(np.prod([_count_terms(part) for part in side.args]))
+    if side.is_Pow and side.exp.is_Integer and side.exp > 1 and not side.base.is_Symbol:
+        return float(_count_terms(side.base) ** min(float(side.exp), 100.0))
+    return 1.0
+
+
+def _term(expression: sympy.Expr, place: Mapping[sympy.Symbol, int], features: bool) -> _Term | None:
+    """A product of powers; None where a factor is none that may stand."""
+    term, whole = _Term(), [0.0] * len(place)
+    for factor in sympy.Mul.make_args(expression):
+        # sympy takes exp(x) for a power of e.
+        base, exponent = (factor, sympy.Integer(1)) if factor.func is sympy.exp else factor.as_base_exp()
+        if factor.is_Number:
+            term.coefficient *= float(factor)
+            continue
+        if not exponent.is_Number:
+            return None
+        minus, power = -base in place, float(exponent)
+        if minus or base in place:
+            k = place[-base if minus else base]
+            term.powers[k] = term.powers.get(k, 0.0) + power
+            if power.is_integer():
+                # sympy writes whole powers of -x as those of x.
+                whole[k] += power
+            elif term.turned.setdefault(k, minus) is not minus:
+                return None
+            continue
+        read = (_sum(base, place) or _function(base, place)) if features else None
+        if read is None:
+            return None
+        term.coefficient *= read[1] ** power
+        term.powers[read[0]] = term.powers.get(read[0], 0.0) + power
+    for k in [k for k, minus in term.turned.items() if minus]:
+        # x^p (-x)^q = (-1)^p (-x)^(p + q)
+        power = term.powers[k]
+        term.coefficient *= (-1.0) ** whole[k] * ((-1.0) ** power if power.is_integer() else 1.0)
+    term.turned = {k: minus for k, minus in term.turned.items() if not term.powers[k].is_integer()}
+    term.powers = {base: power for base, power in term.powers.items() if power}
+    return term
+
+
+def _sum(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, float] | None:
+    """c + d m as 1 + (d / c) m, and c."""
+    if not base.is_Add or len(base.args) != 2:
+        return None
+    constant, rest = base.as_independent(*place, as_Add=True)
+    found = _term(rest, place, features=False)
+    if not constant.is_Number or float(constant) <= 0.0 or found is None or any(found.turned.values()):
+        return None
+    inner = np.zeros(len(place))
+    for k, power in found.powers.items():
+        assert isinstance(k, int)  # inside a sum are states alone
+        inner[k] = power
+    return _Sum(found.coefficient / float(constant), tuple(inner.tolist())), float(constant)
+
+
+def _function(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, float] | None:
+    """f(r x) of a state x."""
+    name = type(base).__name__
+    if name not in STATE_FUNCTIONS or len(base.args) != 1:
+        return None
+    rate, state = base.args[0].as_independent(*place, as_Add=False)
+    return (Function(name, place[state], float(rate)), 1.0) if state in place and rate.is_Number else None
+
 
 # A longer equation is cut where equations print themselves; `pretty` has it whole.
 MAX_LINE = 160
@@ -341,3 +522,184 @@ def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr
     inner = [_product(_bases(simple, v, law.mirrored), v) for v in sums.exponents]
     rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True))) for row in sums.weights]
     return simple + rows
+
+
+# What people write: one text of several lines, a line a state, or right-hand sides by state.
+Written: TypeAlias = str | Sequence[str] | Mapping[str, str]
+
+MAX_CONSTANTS = 60
+
+_NUMBER = re.compile(r"(?<![\w.])(?P<value>\d+\.?\d*|\.\d+)(?P<error>\(\d+\))?(?P<power>[eE][+-]?\d+)?(?![\w.])")
+_NAME = re.compile(r"[^\W\d]\w*")
+_EQUATION = re.compile(r"\s*(?P<state>[^=]+?)\s*['\u2019\u2032]\s*=(?P<side>.*)", re.DOTALL)
+# The same as textbooks write it, dx/dt = ...
+_DERIVATIVE = re.compile(r"\s*d\s*(?P<state>[^=]+?)\s*/\s*d\s*[^=/]+?\s*=(?P<side>.*)", re.DOTALL)
+# Lines that stand below printed equations.
+_REMARK = re.compile(r"\s*(note:|at .+? = .+?:|#|\()")
+
+
+@dataclass(frozen=True)
+class Form:
+    """Equations with named constants.
+
+    Args:
+        states: names as the user wrote them.
+        controls: names of what acts on the states.
+        texts: right-hand side of every state, in the notation of `expressions.parse`, over the
+            identifiers of states, controls and constants.
+        names: of the constants.
+        starts: where their fit begins, None where that was not said.
+        time_name: name of the time.
+    """
+
+    states: tuple[str, ...]
+    controls: tuple[str, ...]
+    texts: Mapping[str, str]
+    names: tuple[str, ...]
+    starts: tuple[float | None, ...]
+    time_name: str = "t"
+
+    def with_constants(self, values: Sequence[float]) -> Equations:
+        """The equations with numbers in the place of the constants."""
+        numbers = dict(zip(self.names, map(float, values), strict=True))
+        return Equations.parse(
+            self.states, self.texts, constants=numbers, time_name=self.time_name, controls=self.controls
+        )
+
+    def open(self) -> Equations:
+        """The equations with the constants as further controls, the last ones."""
+        return Equations.parse(
+            self.states, self.texts, time_name=self.time_name, controls=(*self.controls, *self.names)
+        )
+
+    def states_in(self, state: str) -> set[str]:
+        """Identifiers of the states that stand in the equation of one.
+
+        >>> sorted(read_form(["x' = -k*x*y", "y' = k*x"], ["x", "y"]).states_in("y"))
+        ['x']
+        """
+        return set(identifiers(self.states).values()) & set(_NAME.findall(self.texts[state]))
+
+    def lines(self) -> list[str]:
+        """The equations as they were written, with ^ for powers."""
+        back = {safe: name for name, safe in identifiers((*self.states, *self.controls)).items()}
+        shown = {s: _NAME.sub(lambda m: back.get(m[0], m[0]), self.texts[s]) for s in self.states}
+        return [f"{state}' = {text.replace('**', '^')}" for state, text in shown.items()]
+
+
+def read_form(
+    written: Written,
+    states: Sequence[str],
+    *,
+    controls: Sequence[str] = (),
+    time_name: str = "t",
+    start: Mapping[str, float] | None = None,
+) -> Form:
+    """A form as it was written down, or as this program printed it.
+
+    Args:
+        written: lines "x' = ..." or "dx/dt = ...", as one text or a list, or right-hand sides by state.
+            Remarks below printed equations are passed over.
+        states: names of all states.
+        controls: names of what acts on them.
+        time_name: name of the time.
+        start: where the fit of a constant begins, by its name.
+
+    Raises:
+        InputError: an equation that is missing, twice, of another state or cannot be read; a start of
+            a constant that does not occur; no constants at all.
+
+    >>> form = read_form("N' = r*N*(1 - N/K)", ["N"], start={"K": 50})
+    >>> form.names, form.starts
+    (('r', 'K'), (None, 50.0))
+    >>> read_form("N' = 0.39(3)*N - 0.0040(2)*N^2", ["N"]).texts["N"]
+    'c1*N - c2*N**2'
+    """
+    sides = _sides(written, states)
+    safe = identifiers((*states, *controls))
+    plain = {state: _with_identifiers(side, safe).replace("^", "**") for state, side in sides.items()}
+    names = _names(plain, set(safe.values()), time_name)
+    found: dict[str, float | None] = dict.fromkeys(names)
+    texts = {state: _lifted(text, found, named=bool(names)) for state, text in plain.items()}
+    if not found:
+        raise InputError("the law has no constants to fit: name them, as in x' = -k*x, or write numbers such as 1.0")
+    if len(found) > MAX_CONSTANTS:
+        raise InputError(f"the law has {len(found)} constants; at most {MAX_CONSTANTS} can be fitted")
+    for name, value in (start or {}).items():
+        if name not in found:
+            raise unknown_name("constant", name, list(found))
+        found[name] = float(value)
+    form = Form(tuple(states), tuple(controls), texts, tuple(found), tuple(found.values()), time_name)
+    form.open()  # whether it can be read
+    return form
+
+
+def _sides(written: Written, states: Sequence[str]) -> dict[str, str]:
+    """The right-hand sides by state, in the order of the states."""
+    if isinstance(written, Mapping):
+        sides = {str(state): str(side) for state, side in written.items()}
+        for state in sides:
+            if state not in states:
+                raise unknown_name("state", state, states)
+    else:
+        lines = re.split(r"[\n;]", written) if isinstance(written, str) else [str(line) for line in written]
+        sides = {}
+        for line in (line for line in lines if line.strip() and not _REMARK.match(line)):
+            found = _EQUATION.fullmatch(line) or _DERIVATIVE.fullmatch(line)
+            if not found:
+                raise InputError(f"cannot read {line.strip()!r}: expected an equation such as {states[0]}' = ...")
+            state = found["state"].strip()
+            if state not in states:
+                raise unknown_name("state", state, states)
+            if state in sides:
+                raise InputError(f"the equation of {state!r} stands twice; write each once")
+            sides[state] = found["side"].strip()
+    for state in states:
+        if state not in sides:
+            # Two equations with a comma between them are read as one.
+            between = "; put ; or a new line between equations" if any("=" in side for side in sides.values()) else ""
+            raise InputError(
+                f"the equation of {state!r} is missing: write {state}' = ..., or 0 if it never changes{between}"
+            )
+    return {state: sides[state] for state in states}
+
+
+def _with_identifiers(side: str, safe: Mapping[str, str]) -> str:
+    """The text with identifiers for names that are none: "feed rate" as feed_rate."""
+    for name in sorted((name for name in safe if safe[name] != name), key=len, reverse=True):
+        side = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", safe[name], side)
+    return side
+
+
+def _names(texts: Mapping[str, str], taken: set[str], time_name: str) -> list[str]:
+    """Names that are neither states nor functions, in order of appearance."""
+    found: dict[str, None] = {}
+    for side in texts.values():
+        for match in _NAME.finditer(_NUMBER.sub(lambda m: " " * len(m[0]), side)):
+            called = side[match.end() :].lstrip().startswith("(")
+            if match[0] in taken or called:
+                continue
+            if match[0] == time_name:
+                raise InputError(
+                    f"{time_name!r} is the time: for a law that has it, name it as an input, --inputs {time_name}"
+                )
+            found[match[0]] = None
+    return list(found)
+
+
+def _lifted(text: str, found: dict[str, float | None], *, named: bool) -> str:
+    """The text with names for the numbers that are to be fitted, which join `found`."""
+
+    def one(match: re.Match[str]) -> str:
+        number = match["value"] + (match["power"] or "")
+        exponent = text[: match.start()].rstrip(" (-").endswith("**")
+        fitted = match["error"] is not None or (not named and "." in number and not exponent)
+        if not fitted:
+            return exact(float(number))
+        k = 1 + sum(name.startswith("c") and name[1:].isdigit() for name in found)
+        while f"c{k}" in found:
+            k += 1
+        found[f"c{k}"] = float(number)
+        return f"c{k}"
+
+    return _NUMBER.sub(one, text)

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from odediscovery.data.scale import Scale
 from odediscovery.families import STATE_FUNCTIONS, Function
-from odediscovery.laws.cost import Free, count
-from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, Free, PowerSum, Sums, count
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask, column_norms
 

@@ -23,8 +23,7 @@ from odediscovery.data.dates import date_of_time
 from odediscovery.data.series import TimeSeries
 from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.mirror import signs
-from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, PowerSum, Sums, signs
 from odediscovery.laws.printing import constant, function_name
 from odediscovery.runtime.arrays import Array
 

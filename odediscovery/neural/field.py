@@ -20,7 +20,7 @@ from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.pose import pose
+from odediscovery.problem.prepare import pose
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.power_units import power_units
 from odediscovery.networks.translate import trained_laws_of
-from odediscovery.networks.vector_field import VectorField
+from odediscovery.networks.vector_field import VectorField, power_units
 from odediscovery.neural.train import TRAINING, train_members
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.device import use_threads

@@ -20,8 +20,7 @@ from torch import nn
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
 from odediscovery.fitting.levenberg_marquardt import Residuals, finite_squares, levenberg_marquardt
-from odediscovery.networks.rates import on_arrays
-from odediscovery.networks.vector_field import VectorField
+from odediscovery.networks.vector_field import VectorField, on_arrays
 from odediscovery.neural.field import Field, posed, scaled, units_of
 from odediscovery.neural.train import binarise_gates
 from odediscovery.problem.problem import Problem, has_little_noise

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
-from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs
-from odediscovery.fitting.training import TrainingWindows
+from odediscovery.fitting.training import FirstOrder, Loss, TrainingWindows, lbfgs
 from odediscovery.fitting.windows import short_windows
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.neural.field import Field, posed, restarts, scaled, units_of

@@ -13,9 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri
 
-from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import equations_with
+from odediscovery.laws.power_sum import count, equations_with
 from odediscovery.laws.records import LEVEL, monomial_names
 from odediscovery.plots.axes import draw_zero, ends_of, set_times, with_unit
 from odediscovery.plots.theme import (
@@ -32,7 +31,7 @@ from odediscovery.plots.theme import (
     SMALL_TEXT,
     STRONG,
 )
-from odediscovery.problem.impulses import dose_columns
+from odediscovery.problem.prepare import dose_columns
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.units import rate_label
 from odediscovery.runtime.arrays import Array

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from odediscovery.networks.layers import Layer, Network
+from odediscovery.networks.translate import Layer, Network
 from odediscovery.plots.axes import empty_figure
 from odediscovery.plots.theme import COLOURS, GRID, INK, MUTED, NOTE, NOTE_TEXT, PAGE_TEXT, STRONG
 from odediscovery.runtime.arrays import Array

@@ -19,7 +19,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.model.measured import SCALED
 from odediscovery.population.model.members import Members
 from odediscovery.population.model.mixed import MixedFit
-from odediscovery.problem.impulses import dose_statements
+from odediscovery.problem.prepare import dose_statements
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 

@@ -21,7 +21,7 @@ from odediscovery.errors import InputError, unknown_name
 from odediscovery.population.doses import dosed_places, doses_of_groups, first_factor, with_factors
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Start
 from odediscovery.population.model.members import Members, members_of
-from odediscovery.problem.recorded import of_groups
+from odediscovery.problem.prepare import of_groups
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings

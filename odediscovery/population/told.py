@@ -12,8 +12,7 @@ import numpy as np
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
-from odediscovery.laws.equations import Equations
-from odediscovery.laws.forms import Form
+from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import choose

@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 
 from odediscovery.errors import FitError, InputError
-from odediscovery.laws.forms import Form
+from odediscovery.laws.equations import Form
 from odediscovery.population.choose import fit_apart, freed, with_noise_seen
 from odediscovery.population.model.measured import ANY, Measured
 from odediscovery.population.model.mixed import MixedFit
@@ -65,7 +65,7 @@ def written_law(form: Form) -> WrittenLaw:
         InputError: it is no sum of products of powers, a term has no constant of its own, or there are fewer or
             more products of constants than constants.
 
-    >>> from odediscovery.laws.forms import read_form
+    >>> from odediscovery.laws.equations import read_form
     >>> law = written_law(read_form("n' = r*n*(1 - n/K)", ["n"]))
     >>> [str(one) for one in law.constants], law.structure.exponents.ravel().tolist()
     (['r', 'r/K'], [1.0, 2.0])

@@ -1,30 +1,678 @@
-"""What the data are like, decided once before the search: scale, noise, sign, resolution.
+"""Values that a solver interpolated between its steps, and how far off this says they are.
+
+    sigma = 0.06 m^2 sqrt(n) kink
+
+for m samples a step and n a trajectory, and kink the root mean square of pseudo-residuals across steps.
+
+`solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own steps: quartics with
+RK45, cubics with RK23 and Radau. Within a step pseudo-residuals of that degree are rounding, those of one degree less
+are not; no solution of an equation looks so. It shows only in values with all their digits. At the usual tolerance of
+1e-3 such values are far worse than their digits say.
+
+Source: Shampine, Math. Comp. 46 (1986), for the quartics; the factor was measured on random laws.
+
+What the user says of the samples, as part of the series: known starts, limits of detection, cumulative counts.
+
+Doses at known times, and rates that change at a known time, as controls.
+
+gut' = dose(t) + ...        dose(t) = amount / width  for a moment after each dose
+S' = -b*S*I - c*S*I*after_23,        after_23 = 0 before t = 23 and 1 from then on
+
+Latent states, which nobody measured, and what a conserved sum says of them.
+
+    x_h = (value - sum over i != h of c_i x_i) / c_h
+
+If the value of a sum is known and its other states are measured, a state without a column is no
+unknown: its samples follow from the others', and so does their noise. Other latent states stay
+without samples: only whole trajectories with fitted starts can determine them.
+
+Long series with fewer samples, for the search: the hundred thousandth adds nothing to a law.
+
+Clean samples are picked where the states have moved on; noisy ones give way to the mean of each k
+neighbours, which keeps their joint information, moved to their middle along the local parabola.
+Where so few would not follow the extrema of the states, runs of neighbours spread over the series
+are taken. The chosen law is refined and judged on all samples afterwards.
+
+Source of the local parabola: Savitzky and Golay, Analytical Chemistry 36 (1964).
+
+What the data are like, decided once before the search: scale, noise, sign, resolution.
 
 A state counts as sign-changing only when its negative part is more than noise explains, and more
 than a single stray sample. Every other state is nonnegative with noise, or not positive; then its
 mirror image -x is fitted, and its scale is negative. A state that never changes gets a zero
 right-hand side. Where the user gives standard deviations of a state, nothing is estimated.
+
+From a series and settings to the problem that every stage takes.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from odediscovery.data.noise import NOISE, estimate_noise, relative_noise, shows_noise
+from odediscovery.data.controls import append_controls, drop_appended_controls
+from odediscovery.data.noise import NOISE, estimate_noise, pseudo_residuals, relative_noise, shows_noise
 from odediscovery.data.recorded.digits import lengths_of_runs, resolution, rounding_sigma
-from odediscovery.data.samples import pooled, usual_values
+from odediscovery.data.recorded.recorded import Recorded
+from odediscovery.data.recorded.statements import (
+    OF_SAMPLE,
+    break_times,
+    detection_limit,
+    dose_column,
+    dose_factor,
+    known_start,
+)
+from odediscovery.data.samples import measured, pooled, spread_columns, usual_values, with_columns, with_latent_states
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.signals import Signal
 from odediscovery.data.smoothing import SMOOTHING, smooth
-from odediscovery.errors import InputError
-from odediscovery.problem.interpolants import find_interpolation
-from odediscovery.problem.problem import PROBLEMS, Problem
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.knowledge.checks import check_known, check_signs
+from odediscovery.knowledge.constraints import Knowledge, knowledge
+from odediscovery.knowledge.dimensions import check_dimensions
+from odediscovery.knowledge.statements import Conserved
+from odediscovery.laws.expressions import identifiers
+from odediscovery.problem.problem import PROBLEMS, Problem, count_peaks, redundant_states
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.settings import Settings
+
+
+@dataclass(frozen=True)
+class InterpolantThresholds:
+    """When values are taken for interpolated ones."""
+
+    degrees: tuple[int, ...] = (3, 4)  # degrees that are looked for
+    rounding: float = 1e-13  # smaller pseudo-residuals are rounding [largest value of the state]
+    jump: float = 1e4  # by so much they fall within a step from the degree before [ratio]
+    share: float = 0.05  # least share of windows within one step
+    windows: int = 5  # least number of them
+    # error of values, over the squared samples a step and the root of samples [root mean square of pseudo-residuals
+    # across steps]; measured: 0.03 to 0.06 from sample to sample, and these add up
+    error: float = 0.06
+    reached: float = 0.01  # error of any state [relative error of the worst one]; measured on random laws
+
+
+INTERPOLANTS = InterpolantThresholds()
+
+
+class Interpolation(NamedTuple):
+    """What was seen of an interpolation.
+
+    Args:
+        sigma: how far off the values are [states], 0 where none are interpolated.
+        degree: of the polynomials, 0 if there are none.
+        samples: a step of the solver.
+        share: of a state's spread that the values are off, the largest.
+    """
+
+    sigma: Array
+    degree: int = 0
+    samples: float = 0.0
+    share: float = 0.0
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the reader should know of it."""
+        if not self.degree:
+            return []
+        return [
+            f"the values lie on polynomials of degree {self.degree}, as a solver leaves them between its steps, or an "
+            f"interpolation between samples; their error is about {self.share:.0e} of their spread: no smaller terms "
+            "are sought, and residuals that drift are its; of a simulation take a smaller tolerance (rtol=1e-8 in "
+            "solve_ivp)"
+        ]
+
+
+def find_interpolation(series: TimeSeries) -> Interpolation:
+    """How far off interpolated values are, and what shows it.
+
+    >>> t = np.linspace(0.0, 3.0, 61)
+    >>> find_interpolation(TimeSeries.from_arrays(t, np.exp(-t))).sigma.tolist()
+    [0.0]
+    """
+    best = Interpolation(np.zeros(series.n_states))
+    largest = 0.0
+    for degree in INTERPOLANTS.degrees:
+        here, within = _residuals(series, degree)
+        share = within.mean(axis=0) if len(within) else np.zeros(series.n_states)
+        enough = within.sum(axis=0) >= INTERPOLANTS.windows
+        most = float(np.max(share, where=enough, initial=0.0))
+        if most >= INTERPOLANTS.share and most > largest and not within.all():
+            largest = most
+            across = np.where(within, 0.0, here)
+            kink = np.sqrt((across**2).sum(axis=0) / np.maximum((~within).sum(axis=0), 1))
+            samples = (degree + 1) / max(1.0 - most, 1.0 / len(within))
+            long = max(len(t.time) for t in series.trajectories)
+            sigma = INTERPOLANTS.error * samples**2 * math.sqrt(long) * kink
+            best = _reaching_all(series, sigma, degree, samples)
+    return best if best.share > PROBLEMS.clean else Interpolation(np.zeros(series.n_states))
+
+
+def _is_rounded(values: Array, rounding: Array) -> Mask:
+    """States written with fewer digits than a float has: differences of such numbers are often 0 [states]."""
+    left_out = np.array([rounding_sigma(y).max(initial=0.0) for y in values.T])
+    return np.asarray(left_out > rounding)
+
+
+def _reaching_all(series: TimeSeries, sigma: Array, degree: int, samples: float) -> Interpolation:
+    """What is off in one state moves the others as time goes on."""
+    values = pooled(series)
+    spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
+    share = float((sigma / np.where(spread > 0.0, spread, np.inf))[~series.is_control].max(initial=0.0))
+    reached = np.maximum(sigma, INTERPOLANTS.reached * share * spread)
+    return Interpolation(np.where(series.is_control, 0.0, reached), degree, samples, share)
+
+
+def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
+    """Pseudo-residuals of all windows, and which windows lie within one step, both [windows, states]."""
+    here, within = [], []
+    for t in series.trajectories:
+        seen = np.flatnonzero(np.isfinite(t.values).all(axis=1))[: NOISE.most_samples]
+        time, values = t.time[seen], t.values[seen]
+        if len(time) < degree + 2:
+            continue
+        own, lower = (
+            np.stack([np.abs(pseudo_residuals(time, y, d)) for y in values.T], axis=1) for d in (degree, degree - 1)
+        )
+        rounding = INTERPOLANTS.rounding * np.abs(values).max(axis=0)
+        here.append(own)
+        falls = np.minimum(lower[1:], lower[:-1]) > INTERPOLANTS.jump * rounding
+        inside = (own <= rounding) & falls & ~series.is_control
+        within.append(inside & ~_is_rounded(values, rounding) if inside.any() else inside)
+    none = np.zeros((0, series.n_states))
+    return np.concatenate([none, *here]), np.concatenate([none.astype(bool), *within])
+
+
+def columns_of_groups(settings: Settings) -> list[str]:
+    """Columns that starts and covariates need: they are constant within a group."""
+    named = [value for _, value in map(known_start, settings.starts) if isinstance(value, str)]
+    return list(dict.fromkeys([*settings.covariate, *(value for value in named if value != OF_SAMPLE)]))
+
+
+def of_groups(series: TimeSeries, name: str) -> Array:
+    """A column that is constant within each group [groups].
+
+    Raises:
+        InputError: no such column, or one that changes within a group.
+    """
+    if name not in series.controls:
+        raise unknown_name("column of groups", name, (*series.controls, *series.states))
+    k, found = series.controls.index(name), []
+    for run in series.trajectories:
+        assert run.controls is not None
+        values = run.controls.values[:, k]
+        if np.ptp(values) > 1e-9 * np.abs(values).max():
+            raise InputError(
+                f"column {name!r} changes within group {run.label!r}: expected one value a group; name it with --inputs"
+            )
+        found.append(float(values[0]))
+    return np.array(found)
+
+
+def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
+    """The series with what is known of its samples; without columns that serve for starts only.
+
+    Args:
+        series: controls apart from the states, unmeasured states among them.
+
+    Raises:
+        InputError: a state that there is not, a start or limit that does not fit it, or counts that fall.
+    """
+    limits = dict(map(detection_limit, settings.censored))
+    if not (settings.starts or limits or settings.cumulative or settings.doses):
+        return series
+    for kind, names in {
+        "state with a known start": [state for state, _ in map(known_start, settings.starts)],
+        "censored state": limits,
+        "cumulative count": settings.cumulative,
+    }.items():
+        for name in names:
+            if name not in series.states:
+                raise unknown_name(kind, name, series.states)
+    starts = _starts(series, settings)
+    runs = []
+    for run, start in zip(series.trajectories, starts, strict=True):
+        level = np.array([limits.get(state, np.nan) for state in series.states])
+        with np.errstate(invalid="ignore"):
+            limit = np.where(run.values < level, level, np.nan)
+        counted = np.isin(series.states, settings.cumulative)
+        given = given_amounts(series, run, settings)
+        recorded = Recorded(start, limit, np.isfinite(run.values), counted, given)
+        runs.append(dataclasses.replace(run, recorded=recorded, sigma=_count_noise(run, recorded, series.states)))
+    notes = [
+        _told_of_limit(runs, i, series.states[i], limits[name])
+        for i, name in enumerate(series.states)
+        if name in limits
+    ]
+    series = dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, *notes))
+    return without_controls(series, [name for name in columns_of_groups(settings) if name in series.controls])
+
+
+def _told_of_limit(runs: list[Trajectory], i: int, state: str, limit: float) -> str:
+    values = np.concatenate([run.values[:, i] for run in runs])
+    count = int((values < limit).sum())
+    return (
+        f"{count} of {int(np.isfinite(values).sum())} values of {state} lie below the limit {limit:g}: there the curve "
+        "only has to stay below it"
+    )
+
+
+def _starts(series: TimeSeries, settings: Settings) -> Array:
+    """Known first values [trajectories, states], nan where unknown."""
+    found = np.full((len(series.trajectories), series.n_states), np.nan)
+    for state, value in map(known_start, settings.starts):
+        i = series.states.index(state)
+        if value == OF_SAMPLE:
+            found[:, i] = [run.values[0, i] for run in series.trajectories]
+            if not np.isfinite(found[:, i]).all():
+                raise InputError(
+                    f"--starts {state!r} = {OF_SAMPLE}: expected a first sample in every group; fill it in"
+                )
+        else:
+            found[:, i] = of_groups(series, value) if isinstance(value, str) else value
+    return found
+
+
+def _count_noise(run: Trajectory, recorded: Recorded, states: tuple[str, ...]) -> Array | None:
+    """Standard deviations of the values, those of cumulative counts being the roots of their increments.
+
+    Raises:
+        InputError: a cumulative count that falls, or one with standard deviations of its own.
+    """
+    if not recorded.counted.any():
+        return run.sigma
+    sigma = np.full(run.values.shape, np.nan) if run.sigma is None else run.sigma.copy()
+    for i in np.flatnonzero(recorded.counted):
+        if np.isfinite(sigma[:, i]).any():
+            raise InputError(f"{states[i]!r} is cumulative: its noise follows from its increments; give no other")
+        rows = np.flatnonzero(recorded.seen[:, i])
+        values = run.values[rows, i]
+        for k in np.flatnonzero(np.diff(values) < 0.0)[:1]:
+            raise InputError(
+                f"{states[i]!r} falls from {values[k]:g} to {values[k + 1]:g} at time {run.time[rows[k + 1]]:g}: "
+                "expected a cumulative count; correct it, or leave --cumulative out"
+            )
+        sigma[rows, i] = np.sqrt(np.maximum(np.append(values[0], np.diff(values)), 1.0))
+    return sigma
+
+
+def without_controls(series: TimeSeries, names: list[str]) -> TimeSeries:
+    """The series without some of its controls."""
+    if not names:
+        return series
+    kept = [k for k, name in enumerate(series.controls) if name not in names]
+    runs = []
+    for run in series.trajectories:
+        assert run.controls is not None
+        own = run.controls
+        left = dataclasses.replace(own, values=own.values[:, kept], held=own.held[kept]) if kept else None
+        runs.append(dataclasses.replace(run, controls=left))
+    return dataclasses.replace(series, trajectories=tuple(runs), controls=tuple(series.controls[k] for k in kept))
+
+
+def dose_columns(settings: Settings) -> list[str]:
+    """Columns of doses."""
+    return list(dict.fromkeys(column for _, column in map(dose_column, settings.doses)))
+
+
+def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
+    """Each dose enters its state, as a user would write it.
+
+    Raises:
+        InputError: a state or a column that there is not.
+    """
+    names, known = identifiers([*series.states, *series.controls]), []
+    if settings.vary is None and any(map(dose_factor, settings.doses)):
+        raise InputError("--doses with a factor that is fitted belongs to groups: it needs --vary all, none or auto")
+    for state, column in map(dose_column, settings.doses):
+        if state not in series.states:
+            raise unknown_name("state with doses", state, series.states)
+        if column not in series.controls:
+            raise unknown_name("column of doses", column, (*series.controls, *series.states))
+        known.append(f"{names[state]}' = {names[column]} + ?")
+    return tuple(known)
+
+
+def without_other_doses(known: Knowledge, settings: Settings) -> Knowledge:
+    """Doses act as is known of them, and in no other way."""
+    doses = np.isin(known.states, dose_columns(settings))
+    return dataclasses.replace(known, forbidden=known.forbidden | (doses & ~doses[:, None]))
+
+
+def given_amounts(series: TimeSeries, run: Trajectory, settings: Settings) -> Array | None:
+    """What doses added to each state up to each sample [samples, states]; None for nothing."""
+    if not settings.doses or run.controls is None:
+        return None
+    found = np.zeros(run.values.shape)
+    for state, column in map(dose_column, settings.doses):
+        if state in series.states and column in series.controls:
+            rates = run.controls.values[:-1, series.controls.index(column)]
+            found[1:, series.states.index(state)] += np.cumsum(rates * np.diff(run.time))
+    return found
+
+
+def break_controls(settings: Settings, time_name: str) -> dict[str, float]:
+    """Names of the steps and their times, in order."""
+    times = break_times(settings.breaks, time_name) if settings.breaks is not None else []
+    return {f"after_{time:g}": time for time in times}
+
+
+def with_breaks(series: TimeSeries, settings: Settings) -> TimeSeries:
+    """The series with a control for each break, 0 before it and 1 from then on.
+
+    Raises:
+        InputError: times that are no numbers, or outside of the data.
+    """
+    named = break_controls(settings, series.time_name)
+    new = {name: time for name, time in named.items() if name not in series.controls}
+    for time in new.values():
+        if not any(run.time[0] < time < run.time[-1] for run in series.trajectories):
+            first, last = series.trajectories[0].time[[0, -1]]
+            raise InputError(f"--breaks: {time:g} is not within the data, {first:g} to {last:g}; leave it out")
+    if not new:
+        return series
+    if taken := set(new) & set(series.states):
+        raise InputError(f"--breaks makes an input {min(taken)!r}, and a state is called so: rename the column")
+    runs = [step_at(run, list(new.values())) for run in series.trajectories]
+    return dataclasses.replace(series, trajectories=tuple(runs), controls=(*series.controls, *new))
+
+
+def step_at(run: Trajectory, times: Sequence[float] | Array) -> Trajectory:
+    """A trajectory with a sample, without values, at each break, and steps as held controls."""
+    inside = [time for time in times if run.time[0] < time < run.time[-1]]
+    whole = np.union1d(run.time, inside)
+    old = np.searchsorted(whole, run.time)
+    values, sigma = (np.full((len(whole), run.values.shape[1]), np.nan) for _ in range(2))
+    values[old] = run.values
+    if run.sigma is not None:
+        sigma[old] = run.sigma
+    steps = (whole[:, None] >= np.array(times)).astype(np.float64)
+    held = np.ones(len(times), dtype=bool)
+    if run.controls is not None:
+        steps = np.hstack([run.controls.at(whole), steps])
+        held = np.append(run.controls.held, held)
+    return dataclasses.replace(
+        run, time=whole, values=values, sigma=None if run.sigma is None else sigma, controls=Signal(whole, steps, held)
+    )
+
+
+def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowledge) -> TimeSeries:
+    """The series with samples of the latent states that follow from conserved sums.
+
+    Args:
+        series: with a column of nan for each of them, from `with_latent_states`.
+        latent: their names.
+        known: holds the sums, in the user's units.
+
+    States that follow from no sum keep nan.
+    """
+    unknown = {series.states.index(name) for name in latent}
+    while unknown:
+        for conserved in (c for c in known.conserved if c.value is not None):
+            asked = sorted(unknown & set(np.flatnonzero(conserved.weights)))
+            if len(asked) == 1:
+                series = _infer(series, conserved, asked[0])
+                unknown.remove(asked[0])
+                break
+        else:
+            break
+    return series
+
+
+def prepare_with_latent_states(series: TimeSeries, known: Knowledge, *, smoothing: bool = True) -> Problem:
+    """`prepare` of the measured states, beside which the latent ones stand without samples.
+
+    A latent state is divided by the most that a conserved sum lets it reach, or else by the
+    largest scale of a measured state, and does not become negative.
+    """
+    seen = measured(series)
+    if seen.all():
+        return prepare(series, smoothing=smoothing)
+    narrow = dataclasses.replace(
+        series,
+        states=tuple(np.array(series.states)[seen].tolist()),
+        trajectories=tuple(_select_states(t, seen) for t in series.trajectories),
+    )
+    p = prepare(narrow, smoothing=smoothing)
+    scale = np.full(series.n_states, p.scale.size.max())
+    scale[seen] = p.scale.state
+    for one in known.conserved:
+        if one.value is not None:
+            of_sum = (one.weights * one.value > 0) & ~seen
+            scale[of_sum] = one.value / one.weights[of_sum]
+    wide = partial(spread_columns, places=np.flatnonzero(seen).tolist(), n=len(seen))
+    return dataclasses.replace(
+        p,
+        data=_recorded_as(with_columns(p.data, series.states), series, scale),
+        smooth=with_columns(p.smooth, series.states),
+        scale=Scale(scale, p.scale.time),
+        noise=wide(p.noise, fill=p.noise.max()),
+        floor=wide(p.floor, fill=p.floor.max()),
+        nonnegative=wide(p.nonnegative.astype(np.float64), fill=1.0) > 0,
+        constant=wide(p.constant.astype(np.float64), fill=0.0) > 0,
+        relative_sigma=tuple(wide(s, fill=1.0) for s in p.relative_sigma),
+    )
+
+
+def _recorded_as(data: TimeSeries, series: TimeSeries, scale: Array) -> TimeSeries:
+    """The dimensionless series with what is known of the samples and starts of all states."""
+    runs = [
+        dataclasses.replace(run, recorded=own.recorded and own.recorded.scaled(scale))
+        for run, own in zip(data.trajectories, series.trajectories, strict=True)
+    ]
+    return dataclasses.replace(data, trajectories=tuple(runs))
+
+
+def _select_states(t: Trajectory, which: Mask) -> Trajectory:
+    sigma = None if t.sigma is None else t.sigma[:, which]
+    recorded = t.recorded and t.recorded.select(which)
+    return dataclasses.replace(t, values=t.values[:, which], sigma=sigma, recorded=recorded)
+
+
+def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
+    """The series with samples of state i from those of the other states of a sum."""
+    c, value = conserved.weights, conserved.value
+    assert value is not None
+    others = np.where(np.arange(len(c)) == i, 0.0, c) / c[i]
+    used = others != 0
+    trajectories = []
+    for t in series.trajectories:
+        x = t.values.copy()
+        x[:, i] = value / c[i] - t.values[:, used] @ others[used]
+        sigma = None if t.sigma is None else t.sigma.copy()
+        if sigma is not None and t.sigma is not None:
+            sigma[:, i] = np.sqrt(t.sigma[:, used] ** 2 @ others[used] ** 2)
+            sigma[np.isnan(x)] = np.nan
+        trajectories.append(dataclasses.replace(t, values=x, sigma=sigma))
+    note = f"{series.states[i]} was not measured: its samples follow from the conserved sum"
+    return dataclasses.replace(series, trajectories=tuple(trajectories), messages=(*series.messages, note))
+
+
+@dataclass(frozen=True)
+class ThinningThresholds:
+    """When a series is thinned, and to how many samples."""
+
+    most_clean: int = 1000  # samples that follow a clean series well enough; cost; sensitivity in docs/thresholds
+    most_noisy: int = 300  # samples that follow a noisy series well enough
+    for_extremum: int = 20  # samples that follow one extremum
+    worth: int = 2  # a series with fewer than so many times the samples it needs is not thinned
+    followed: int = 100_000  # samples in which extrema are counted, means of neighbours in longer series; cost
+    in_runs: int = 1000  # samples in runs where all extrema need too many; cost; sensitivity in docs/thresholds
+    runs: int = 8  # number of these runs
+    prominence: float = 8.0  # least prominence of an extremum in noise [standard deviation of the noise]
+    wide: int = 3  # times as many neighbours as are averaged lie on one parabola; as it is fitted
+    # neighbours of which parabolas leave more are not averaged [variance of the noise, the mean over the series];
+    # measured: up to it means are as near to 40 chaotic systems as samples are; 2000 misled
+    bent: float = 30.0
+    fewer: float = 0.75  # of so many neighbours fewer are tried next [neighbours before]; cost: a dozen tries at most
+    fitted: int = 5  # fewest neighbours that a parabola is fitted to; two more than it has constants
+    seen: int = 4  # fewest of them that were measured; one more than it has constants
+    least_path: float = 1e-300  # least length of a path, where no state moves; range of float64
+
+
+THINNING = ThinningThresholds()
+
+
+def thin_series(series: TimeSeries) -> TimeSeries:
+    """The series with about a thousand samples (clean) or 300 (noisy); itself if it is short.
+
+    Series with controls, counts or limits stay as they are: between fewer samples controls would be no straight lines.
+
+    >>> t = np.linspace(0.0, 10.0, 20_001)
+    >>> long = TimeSeries.from_arrays(t, np.exp(-t))
+    >>> len(thin_series(long).trajectories[0].time)
+    1000
+    """
+    total = sum(len(t.time) for t in series.trajectories)
+    if series.controls or any(t.recorded for t in series.trajectories) or total < THINNING.worth * THINNING.most_noisy:
+        return series
+    values = np.concatenate([t.values for t in series.trajectories])
+    seen = np.isfinite(values).any(axis=0)
+    spread = np.nanstd(np.where(seen, values, 0.0), axis=0)
+    noise = estimate_noise(series)
+    clean = bool((noise <= SMOOTHING.clean * spread)[seen].all())
+    most = THINNING.most_clean if clean else THINNING.most_noisy
+    if total < THINNING.worth * most:
+        return series
+    prominence = np.maximum(PROBLEMS.prominence * spread, THINNING.prominence * noise)
+    enough = THINNING.for_extremum * sum(_count_extrema(t, prominence) for t in series.trajectories)
+    share = min(max(most, enough) / total, 1.0)
+    if clean:
+        fewer = [_pick(_complete(t, seen, share), spread, share * len(t.time)) for t in series.trajectories]
+    else:
+        k = _most_neighbours(series, max(round(1.0 / share), 1), noise)
+        fewer = [_average(t, k) for t in series.trajectories]
+    return dataclasses.replace(series, trajectories=tuple(_pick_runs(fewer)))
+
+
+def _count_extrema(t: Trajectory, prominence: Array) -> int:
+    """Clear extrema of the state that has most of them, and one for each end."""
+    counts = [0]
+    for y, least in zip(t.values.T, prominence, strict=True):
+        y = y[np.isfinite(y)]
+        each = len(y) // THINNING.followed
+        if each > 1:
+            # The mean of neighbours: extrema between them are faster than any thinned series could follow.
+            y = y[: len(y) // each * each].reshape(-1, each).mean(axis=1)
+        if least > 0.0:
+            counts.append(sum(count_peaks(side, least) for side in (y, -y)))
+    return 2 + max(counts)
+
+
+def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
+    """The samples in which nothing is missing, if there are enough of them to pick from."""
+    whole = np.isfinite(t.values[:, seen]).all(axis=1)
+    if whole.all() or whole.mean() < THINNING.worth * share:
+        return t
+    return Trajectory(t.time[whole], t.values[whole], t.label, None if t.sigma is None else t.sigma[whole])
+
+
+def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
+    """Samples at equal steps of time and path: where states move fast they stay close."""
+    size = np.where(spread > 0.0, spread, np.inf)
+    path = np.nan_to_num(np.abs(np.diff(t.values, axis=0) / size)).sum(axis=1)
+    time = np.diff(t.time)
+    way = time / time.sum() + path / max(path.sum(), THINNING.least_path)
+    way = np.concatenate([[0.0], np.cumsum(way)])
+    count = min(max(round(wanted), THINNING.fitted), len(t.time))
+    places = np.unique(np.searchsorted(way, np.linspace(0.0, way[-1], count)))
+    chosen = places.clip(0, len(t.time) - 1)
+    sigma = None if t.sigma is None else t.sigma[chosen]
+    return Trajectory(t.time[chosen], t.values[chosen], t.label, sigma)
+
+
+def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
+    """About the most neighbours, up to `most`, that are parabolas and noise: across spikes means would say nothing."""
+    k = most
+    while k > 1:
+        left = np.concatenate([_left_of_parabolas(t.values, THINNING.wide * k) for t in series.trajectories])
+        whole = np.isfinite(left)
+        if (np.where(whole, left, 0.0).sum(axis=0) <= THINNING.bent * noise**2 * whole.sum(axis=0))[noise > 0.0].all():
+            break
+        k = int(THINNING.fewer * k)
+    return k
+
+
+def _left_of_parabolas(values: Array, length: int) -> Array:
+    """Variances that parabolas leave of runs of samples [runs, states]; nan where a value is missing."""
+    count = len(values) // length
+    if not count:
+        return np.full((1, values.shape[1]), np.nan)
+    runs = values[: count * length].reshape(count, length, -1)
+    basis = np.linalg.qr(np.vander(np.linspace(-1.0, 1.0, length), 3))[0]
+    left = runs - basis @ (basis.T @ runs)
+    return np.asarray((left**2).sum(axis=1) / (length - 3))
+
+
+def _average(t: Trajectory, k: int) -> Trajectory:
+    r"""The mean of each k neighbours, moved to their middle along the parabola p through them and those beside them.
+
+        x(m) = mean(y) + p(m) - mean(p(t)),    variance  \sigma^2 / k
+
+    where m is the mean of their times: what bends is not flattened.
+    """
+    if k == 1 or len(t.time) < THINNING.fitted:
+        return t
+    count = len(t.time) // k
+    edges = np.linspace(0, len(t.time), count + 1).round().astype(int)
+    beside = max(k, THINNING.fitted // 2)
+    times, values, sigmas = [], [], []
+    for first, stop in itertools.pairwise(edges):
+        before = max(first - beside, 0)
+        wide = t.part(slice(before, stop + beside))
+        inside = np.zeros(len(wide.time), bool)
+        inside[first - before : stop - before] = True
+        middle = float(wide.time[inside].mean())
+        found = [_middle_value(wide, i, inside, middle) for i in range(t.values.shape[1])]
+        times.append(middle)
+        values.append([value for value, _ in found])
+        sigmas.append([sigma for _, sigma in found])
+    known = None if t.sigma is None else np.array(sigmas)
+    return Trajectory(np.array(times), np.array(values), t.label, known)
+
+
+def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[float, float]:
+    """Value of one state at a time by the samples inside, and its standard deviation.
+
+    Args:
+        wide: the samples and their neighbours, which tell the parabola.
+    """
+    y = wide.values[:, i]
+    sigma = np.ones_like(y) if wide.sigma is None else wide.sigma[:, i]
+    seen = np.isfinite(y) & np.isfinite(sigma)
+    inside = inside & seen
+    if seen.sum() < THINNING.seen or not inside.any():
+        return np.nan, np.nan
+    tau = (wide.time - at) / (wide.time[-1] - wide.time[0])
+    design, weight = np.stack([tau, tau**2], axis=1), 1.0 / sigma
+    root = np.column_stack([np.ones_like(tau), design])[seen] * weight[seen, None]
+    # Normal equations: three columns of about one size.
+    bend = np.linalg.lstsq(root.T @ root, root.T @ (weight[seen] * y[seen]), rcond=None)[0][1:]
+    share = weight[inside] ** 2
+    value = np.average(y[inside] - design[inside] @ bend, weights=share)
+    return float(value), float(share.sum() ** -0.5)
+
+
+def _pick_runs(trajectories: list[Trajectory]) -> list[Trajectory]:
+    """All of them, or runs of neighbours spread evenly where there are too many samples."""
+    if sum(len(t.time) for t in trajectories) <= THINNING.in_runs:
+        return trajectories
+    runs = []
+    for t in trajectories:
+        edges = np.linspace(0, len(t.time), max(len(t.time) * THINNING.runs // THINNING.in_runs, 1) + 1).astype(int)
+        runs += [t.part(slice(a, b)) for a, b in itertools.pairwise(edges)]
+    average = sum(len(r.time) for r in runs) / len(runs)
+    count = min(max(int(THINNING.in_runs / average), 1), len(runs))
+    places = np.linspace(0, len(runs) - 1, count).round().astype(int)
+    return [dataclasses.replace(runs[j], label=f"run {j + 1}") for j in places]
 
 
 @dataclass(frozen=True)
@@ -293,3 +941,60 @@ def _check_sizes(series: TimeSeries) -> None:
                 f"{largest:g} and more than {1 / largest:g}; change its unit, or "
                 "correct them"
             )
+
+
+def pose(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Problem, Knowledge]:
+    """The series with the states that follow from knowledge, its problem, and that knowledge.
+
+    Raises:
+        InputError: a statement of the user cannot be read, or does not fit the series.
+    """
+    whole, known = with_known_states(series, settings)
+    return drop_appended_controls(whole), pose_known(whole, known, settings), known
+
+
+def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
+    """The series with latent states, sampled where knowledge says how, and controls as last states.
+
+    Returns:
+        The series, and what the user knows.
+
+    Raises:
+        InputError: a statement of the user cannot be read, or does not fit the series.
+    """
+    own = with_recorded(with_breaks(with_latent_states(series, settings.hidden_states), settings), settings)
+    whole = append_controls(own)
+    known = knowledge(
+        whole.states,
+        known=(*settings.known, *dose_statements(own, settings)),
+        conserve=settings.conserve,
+        forbid=settings.forbid,
+        bounds=settings.bounds,
+        integer_exponents=settings.integer_exponents,
+        sources=settings.sources,
+        nonnegative_flows=settings.nonnegative_flows,
+    )
+    check_known(known, whole)
+    known = without_other_doses(known, settings)
+    check_dimensions(known, whole.time_name, whole.units)
+    return infer_latent_states(whole, settings.hidden_states, known), known
+
+
+def pose_known(series: TimeSeries, known: Knowledge, settings: Settings, *, smoothing: bool = True) -> Problem:
+    """The problem of a series from `with_known_states`.
+
+    A redundant state appears in no equation, unless known terms need it.
+    """
+    problem = prepare_with_latent_states(series, known, smoothing=smoothing)
+    redundant = redundant_states(problem) & (not settings.published)
+    applied = known.without(redundant)
+    if not applied.empty:
+        scaled = applied.rescaled(problem.scale.state, problem.scale.time)
+        check_signs(applied, scaled)
+        problem = dataclasses.replace(problem, knowledge=scaled, given=applied)
+    notes = [
+        f"{series.states[i]} hardly changes and follows from the other states: terms with it "
+        "could not be told from terms without, so there are none"
+        for i in np.flatnonzero(redundant & ~known.mentioned)
+    ]
+    return dataclasses.replace(problem, messages=(*problem.messages, *notes))

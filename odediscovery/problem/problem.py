@@ -1,4 +1,14 @@
-"""The value that every stage takes: a dimensionless series and what is known of it."""
+"""The value that every stage takes: a dimensionless series and what is known of it.
+
+Clear maxima: how often a state turns, as scipy.signal counts it, without loading all of that.
+
+Linear relations among the states, and a state that equations in noise do without.
+
+Knowledge applied to laws between the stages.
+
+A stage may change a law as it likes. Before the next one sees it, forbidden terms are taken out,
+known ones put in, and known constants marked as not free.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +22,7 @@ from odediscovery.data.samples import measured, pooled
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.knowledge.constraints import Knowledge
-from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.peaks import count_peaks
+from odediscovery.laws.power_sum import Free, PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 
 
@@ -185,3 +194,135 @@ def increment_squares(p: Problem) -> Array:
     increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
     squares: Array = np.where(p.constant, 1.0, np.mean(increments**2, axis=0))
     return squares
+
+
+def count_peaks(values: Array, prominence: float) -> int:
+    """How many local maxima stand out by at least `prominence`; a plateau is one, an end is none.
+
+    A maximum stands out from the higher one of its two bases: the lowest values on either side, each before
+    anything is higher than the maximum.
+
+    >>> count_peaks(np.array([0.0, 3.0, 2.5, 2.6, 0.0, 1.0, 1.0, 0.5]), 0.5)
+    2
+    """
+    if not len(values):
+        return 0
+    z = values[np.append(True, values[1:] != values[:-1])]
+    peaks = np.flatnonzero((z[1:-1] > z[:-2]) & (z[1:-1] > z[2:])) + 1
+    if not len(peaks):
+        return 0
+    # Before, between and behind maxima there is a single valley.
+    tops, lows = z[peaks].tolist(), np.minimum.reduceat(z, np.append(0, peaks)).tolist()
+    left, right = _bases(tops, lows[:-1]), _bases(tops[::-1], lows[:0:-1])[::-1]
+    return sum(top - max(bases) >= prominence for top, *bases in zip(tops, left, right, strict=True))
+
+
+def _bases(tops: list[float], lows: list[float]) -> list[float]:
+    """The lowest value before each maximum, back to one that is higher; lows[i] is that just before tops[i]."""
+    bases, higher = [], list[tuple[float, float]]()
+    for top, low in zip(tops, lows, strict=True):
+        while higher and higher[-1][0] <= top:
+            low = min(low, higher.pop()[1])
+        higher.append((top, low))
+        bases.append(low)
+    return bases
+
+
+@dataclass(frozen=True)
+class RedundancyThresholds:
+    """When samples lie on a linear relation, and when a state hardly changes."""
+
+    across: float = 1.2  # most by which samples spread across a linear relation [standard deviation of the noise]
+    along: float = 20.0  # least by which samples spread in every other direction [standard deviation of the noise]
+    floors: float = 10.0  # multiple of the floor of a state that counts as its least noise
+    least_weight: float = 1e-3  # weights of a relation below this are noise of its direction, and 0 [largest weight]
+    # standard deviation below which the powers of a state are straight lines [mean of the state]; curvature: w^2 / 2
+    # of its square, 1e-4, is below the noise; sensitivity in docs/thresholds
+    flat: float = 0.01
+    least_mean: float = 1e-300  # least mean that a spread is divided by; range of float64
+
+
+REDUNDANCY = RedundancyThresholds()
+
+
+def linear_relation(p: Problem) -> tuple[Array, float] | None:
+    """c and d with sum_k c_k x_k = d in all samples, up to noise, in the user's units.
+
+    The direction in which the samples spread least; None where they spread by more than noise
+    and rounding, or do not clearly spread in all others.
+    """
+    x = pooled(p.data)
+    x = x[np.isfinite(x).all(axis=1)]
+    moving = np.flatnonzero(~p.constant)
+    if len(moving) < 2 or len(x) <= len(moving) + 1:
+        return None
+    center = x[:, moving].mean(axis=0)
+    _, spread, axes = np.linalg.svd(x[:, moving] - center, full_matrices=False)
+    least, next_to = spread[-1] / np.sqrt(len(x)), spread[-2] / np.sqrt(len(x))
+    sigma = np.sqrt(np.mean(np.concatenate(p.relative_sigma) ** 2, axis=0)) * p.noise
+    noise = float(np.linalg.norm(axes[-1] * np.maximum(sigma, REDUNDANCY.floors * p.floor)[moving]))
+    if least > REDUNDANCY.across * noise or next_to < REDUNDANCY.along * noise:
+        return None
+    c = np.zeros(p.data.n_states)
+    c[moving] = axes[-1] / p.scale.state[moving]
+    d = float(axes[-1] @ center)
+    largest = c[np.argmax(np.abs(c))]
+    c = np.where(np.abs(c / largest) > REDUNDANCY.least_weight, c / largest, 0.0)
+    return c, d / float(largest)
+
+
+def redundant_states(p: Problem) -> Mask:
+    """The state that equations in noise do without, if there is one, bool [states].
+
+    It hardly changes, x = m (1 + d), so that every power of it is a straight line,
+    x^w = m^w (1 + w d + O(d^2)), and by the linear relation of all samples a combination of the
+    others. With it every law could be written in many ways, as differences of large terms.
+    """
+    found: Mask = np.zeros(p.data.n_states, dtype=bool)
+    relation = None if p.clean else linear_relation(p)
+    if relation is not None:
+        values = pooled(p.data)
+        share = np.nanstd(values, axis=0) / np.maximum(np.abs(np.nanmean(values, axis=0)), REDUNDANCY.least_mean)
+        share[relation[0] == 0.0] = np.inf
+        found[np.argmin(share)] = share.min() < REDUNDANCY.flat
+    return found
+
+
+def apply_knowledge(p: Problem, law: PowerSum) -> PowerSum:
+    """The dimensionless law nearest to a given one that agrees with what is known."""
+    return law if p.knowledge is None else p.knowledge.impose(law)
+
+
+def in_user_units(p: Problem, law: PowerSum) -> PowerSum:
+    """The dimensionless law in the user's units, known constants exactly as given."""
+    user = law.unscaled(p.scale.state, p.scale.time)
+    if p.given is None:
+        return user
+    exact = p.given.impose(user)
+    # Rounding may bring two monomials so near that they merge: errors would then have no place.
+    return exact if exact.coefficients.shape == user.coefficients.shape else user
+
+
+def fixed_mask(p: Problem, law: PowerSum) -> tuple[Mask, Mask] | None:
+    """Known coefficients [states, monomials] and exponents [monomials, features], or None."""
+    return None if p.knowledge is None else p.knowledge.fixed_mask(law)
+
+
+def apply_knowledge_to_fit(p: Problem, law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
+    """`apply_knowledge`, and the constants that are free in the new law.
+
+    Args:
+        free: the constants that a fit of the given law may change; others stay fixed.
+    """
+    known = p.knowledge
+    if known is None:
+        return law, free
+    new = apply_knowledge(p, law)
+    coefficients, exponents = known.fixed_mask(new)
+    fitted = np.zeros(new.exponents.shape, dtype=bool)
+    low, high = known.bounds
+    for j, w in enumerate(new.exponents):
+        same = np.flatnonzero((law.exponents == w).all(axis=1))
+        # An exponent that was moved to a bound stays there.
+        fitted[j] = free[1][same[0]] if len(same) else (w != 0) & (w > low) & (w < high)
+    return new, ((new.coefficients != 0) & ~coefficients, fitted & ~exponents, *free[2:])

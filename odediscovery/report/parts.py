@@ -20,8 +20,7 @@ import numpy as np
 import sympy
 
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.mirror import signs
-from odediscovery.laws.power_sum import Features, PowerSum
+from odediscovery.laws.power_sum import Features, PowerSum, signs
 from odediscovery.laws.printing import order
 from odediscovery.runtime.arrays import Array
 

@@ -27,7 +27,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.records import LEVEL, exponents, extended, plain, start_intervals, terms
-from odediscovery.networks.layers import Network
+from odediscovery.networks.translate import Network
 from odediscovery.result.asked import asked_times, start_values
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, starts_record

@@ -24,11 +24,11 @@ from odediscovery.data.samples import with_columns
 from odediscovery.data.series import TimeSeries, read_series, series_text
 from odediscovery.data.table import check_letters, check_names
 from odediscovery.errors import InputError
-from odediscovery.judge.notes.note import Note, Weight
+from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import number, plain, with_errors, with_law
-from odediscovery.networks.layers import Network
+from odediscovery.networks.translate import Network
 from odediscovery.result.front import FrontRow, parsed_equations, starts_from_record
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.noise import NORMAL_MEDIAN
-from odediscovery.judge.notes.note import Note, Weight, listed
+from odediscovery.judge.notes import Note, Weight, listed
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array

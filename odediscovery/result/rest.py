@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.notes.note import Note
-from odediscovery.judge.resting import resting_note, resting_point
-from odediscovery.laws.cost import count, filled
-from odediscovery.laws.equations import Equations
-from odediscovery.laws.forms import Form
+from odediscovery.judge.extrapolation import resting_note, resting_point
+from odediscovery.judge.notes import Note
+from odediscovery.laws.equations import Equations, Form
+from odediscovery.laws.power_sum import count, filled
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 

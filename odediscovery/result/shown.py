@@ -16,7 +16,7 @@ import odediscovery
 from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import CRITERION
-from odediscovery.judge.notes.note import Weight
+from odediscovery.judge.notes import Weight
 from odediscovery.laws.equations import MAX_LINE, Equations
 from odediscovery.laws.records import monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow

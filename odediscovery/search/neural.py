@@ -15,9 +15,19 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search import proposals
-from odediscovery.search.candidates import at_rest, each_alone, is_settled, warm_start
 from odediscovery.search.conditions import LITTLE_NOISE, NOISY
-from odediscovery.search.rungs import ALWAYS, Climb, Proposer, Rung, Strategy, climb
+from odediscovery.search.rungs import (
+    ALWAYS,
+    Climb,
+    Proposer,
+    Rung,
+    Strategy,
+    at_rest,
+    climb,
+    each_alone,
+    is_settled,
+    warm_start,
+)
 from odediscovery.search.strategies import IF_HOPEFUL
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate

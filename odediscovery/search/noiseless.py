@@ -11,11 +11,9 @@ from odediscovery.data.noise import shows_noise
 from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.residuals import ShortResiduals
-from odediscovery.fitting.windows import short_windows
+from odediscovery.fitting.windows import ShortResiduals, short_windows
 from odediscovery.judge.doubt import interval_squares
-from odediscovery.laws.cost import but_whole_powers
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import PowerSum, but_whole_powers
 from odediscovery.networks.chain import Chain
 from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.problem import Problem, increment_squares

@@ -25,8 +25,18 @@ import torch
 from torch import Tensor
 
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.solve.fixed_step import LinearControls, advance_by_grid, by_grid, three_eighths_step
-from odediscovery.solve.shapes import Durations, GridIndex, Nodes, States, Steps, Theta
+from odediscovery.solve.fixed_step import (
+    Durations,
+    GridIndex,
+    LinearControls,
+    Nodes,
+    States,
+    Steps,
+    Theta,
+    advance_by_grid,
+    by_grid,
+    three_eighths_step,
+)
 from odediscovery.units import NAU, RealNPU
 from odediscovery.units.npu import EPSILON
 

@@ -1,4 +1,6 @@
-"""Solving initial value problems with gradients: the only door to torchdiffeq.
+"""Shapes of the tensors that solvers and windows share, by what they hold.
+
+Solving initial value problems with gradients: the only door to torchdiffeq.
 
 Training solves on the fixed steps of `grids`, which says why, and differentiates the solutions.
 """
@@ -7,15 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint, odeint_adjoint
 
 from odediscovery.runtime.monitor import check_time
 from odediscovery.solve import grids
-from odediscovery.solve.shapes import Durations, Grid, GridIndex, States, Theta
+
+Theta: TypeAlias = Float[Tensor, "members parameters"]
+Unknowns: TypeAlias = Float[Tensor, "members unknowns"]
+States: TypeAlias = Float[Tensor, "members windows states"]
+# The start first, then the state after every step.
+Nodes: TypeAlias = Float[Tensor, "members windows 1+steps states"]
+# States at the ends of all intervals of every window.
+Ends: TypeAlias = Float[Tensor, "members windows intervals states"]
+Durations: TypeAlias = Float[Tensor, " windows"]
+Steps: TypeAlias = Float[Tensor, "windows steps"]
+# Index into `fixed_step.GRIDS`.
+GridIndex: TypeAlias = Int[Tensor, " windows"]
+# Increasing points from 0 to 1, between which the steps lie.
+Grid: TypeAlias = Float[Tensor, " points"]
+Residual: TypeAlias = Float[Tensor, "members residuals"]
+Jacobian: TypeAlias = Float[Tensor, "members residuals unknowns"]
+
 
 # Tensors of the grids in the same order.
 GRIDS: tuple[Tensor, ...] = tuple(torch.as_tensor(grid) for grid in grids.GRIDS)

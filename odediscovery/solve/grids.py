@@ -1,4 +1,11 @@
-"""Fixed steps of many small initial value problems side by side, on arrays.
+"""Shapes of the arrays that solvers and windows share, by what they hold.
+
+Runge-Kutta steps of a few points in plain numbers.
+
+A few windows of a few members are a few points: of these a call of numpy takes longer than its arithmetic, and a step
+makes some thirty. So each point goes its way alone, in straight-line code.
+
+Fixed steps of many small initial value problems side by side, on arrays.
 
 An adaptive method shares one step size over the whole batch, so one difficult window slows all, and
 one member that turns nan stops all. Here the steps of every interval are chosen beforehand, from an
@@ -11,14 +18,76 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from odediscovery.networks.chain import AnyChain, Linearisation, Rhs
+from odediscovery.ivp.steps import THREE_EIGHTHS, march
+from odediscovery.networks.chain import AnyChain, Chain, Linearisation, Rhs, member_rates
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
-from odediscovery.solve.array_shapes import Durations, Grid, GridIndex, Nodes, States, Steps, Theta
+
+Theta: TypeAlias = Float[np.ndarray, "members parameters"]
+Unknowns: TypeAlias = Float[np.ndarray, "members unknowns"]
+States: TypeAlias = Float[np.ndarray, "members windows states"]
+# The start first, then the state after every step.
+Nodes: TypeAlias = Float[np.ndarray, "members windows 1+steps states"]
+# States at the ends of all intervals of every window.
+Ends: TypeAlias = Float[np.ndarray, "members windows intervals states"]
+Durations: TypeAlias = Float[np.ndarray, " windows"]
+Steps: TypeAlias = Float[np.ndarray, "windows steps"]
+# Index into `grids.GRIDS`.
+GridIndex: TypeAlias = Int[np.ndarray, " windows"]
+# Increasing points from 0 to 1, between which the steps lie.
+Grid: TypeAlias = Float[np.ndarray, " points"]
+Residual: TypeAlias = Float[np.ndarray, "members residuals"]
+Jacobian: TypeAlias = Float[np.ndarray, "members residuals unknowns"]
+
+
+@dataclass(frozen=True)
+class PlainThresholds:
+    """When points go their way alone."""
+
+    # constants of all members times windows, with more of them arrays are faster; cost: measured
+    most_numbers: int = 250
+
+
+PLAIN = PlainThresholds()
+
+
+def plain_nodes(
+    chain: AnyChain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
+) -> Float[np.ndarray, "members windows nodes states"] | None:
+    """States after every step by Kutta's 3/8 rule, as `rk4_nodes` has them but for rounding.
+
+    Args:
+        theta: parameters [members, P].
+        start: [members, windows, states].
+        steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
+
+    Returns:
+        [members, windows, 1 + K, states], the start first; None where arrays are faster, where a law is none
+        of those of `member_rates`, or where a number is none or becomes too large.
+    """
+    members, windows, n = start.shape
+    if not isinstance(chain, Chain):
+        return None
+    if windows * np.count_nonzero(theta) > PLAIN.most_numbers or not np.isfinite(theta).all():
+        return None
+    go, ways = march(n, THREE_EIGHTHS), steps.tolist()
+    nodes = np.empty((members, windows, 1 + len(steps[0]), n))
+    for m, of_member in enumerate(start.tolist()):
+        rates = member_rates(chain, theta[m])
+        if rates is None:
+            return None
+        for b, x in enumerate(of_member):
+            check_time()
+            try:
+                nodes[m, b] = list(go(rates, x, ways[b]))
+            except (ArithmeticError, ValueError):
+                return None
+    return nodes
 
 
 def _uniform(steps: int) -> Array:

@@ -18,13 +18,13 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from odediscovery.data.series import Trajectory
-from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.ivp.steps import rk4_step
 from odediscovery.laws.compiled import constants_of, form_of_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.solve.trajectories import integrate
+from odediscovery.solve.sensitivities import integrate
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.judge.notes.choice import changing_constant
-from odediscovery.judge.notes.note import Note
+from odediscovery.judge.notes import Note, changing_constant
+from odediscovery.laws.equations import Form
 from odediscovery.laws.expressions import identifiers
-from odediscovery.laws.forms import Form
 from odediscovery.laws.printing import constant
 from odediscovery.problem.problem import Problem
 from odediscovery.result.named import NamedConstants

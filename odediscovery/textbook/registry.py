@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odediscovery.errors import InputError, unknown_name
+from odediscovery.laws.equations import Form
 from odediscovery.laws.expressions import identifiers
-from odediscovery.laws.forms import Form
 
 PLACES = ("x", "y", "z", "v")
 _NAME = re.compile(r"[^\W\d]\w*")

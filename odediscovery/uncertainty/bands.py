@@ -23,8 +23,8 @@ from odediscovery.data.controls import append_controls
 from odediscovery.data.samples import pooled
 from odediscovery.data.signals import Signal, Trajectory
 from odediscovery.errors import InputError
-from odediscovery.laws.cost import count
 from odediscovery.laws.estimates import Estimates
+from odediscovery.laws.power_sum import count
 from odediscovery.laws.records import LEVEL
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array

@@ -24,25 +24,23 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
-from odediscovery.fitting.residuals import LongResiduals
+from odediscovery.fitting.windows import LongResiduals
 from odediscovery.judge.criterion import CRITERION
-from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
-from odediscovery.laws.power_sum import PowerSum, powers
+from odediscovery.laws.power_sum import SIMPLE, PowerSum, constant_penalty, count, powers, snap_penalty
 from odediscovery.laws.records import monomial_names
 from odediscovery.networks.chain import Chain
 from odediscovery.networks.translate import chain_of
-from odediscovery.problem.impose import apply_knowledge, fixed_mask
-from odediscovery.problem.pose import pose
-from odediscovery.problem.problem import PROBLEMS, Problem
+from odediscovery.problem.prepare import pose
+from odediscovery.problem.problem import PROBLEMS, Problem, apply_knowledge, fixed_mask
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.runtime.workers import Backend, Failure, Processes, results_of_tasks
-from odediscovery.stages.grow.variable_projection import PROJECTION
+from odediscovery.stages.grow.integral_form import PROJECTION
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
 from odediscovery.stages.prune.paths import PRUNING_WINDOWS
 from odediscovery.uncertainty.bands import checked_estimates

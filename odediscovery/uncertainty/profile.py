@@ -28,11 +28,10 @@ from odediscovery.data.controls import append_controls
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
-from odediscovery.laws.cost import Free, filled, picked
 from odediscovery.laws.estimates import Estimates
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import Free, PowerSum, filled, picked
 from odediscovery.laws.records import LEVEL, monomial_names
-from odediscovery.problem.pose import pose
+from odediscovery.problem.prepare import pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import KINDS, Profile
 from odediscovery.runtime.arrays import Array, Mask

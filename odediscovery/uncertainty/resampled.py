@@ -14,8 +14,7 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.residuals import LongResiduals
-from odediscovery.fitting.windows import Windows, cut
+from odediscovery.fitting.windows import LongResiduals, Windows, cut
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import chain_of
 from odediscovery.problem.problem import Problem

@@ -21,7 +21,7 @@ from odediscovery.bench.suites.scoring import same_terms
 from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.pose import pose
+from odediscovery.problem.prepare import pose
 
 QUICK = Settings(members=3, hidden=4, adam_steps=200, lbfgs_steps=10)
 

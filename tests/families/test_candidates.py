@@ -13,8 +13,7 @@ from odediscovery.families.products import products
 from odediscovery.families.sums import SUMS
 from odediscovery.laws.equations import Equations
 from odediscovery.problem.prepare import prepare
-from odediscovery.stages.grow.integral_form import Integral
-from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
+from odediscovery.stages.grow.integral_form import Integral, columns_of, features_for, grid_for
 
 
 def integral(family: Family, signs: bool = False) -> Integral:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs, loss_and_gradient
+from odediscovery.fitting.training import FirstOrder, Loss, lbfgs, loss_and_gradient
 from odediscovery.runtime.monitor import Monitor
 
 # Minima of three members, far from one another and of different depth and curvature.

@@ -19,9 +19,8 @@ from problems import (
 )
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.fitting.residuals import LongResiduals, ShortResiduals
 from odediscovery.fitting.training import TrainingWindows
-from odediscovery.fitting.windows import Windows, cut
+from odediscovery.fitting.windows import LongResiduals, ShortResiduals, Windows, cut
 from odediscovery.solve.grids import GRIDS
 
 EVEN = np.linspace(0.0, 6.0, 13)

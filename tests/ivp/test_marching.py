@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery.ivp.marching import CLASSICAL, THREE_EIGHTHS, march
-from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.ivp.steps import CLASSICAL, THREE_EIGHTHS, march, rk4_step
 from odediscovery.solve.grids import three_eighths_step
 
 STEPS = [0.1, 0.0, 0.2]

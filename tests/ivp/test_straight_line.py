@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odediscovery.ivp.straight_line import compiled
+from odediscovery.ivp.steps import compiled
 
 TWICE = "def twice(x):\n    return x + x\n"
 

@@ -10,16 +10,12 @@ from problems import LOGISTIC, growth, series_of
 
 from odediscovery import Equations, Monitor, TimeSeries
 from odediscovery.discovery.refine import drop_idle_terms
-from odediscovery.judge.claim import CLAIM, Claim, least_shares, shares_explained, turning_state
-from odediscovery.judge.criterion import judge
-from odediscovery.judge.doubt import interval_squares, is_within_noise, leaves_noise
+from odediscovery.judge.claim import CLAIM, Claim, idle_terms, is_needed, least_shares, shares_explained, turning_state
+from odediscovery.judge.criterion import Verdict, judge
+from odediscovery.judge.doubt import interval_squares, is_within_noise, leaves_noise, runs_away
 from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.judge.residual_tests import ResidualTests
-from odediscovery.judge.significance import idle_terms, is_needed
-from odediscovery.judge.stability import runs_away
-from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import all_free, but_whole_powers
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import PowerSum, all_free, but_whole_powers
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.search.refinement import refined, sigma_of

@@ -7,11 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from odediscovery.judge.criterion import CRITERION, choose, judge, non_dominated, penalty, shares_of, shortlist
-from odediscovery.judge.ties import NO_TIES, find_ties
-from odediscovery.laws.cost import all_free, constant_penalty, cost
+from odediscovery.judge.criterion import (
+    CRITERION,
+    NO_TIES,
+    choose,
+    find_ties,
+    judge,
+    non_dominated,
+    penalty,
+    shares_of,
+    shortlist,
+)
 from odediscovery.laws.estimates import Covariance
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import PowerSum, all_free, constant_penalty, cost
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 FLOOR = np.array([1e-3])

@@ -2,70 +2,65 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import pickle
-import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
 from odediscovery.judge import notes
-from odediscovery.judge.notes import choice, constants, law, limits
-from odediscovery.judge.notes.note import Note, Weight, in_order
+from odediscovery.judge.notes import Note, Weight, in_order
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "messages.md"
 # A made-up case of each message.
 CASES: dict[str, Note] = {
-    "poor_fit": law.poor_fit(0.12, 0.5),
-    "unexplained_states": law.unexplained_states(["deaths"], [0.0]),
-    "turns_back": law.turns_back("conc"),
-    "held_and_fitted": constants.held_and_fitted(),
-    "walk_as_good": law.walk_as_good(),
-    "cannot_be_continued": law.cannot_be_continued(8),
-    "continued": law.continued(8, "0.953", " (S 0.981, I 0.902)", 0.12, 0.43, refused=False),
-    "stopped": limits.stopped("time limit", 60.2),
-    "structured_residuals": law.structured_residuals(["x"], ["3 runs of one sign where about 20 are expected"]),
-    "widened_errors": constants.widened_errors(1.8, at_most=False),
-    "runs_from_its_starts": law.runs_from_its_starts(),
-    "may_be_any_curve": law.may_be_any_curve(["v"]),
-    "blows_up": law.blows_up("", "t = 5.02"),
-    "leaves_the_data": law.leaves_the_data(" from trajectory 'b'", "x", 54.6, 1.0, 7.39),
-    "not_determined": constants.not_determined(["the coefficient of x in x'", "the coefficient of y in x'"]),
-    "undetermined_constants": constants.undetermined_constants(["the coefficient of deaths^0.222 in R'"]),
-    "idle_terms_left": law.idle_terms_left(["x^3 in x'"]),
-    "open_exponent": constants.open_exponent("x", "x^1.4", "x'", -1.2, 3.4),
-    "time_spent": limits.time_spent(),
-    "memory_spent": limits.memory_spent(4.0),
-    "changing_constant": choice.changing_constant("b", "0.50(1)", ["from 23 on 0.15(1)"], 40.0),
-    "found_break": choice.found_break(20.0, 19.0, 21.0, "t"),
-    "no_break": choice.no_break(12.0, "t"),
-    "tried": choice.tried("x' = -k*x with k = 0.500(10)", 0.953, 12.0),
-    "comes_to_rest": law.comes_to_rest("h = 4.180(50)"),
-    "simpler_and_nearer": choice.simpler_and_nearer(3, "they explain less of y (R2 = 0.210 instead of 0.870)"),
-    "weaker_between": choice.weaker_between(16),
-    "weaker_ahead": choice.weaker_ahead(8),
-    "close_rivals": choice.close_rivals([4, 7]),
-    "never_changes": limits.never_changes("c"),
-    "one_orbit": limits.one_orbit("5.54"),
-    "bound_states": limits.bound_states("S + I + R = 2.1"),
-    "judged_in_pieces": limits.judged_in_pieces(40),
-    "thinned": limits.thinned(10000, 1003, on_all=True),
-    "same_constants": limits.same_constants(),
-    "two_complexities": choice.two_complexities(),
+    "poor_fit": notes.poor_fit(0.12, 0.5),
+    "unexplained_states": notes.unexplained_states(["deaths"], [0.0]),
+    "turns_back": notes.turns_back("conc"),
+    "held_and_fitted": notes.held_and_fitted(),
+    "walk_as_good": notes.walk_as_good(),
+    "cannot_be_continued": notes.cannot_be_continued(8),
+    "continued": notes.continued(8, "0.953", " (S 0.981, I 0.902)", 0.12, 0.43, refused=False),
+    "stopped": notes.stopped("time limit", 60.2),
+    "structured_residuals": notes.structured_residuals(["x"], ["3 runs of one sign where about 20 are expected"]),
+    "widened_errors": notes.widened_errors(1.8, at_most=False),
+    "runs_from_its_starts": notes.runs_from_its_starts(),
+    "may_be_any_curve": notes.may_be_any_curve(["v"]),
+    "blows_up": notes.blows_up("", "t = 5.02"),
+    "leaves_the_data": notes.leaves_the_data(" from trajectory 'b'", "x", 54.6, 1.0, 7.39),
+    "not_determined": notes.not_determined(["the coefficient of x in x'", "the coefficient of y in x'"]),
+    "undetermined_constants": notes.undetermined_constants(["the coefficient of deaths^0.222 in R'"]),
+    "idle_terms_left": notes.idle_terms_left(["x^3 in x'"]),
+    "open_exponent": notes.open_exponent("x", "x^1.4", "x'", -1.2, 3.4),
+    "time_spent": notes.time_spent(),
+    "memory_spent": notes.memory_spent(4.0),
+    "changing_constant": notes.changing_constant("b", "0.50(1)", ["from 23 on 0.15(1)"], 40.0),
+    "found_break": notes.found_break(20.0, 19.0, 21.0, "t"),
+    "no_break": notes.no_break(12.0, "t"),
+    "tried": notes.tried("x' = -k*x with k = 0.500(10)", 0.953, 12.0),
+    "comes_to_rest": notes.comes_to_rest("h = 4.180(50)"),
+    "simpler_and_nearer": notes.simpler_and_nearer(3, "they explain less of y (R2 = 0.210 instead of 0.870)"),
+    "weaker_between": notes.weaker_between(16),
+    "weaker_ahead": notes.weaker_ahead(8),
+    "close_rivals": notes.close_rivals([4, 7]),
+    "never_changes": notes.never_changes("c"),
+    "one_orbit": notes.one_orbit("5.54"),
+    "bound_states": notes.bound_states("S + I + R = 2.1"),
+    "judged_in_pieces": notes.judged_in_pieces(40),
+    "thinned": notes.thinned(10000, 1003, on_all=True),
+    "same_constants": notes.same_constants(),
+    "two_complexities": notes.two_complexities(),
 }
 # Words that only who wrote the program understands.
 JARGON = ("spread of the fitted ones", "criterion", "members", "autocorrelation", "polish", "candidate", "nan", "None")
 
 
 def test_there_is_a_case_of_every_message() -> None:
-    subjects = [importlib.import_module(f"{notes.__name__}.{one.name}") for one in pkgutil.iter_modules(notes.__path__)]
     made = [
         name
-        for subject in subjects
-        for name, value in inspect.getmembers(subject, inspect.isfunction)
-        if value.__module__ == subject.__name__ and inspect.signature(value).return_annotation == "Note"
+        for name, value in inspect.getmembers(notes, inspect.isfunction)
+        if inspect.signature(value).return_annotation == "Note"
     ]
     assert sorted(made) == sorted(CASES)
 

@@ -10,13 +10,15 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from odediscovery import Equations, TimeSeries
-from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit
-from odediscovery.judge.identifiability import unidentifiable_combinations
-from odediscovery.judge.printed import PRINTED, name_undetermined, with_enough_digits
-from odediscovery.judge.resting import resting_point
-from odediscovery.laws.cost import all_free
-from odediscovery.laws.forms import read_form
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit, resting_point
+from odediscovery.judge.identifiability import (
+    PRINTED,
+    name_undetermined,
+    unidentifiable_combinations,
+    with_enough_digits,
+)
+from odediscovery.laws.equations import read_form
+from odediscovery.laws.power_sum import PowerSum, all_free
 from odediscovery.laws.printing import as_printed
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor

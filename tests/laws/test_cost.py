@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from odediscovery.families import Function
-from odediscovery.laws.cost import COSTS, but_whole_powers, cost, none_free
-from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.laws.power_sum import COSTS, Features, PowerSum, Sums, but_whole_powers, cost, none_free
 
 
 def test_exponentials_and_logarithms_are_dear_and_dearer_beside_another_factor():

@@ -13,15 +13,13 @@ from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.conclude import estimates
 from odediscovery.errors import InputError
-from odediscovery.laws.cost import Free, all_free, none_free
 from odediscovery.laws.estimates import Covariance, Estimates
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import Free, PowerSum, all_free, none_free
 from odediscovery.laws.records import interval
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.solve.sensitivities import sensitivities
-from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.user_units import unscaled_errors
+from odediscovery.stages.polish.polish import polish, unscaled_errors
 from odediscovery.stages.values import Polished, residual_freedom
 
 T = np.linspace(0.0, 12.0, 40)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from odediscovery.errors import InputError
-from odediscovery.laws.forms import read_form
+from odediscovery.laws.equations import read_form
 
 HOLLING = """
 prey' = r*prey*(1 - prey/K) - a*prey*pred/(1 + b*prey)

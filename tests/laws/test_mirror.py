@@ -15,8 +15,7 @@ from odediscovery.data.controls import with_controls
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge
-from odediscovery.laws.mirror import factors, signs, turned
-from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, PowerSum, Sums, factors, signs, turned
 from odediscovery.laws.records import monomial_names, with_law
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.report.readings import readings

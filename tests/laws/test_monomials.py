@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sympy
 
-from odediscovery.laws.monomials import read_law
+from odediscovery.laws.equations import read_law
 
 x, y = SYMBOLS = sympy.symbols("x y")
 

@@ -16,8 +16,7 @@ from torch.nn.utils.prune import random_unstructured
 
 from odediscovery import Field, InputError, Monitor, TimeSeries, equations, pareto, prune, simulate_system, train
 from odediscovery.networks.chain import Chain
-from odediscovery.networks.rates import UnitRates, on_arrays
-from odediscovery.networks.vector_field import VectorField
+from odediscovery.networks.vector_field import UnitRates, VectorField, on_arrays
 from odediscovery.neural.field import units_of
 from odediscovery.neural.train import binarise_gates
 from odediscovery.units import NALU, NAU, NMU, NPU, NSR, AbstractUnit, RealNPU

@@ -11,7 +11,7 @@ import pytest
 from odediscovery import TimeSeries, fit_constants, settings_for
 from odediscovery.command.cli import main
 from odediscovery.errors import InputError
-from odediscovery.laws.forms import read_form
+from odediscovery.laws.equations import read_form
 from odediscovery.population.written import written_law
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.shown import head

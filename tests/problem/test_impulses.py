@@ -15,9 +15,7 @@ from odediscovery.data.controls import read_doses, with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.problem.impulses import given_amounts
-from odediscovery.problem.pose import with_known_states
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.prepare import given_amounts, prepare, with_known_states
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings

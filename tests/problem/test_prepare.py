@@ -11,11 +11,8 @@ from odediscovery import TimeSeries, discover, settings_for
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import Trajectory
 from odediscovery.errors import InputError
-from odediscovery.problem.interpolants import find_interpolation
-from odediscovery.problem.prepare import PREPARATION, prepare
-from odediscovery.problem.problem import Problem
-from odediscovery.problem.redundancy import redundant_states
-from odediscovery.problem.thinning import THINNING, thin_series
+from odediscovery.problem.prepare import PREPARATION, THINNING, find_interpolation, prepare, thin_series
+from odediscovery.problem.problem import Problem, redundant_states
 from odediscovery.runtime.arrays import Array
 
 T = np.linspace(0.0, 10.0, 101)

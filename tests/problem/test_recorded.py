@@ -10,7 +10,7 @@ from odediscovery.data.controls import with_controls
 from odediscovery.data.recorded.recorded import Recorded
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
-from odediscovery.problem.recorded import with_recorded
+from odediscovery.problem.prepare import with_recorded
 from odediscovery.settings import Settings
 
 QUICK = {"library": ("textbook",), "members": 0}

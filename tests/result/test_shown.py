@@ -15,7 +15,7 @@ from faces import awkward, discovery
 
 from odediscovery import Discovery, Equations, InputError, TimeSeries, discover, fit_constants, settings_for
 from odediscovery.command.cli import main
-from odediscovery.judge.notes.note import Note, Weight
+from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.report.words import outcome
 from odediscovery.result.asked import asked_times, start_values

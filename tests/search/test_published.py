@@ -22,8 +22,7 @@ from odediscovery.laws.systems import get_system
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
-from odediscovery.search.published.recipes import RECIPES, equations, random_members, read_member, train
-from odediscovery.search.published.trajectories import Trajectories
+from odediscovery.search.published.recipes import RECIPES, Trajectories, equations, random_members, read_member, train
 from odediscovery.settings import Settings
 
 PAPER, AS_RUN = RECIPES["paper"], RECIPES["as-run"]

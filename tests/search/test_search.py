@@ -13,10 +13,8 @@ from scipy.integrate import solve_ivp
 from odediscovery import Monitor, Settings, TimeSeries, discover, load_csv, simulate_system
 from odediscovery.errors import InputError
 from odediscovery.families import FAMILIES
-from odediscovery.judge.criterion import judge_on
-from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import all_free
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.judge.criterion import Verdict, judge_on
+from odediscovery.laws.power_sum import PowerSum, all_free
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import noiseless, rungs
@@ -28,7 +26,7 @@ from odediscovery.search.strategies import CLOSING, STRATEGIES
 from odediscovery.search.table import families_table, strategies_table
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.settings import settings_for
-from odediscovery.solve.trajectories import residuals
+from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.prune.paths import NoRoomError
 from odediscovery.stages.values import Candidate, Origin
 

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from odediscovery.families import Function
-from odediscovery.networks.chain import Chain, Pair
-from odediscovery.networks.plain_rates import member_rates
+from odediscovery.networks.chain import Chain, Pair, member_rates
 from odediscovery.runtime.arrays import Array
-from odediscovery.solve.grids import rk4_nodes
-from odediscovery.solve.plain_steps import PLAIN, plain_nodes
+from odediscovery.solve.grids import PLAIN, plain_nodes, rk4_nodes
 
 POSITIVE, ANY = np.array([True, True]), np.array([False, False])
 CROSSED = np.array([[0.0, 1.0], [1.0, 0.5]])

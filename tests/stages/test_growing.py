@@ -15,15 +15,9 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.grow.coefficients import solve
-from odediscovery.stages.grow.integral_form import Integral
-from odediscovery.stages.grow.libraries import features_for, grid_for, values_of
+from odediscovery.stages.grow.grow import best_of_each, best_subsets, descents, optimise_all, settled, simpler, wald
+from odediscovery.stages.grow.integral_form import Fit, Integral, Projected, features_for, grid_for, solve, values_of
 from odediscovery.stages.grow.polynomials import library_law
-from odediscovery.stages.grow.shrink import best_of_each, descents, simpler
-from odediscovery.stages.grow.side_by_side import optimise_all, settled
-from odediscovery.stages.grow.subsets import best_subsets
-from odediscovery.stages.grow.variable_projection import Fit, Projected
-from odediscovery.stages.grow.wald import wald
 from odediscovery.stages.values import STAGES
 
 

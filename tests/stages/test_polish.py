@@ -13,19 +13,31 @@ from odediscovery import TimeSeries
 from odediscovery.data.scale import Scale
 from odediscovery.families import Function
 from odediscovery.judge.criterion import judge
-from odediscovery.laws.cost import SIMPLE, Free, all_free, constant_penalty, cost, count, snap_penalty
 from odediscovery.laws.estimates import Covariance
-from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.laws.power_sum import (
+    SIMPLE,
+    Features,
+    Free,
+    PowerSum,
+    Sums,
+    all_free,
+    constant_penalty,
+    cost,
+    count,
+    snap_penalty,
+)
 from odediscovery.problem.prepare import prepare
 from odediscovery.search.refinement import refined, sigma_of
-from odediscovery.solve.initial_values import Starts
-from odediscovery.solve.sensitivities import TrajectoryResiduals
-from odediscovery.solve.trajectories import residual_squares
-from odediscovery.stages.polish.decimals import DECIMALS, nearest_decimal, round_constants
-from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.quotients import shorten_quotients
-from odediscovery.stages.polish.snap import merge_monomials, snap
-from odediscovery.stages.polish.user_units import unscaled_errors
+from odediscovery.solve.sensitivities import Starts, TrajectoryResiduals, residual_squares
+from odediscovery.stages.polish.polish import polish, unscaled_errors
+from odediscovery.stages.polish.shorten import (
+    DECIMALS,
+    merge_monomials,
+    nearest_decimal,
+    round_constants,
+    shorten_quotients,
+    snap,
+)
 from odediscovery.stages.values import Judged, Origin, Polished
 
 T = np.linspace(0.0, 12.0, 40)

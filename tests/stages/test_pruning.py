@@ -9,16 +9,21 @@ import pytest
 from problems import LOGISTIC, PREY, STARTS, series_of
 
 from odediscovery.bench.suites.scoring import same_terms, worst_errors
-from odediscovery.fitting.residuals import ShortResiduals
-from odediscovery.fitting.windows import Windows, cut
+from odediscovery.fitting.windows import ShortResiduals, Windows, cut
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.chain import Chain
 from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.polynomials import library_law
-from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
-from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
+from odediscovery.stages.prune.eliminate import (
+    Elimination,
+    Pruned,
+    eliminate,
+    estimate_without,
+    inverse_of,
+    is_without_influence,
+)
 
 GROWTH = series_of(LOGISTIC, np.array([[0.05]]), [np.linspace(0.0, 14.0, 25)])
 CYCLES = series_of(PREY, STARTS, [np.linspace(0.0, 8.0, 17)] * 2)

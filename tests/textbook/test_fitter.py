@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.laws.forms import read_form
+from odediscovery.laws.equations import read_form
 from odediscovery.problem.prepare import prepare
 from odediscovery.textbook.fit import Fitter
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from odediscovery.laws.equations import Equations
 from odediscovery.result.front import FrontRow
-from odediscovery.textbook.front import merged
+from odediscovery.textbook.judged import merged
 
 
 def row(

@@ -9,10 +9,9 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.textbook.fit import Fitter, fit_textbook, path_of
+from odediscovery.textbook.fit import Fitter, fit_textbook, path_of, positive_start, start_of
 from odediscovery.textbook.judged import criterion_of, is_left_to_noise, named_constants, recognise
 from odediscovery.textbook.registry import TEXTBOOK, find
-from odediscovery.textbook.starts import positive_start, start_of
 
 
 def made(sides, start, until, samples=30, noise=0.01, seed=0):

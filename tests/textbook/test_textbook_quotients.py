@@ -5,8 +5,7 @@ import pytest
 import sympy
 
 from odediscovery import TimeSeries
-from odediscovery.laws.equations import Equations
-from odediscovery.laws.monomials import read_law
+from odediscovery.laws.equations import Equations, read_law
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.textbook.fit import fit_textbook

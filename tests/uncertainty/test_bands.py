@@ -19,9 +19,8 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import estimates
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.errors import InputError
-from odediscovery.laws.cost import all_free, none_free
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import PowerSum, all_free, none_free
 from odediscovery.problem.prepare import prepare
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array

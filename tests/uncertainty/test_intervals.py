@@ -14,14 +14,12 @@ from faces import discovery
 
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.laws.cost import Free, all_free, count
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, Free, Function, PowerSum, Sums, all_free, count
 from odediscovery.laws.records import constants
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.user_units import unscaled_errors
+from odediscovery.stages.polish.polish import polish, unscaled_errors
 from odediscovery.stages.values import Polished, residual_freedom
 
 DRAWS = 60

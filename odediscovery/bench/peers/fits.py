@@ -36,7 +36,7 @@ from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.trajectories import SERIES
 from odediscovery.errors import FitError, InputError
-from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.ivp.steps import rk4_step
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import identifiers, parse
 from odediscovery.runtime.arrays import Array

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.ivp.steps import rk4_step
 from odediscovery.laws.equations import Equations, compiled
 from odediscovery.runtime.arrays import Array
 

@@ -35,16 +35,21 @@ from odediscovery.experiments.figures import STYLE
 from odediscovery.experiments.fronts import POINTS, Cloud, Curve, fronts_figure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
-from odediscovery.networks.layers import Layer, Network
-from odediscovery.networks.translate import network_of
+from odediscovery.networks.translate import Layer, Network, network_of
 from odediscovery.plots.figures import weights_figure
 from odediscovery.plots.heatmaps import mixed_inputs, network_figure
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.shown import describe_chain
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.published.recipes import RECIPES, count_parameters, network, random_members, train
-from odediscovery.search.published.trajectories import Trajectories
+from odediscovery.search.published.recipes import (
+    RECIPES,
+    Trajectories,
+    count_parameters,
+    network,
+    random_members,
+    train,
+)
 from odediscovery.settings import settings_for
 
 MODELS = ("Dense", "NPU", "RealNPU")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.ivp.steps import rk4_step
 from odediscovery.population.model.structures import Structure
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold

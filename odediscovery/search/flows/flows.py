@@ -9,20 +9,35 @@ scale of its own: what leaves it for another state enters there in equal amounts
 units of that state.
 
 Source: Jacquez and Simon, Qualitative theory of compartmental systems, SIAM Review 35 (1993).
+
+Structures of flows fitted roughly to whole trajectories, all of them side by side.
+
+    minimise  sum over trajectories, samples, measured states of ((x(t; k, x0) - data) / sigma)^2
+
+over rate constants k > 0 (through their logarithms) and all start values, those of unmeasured
+states too. Structures times random beginnings are members of one batch: Runge-Kutta 4 on a grid
+shared by all, derivatives by shifts that are rows of the same batch, Levenberg-Marquardt for each
+member on its own. Members that lag behind are dropped on the way.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from odediscovery.fitting.levenberg_marquardt import damped_steps
+from odediscovery.ivp.steps import rk4_step
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.solve.sensitivities import Starts
 
 
 @dataclass(frozen=True)
@@ -286,3 +301,323 @@ def _upstream(structure: Structure) -> float:
 
 def _sorted(structure: Structure) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
     return sorted((f.change, f.factors) for f in structure)
+
+
+@dataclass(frozen=True)
+class RoughThresholds:
+    """How roughly structures are fitted, and which go on to the next round."""
+
+    # Runge-Kutta steps over the longest trajectory, at least; cost; the chosen laws are integrated accurately later
+    steps: int = 48
+    samples: int = 60  # most samples of a trajectory; cost: bounds the time
+    least_noise: float = 0.01  # least noise of a measured state [rms of the state]; a rough fit follows no closer
+    beginnings: int = 16  # random beginnings of a structure; cost: each is integrated once
+    fitted: int = 6  # beginnings of a structure that are fitted, the best; cost: each is fitted
+    # Levenberg-Marquardt steps of each round; cost: few steps while there are many members
+    round_steps: tuple[int, ...] = (5, 6, 12, 20)
+    round_kept: tuple[int, ...] = (3, 2, 1, 1)  # fits of a structure that stay after each round; as before
+    # part of all fits that stays after each round [share]; as before
+    round_share: tuple[float, ...] = (0.6, 0.5, 0.5, 1.0)
+    least_kept: int = 12  # structures that stay at least; more than are polished
+    at_once: int = 20_000  # members that are integrated at once; more would leave the cache of the processor
+    wild: float = 1e60  # beyond this a residual or derivative is not squared; range of float64
+    # shift of derivatives, in logarithms of constants and roots of starts; root of the precision of float64, with a
+    # factor for the solver
+    shift: float = 1e-6
+    decades: float = 0.7  # spread of unmeasured starts around the measured ones [decades]
+    empty: float = 0.25  # part of the members whose unmeasured states start near 0 [share]
+    # of the Dirichlet draw that shares a sum among unmeasured states; below 1: most of it is in one of them
+    concentration: float = 0.3
+    # largest rate constant to begin from [inverse sample intervals]; faster ones are over between two samples
+    fastest: float = 5.0
+    typical: float = 1e-3  # least typical size of a state that a rate is scaled by [rms of the state]
+    damping: float = 1e-2  # damping to begin from [largest curvature]; customary for Levenberg-Marquardt
+    damping_factor: float = 4.0  # change of the damping after a step [ratio]; customary: between 2 and 10
+    # least damping, and ridge of the normal matrix [largest curvature]; above the precision of float64
+    ridge: float = 1e-9
+    least_ridge: float = 1e-12  # the same where nothing has an effect; keeps the matrix invertible
+    longest_step: float = 2.3  # longest step of the logarithm of a constant; ln 10
+
+
+ROUGH = RoughThresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class Rough:
+    """A structure with constants from a rough fit.
+
+    Args:
+        structure: its flows in a fixed order.
+        constants: k of each, see `flows.law_of`.
+        initial: start values [trajectories, states].
+        mean_square: of the weighted residuals.
+    """
+
+    structure: tuple[Flow, ...]
+    constants: Array
+    initial: Array
+    mean_square: float
+
+
+class _Batch:
+    """Structures as members: the field, the grid of times and the data that all share."""
+
+    def __init__(self, p: Problem, starts: Starts, given: PowerSum) -> None:
+        self.starts, self.given, self.n = starts, given, int((~p.data.is_control).sum())
+        self.scale, self.runs = p.scale.state, len(p.data.trajectories)
+        self.seen = np.flatnonzero(p.measured[: self.n])
+        # Between fewer samples controls would be no straight lines.
+        most = np.inf if p.data.controls else ROUGH.samples
+        kept = [
+            np.unique(np.linspace(0, len(t.time) - 1, int(min(len(t.time), most))).astype(int))
+            for t in p.data.trajectories
+        ]
+        longest = max(map(len, kept))
+        self.gaps = np.zeros((longest - 1, self.runs))
+        self.values = np.full((longest, self.runs, len(self.seen)), np.nan)
+        # Controls in the middle of every gap [gaps, controls, trajectories].
+        self.controls = np.zeros((longest - 1, len(self.scale) - self.n, self.runs))
+        sigma = np.ones_like(self.values)
+        for r, (t, rows, relative_sigma) in enumerate(zip(p.data.trajectories, kept, p.relative_sigma, strict=True)):
+            self.gaps[: len(rows) - 1, r] = np.diff(t.time[rows])
+            if t.controls is not None:
+                half = 0.5 * np.diff(t.time)[:, None] * t.controls.slopes
+                self.controls[: len(rows) - 1, :, r] = t.controls.values[:-1] + half
+            self.values[: len(rows), r] = t.values[np.ix_(rows, self.seen)]
+            sigma[: len(rows), r] = relative_sigma[np.ix_(rows, self.seen)]
+        self.sigma = sigma * np.maximum(p.noise, ROUGH.least_noise)[self.seen]
+        self.count = int(np.isfinite(self.values).sum())
+        self.longest = float(self.gaps.sum(axis=0).max())
+
+    def monomials(self, structures: Sequence[tuple[Flow, ...]]) -> tuple[Array, Array]:
+        """Distinct products [Q, states], and what a unit of flow f does by q [S, F, Q, states]."""
+        rows = dict.fromkeys(f.factors for s in structures for f in s)
+        place = {factors: q for q, factors in enumerate(rows)}
+        most = max(map(len, structures))
+        of_flow = np.zeros((len(structures), most, len(rows), len(self.scale)))
+        for s, flows in enumerate(structures):
+            size = units(flows, self.scale)
+            for f, flow in enumerate(flows):
+                of_flow[s, f, place[flow.factors]] = np.array(flow.change) * size[f] / self.scale
+        w = [np.bincount(np.array(k, int), minlength=len(self.scale)) for k in rows]
+        return np.array(w, dtype=float).reshape(-1, len(self.scale)), of_flow
+
+    def solve(self, exponents: Array, coefficients: Array, start: Array) -> Array:
+        """States at all samples [samples, states, B, trajectories].
+
+        Args:
+            exponents: [Q, states].
+            coefficients: [Q, states, B].
+            start: [states, B, trajectories].
+        """
+        w = np.vstack([exponents, self.given.exponents])
+        known = np.broadcast_to(
+            self.given.coefficients.T[:, :, None], (self.given.n_monomials, *coefficients.shape[1:])
+        )
+        rhs = _field(w, np.concatenate([coefficients, known])[..., None])
+        x, found = start, [start]
+        with np.errstate(all="ignore"):
+            for gap, controls in zip(self.gaps, self.controls, strict=True):
+                acting = np.broadcast_to(controls[:, None], (len(controls), *x.shape[1:]))
+                x = np.concatenate([x[: self.n], acting])
+                steps = max(int(np.ceil(gap.max() * ROUGH.steps / self.longest)), 1)
+                h = gap / steps
+                for _ in range(steps):
+                    x = rk4_step(rhs, x, h)
+                found.append(x[: self.n])
+        return np.stack(found)
+
+    def residuals(self, exponents: Array, of_flow: Array, u: Array, q: Array) -> Array:
+        """Weighted residuals [B, trajectories, samples * measured], 0 where nothing was measured.
+
+        Args:
+            of_flow: [B, F, Q, states].
+            u: logarithms of constants [B, F].
+            q: roots of starts [B, trajectories, states].
+        """
+        parts = []
+        for k in range(0, len(u), ROUGH.at_once):
+            at = slice(k, k + ROUGH.at_once)
+            coefficients = np.einsum("bf,bfqi->qib", np.exp(u[at]), of_flow[at])
+            start = np.moveaxis(self.starts.values(q[at]), -1, 0)
+            parts.append(self.solve(exponents, coefficients, start)[:, self.seen])
+        x = np.moveaxis(np.concatenate(parts, axis=2), 1, -1)  # [samples, B, trajectories, seen]
+        with np.errstate(all="ignore"):
+            r = (x - self.values[:, None]) / self.sigma[:, None]
+        r = np.where(np.isfinite(self.values)[:, None], r, 0.0)
+        return np.moveaxis(r, 0, 2).reshape(len(u), self.runs, -1)
+
+
+def _field(w: Array, coefficients: Array) -> Callable[[float, Array], Array]:
+    """(t, x [states, ...]) -> dx/dt for members that share the products of powers."""
+    entries = [(q, i) for q, i in np.argwhere(np.any(coefficients, axis=(2, 3)))]
+
+    def rhs(_: float, x: Array) -> Array:
+        products = []
+        for row in w:
+            y = np.ones(x.shape[1:])
+            for k in np.flatnonzero(row):
+                whole = row[k] == round(row[k]) and 0 < row[k] <= 3
+                for _ in range(int(row[k]) if whole else 0):
+                    y = y * x[k]
+                y = y if whole else y * np.power(np.maximum(x[k], ABOVE_ZERO), row[k])
+            products.append(y)
+        total = np.zeros(x.shape)
+        for q, i in entries:
+            total[i] += coefficients[q, i] * products[q]
+        return total
+
+    return rhs
+
+
+def rough_fits(
+    p: Problem,
+    structures: Sequence[Structure],
+    starts: Starts,
+    given: PowerSum,
+    generator: np.random.Generator,
+    monitor: Monitor,
+    *,
+    each: int = 1,
+) -> list[Rough]:
+    """The structures that fit best with their constants, the best first.
+
+    Args:
+        p: with unmeasured states, dimensionless.
+        structures: all of one size.
+        starts: how start values are bounded.
+        given: known terms, dimensionless.
+        generator: draws the beginnings.
+        each: how many fits of a structure are kept.
+    """
+    if not structures:
+        return []
+    batch = _Batch(p, starts, given)
+    flows = [tuple(sorted(s, key=lambda f: (f.change, f.factors))) for s in structures]
+    exponents, of_flow = batch.monomials(flows)
+    u, q = _beginnings(p, batch, flows, generator)
+    own = np.tile(np.arange(len(flows)), ROUGH.beginnings)
+    cost = _cost(batch.residuals(exponents, of_flow[own], u, q))
+    index = _best(own, cost, max(ROUGH.fitted, each))
+    u, q, own, cost, damping = u[index], q[index], own[index], cost[index], np.full(len(index), ROUGH.damping)
+    rounds = zip(ROUGH.round_steps, ROUGH.round_kept, ROUGH.round_share, strict=True)
+    for steps, most, share in rounds:
+        monitor.stage("fit flows", steps)
+        for step in range(steps):
+            if monitor.stopping():
+                break
+            u, q, cost, damping = _step(batch, exponents, of_flow[own], u, q, damping)
+            monitor.step(step + 1)
+        keep = _best(own, cost, max(most, each))
+        keep = keep[: max(int(share * len(keep)), ROUGH.least_kept)]
+        u, q, own, cost, damping = u[keep], q[keep], own[keep], cost[keep], damping[keep]
+    x0 = starts.values(q)
+    return [
+        Rough(flows[s], np.exp(u[m, : len(flows[s])]), x0[m], float(cost[m] / batch.count))
+        for m, s in enumerate(own)
+        if np.isfinite(cost[m])
+    ]
+
+
+def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
+    """Indices of the best few members of each structure, the best of all first."""
+    order = np.lexsort((cost, own))
+    place = np.arange(len(own)) - np.searchsorted(own[order], own[order])
+    kept = order[place < each]
+    return kept[np.argsort(cost[kept], kind="stable")]
+
+
+def _beginnings(
+    p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """Random constants [B, F] and roots of starts [B, trajectories, states]."""
+    count, n = ROUGH.beginnings * len(flows), batch.n
+    highest = np.stack([np.nanmax(t.values[:, batch.seen]) for t in p.data.trajectories])
+    level = np.abs(highest).clip(ROUGH.least_noise)[None, :, None]
+    level = level * 10 ** generator.uniform(-ROUGH.decades, ROUGH.decades, (count, 1, n))
+    empty = generator.random((count, 1, n)) < ROUGH.empty
+    start = np.where(empty, ROUGH.least_noise * level, level)
+    # What a sum holds is mostly in one of its latent states.
+    for c, value in batch.starts.sums:
+        own = (c != 0) & ~p.measured[:n]
+        share = generator.dirichlet(np.full(n, ROUGH.concentration), count)[:, None]
+        start = np.where(own, share * value / np.where(own, c, 1.0), start)
+    start[:, :, batch.seen] = np.nan_to_num(p.initial[:, batch.seen], nan=1.0)
+    q = batch.starts.roots(start, np.full(n, 0.1 * ROUGH.least_noise))
+    typical = np.maximum(level, ROUGH.typical).mean(axis=1)
+    for c, value in batch.starts.sums:
+        own = (c != 0) & ~p.measured[:n]
+        typical = np.where(own, value / np.where(own, c, 1.0), typical)
+    typical[:, batch.seen] = 1.0
+    # Controls are dimensionless too.
+    typical = np.hstack([typical, np.ones((count, len(batch.scale) - n))])
+    most = max(map(len, flows))
+    fastest = np.log(ROUGH.fastest), np.log(1.0 / batch.longest)
+    u = generator.uniform(fastest[1], fastest[0], (count, most))
+    for m in range(count):
+        for f, flow in enumerate(flows[m % len(flows)]):
+            own_change = np.abs(np.array(flow.change)) * units([flow], batch.scale) / batch.scale
+            u[m, f] -= np.log(typical[m, list(flow.factors)]).sum() + np.log(own_change.max())
+    return u, q
+
+
+def _cost(residuals: Array) -> Array:
+    with np.errstate(all="ignore"):
+        squares = np.sum(residuals**2, axis=(1, 2))
+    cost: Array = np.where(np.isfinite(squares), squares, np.inf)
+    return cost
+
+
+def _linearised(batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array) -> tuple[Array, Array, Array]:
+    """Cost [B], residuals [B, R] and their Jacobian [B, R, F + trajectories * states], by shifts in one batch.
+
+    A start matters to its own trajectory alone: one shift serves the starts of all trajectories.
+    """
+    members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
+    shifts = 1 + most + n
+    all_u, all_q = np.repeat(u[None], shifts, axis=0), np.repeat(q[None], shifts, axis=0)
+    for k in range(most):
+        all_u[1 + k, :, k] += ROUGH.shift
+    for i in range(n):
+        all_q[1 + most + i, :, :, i] += ROUGH.shift
+    r = batch.residuals(
+        exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1), all_q.reshape(-1, runs, n)
+    ).reshape(shifts, members, runs, -1)
+    # A member that blows up has no direction to go; its cost says so.
+    with np.errstate(all="ignore"):
+        d = (r[1:] - r[0]) / ROUGH.shift
+        d, left = (np.where(np.abs(x) < ROUGH.wild, x, 0.0) for x in (d, r[0]))
+    jacobian = np.zeros((members, runs, r.shape[-1], most + runs * n))
+    jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
+    for run in range(runs):
+        place = slice(most + run * n, most + (run + 1) * n)
+        jacobian[:, run, :, place] = np.moveaxis(d[most:, :, run], 0, -1)
+    return _cost(r[0]), left.reshape(members, -1), jacobian.reshape(members, -1, most + runs * n)
+
+
+def _step(
+    batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array, damping: Array
+) -> tuple[Array, Array, Array, Array]:
+    """One Levenberg-Marquardt step of every member: unknowns, their cost, damping.
+
+    Not `fitting.levenberg_marquardt`: rounds have a fixed number of steps, so no member converges or
+    leaves; a ridge of 1e-9 of the largest diagonal, not of each one, holds constants that no sample
+    feels; constants change by a factor of ten at most. Another rule ends random starts elsewhere.
+    """
+    members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
+    now, left, jacobian = _linearised(batch, exponents, of_flow, u, q)
+    transposed = np.swapaxes(jacobian, 1, 2)
+    gradient = (transposed @ left[:, :, None])[..., 0]
+    step = damped_steps(transposed @ jacobian, gradient, damping, ROUGH.ridge, ROUGH.least_ridge)
+    step[:, :most] = np.clip(step[:, :most], -ROUGH.longest_step, ROUGH.longest_step)
+    new_u, new_q = u + step[:, :most], q + step[:, most:].reshape(members, runs, n)
+    cost = _cost(batch.residuals(exponents, of_flow, new_u, new_q))
+    better = cost < now
+    u = np.where(better[:, None], new_u, u)
+    q = np.where(better[:, None, None], new_q, q)
+    return (
+        u,
+        q,
+        np.minimum(cost, now),
+        np.where(better, damping / ROUGH.damping_factor, damping * ROUGH.damping_factor).clip(ROUGH.ridge),
+    )

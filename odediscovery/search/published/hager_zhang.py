@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from odediscovery.fitting.optimise import Loss, loss_and_gradient
+from odediscovery.fitting.training import Loss, loss_and_gradient
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 

@@ -1,4 +1,40 @@
-"""Warm start: a law grown one product of powers at a time on the integral form.
+"""Many laws as stacks of arrays: their monomials, their best coefficients, the slopes of what they leave.
+
+    rate_i = sum_j A[i, j] prod_k y_k ** W[j, k],   y = (x, f(x), u),   u_l = 1 + sum_j B[l, j] prod_k x_k ** V[j, k]
+
+A law of three monomials is so small that calling NumPy takes ten times longer than its arithmetic. Laws
+on one path make a stack: what has fewer monomials or sums than others has empty ones behind its own,
+monomials that no equation uses and sums that are 1. Nodes and samples are the last axis throughout.
+
+How certain each constant of a grown law is: its square over its variance, by Wald.
+
+Fits of many small laws side by side: exponents and constants of sums by Levenberg-Marquardt.
+
+    (J'J + lambda diag J'J) d(W, B, V) = -J'r    for every law at once, each with its own lambda
+
+J is Kaufman's Jacobian (BIT 15, 1975): what the integrals of the monomials change by, times A, projected
+off them. Not `fitting.levenberg_marquardt`: what falls is a likelihood whose variances change with every step,
+no sum of squares, exponents have bounds, and whole exponents stay.
+
+Simpler laws from rich ones on the integral form, one constant less at a time.
+
+The weakest constants by Wald statistic are left out side by side and the rest is refitted; two
+monomials that became alike are made one, so are two sums over the same monomials, and an
+exponential that is a straight line over the data becomes one. The best by the criterion goes on.
+
+Which few columns of a library explain an equation together? A wide beam search.
+
+    minimise |y - sum_{c in S} a_c column_c|^2    over the subsets S of 1, 2, ... columns
+
+Growing greedily loses terms that explain little alone. With the columns fixed a step is linear
+algebra only, so that many subsets of each size can be kept, and only the best of each size go on
+to where exponents and constants of sums are fitted. Subsets grow by one column at a time and then
+lose one at a time: three columns that explain little in pairs are found as four of which one is idle.
+
+Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam; the way
+back as in the floating search of Pudil, Novovicova and Kittler (Pattern Recognition Letters 15, 1994).
+
+Warm start: a law grown one product of powers at a time on the integral form.
 
 The coefficients are linear given the exponents and are eliminated (variable projection), so
 that only exponents are searched: the candidates of a grid by what they would explain, then all
@@ -14,22 +50,667 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.families import POWERS, Family, Terms
+from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
-from odediscovery.stages.grow.shrink import best_of_each, descents
-from odediscovery.stages.grow.side_by_side import optimise_all, settled
-from odediscovery.stages.grow.subsets import best_subsets
-from odediscovery.stages.grow.variable_projection import Draft, Fit, Projected
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.runtime.monitor import Monitor, check_time
+from odediscovery.stages.grow.integral_form import (
+    COEFFICIENTS,
+    INTEGRAL,
+    PROJECTION,
+    Draft,
+    Fit,
+    Integral,
+    Path,
+    Projected,
+    columns_of,
+    exp_features,
+    features_for,
+    grid_for,
+)
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """Of laws side by side.
+
+    Args:
+        w, b, v: W [laws, monomials, features], sums last, B [laws, sums, monomials inside] and
+            V [laws, monomials inside, states and functions].
+        used: which coefficients are free, [laws, equations, monomials].
+    """
+
+    w: Array
+    b: Array
+    v: Array
+    used: Mask
+
+    @classmethod
+    def of(cls, laws: Sequence[Draft], first: int) -> Constants:
+        """Those of some laws of `first` states and functions."""
+        m, sums = max(len(d.exponents) for d in laws), max(len(d.sums) for d in laws)
+        inside = max(len(d.sums.exponents) for d in laws)
+        w, b = np.zeros((len(laws), m, first + sums)), np.zeros((len(laws), sums, inside))
+        v, used = np.zeros((len(laws), inside, first)), np.zeros((len(laws), len(laws[0].used), m), dtype=bool)
+        for k, d in enumerate(laws):
+            w[k, : len(d.exponents), : d.exponents.shape[1]] = d.exponents
+            used[k, :, : len(d.exponents)] = d.used
+            if len(d.sums):
+                b[k, : len(d.sums), : len(d.sums.exponents)] = d.sums.weights
+                v[k, : len(d.sums.exponents)] = d.sums.exponents
+        return cls(w, b, v, used)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack(Constants):
+    """Laws with the best coefficients.
+
+    Args:
+        inside: monomials inside sums at the nodes, [laws, monomials inside, nodes].
+        u: sums, [laws, sums, nodes].
+        values: monomials, [laws, monomials, nodes].
+        q: orthonormal columns that span their integrals, [laws, equations, samples, monomials].
+        coefficients: A, [laws, equations, monomials].
+        residual: [laws, equations, samples].
+        squares: mean square residual of every equation, [laws, equations].
+        score: the minimised likelihood, [laws].
+    """
+
+    inside: Array
+    u: Array
+    values: Array
+    q: Array
+    coefficients: Array
+    residual: Array
+    squares: Array
+    score: Array
+
+    def constants(self, laws: Index) -> Constants:
+        """Those of some of the laws."""
+        return Constants(self.w[laws], self.b[laws], self.v[laws], self.used[laws])
+
+    def take(self, laws: Index) -> Stack:
+        """Some of the laws."""
+        return Stack(*(getattr(self, f.name)[laws] for f in fields(self)))
+
+    def put(self, laws: Index, others: Stack) -> None:
+        """Others in the place of some of the laws."""
+        for f in fields(self):
+            getattr(self, f.name)[laws] = getattr(others, f.name)
+
+    def model(self, k: int, law: Draft) -> Projected:
+        """Law k, which began as `law`."""
+        m, sums, inside = len(law.exponents), len(law.sums), len(law.sums.exponents)
+        own = Sums(self.b[k, :sums, :inside], self.v[k, :inside]) if sums else law.sums
+        return Projected(
+            self.w[k, :m, : law.exponents.shape[1]],
+            law.used,
+            law.powers,
+            own,
+            law.path,
+            self.coefficients[k, :, :m],
+            self.squares[k],
+            float(self.score[k]),
+        )
+
+
+def _products(path: Path, exponents: Array, more: Array | None = None) -> Array:
+    """prod_k x_k ** W[l, j, k], times exp(more), at the nodes, [laws, monomials, nodes]."""
+    log = exponents @ path.log_rows
+    if more is not None:
+        log += more
+    values: Array = np.exp(np.minimum(log, INTEGRAL.most_log, out=log), out=log)
+    if path.negative.any():
+        odd = np.round(exponents) % 2
+        values *= 1.0 - 2.0 * ((odd @ path.negative.reshape(-1, exponents.shape[2]).T) % 2)
+    return values
+
+
+def evaluated(fit: Fit, path: Path, at: Constants, inside: Array | None = None) -> Stack:
+    """Laws with the best coefficients, as `solve` has them.
+
+    Args:
+        inside: monomials inside the sums, where they are known.
+    """
+    check_time()
+    first = at.v.shape[2]
+    with np.errstate(all="ignore"):  # trial exponents may be anything
+        if inside is None:
+            inside = _products(path, at.v)
+        u = np.maximum(1.0 + at.b @ inside, INTEGRAL.least_state)
+        values = _products(path, at.w[:, :, :first], at.w[:, :, first:] @ np.log(u) if u.shape[1] else None)
+        columns = np.where(at.used[..., None], fit.problem.rows(values[:, None], fit.equations), 0.0)
+        size = np.sqrt(np.einsum("lemt,lemt->lem", columns, columns))
+        size[~(size > 0)] = 1.0
+        columns /= size[..., None]
+        laws, n, m, samples = columns.shape
+        ridge = np.broadcast_to(COEFFICIENTS.ridge * np.eye(m), (laws, n, m, m))
+        q, r = np.linalg.qr(np.concatenate([columns, ridge], axis=3).swapaxes(2, 3))
+        q, target = q[:, :, :samples], fit.target
+        scaled = np.linalg.solve(r, (target[:, None] @ q).swapaxes(2, 3))[..., 0]
+        scaled = np.where(at.used, scaled, 0.0)
+        residual = target - (scaled[:, :, None] @ columns)[:, :, 0]
+        squares = np.sum(residual**2, axis=2) / fit.counts
+        score = np.sum(fit.counts * np.log(squares + fit.floor), axis=1)
+    return Stack(at.w, at.b, at.v, at.used, inside, u, values, q, scaled / size, residual, squares, score)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Constants of one kind in every law; places beyond a law's own count as nothing.
+
+    Args:
+        row, of: where they stand, [laws, places].
+        own: which places are a law's own, [laws, places].
+    """
+
+    row: Index
+    of: Index
+    own: Mask
+
+    @classmethod
+    def of_each(cls, places: Sequence[Index]) -> Places:
+        """From rows and columns of every law, [places, 2]."""
+        most = max(map(len, places))
+        own = np.arange(most) < np.array([[len(p)] for p in places])
+        index = np.zeros((len(places), most, 2), dtype=np.int64)
+        index[own] = np.concatenate(places)
+        return cls(index[..., 0], index[..., 1], own)
+
+    def take(self, laws: Index) -> Places:
+        """Those of some laws."""
+        return Places(self.row[laws], self.of[laws], self.own[laws])
+
+    @property
+    def index(self) -> tuple[Index, Index, Index]:
+        """Law, row and column of every place, one law after the other."""
+        law, place = np.nonzero(self.own)
+        return law, self.row[law, place], self.of[law, place]
+
+
+def jacobian(fit: Fit, path: Path, now: Stack, free: Sequence[Places]) -> Array:
+    """d residual / d (W, B, V) with A held, [laws, equations, places, samples]; 0 in places that are not own."""
+    first, law = now.v.shape[2], np.arange(len(now.w))[:, None]
+    of_w, of_b, of_v = free
+    # A law of constant rates has no places at all.
+    found = [np.zeros((*now.residual.shape[:2], 0, now.residual.shape[2]))]
+    with np.errstate(all="ignore"):  # trial exponents may be anything
+        if of_w.own.size:
+            y = path.log_rows[np.minimum(of_w.of, first - 1)]
+            summed = of_w.of >= first
+            if summed.any():
+                y[summed] = np.log(now.u[np.nonzero(summed)[0], of_w.of[summed] - first])
+            nodes = (now.values[law, of_w.row] * y)[:, None]
+            slope = now.coefficients[law, :, of_w.row].swapaxes(1, 2)
+            found.append(fit.problem.rows(nodes, fit.equations) * slope[..., None])
+        if of_b.own.size or of_v.own.size:
+            # d rate_i / d ln u_l = sum_j A[i, j] W[j, l] monomial_j
+            weights = now.coefficients[:, :, None] * now.w[:, None, :, first:].swapaxes(2, 3)
+            slope = (weights @ now.values[:, None]) / now.u[:, None]
+            nodes = slope[law, :, of_b.row].swapaxes(1, 2) * now.inside[law, of_b.of][:, None]
+            if of_v.own.size:
+                through = (now.b.swapaxes(1, 2)[:, None] @ slope) * now.inside[:, None]
+                of_each = through[law, :, of_v.row].swapaxes(1, 2) * path.log_rows[of_v.of][:, None]
+                nodes = np.concatenate([nodes, of_each], axis=2)
+            found.append(fit.problem.rows(nodes, fit.equations))
+    own = np.concatenate([p.own for p in free], axis=1)
+    result: Array = np.where(own[:, None, :, None], -np.concatenate(found, axis=2), 0.0)
+    return result
+
+
+def normal_equations(fit: Fit, path: Path, now: Stack, free: Sequence[Places]) -> tuple[Array, Array]:
+    """Normal matrices [laws, places, places] and gradients [laws, places] of the weighted residuals."""
+    jac = jacobian(fit, path, now, free)
+    with np.errstate(all="ignore"):
+        jac -= (jac @ now.q) @ now.q.swapaxes(2, 3)
+        weight = 1.0 / np.sqrt(now.squares + fit.floor)
+        laws, _, size, _ = jac.shape
+        flat = (jac * weight[..., None, None]).swapaxes(1, 2).reshape(laws, size, now.residual[0].size)
+        left = (now.residual * weight[..., None]).reshape(laws, -1, 1)
+        return flat @ flat.swapaxes(1, 2), (flat @ left)[..., 0]
+
+
+def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
+    """(constant / standard error)^2 of A [equations, m], W [m, features] and B; inf if 0.
+
+    A whole exponent is judged with all others held.
+    """
+    linear = fit.linear(model)
+    sigma = np.sqrt(model.squares + fit.floor)
+    of_free, of_b, of_v = fit.places(model)
+    places = np.argwhere(model.powers)
+    now = evaluated(fit, model.path, Constants.of([model], fit.problem.features.size))
+    all_places = [Places.of_each([kind]) for kind in (places, of_b, of_v)]
+    jac = jacobian(fit, model.path, now, all_places)[0].swapaxes(1, 2)
+    inside = linear.q.transpose(0, 2, 1) @ jac
+    weighted = (jac - linear.q @ inside) / sigma[:, None, None]
+    flat = weighted.reshape(linear.residual.size, jac.shape[2])
+    free = np.ones(jac.shape[2], dtype=bool)
+    free[: len(places)] = (places[:, None] == of_free[None]).all(axis=2).any(axis=1)
+    covariance = np.zeros((len(free), len(free)))
+    normal = flat[:, free].T @ flat[:, free]
+    covariance[np.ix_(free, free)] = np.linalg.pinv(normal, rcond=1e-14, hermitian=True)
+    inverse = np.linalg.inv(linear.r)
+    change = inverse @ inside
+    variance = np.einsum("imk,imk->im", inverse, inverse) * sigma[:, None] ** 2
+    variance = variance + np.einsum("imp,pr,imr->im", change, covariance, change)
+    scaled = linear.coefficients * linear.scale
+    of_a = np.where(model.used, scaled**2 / np.maximum(variance, ABOVE_ZERO), np.inf)
+    held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), ABOVE_ZERO)
+    spread = np.where(free, np.diag(covariance), held)
+    found = [of_a]
+    for values, at in ((model.exponents, places), (model.sums.weights, of_b)):
+        own, spread = np.split(spread, [len(at)])
+        statistic = np.full(values.shape, np.inf)
+        with np.errstate(over="ignore"):  # inf where there is no variance at all
+            statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, ABOVE_ZERO)
+        found.append(statistic)
+    return found[0], found[1], found[2]
+
+
+@dataclass(frozen=True)
+class StackThresholds:
+    """How many laws are fitted side by side."""
+
+    most_values: int = 1_000_000  # values of monomials at the nodes of one stack
+
+
+STACK = StackThresholds()
+
+
+def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None, steps: int = 20) -> list[Projected]:
+    """All free constants of every law by Levenberg-Marquardt, in the order of the laws.
+
+    Args:
+        fit: their likelihood.
+        laws: to begin with.
+        monitor: once it asks to stop, laws that were not begun are left out.
+        steps: most steps of a law.
+    """
+    found: dict[int, Projected] = {}
+    for alike in _stacks(fit, laws):
+        if found and monitor is not None and monitor.stopping() is not None:
+            break
+        found |= zip(alike, _optimised(fit, [laws[k] for k in alike], steps), strict=True)
+    return [found[k] for k in sorted(found)]
+
+
+def settled(fit: Fit, model: Projected, rounds: int = 12) -> Projected:
+    """Constants optimised and the path refined in turn, until neither helps."""
+    best, worse = model, 0
+    for _ in range(rounds):
+        path = fit.problem.refined(fit.rates_of(model))
+        (model,) = optimise_all(fit, [Draft(model.exponents, model.used, model.powers, model.sums, path)])
+        if not np.isfinite(model.score):
+            break
+        gain = best.score - model.score
+        # The error of a path may rise for a round before it falls.
+        worse = 0 if gain > 0 else worse + 1
+        best = model if gain > 0 else best
+        if abs(gain) < PROJECTION.round_gain or worse == 2 or fit.exact(best):
+            break
+    return best
+
+
+def _stacks(fit: Fit, laws: Sequence[Draft]) -> Iterator[list[int]]:
+    """Places of laws that are fitted together."""
+    paths: dict[int, list[int]] = {}
+    for k, law in enumerate(laws):
+        paths.setdefault(id(law.path), []).append(k)
+    for places in paths.values():
+        largest = max(len(laws[k].exponents) + len(laws[k].sums) for k in places)
+        values = laws[places[0]].path.log[..., 0].size * max(largest, 1)
+        together = max(STACK.most_values // values, 1)
+        yield from (places[k : k + together] for k in range(0, len(places), together))
+
+
+def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Projected]:
+    path = laws[0].path
+    free = tuple(Places.of_each(kind) for kind in zip(*(fit.places(law) for law in laws), strict=True))
+    # Monomials inside sums of whole exponents stay what they are.
+    whole_inside = not free[2].own.size
+    now = evaluated(fit, path, Constants.of(laws, fit.problem.features.size))
+    size = sum(p.own.shape[1] for p in free)
+    normal, gradient = np.empty((len(laws), size, size)), np.empty((len(laws), size))
+    damping, moved = np.full(len(laws), PROJECTION.first_damping), np.ones(len(laws), dtype=bool)
+    live = np.flatnonzero(np.concatenate([p.own for p in free], axis=1).any(axis=1))
+    for _ in range(steps):
+        if not len(live):
+            break
+        if len(new := live[moved[live]]):
+            normal[new], gradient[new] = normal_equations(fit, path, now.take(new), [p.take(new) for p in free])
+        shift = damped_steps(normal[live], gradient[live], damping[live], PROJECTION.singular, ABOVE_ZERO)
+        trial = _moved(fit, now.constants(live), [p.take(live) for p in free], shift)
+        tried = evaluated(fit, path, trial, now.inside[live] if whole_inside else None)
+        gain = now.score[live] - tried.score
+        moved[live] = better = gain > 0
+        now.put(live[better], tried.take(np.flatnonzero(better)))
+        factor = PROJECTION.damping_factor
+        lower = np.maximum(damping[live] / factor, PROJECTION.least_damping)
+        damping[live] = np.where(better, lower, damping[live] * factor)
+        ended = np.where(better, gain < PROJECTION.gain, damping[live] > PROJECTION.most_damping)
+        live = live[~ended]
+    return [now.model(k, law) for k, law in enumerate(laws)]
+
+
+def _moved(fit: Fit, at: Constants, free: Sequence[Places], shift: Array) -> Constants:
+    """Constants after a step, within their bounds."""
+    w, b, v, longest = at.w.copy(), at.b.copy(), at.v.copy(), PROJECTION.longest
+    ends = np.cumsum([p.own.shape[1] for p in free])
+    step_w, step_b, step_v = (part[p.own] for part, p in zip(np.split(shift, ends[:-1], axis=1), free, strict=True))
+    of_w, of_b, of_v = (p.index for p in free)
+    w[of_w] = (w[of_w] + step_w.clip(-longest, longest)).clip(*_bounds(fit.problem, of_w[2]))
+    most = 0.5 * np.abs(b[of_b])
+    b[of_b] += step_b.clip(-most, most)
+    if len(step_v):
+        rates = np.isin(of_v[2], exp_features(fit.problem))
+        most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_inside)
+        v[of_v] = (v[of_v] + step_v.clip(-longest, longest)).clip(-most, most)
+    return Constants(w, b, v, at.used)
+
+
+def _bounds(problem: Integral, features: Index) -> tuple[Array, Array]:
+    """Least and largest exponents of features."""
+    rates = np.isin(features, exp_features(problem))
+    most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
+    return np.where(rates, -most, PROJECTION.least_exponent), most
+
+
+# Rates of exponentials, 1 / rms of the state, below which straight lines are tried for them.
+SLOW = 0.3
+
+
+def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> Draft:
+    """The law with fewer constants: empty and coinciding monomials go."""
+    first = fit.problem.features.size
+    exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
+    exponents[:, first:][:, ~weights.any(axis=1)] = 0.0
+    for j in np.flatnonzero(used.any(axis=0)):
+        twin = next((k for k in rows if np.abs(exponents[j] - exponents[k]).max() < 1e-6), None)
+        if twin is None:
+            rows.append(int(j))
+        else:
+            used[:, twin] |= used[:, j]
+    w, used = exponents[rows], used[:, rows]
+    kept = np.flatnonzero(np.any(w[:, first:] != 0, axis=0))
+    sums = Sums(np.where(weights, model.sums.weights, 0.0), model.sums.exponents).select(kept)
+    w = w[:, [*range(first), *(first + kept)]]
+    return Draft(w, used, w != 0, sums, model.path)
+
+
+def _merged(fit: Fit, model: Projected, distance: float = 0.5) -> Draft | None:
+    """The two nearest monomials made one, if any are near."""
+    pairs = [
+        (float(np.abs(model.exponents[a] - model.exponents[b]).max()), a, b)
+        for a, b in itertools.combinations(range(len(model.exponents)), 2)
+    ]
+    nearest, a, b = min(pairs, default=(np.inf, 0, 0))
+    if nearest > distance:
+        return None
+    used, exponents = model.used.copy(), model.exponents.copy()
+    weight = np.abs(model.coefficients[:, [a, b]]).sum(axis=0)
+    share = weight[0] / max(weight.sum(), ABOVE_ZERO)
+    mixed = share * exponents[a] + (1 - share) * exponents[b]
+    whole = np.zeros(len(mixed), dtype=bool)
+    whole[: len(fit.problem.integer)] = fit.problem.integer
+    exponents[a] = np.where(whole, np.round(mixed), mixed)
+    used[:, a] |= used[:, b]
+    keep = np.arange(len(exponents)) != b
+    w = exponents[keep]
+    return Draft(w, used[:, keep], w != 0, model.sums, model.path)
+
+
+def _with_one_sum_less(fit: Fit, model: Projected) -> list[Draft]:
+    """Sums over the same monomials made one."""
+    first, found = fit.problem.features.size, []
+    for a in range(len(model.sums)):
+        later = np.arange(a + 1, len(model.sums))
+        b = model.sums.select(later).alike(model.sums.select(np.array([a])), np.inf)
+        if b is not None:
+            w = model.exponents.copy()
+            w[:, first + a] += w[:, first + later[b]]
+            w[:, first + later[b]] = 0.0
+            changed = Draft(w, model.used, w != 0, model.sums, model.path)
+            found.append(_tidied(fit, changed, model.used, w != 0, model.sums.weights != 0))
+    return found
+
+
+def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
+    """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x."""
+    n, found = len(fit.problem.row), []
+    for j, k in np.argwhere(model.powers):
+        if k in exp_features(fit.problem) and abs(model.exponents[j, k]) < SLOW:
+            w = model.exponents.copy()
+            w[j, fit.problem.features.functions[k - n].state] += 1.0
+            w[j, k] = 0.0
+            found.append(Draft(w, model.used, w != 0, model.sums, model.path))
+    return found
+
+
+def simpler(fit: Fit, model: Projected, tries: int = 3) -> list[Draft]:
+    """Laws with one constant less or two monomials made one, not refitted."""
+    constants = (model.used, model.powers, model.sums.weights != 0)
+    places = [
+        (statistic[row, column], kind, row, column)
+        for kind, (statistic, free) in enumerate(zip(wald(fit, model), constants, strict=True))
+        for row, column in np.argwhere(free)
+    ]
+    found = [*_with_one_sum_less(fit, model), *_without_slow_rates(fit, model)]
+    for _, kind, row, column in sorted(places)[:tries]:
+        left = [free.copy() for free in constants]
+        left[kind][row, column] = False
+        if left[0].any():
+            found.append(_tidied(fit, model, *left))
+    merged = _merged(fit, model)
+    return [*found, *([merged] if merged else [])]
+
+
+def descents(fit: Fit, models: Sequence[Projected], monitor: Monitor, *, settle: bool) -> list[Projected]:
+    """Every law on the way from each rich one to a single constant; all ways are gone side by side.
+
+    Args:
+        settle: whether every law refines its own path.
+    """
+    found, live = list(models), [model for model in models if model.size > 1]
+    while live and monitor.stopping() is None:
+        tried = [simpler(fit, model) for model in live]
+        fitted = iter(optimise_all(fit, [model for own in tried for model in own]))
+        best = [min(itertools.islice(fitted, len(own)), key=fit.criterion) for own in tried if own]
+        found += (after := [settled(fit, model) for model in best] if settle else best)
+        live = [model for model in after if model.size > 1]
+    return found
+
+
+def best_of_each(fit: Fit, models: Sequence[Projected]) -> list[Projected]:
+    """The best model of every structure, by the criterion."""
+    best: dict[object, Projected] = {}
+    for model in models:
+        if model.structure not in best or model.score < best[model.structure].score:
+            best[model.structure] = model
+    return sorted(best.values(), key=fit.criterion)
+
+
+@dataclass(frozen=True)
+class SubsetThresholds:
+    """How wide the beam of subsets is."""
+
+    beam: int = 100  # subsets of one size that are kept
+    children: int = 10  # columns that each of them is extended by
+    columns: int = 2000  # columns of a library that are looked at, the best alone
+    starts: int = 150  # single columns, one of each kind, that are extended
+    paired: int = 1500  # columns of which all pairs are looked at
+    of_a_kind: int = 3  # subsets of one kind that are kept
+    alike: float = 0.98  # correlation from which on two extensions are one
+    dependent: float = 1e-5  # share of a column that is left when it depends on the others
+    side_by_side: int = 100_000  # subsets times their columns times columns of the library that are extended at once
+
+
+SUBSETS = SubsetThresholds()
+
+
+def best_subsets(
+    columns: Array,
+    y: Array,
+    kinds: NDArray[np.int64],
+    most: int,
+    listed: int,
+    *,
+    alike: float | None = None,
+    children: int | None = None,
+    pairs: bool = False,
+) -> list[list[tuple[int, ...]]]:
+    """The best subsets of 1, 2, ..., `most` columns, each list the best first.
+
+    Args:
+        columns: of norm 1, [samples, C].
+        y: what they are to explain, [samples].
+        kinds: columns of one kind differ by a constant that is fitted later, [C].
+        listed: subsets returned of each size.
+        alike: correlation from which on two extensions are one.
+        children: columns that each subset is extended by.
+        pairs: beside these extensions all pairs are looked at, also of two columns that explain little alone.
+
+    >>> t = np.linspace(0.0, 1.0, 9)
+    >>> library = np.stack([t**0, t, t**2, t**3], axis=1)
+    >>> library /= np.linalg.norm(library, axis=0)
+    >>> best_subsets(library, 2 * t - t**3, np.arange(4), 2, 1)[1]
+    [(1, 3)]
+    """
+    alike = SUBSETS.alike if alike is None else alike
+    children = SUBSETS.children if children is None else children
+    alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[: SUBSETS.columns]
+    columns, kinds = columns[:, alone], kinds[alone]
+    gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
+    # What explains little alone may be needed: the best column of every kind is a start.
+    starts = np.sort(np.unique(kinds, return_index=True)[1])[: SUBSETS.starts]
+    single: list[tuple[int, ...]] = [(int(c),) for c in starts]
+    beam = single
+    levels: list[dict[tuple[int, ...], float]] = []
+    for size in range(2, most + 1):
+        found: dict[tuple[int, ...], float] = {}
+        if pairs and size == 2:
+            found = _pairs(gram[: SUBSETS.paired, : SUBSETS.paired], b[: SUBSETS.paired], total)
+        for part in _parts(beam, len(b)):
+            check_time()
+            for k, c, left in _extensions(gram, b, total, np.array(part), alike, children):
+                found[tuple(sorted((*part[k], c)))] = left
+        if not found:
+            break
+        beam = _best(found, kinds)
+        levels.append(found)
+    # Columns that explain little without a third one come in with a fourth, which may then go.
+    for k in range(len(levels) - 1, 0, -1):
+        for part in _parts(_best(levels[k], kinds), len(b)):
+            levels[k - 1].update(_without_one(gram, b, total, np.array(part)))
+    best = [single, *(_best(found, kinds) for found in levels)]
+    return [[tuple(sorted(alone[list(s)].tolist())) for s in level[:listed]] for level in best]
+
+
+def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
+    """The best pairs of columns, and what each leaves of y, squared."""
+    columns, most = len(b), SUBSETS.of_a_kind * SUBSETS.beam
+    rows = max(SUBSETS.side_by_side // columns, 1)
+    best: list[tuple[float, int, int]] = []
+    for first in range(0, columns, rows):
+        # Of a symmetric matrix the part right of this block's diagonal.
+        rho, own, other = gram[first : first + rows, first:], b[first : first + rows, None], b[first:]
+        apart = 1.0 - rho**2
+        explained = (own**2 + other**2 - 2.0 * rho * (own * other)) / np.maximum(apart, SUBSETS.dependent)
+        left = np.maximum(total - explained, 0.0)
+        left[np.tri(*left.shape, dtype=np.bool_) | (apart <= SUBSETS.dependent)] = np.inf
+        worst = best[-1][0] if len(best) == most else np.inf
+        k, m = np.nonzero(left < worst)
+        if len(k) > most:
+            few = np.argpartition(left[k, m], most)[:most]
+            k, m = k[few], m[few]
+        found = zip(left[k, m].tolist(), (k + first).tolist(), (m + first).tolist(), strict=True)
+        best = sorted([*best, *found])[:most]
+    return {(k, m): left for left, k, m in best}
+
+
+def _inverse_root(gram: Array, subsets: NDArray[np.int64]) -> Array:
+    """L^-1 of L L^T = G, the products of the columns of each subset [subsets, size, size]."""
+    inside = gram[subsets[:, :, None], subsets[:, None]] + SUBSETS.dependent**2 * np.eye(subsets.shape[1])
+    found: Array = np.linalg.inv(np.linalg.cholesky(inside))
+    return found
+
+
+def _without_one(
+    gram: Array, b: Array, total: float, subsets: NDArray[np.int64]
+) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Subsets [subsets, size] with one column less, and what these leave of y, squared.
+
+    Without the coefficient a_j the rest leaves a_j^2 / (G^-1)_jj more.
+    """
+    inverse = _inverse_root(gram, subsets)
+    of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
+    a = (of_y[:, None] @ inverse)[:, 0]
+    left, more = total - (of_y**2).sum(axis=1), a**2 / (inverse**2).sum(axis=1)
+    for subset, each in zip(subsets.tolist(), np.maximum(left[:, None] + more, 0.0).tolist(), strict=True):
+        for j, left_without in enumerate(each):
+            yield tuple(subset[:j] + subset[j + 1 :]), left_without
+
+
+def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:
+    """The subsets of one size, as many at a time as stay in the cache."""
+    if beam:
+        many = max(SUBSETS.side_by_side // (columns * len(beam[0])), 1)
+        yield from (beam[first : first + many] for first in range(0, len(beam), many))
+
+
+def _best(found: dict[tuple[int, ...], float], kinds: NDArray[np.int64]) -> list[tuple[int, ...]]:
+    """The subsets that leave least, few of each kind."""
+    seen: dict[tuple[int, ...], int] = {}
+    kept = []
+    for subset in sorted(found, key=lambda s: found[s]):
+        kind = tuple(sorted(kinds[list(subset)].tolist()))
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= SUBSETS.of_a_kind:
+            kept.append(subset)
+        if len(kept) == SUBSETS.beam:
+            break
+    return kept
+
+
+def _extensions(
+    gram: Array, b: Array, total: float, subsets: NDArray[np.int64], alike: float, children: int
+) -> Iterator[tuple[int, int, float]]:
+    """Columns that subsets [subsets, size] gain most by: which subset, which column, what is then left of y, squared.
+
+    All subsets side by side, since each is a small system.
+    """
+    inverse = _inverse_root(gram, subsets)
+    projected = inverse @ gram[subsets]
+    of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
+    norm = np.sqrt(np.maximum(1.0 - np.einsum("skc,skc->sc", projected, projected), 0.0))
+    usable = norm > SUBSETS.dependent
+    scaled = np.where(usable, b - (of_y[:, None] @ projected)[:, 0], 0.0) / np.where(usable, norm, 1.0)
+    left = np.maximum(total - (of_y**2).sum(axis=1)[:, None] - scaled**2, 0.0)
+    first = min(10 * children, len(b))
+    best = np.argpartition(left, first - 1, axis=1)[:, :first]
+    best = np.take_along_axis(best, np.lexsort((best, np.take_along_axis(left, best, axis=1))), axis=1)
+    free, size = np.take_along_axis(usable, best, axis=1), np.take_along_axis(norm, best, axis=1)
+    within, each = np.take_along_axis(projected, best[:, None], axis=2), np.arange(len(subsets))
+    for _ in range(children):
+        k = free.argmax(axis=1)
+        left_any, column = free[each, k], best[each, k]
+        for s in np.flatnonzero(left_any).tolist():
+            yield s, int(column[s]), float(left[s, column[s]])
+        if not left_any.any():
+            return
+        shared = (within[each, :, k][:, None] @ within)[:, 0]
+        free &= np.abs(gram[column[:, None], best] - shared) < alike * size[each, k][:, None] * size
+        free[each, k] = False
 
 
 @dataclass(frozen=True)

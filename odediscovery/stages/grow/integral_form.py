@@ -7,6 +7,20 @@ every sample interval, the coefficients A are linear given the exponents W; no O
 nothing is differentiated. The path can be refined by a law: integrate its rates along the old
 path, interpolate (or smooth) only what is left over. For the right law little is left over, and
 the error of the interpolation goes with it.
+
+Candidate terms on the integral form: what each would contribute to the increments of the data.
+
+Coefficients of a law by linear least squares, each equation with its own monomials.
+
+minimise  |y_i - sum_j A[i, j] g_i,j|^2    for every equation i
+
+Variable projection: fits of a power-sum law on the integral form.
+
+    minimise  sum_i N_i ln(|y_i - sum_j A[i, j] G_i,j(W)|^2 / N_i + floor_i^2)
+
+over the exponents W alone: the coefficients A are linear and solved for at every W. That is the
+likelihood of residuals whose size is unknown and differs from state to state; the floor is what
+no law can explain (digits of the data, noise of a start).
 """
 
 from __future__ import annotations
@@ -21,12 +35,14 @@ from numpy.polynomial import polynomial as poly
 from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky_banded, solve_banded
+from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import SMOOTHING, of_higher_order, smoothing_spline
-from odediscovery.families import power_is_rate
-from odediscovery.laws.power_sum import Features, Sums
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.families import Family, Seen, Terms, power_is_rate
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
+from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Mask, column_norms
+from odediscovery.runtime.monitor import check_time
 
 Spline = Callable[[Array], Array]
 
@@ -388,3 +404,280 @@ def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
     degree = 5 if len(t) >= 6 else 3 if len(t) >= 4 else min(1, len(t) - 1)
     fine = make_interp_spline(t, y, k=degree)
     return fine, make_interp_spline(t, y, k=degree - 2) if degree > 2 else fine
+
+
+# Sums that a candidate is divided by count as at least this.
+MIN_SUM = 1e-9
+
+
+def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
+    """What the power layer of a family sees, without sums."""
+    return Features(len(integer), family.features(~integer, changing, size))
+
+
+def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Terms:
+    """The candidates of a family."""
+
+    def monomials(exponents: Array) -> Array:
+        return problem.interpolated().monomials(exponents)
+
+    seen = Seen(problem.features.functions, family.functions, integer, changing, monomials)
+    return family.candidates(seen)
+
+
+def columns_of(terms: Terms, problem: Integral, path: Path, equations: NDArray[np.int64]) -> Array:
+    """Integrals of candidates as columns of norm 1, [equations, samples, candidates]."""
+    columns = problem.integrals(values_of(terms, path), equations)
+    norm = column_norms(columns, axis=1, keepdims=True)
+    # A larger one has a single sample that counts.
+    usable = (norm > 0) & (norm < SQUARED)
+    unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)
+    return unit
+
+
+def values_of(terms: Terms, path: Path) -> Array:
+    """Values of candidates along a path, [intervals, nodes, candidates]."""
+    values = path.monomials(terms.rows)
+    summed = np.flatnonzero(terms.constant)
+    if len(summed):
+        u = 1.0 + terms.constant[summed] * path.monomials(terms.inner[summed])
+        values[..., summed] *= np.maximum(u, MIN_SUM) ** terms.power[summed]
+    return values
+
+
+@dataclass(frozen=True)
+class CoefficientThresholds:
+    """How coefficients are solved for."""
+
+    ridge: float = 1e-11  # keeps columns of coinciding monomials solvable [norm of a column]
+
+
+COEFFICIENTS = CoefficientThresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Least squares for the coefficients of all equations at once.
+
+    Args:
+        q, r: of the scaled columns, [equations, samples, m] and [equations, m, m].
+        scale: norms of the columns, [equations, m].
+        coefficients: [equations, m].
+        residual: target - columns @ coefficients, [equations, samples].
+    """
+
+    q: Array
+    r: Array
+    scale: Array
+    coefficients: Array
+    residual: Array
+
+    def projected(self, columns: Array) -> Array:
+        """What of columns [equations, samples, c] the monomials cannot express."""
+        result: Array = columns - self.q @ (self.q.transpose(0, 2, 1) @ columns)
+        return result
+
+
+def solve(columns: Array, target: Array, used: Mask) -> Linear:
+    """min |target_i - columns_i a_i|^2 over the used coefficients of every equation i.
+
+    >>> t = np.arange(4.0)
+    >>> columns = np.stack([t, t**2], axis=1)[None]
+    >>> fit = solve(columns, 3 * t[None] - t[None] ** 2, np.array([[True, True]]))
+    >>> fit.coefficients.round(6).tolist()
+    [[3.0, -1.0]]
+    """
+    n, samples, m = columns.shape
+    unit = np.eye(m)
+    q, r, scale = np.zeros(columns.shape), np.empty((n, m, m)), np.ones((n, m))
+    r[:] = unit
+    coefficients, residual = np.zeros((n, m)), target.copy()
+    for e in range(n):
+        of = np.flatnonzero(used[e])
+        k = len(of)
+        if not k:
+            continue
+        own = columns[e] if k == m else columns[e][:, of]
+        size = np.sqrt(np.einsum("tk,tk->k", own, own))
+        size[~(size > 0)] = 1.0
+        # LAPACK itself: laws are so small that numpy's checks would take most of the time.
+        stacked = np.concatenate([own / size, COEFFICIENTS.ridge * unit[:k, :k]])
+        reflected, tau, _, _ = dgeqrf(stacked)
+        thin = dorgqr(reflected, tau)[0][:samples]
+        a = dtrtrs(reflected[:k], thin.T @ target[e])[0]
+        residual[e] -= stacked[:samples] @ a
+        q[e, :, of], r[e, of[:, None], of] = thin.T, np.triu(reflected[:k])
+        scale[e, of], coefficients[e, of] = size, a / size
+    return Linear(q, r, scale, coefficients, residual)
+
+
+@dataclass(frozen=True)
+class ProjectionThresholds:
+    """Where exponents may go, and when a fit of them has converged."""
+
+    least_exponent: float = -3.0  # least exponent
+    most_exponent: float = 6.0  # largest exponent
+    most_inside: float = 12.0  # largest exponent inside a sum
+    fastest_rate: float = 30.0  # largest rate of an exponential [1 / rms of its state]
+    likely: float = 3.0  # distance of the mean square of mere noise above its expected value [standard deviations]
+    # correlation of neighbours up to which it counts as none [standard deviations]; the usual 95 % of a normal
+    # distribution
+    unlikely: float = 2.0
+    gain: float = 1e-3  # gain below which a fit has converged [of the score]
+    longest: float = 0.5  # longest step of an exponent
+    round_gain: float = 0.5  # gain below which a new path needs no next round [of the score]
+    first_damping: float = 1e-3  # damping that a fit begins with
+    singular: float = 1e-13  # added to every diagonal element [the largest one]
+    damping_factor: float = 10.0  # by which damping rises and falls
+    least_damping: float = 1e-9  # least damping
+    most_damping: float = 1e4  # damping beyond which no step helps
+
+
+PROJECTION = ProjectionThresholds()
+# Stands for an exponent that is no whole number, whatever it is.
+REAL = 0.25
+
+# Row and column of constants, [places, 2].
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A law of some equations before its coefficients are solved for, on its own path.
+
+    Args:
+        exponents: W, [monomials, features], sums last.
+        used: which coefficients are free, [equations, monomials]; the others are 0.
+        powers: which exponents are not 0, [monomials, features].
+        sums: the sums among the features.
+        path: the states between the samples.
+    """
+
+    exponents: Array
+    used: Mask
+    powers: Mask
+    sums: Sums
+    path: Path
+
+
+@dataclass(frozen=True, eq=False)
+class Projected(Draft):
+    """A law with the best coefficients.
+
+    Args:
+        coefficients: A, [equations, monomials].
+        squares: mean square residual of every equation, [equations].
+        score: the minimised sum above.
+    """
+
+    coefficients: Array
+    squares: Array
+    score: float
+
+    @property
+    def size(self) -> int:
+        """Number of constants."""
+        inner = np.count_nonzero(self.sums.weights) + np.count_nonzero(self.sums.exponents)
+        return int(self.used.sum() + self.powers.sum() + inner)
+
+    @cached_property
+    def seen(self) -> Path:
+        """The path with the sums as further features."""
+        return self.path.with_sums(self.sums)
+
+    @property
+    def structure(self) -> tuple[frozenset[tuple[bytes, bytes]], bytes]:
+        """Which monomials stand in which equations, with which features and whole exponents."""
+        whole = self.exponents == np.round(self.exponents)
+        kinds = np.where(whole, self.exponents, REAL)
+        terms = ((used.tobytes(), kind.tobytes()) for used, kind in zip(self.used.T, kinds, strict=True))
+        return frozenset(terms), np.round(self.sums.exponents).tobytes()
+
+
+def exp_features(problem: Integral) -> NDArray[np.int64]:
+    """Features that are exponential functions."""
+    return len(problem.row) + np.flatnonzero([power_is_rate(f) for f in problem.features.functions])
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The likelihood of laws for some equations.
+
+    Args:
+        problem: the integral form.
+        equations: the states whose equations are sought, [equations].
+        counts: residuals of every equation, [equations].
+        floor: mean squares that no law explains, [equations].
+    """
+
+    problem: Integral
+    equations: NDArray[np.int64]
+    counts: Array
+    floor: Array
+
+    @property
+    def target(self) -> Array:
+        """Left-hand sides, [equations, samples]."""
+        return self.problem.target[self.equations]
+
+    def score(self, squares: Array) -> float:
+        """N ln(squares + floor), summed."""
+        return float(np.sum(self.counts * np.log(squares + self.floor)))
+
+    def criterion(self, model: Projected) -> float:
+        """Bayes' information criterion: less is better."""
+        return model.score + model.size * float(np.log(self.counts.sum()))
+
+    def exact(self, model: Projected) -> bool:
+        """Whether what every equation leaves is below the floor, or explained by noise.
+
+        Noise is believed where it is most of what is expected of the residuals: they are no larger then,
+        and neighbours are not alike.
+        """
+        below, noisy = model.squares < self.floor, self.problem.noisy[self.equations]
+        open_ = ~below
+        if not open_.any():
+            return True
+        expected = 1.0 + PROJECTION.likely * np.sqrt(2.0 / self.counts)
+        if (~noisy | (model.squares > expected))[open_].any():
+            return False
+        e = self.linear(model).residual
+        rows = self.problem.row[self.equations]
+        r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), ABOVE_ZERO)
+        return bool((r < PROJECTION.unlikely / np.sqrt(rows.sum(axis=1)))[open_].all())
+
+    def linear(self, model: Projected) -> Linear:
+        """The least squares problem of a model."""
+        columns = self.problem.columns(model.seen, model.exponents, self.equations)
+        return solve(columns, self.target, model.used)
+
+    def model(self, exponents: Array, used: Mask, powers: Mask, path: Path, sums: Sums = NO_SUMS) -> Projected:
+        """The model with these exponents and the best coefficients."""
+        check_time()
+        columns = self.problem.columns(path.with_sums(sums), exponents, self.equations)
+        linear = solve(columns, self.target, used)
+        squares = np.sum(linear.residual**2, axis=1) / self.counts
+        score = self.score(squares)
+        return Projected(exponents, used, powers, sums, path, linear.coefficients, squares, score)
+
+    def rates_of(self, model: Projected) -> Array:
+        """Rates of all states at the nodes of the model's path; other equations are zero."""
+        coefficients = np.zeros((len(self.problem.row), len(model.exponents)))
+        coefficients[self.equations] = model.coefficients
+        result: Array = model.seen.monomials(model.exponents) @ coefficients.T
+        return result
+
+    def law(self, model: Projected) -> PowerSum:
+        """The model as a law of all states; other equations are zero."""
+        n = len(self.problem.row)
+        coefficients = np.zeros((n, len(model.exponents)))
+        coefficients[self.equations] = model.coefficients
+        features = Features(n, self.problem.features.functions, model.sums)
+        return PowerSum(coefficients, model.exponents, features).compact()
+
+    def places(self, model: Draft) -> tuple[Places, Places, Places]:
+        """Where W, B and V are free: whole exponents stay."""
+        inside = np.array(np.nonzero(model.sums.exponents)).T
+        of_v = inside[self.problem.real_inside[inside[:, 1]]]
+        whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
+        return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), of_v

@@ -25,14 +25,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families import Family, Terms, power_is_rate
-from odediscovery.laws.cost import COSTS, all_free, constant_penalty, cost, snap_penalty
-from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
+from odediscovery.laws.power_sum import (
+    COSTS,
+    NO_SUMS,
+    Features,
+    PowerSum,
+    Sums,
+    all_free,
+    constant_penalty,
+    cost,
+    snap_penalty,
+)
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.solve.linearised import LinearisedTrajectory
-from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.libraries import features_for, grid_for, values_of
-from odediscovery.stages.grow.subsets import best_subsets
+from odediscovery.stages.grow.grow import best_subsets
+from odediscovery.stages.grow.integral_form import Integral, Path, features_for, grid_for, values_of
 
 # Indices of candidates or equations.
 Indices: TypeAlias = NDArray[np.int64]

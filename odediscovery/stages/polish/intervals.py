@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.signals import control_slopes
-from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.cost import Free, but_whole_powers, count, filled, picked
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.ivp.steps import rk4_step
+from odediscovery.laws.power_sum import Free, PowerSum, but_whole_powers, count, filled, picked
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.stages.values import STAGES

@@ -6,25 +6,61 @@ over coefficients, exponents and start values, with scipy's LSODA at tight toler
 adaptive solver of another family than training used, so what training owed to its own solver
 does not reach the printed constants. The Jacobian comes from the variational equations
 (`solve/sensitivities.py`), and the covariance of constants and start values is (J^T J)^-1 at the minimum.
+
+Multiple shooting: constants of a law whose trajectories cannot be followed from one start.
+
+Chaos forgets its start, so a law is fitted to short pieces with starts of their own. Pieces determine
+the constants poorly; but once the law fits them, two neighbours can be joined, since the first one
+ends nearly where the second one begins. So the fit proceeds to longer trajectories, over which small
+errors of the constants would grow, until joining fails.
+
+Source: Bock, Randwertproblemmethoden zur Parameteridentifizierung (1987).
+
+Terms of a tied equation that the data do not ask for.
+
+The equation that follows from a conserved sum, x_l' = sum_r M[l, r] (A y^W)_r, has each monomial
+with what the others leave of it. Where that is nothing but error, as in S' = -r, I' = r - b I,
+R' = b I, the monomial only passes from one state to another, and
+
+    g . theta = sum_r M[l, r] A[r, j] = 0
+
+is a constraint on the constants: theta and their covariance C become what they are under it,
+theta - C g (g C g)^-1 g . theta and C - C g (g C g)^-1 g C.
+
+Source: Seber and Lee, Linear Regression Analysis (2003), Sec. 3.8 (least squares under a linear
+constraint; here to second order in the constants).
+
+Standard errors of the constants in the user's units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.optimize import least_squares
 
+from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.estimates import Covariance
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import SIMPLE, Free, PowerSum, count, expanded, filled, picked
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.solve.initial_values import Starts, Sums, known_starts
-from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
-from odediscovery.solve.trajectories import residual_squares, tolerance
+from odediscovery.solve.sensitivities import (
+    Evaluation,
+    Starts,
+    Sums,
+    TrajectoryResiduals,
+    known_starts,
+    residual_squares,
+    solutions,
+    tolerance,
+)
 from odediscovery.stages.values import Law, Polished, PolishedLaw
 
 
@@ -183,3 +219,212 @@ def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, f
     if best is None or np.sum(best.residual**2) > np.sum(now.residual**2):
         return u, now
     return found.x, best
+
+
+@dataclass(frozen=True)
+class JoiningThresholds:
+    """How far pieces are joined."""
+
+    # joining has failed where the mean squared residual grows by this factor [ratio of mean squares]
+    worse: float = 1.2
+    joins: int = 8  # joins at most; each doubles the pieces: 256 samples become one
+
+
+JOINING = JoiningThresholds()
+
+# (series and what is known of it, law with the starts to begin from) -> refined constants.
+Refit = Callable[[Problem, Polished], Polished]
+
+
+def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) -> Polished:
+    """The law with constants refined on ever longer pieces, as far as they can be followed.
+
+    Args:
+        whole: the series with its whole trajectories.
+        pieces: the same cut into pieces, as `found` was fitted to.
+        found: a law that fits the pieces.
+        refit: fits constants and starts.
+
+    Returns:
+        What was fitted to the longest pieces; `found` itself where not even two can be joined.
+    """
+    now, best = pieces, found
+    for _ in range(JOINING.joins):
+        count = len(now.data.trajectories)
+        if count == len(whole.data.trajectories):
+            break
+        samples = sum(len(t.time) for t in whole.data.trajectories)
+        longer = whole.pieces(int(np.ceil(2.0 * samples / count)))
+        if len(longer.data.trajectories) >= count:
+            longer = whole
+        start = np.concatenate(solutions(best.law, now.data, best.initial))[_heads(longer)]
+        start = start[:, ~longer.data.is_control]
+        tried = refit(longer, dataclasses.replace(best, initial=start))
+        if not tried.finite or _mean_square(tried) > JOINING.worse * _mean_square(best):
+            break
+        now, best = longer, tried
+    return best
+
+
+def _mean_square(found: Polished) -> float:
+    # Every start that is fitted takes away residual.
+    return float(found.squares.sum() / max(found.counts.sum() - found.initial.size, 1.0))
+
+
+def _heads(p: Problem) -> NDArray[np.int64]:
+    """Index of each piece's first sample among all of them."""
+    counts = [len(t.time) for t in p.data.trajectories]
+    return np.cumsum([0, *counts[:-1]])
+
+
+@dataclass(frozen=True)
+class BalanceThresholds:
+    """What is taken as nothing in a tied equation."""
+
+    # standard errors of what is left of a monomial up to which it is nothing [standard errors]; 99.7 % of a normal
+    # distribution
+    told_apart: float = 3.0
+    # the same relative to the largest of its coefficients, where errors are those of integration; accuracy of the
+    # solvers that judge
+    negligible: float = 1e-6
+
+
+BALANCING = BalanceThresholds()
+
+
+def balance(found: Polished) -> Polished:
+    """The law without terms of tied equations that are no more than error; constants under that.
+
+    Its squares and starts are still those of the law given.
+    """
+    law, free, joint = found.law, found.free, found.joint
+    if law.stoichiometry is None:
+        return found
+    theta = picked(law, free)
+    index = {(int(r), int(j)): k for k, (r, j) in enumerate(np.argwhere(free[0]))}
+    balanced, met = list[tuple[int, int]](), list[tuple[int, int]]()
+    for tied, j in product(np.flatnonzero(np.diag(law.stoichiometry) == 0.0), range(law.n_monomials)):
+        weights = law.stoichiometry[tied]
+        places = [(int(r), j) for r in np.flatnonzero(weights) if (int(r), j) in index]
+        g = np.zeros(len(theta))
+        for place in places:
+            g[index[place]] = weights[place[0]]
+        held = weights @ np.where(free[0][:, j], 0.0, law.coefficients[:, j])
+        left, variance = float(g @ theta + held), float(g @ joint.matrix[: len(g), : len(g)] @ g)
+        sizes = np.abs(weights * law.coefficients[:, j])
+        nothing = left**2 < BALANCING.told_apart**2 * variance or abs(left) < BALANCING.negligible * sizes.max()
+        # One place alone has nothing that it could be balanced by.
+        if np.count_nonzero(sizes) < 2 or not nothing or not variance > 0.0:
+            continue
+        theta = theta - joint.matrix[: len(g), : len(g)] @ g / variance * left
+        joint = joint.given(np.append(g, np.zeros(len(joint.matrix) - len(g))))
+        balanced.append((int(tied), j))
+        met += places if len(places) == 1 else []
+    if not balanced:
+        return found
+    a, w, b, v = filled(law.constants, free, theta)
+    for row, j in balanced:
+        _close(a, law.stoichiometry[row], j, free[0])
+    return _without(dataclasses.replace(found, law=law.with_constants(a, w, b, v), joint=joint), met, index)
+
+
+def _without(found: Polished, met: list[tuple[int, int]], index: dict[tuple[int, int], int]) -> Polished:
+    """The law with the coefficients that meet known ones held: nothing is left of them to fit.
+
+    Args:
+        met: their equations and monomials.
+        index: places of the free coefficients among the free constants.
+    """
+    free = (found.free[0].copy(), *found.free[1:])
+    for place in met:
+        free[0][place] = False
+    joint = found.joint.part(np.setdiff1d(np.arange(len(found.joint.matrix)), [index[place] for place in met]))
+    errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: count(free)], 0.0))
+    nothing_known = tuple(np.zeros_like(c) for c in found.law.constants)
+    e = filled(nothing_known, free, errors)  # type: ignore[arg-type]
+    return dataclasses.replace(found, joint=joint, free=free, errors=found.law.with_constants(*e))
+
+
+def _close(a: Array, weights: Array, j: int, fitted: Mask) -> None:
+    """The smallest fitted coefficient of monomial j from the others, so that nothing is left at all."""
+    rows = np.flatnonzero((weights != 0) & (a[:, j] != 0))
+    open_rows = rows[fitted[rows, j]]
+    last = open_rows[np.argmin(np.abs(a[open_rows, j]))]
+    others = rows[rows != last]
+    a[last, j] = -(weights[others] @ a[others, j]) / weights[last]
+
+
+# Relative rounding of a few products of floats.
+ROUNDING = 2e-15
+
+
+def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
+    """Standard errors in the user's units, by the delta method with the full covariance.
+
+    A user's coefficient is A (s_i / T) prod_k s_k^-W[j, k], and a weight of an inner sum
+    B prod_k s_k^-V[j, k]: their relative errors also feel the exponents of the states,
+    d ln A' = d ln A - sum_k ln(s_k) dW[j, k].
+
+    Args:
+        polished: a law in units of `scale`.
+        scale: of n states.
+
+    Returns:
+        Errors in the places of the law's constants: 0 for what was held at a round number, nan
+        where unknown.
+    """
+    law, free = polished.law, polished.free
+    user = law.unscaled(scale.state, scale.time)
+    known = polished.joint.part(slice(count(free)))
+    places, jacobian = [np.argwhere(mask) for mask in free], _to_user(law, free, scale)
+    n_a = len(places[0])
+    a, w, b, v = (np.zeros_like(values) for values in law.constants)
+    total = np.zeros((law.n_states, law.n_monomials))
+    _, w, b, v = filled((a, w, b, v), free, known.transformed(jacobian).deviations())
+    w, v = (
+        np.where((e == 0.0) & ~_round(values), np.nan, e) for e, values in zip((w, v), law.constants[1::2], strict=True)
+    )
+    if user.stoichiometry is None:
+        total[tuple(places[0].T)] = known.transformed(jacobian[:n_a]).deviations()
+    else:
+        of_a = np.zeros((*law.coefficients.shape, len(jacobian)))
+        of_a[tuple(places[0].T)] = jacobian[:n_a]
+        of_a = np.einsum("ir,rjp->ijp", user.stoichiometry, of_a)
+        touched = np.any(of_a != 0.0, axis=2)
+        total[touched] = known.transformed(of_a[touched]).deviations()
+    return expanded(user).with_constants(total, w, b, v)
+
+
+def without_rounding(values: Array) -> Array:
+    """Values without the last few bits, in which a change of units there and back leaves its rounding.
+
+    >>> without_rounding(np.array([0.9999999999999998, 0.10000000000000003, 2.0 / 3.0])).tolist()
+    [1.0, 0.1, 0.6666666666666666]
+    """
+    written = np.array([float(f"{value:.13g}") for value in values.ravel()]).reshape(values.shape)
+    return np.where(np.abs(written - values) <= ROUNDING * np.abs(values), written, values)
+
+
+def _round(exponents: Array) -> Mask:
+    """Round values, to which exponents are set; others were held where an earlier fit left them."""
+    round_ones: Mask = (np.round(exponents, 6) == exponents) | np.isin(exponents, list(SIMPLE))
+    return round_ones
+
+
+def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
+    """d (constants in the user's units) / d (those of the law), [constants, constants]."""
+    user = law.unscaled(scale.state, scale.time)
+    a, w, b, v = law.constants
+    unit = law.with_constants(np.ones_like(a), w, np.ones_like(b), v)
+    unit = unit.unscaled(scale.state, scale.time)
+    places, log_scale = [np.argwhere(mask) for mask in free], np.log(scale.size)
+    starts = np.cumsum([0, *map(len, places)])
+    jacobian = np.eye(starts[-1])
+    for linear, power in ((0, 1), (2, 3)):
+        for row, (i, j) in enumerate(places[linear], start=starts[linear]):
+            jacobian[row, row] = unit.constants[linear][i, j]
+            for column, (monomial, k) in enumerate(places[power], start=starts[power]):
+                # Functions and sums have no units.
+                if monomial == j and k < law.n_states:
+                    jacobian[row, column] = -user.constants[linear][i, j] * log_scale[k]
+    return jacobian

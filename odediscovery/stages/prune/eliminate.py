@@ -1,4 +1,14 @@
-"""Pruning: gates to 0 or 1, then backward elimination with unpenalised refits, member by member.
+"""What becomes of the other parameters when some are removed, to second order.
+
+    C = (J^T J)^-1,    theta <- theta - C_:R (C_RR)^-1 theta_R
+
+Source: Hassibi and Stork, Optimal Brain Surgeon (1993).
+
+Two monomials that became the same are made one.
+
+Elimination alone cannot see that two rows of a power unit became the same monomial: each alone is needed.
+
+Pruning: gates to 0 or 1, then backward elimination with unpenalised refits, member by member.
 
 L1 finds the support, but the constants it leaves are biased; so every step here refits without
 penalty. From the trained network down to almost nothing, each step removes the parameter that
@@ -19,10 +29,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.fitting.levenberg_marquardt import (
     LeastSquares,
@@ -35,8 +47,214 @@ from odediscovery.fitting.levenberg_marquardt import (
 from odediscovery.networks.chain import AnyChain
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
-from odediscovery.stages.prune.twins import merge_twins
+
+
+@dataclass(frozen=True)
+class SurgeonThresholds:
+    """What keeps the linear algebra within the precision of float64."""
+
+    influence: float = 1e-18  # a parameter with less of the largest diagonal entry of J^T J has no influence
+    ridge: float = 1e-11  # added to the scaled J^T J before it is inverted
+    ridge_removed: float = 1e-12  # the same for the block of removed parameters
+
+
+SURGEON = SurgeonThresholds()
+
+
+def is_without_influence(normal: Array, unknowns: Array, free: Mask, parameters: int) -> Mask:
+    """Free parameters whose column of the Jacobian is zero: rows that nothing reads.
+
+    Measured by a step of 1 and by the parameter's own size: before a negative power of a state near 0 a step of 1
+    is so large that it would leave all others without influence.
+    """
+    diagonal = normal.diagonal(axis1=1, axis2=2)[:, :parameters]
+    dead = free[:, :parameters].copy()
+    for size in (diagonal, unknowns[:, :parameters] ** 2 * diagonal):
+        dead &= size <= SURGEON.influence * size.max(axis=1, keepdims=True)
+    return dead
+
+
+def inverse_of(normal: Array) -> Array:
+    """C = (J^T J)^-1 of every member, scaled before it is inverted.
+
+    Args:
+        normal: J^T J [members, U, U].
+    """
+    # Where products of slopes leave the range of numbers nothing is known of a member; LAPACK would end all of them.
+    finite: Mask = np.asarray(np.isfinite(normal).all(axis=(1, 2)))
+    if not finite.all():
+        normal = normal.copy()
+        normal[~finite] = np.eye(normal.shape[-1])
+    scale = _scale_of(normal)
+    h = normal * scale[:, :, None] * scale[:, None, :]
+    h = h + SURGEON.ridge * np.eye(h.shape[-1])
+    inverse = np.linalg.pinv(h, rcond=h.shape[-1] * np.finfo(float).eps, hermitian=True)
+    found: Array = inverse * scale[:, :, None] * scale[:, None, :]
+    return found
+
+
+def wald_statistic(contrast: Array, values: Array, inverse: Array) -> float:
+    """What it costs, linearly, that combinations of unknowns become 0: d^T (A C A^T)^-1 d with d = A theta.
+
+    Args:
+        contrast: A [combinations, F].
+        values: theta [F].
+        inverse: C [F, F].
+
+    >>> round(wald_statistic(np.array([[1.0, -1.0]]), np.array([3.0, 1.0]), np.eye(2)), 9)
+    2.0
+    """
+    gap, spread = contrast @ values, contrast @ inverse @ contrast.T
+    scale = _scale_of(spread)
+    h = spread * scale[:, None] * scale + SURGEON.ridge_removed * np.eye(len(gap))
+    found = float((gap * scale) @ _solved(h, gap * scale))
+    return 0.0 if math.isnan(found) else max(found, 0.0)
+
+
+def estimate_without(unknowns: Array, inverse: Array, removed: Mask) -> Array:
+    """Linear estimate of the others when the `removed` unknowns [members, trials, F] become 0.
+
+    theta - C_:R (C_RR)^-1 theta_R, written for all sets R at once by unit rows outside R.
+    """
+    mask = removed.astype(float)
+    inside = inverse[:, None] * mask[..., None] * mask[:, :, None, :]
+    inside = inside + (1.0 - mask)[..., None] * np.eye(mask.shape[-1])
+    scale = _scale_of(inside)
+    inside = inside * scale[..., None] * scale[..., None, :]
+    inside = inside + SURGEON.ridge_removed * np.eye(inside.shape[-1])
+    target = unknowns[:, None] * mask * scale
+    solved = _solved(inside, target) * scale * mask
+    return np.where(removed, 0.0, unknowns[:, None] - solved @ inverse)
+
+
+def _solved(matrices: Array, targets: Array) -> Array:
+    """matrices^-1 targets; nan where a matrix has entries beyond all numbers."""
+    finite = np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
+    usable = np.where(finite[..., None, None], matrices, np.eye(matrices.shape[-1]))
+    return np.where(finite[..., None], np.linalg.solve(usable, targets[..., None])[..., 0], np.nan)
+
+
+def _scale_of(matrix: Array) -> Array:
+    """1 / root of the diagonal of each of some matrices."""
+    scale: Array = 1.0 / np.sqrt(np.maximum(matrix.diagonal(axis1=-2, axis2=-1), ABOVE_ZERO))
+    return scale
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+Refit: TypeAlias = Callable[[Array, Mask], LeastSquares]
+Approval: TypeAlias = Callable[[Array, Array, Indices], Mask]
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Entries [members, rows, columns] of a layer among all unknowns, and of masks and places like them (views)."""
+
+    def __call__(self, v: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Those of `v` [members, U]."""
+
+
+@dataclass(frozen=True)
+class TwinThresholds:
+    """Which rows are refitted as one."""
+
+    # Rows are not refitted as one where the linear estimate of what that costs, divided by this, is too dear
+    linear: float = 100.0
+
+
+TWINS = TwinThresholds()
+
+
+def merge_twins(
+    chain: AnyChain, fit: LeastSquares, free: Mask, near: float, refit: Refit, approves: Approval
+) -> tuple[LeastSquares, Mask]:
+    """The two most alike rows of a power unit as one, in the members where that is approved.
+
+    Args:
+        chain: whose unknowns these are.
+        fit: unknowns [members, U], parameters first.
+        free: which of them are left, bool [members, U].
+        near: rows whose exponents differ by less are tried.
+        refit: unknowns and which of them are free -> the least squares there.
+        approves: sums of squares before and after, and how many parameters that saves -> which are approved.
+    """
+    if not chain.pairs:
+        return fit, free
+    real, weight, keep, drop, gap = _closest_rows(chain, fit.unknowns, free)
+    index = np.flatnonzero(gap < near)
+    index = index[_may_be_one(fit, free, real, (keep, drop), index, approves)]
+    if not len(index):
+        return fit, free
+    start, trial_free = fit.unknowns[index], free[index]
+    members = np.arange(len(index))
+    w, a = real(start), weight(start)
+    w_free, a_free = real(trial_free), weight(trial_free)
+    keep, drop = keep[index], drop[index]
+    share = np.abs(a[members, :, keep]).sum(axis=1), np.abs(a[members, :, drop]).sum(axis=1)
+    mix = (share[1] / np.maximum(share[0] + share[1], ABOVE_ZERO))[:, None]
+    joint = w_free[members, keep] | w_free[members, drop]
+    w[members, keep] = (1 - mix) * w[members, keep] + mix * w[members, drop]
+    w_free[members, keep] = joint
+    a[members, :, keep] += a[members, :, drop]
+    a_free[members, :, keep] |= a_free[members, :, drop]
+    for values in (w, w_free):
+        values[members, drop] = 0
+    for values in (a, a_free):
+        values[members, :, drop] = 0
+    merged_fit = refit(start, trial_free)
+    saved = free[index].sum(axis=1) - trial_free.sum(axis=1)
+    good = approves(fit.sum_of_squares[index], merged_fit.sum_of_squares, saved)
+    chosen = index[good]
+    merged = LeastSquares(fit.unknowns.copy(), fit.sum_of_squares.copy(), fit.normal.copy())
+    merged.unknowns[chosen] = merged_fit.unknowns[good]
+    merged.sum_of_squares[chosen] = merged_fit.sum_of_squares[good]
+    merged.normal[chosen] = merged_fit.normal[good]
+    free = free.copy()
+    free[chosen] = trial_free[good]
+    return merged, free
+
+
+def _may_be_one(
+    fit: LeastSquares, free: Mask, real: Rows, rows: tuple[Indices, Indices], index: Indices, approves: Approval
+) -> Mask:
+    """Which members `index` might be allowed one row in place of two, by the Wald statistic of equal exponents.
+
+    d = w_keep - w_drop,    d^T (A C A^T)^-1 d,    A the rows of +1 and -1 that give d
+    """
+    places = real(np.broadcast_to(np.arange(free.shape[1]), free.shape))
+    hopeful = np.ones(len(index), dtype=bool)
+    for i, m in enumerate(index.tolist()):
+        keep, drop = (places[m, row[m]] for row in rows)
+        moves = free[m, keep] | free[m, drop]
+        columns = np.flatnonzero(free[m])
+        contrast = np.zeros((int(moves.sum()), free.shape[1]))
+        each = np.arange(len(contrast))
+        contrast[each, keep[moves]], contrast[each, drop[moves]] = 1.0, -1.0
+        inverse = inverse_of(fit.normal[m][columns][:, columns][None])[0]
+        wald = wald_statistic(contrast[:, columns], fit.unknowns[m, columns], inverse)
+        squares = fit.sum_of_squares[m : m + 1]
+        after = squares + wald / TWINS.linear
+        # One row saves the exponents of the other, and a coefficient of each equation that has both.
+        hopeful[i] = approves(squares, after, np.array([2 * len(moves)]))[0]
+    return hopeful
+
+
+def _closest_rows(chain: AnyChain, unknowns: Array, free: Mask) -> tuple[Rows, Rows, Indices, Indices, Array]:
+    """Views of the exponents and of the weights of the last pair, and each member's nearest rows."""
+    (h, n), (of_real, of_weight) = chain.pairs[-1].real, chain.places()[-1]
+
+    def real(v: NDArray[Scalar]) -> NDArray[Scalar]:
+        return v[:, of_real].reshape(len(v), h, n)
+
+    def weight(v: NDArray[Scalar]) -> NDArray[Scalar]:
+        return v[:, of_weight].reshape(len(v), -1, h)
+
+    alive = np.asarray(weight(free).any(axis=1))
+    w = real(unknowns)
+    gap = np.abs(w[:, :, None] - w[:, None, :]).max(axis=-1)
+    apart = ~(alive[:, :, None] & alive[:, None, :]) | np.eye(h, dtype=bool)
+    gap = np.where(apart, np.inf, gap).reshape(len(gap), -1)
+    flat = gap.argmin(axis=1)
+    return real, weight, flat // h, flat % h, gap.min(axis=1)
 
 
 @dataclass(frozen=True)

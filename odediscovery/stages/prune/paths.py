@@ -16,13 +16,11 @@ import numpy as np
 
 from odediscovery.families import power_is_rate
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.residuals import LongResiduals, ShortResiduals
-from odediscovery.fitting.windows import cut, short_windows
+from odediscovery.fitting.windows import LongResiduals, ShortResiduals, cut, short_windows
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.chain import AnyChain, Chain
 from odediscovery.networks.translate import chain_of, laws_of
-from odediscovery.problem.impose import apply_knowledge, fixed_mask
-from odediscovery.problem.problem import Problem, rounding_share
+from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, rounding_share
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import fitting_at_once, has_room

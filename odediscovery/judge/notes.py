@@ -1,0 +1,445 @@
+"""The messages of a result, each with its weight: what its reader should know first.
+
+A note says what was seen, what follows from it, and what to do, in one or two sentences. They are on whether what was
+found is a law, on which law was chosen, on what limited the search, and on what is known of the constants. A result
+shows the weightiest first. What the reader of a table has to say of columns stays in `data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+
+
+class Weight(IntEnum):
+    """How much a note matters: the smaller, the sooner its reader should know."""
+
+    REFUSAL = 0
+    DOUBT = 1
+    CONSTANTS = 2
+    CHOICE = 3
+    DATA = 4
+    BACKGROUND = 5
+
+
+class Note(str):
+    """A message of a result, with its weight.
+
+    >>> Note("read me", Weight.DOUBT), in_order(["columns", Note("refused", Weight.REFUSAL)])
+    ('read me', ('refused', 'columns'))
+    """
+
+    weight: Weight
+
+    def __new__(cls, text: str, weight: Weight) -> Note:
+        made = super().__new__(cls, text)
+        made.weight = weight
+        return made
+
+    def __getnewargs__(self) -> tuple[str, Weight]:  # type: ignore[override]
+        # A result goes from one process to another.
+        return str(self), self.weight
+
+
+def in_order(messages: Iterable[str]) -> tuple[str, ...]:
+    """The messages, the most important first; those without a weight count as remarks on the data.
+
+    A message that stands there twice is said once.
+    """
+    unique = dict.fromkeys(messages)
+    return tuple(sorted(unique, key=lambda text: getattr(text, "weight", Weight.DATA)))
+
+
+def percent(share: float) -> str:
+    """A share of the variance, cut off and not rounded up: 0.9996 is 99.9 %.
+
+    >>> percent(0.9996), percent(0.5), percent(-3.3)
+    ('99.9 %', '50 %', 'nothing')
+    """
+    if share <= 0.0:
+        return "nothing"
+    return f"{int(1000.0 * share + 1e-9) / 10.0:g} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def poor_fit(explained: float, least: float) -> Note:
+    """Too little of all variance is explained.
+
+    >>> poor_fit(-3.33, 0.5)
+    'the best equations are no nearer to the data than the mean of each state: they are no law of these data'
+    """
+    if not explained > 0.0:
+        seen = "the best equations are no nearer to the data than the mean of each state"
+    else:
+        seen = (
+            f"the best equations explain only {percent(explained)} of the variance, and at least {percent(least)} "
+            "was wanted"
+        )
+    return Note(f"{seen}: they are no law of these data", Weight.REFUSAL)
+
+
+def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
+    """States of which the equations explain too little, whatever they explain of the others.
+
+    >>> print(unexplained_states(["deaths"], [0.0]))  # doctest: +NORMALIZE_WHITESPACE
+    deaths is not explained (R2 = 0.000), whatever the equations explain of the other states: they are no law of
+    these data; leave it out with --states, or name what drives it with --inputs
+    """
+    each = listed([f"{state} (R2 = {share:z.3f})" for state, share in zip(states, shares, strict=True)])
+    if len(states) == 1:
+        said = f"{states[0]} is not explained (R2 = {shares[0]:z.3f})"
+        it = "it"
+    else:
+        said, it = f"{each} are not explained", "them"
+    return Note(
+        f"{said}, whatever the equations explain of the other states: they are no law of these data; leave {it} out "
+        f"with --states, or name what drives {it} with --inputs",
+        Weight.REFUSAL,
+    )
+
+
+def turns_back(state: str) -> Note:
+    """The only state both rises and falls, which no equation of it alone can do."""
+    return Note(
+        f"{state} both rises and falls, which no equation of {state} alone can do: something else acts on it, or its "
+        "own past; name what was measured with --states or --inputs, what was not with --hidden-states",
+        Weight.REFUSAL,
+    )
+
+
+def walk_as_good() -> Note:
+    """A random walk explains the data as well."""
+    return Note(
+        "a random walk, which knows no law, explains the data as well as the best equations do: nothing here can be "
+        "told from drift; more samples of the same course would help",
+        Weight.REFUSAL,
+    )
+
+
+def idle_terms_left(names: Sequence[str]) -> Note:
+    """Terms that the data do not tell from nothing, and that the law cannot do without either."""
+    if len(names) == 1:
+        seen = f"the 95 % interval of the coefficient of {names[0]} contains 0, and without it"
+    else:
+        among = f"{len(names)} terms, among them {listed(names[:3])}," if len(names) > 3 else listed(names)
+        seen = f"the 95 % intervals of the coefficients of {among} contain 0, and without them"
+    return Note(
+        f"{seen} the equations fit clearly worse: "
+        "what acts here cannot be told from these data, so no law is claimed; prefer a simpler row of the front, or "
+        "measure more",
+        Weight.REFUSAL,
+    )
+
+
+def cannot_be_continued(count: int) -> Note:
+    """The equations have no solution at the times that were kept back."""
+    return Note(
+        f"{count} samples were kept back: the equations cannot be continued over them, they blow up on the way: no law "
+        "of later times",
+        Weight.REFUSAL,
+    )
+
+
+def structured_residuals(states: Sequence[str], seen: Sequence[str]) -> Note:
+    """States whose residuals are clearly no noise, and how that was seen.
+
+    >>> print(structured_residuals(["x"], ["3 runs of one sign where about 20 are expected"]))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    what the equations leave of x is no noise (3 runs of one sign where about 20 are expected): they miss something
+    slow, so their form may be wrong; look at the residuals in report.html, and add what may act on the states
+    (--inputs, --hidden-states)
+    """
+    return Note(
+        f"what the equations leave of {listed(states)} is no noise ({'; '.join(seen)}): they miss something slow, so "
+        "their form may be wrong; look at the residuals in report.html, and add what may act on the states (--inputs, "
+        "--hidden-states)",
+        Weight.DOUBT,
+    )
+
+
+def runs_from_its_starts() -> Note:
+    """The law leaves the data from starts that are as likely as the fitted one."""
+    return Note(
+        "the equations run away from starts that are as likely as the fitted one: the system that was measured did "
+        "not, so their form is doubtful; do not predict with them",
+        Weight.DOUBT,
+    )
+
+
+def may_be_any_curve(states: Sequence[str]) -> Note:
+    """Equations of exact data that leave nothing do not look like a law."""
+    rates = listed([f"{state}'" for state in states])
+    return Note(
+        f"exact data are met, but what stands for {rates} does not look like a law (many terms, unusual powers, or "
+        "terms that cancel): enough of these meet any smooth curve; do not trust the form, and measure from other "
+        "starts or say what you know (--known)",
+        Weight.DOUBT,
+    )
+
+
+def blows_up(of: str, when: str) -> Note:
+    """The equations have no solution for as long again as the data last."""
+    return Note(
+        f"continued for as long again{of} the equations blow up, at {when}: use them within the measured time only",
+        Weight.DOUBT,
+    )
+
+
+def leaves_the_data(of: str, state: str, value: float, low: float, high: float) -> Note:
+    """The equations leave the data far behind when they are continued for as long again."""
+    return Note(
+        f"continued for as long again{of} {state} reaches {value:.3g}, far from the data, {low:.3g} to {high:.3g}: "
+        "nothing measured says whether it would; use the equations within the measured range only",
+        Weight.CHOICE,
+    )
+
+
+def comes_to_rest(point: str, *, known: bool = True) -> Note:
+    """Where the solution ends; whether with an error."""
+    error = "; the error is that of their constants" if known else ""
+    return Note(f"comes to rest at {point}: continued for long, the equations stay there{error}", Weight.CHOICE)
+
+
+def continued(count: int, whole: str, each: str, off: float, still: float, refused: bool) -> Note:
+    """How well the equations hold at the times that were kept back.
+
+    Args:
+        count: samples that were kept back.
+        whole, each: R2 of all states, and of each, as text.
+        off: error over the spread of the fitted values.
+        still: the same, had nothing changed any more.
+        refused: whether that makes them no law.
+    """
+    said = (
+        f"{count} samples were kept back: there the equations have R2 = {whole}{each} and an error of {off:.0%} of the "
+        f"spread of the fitted samples; had the last fitted values simply stayed, it would be {still:.0%}"
+    )
+    if refused:
+        return Note(f"{said}: no law of later times, do not predict with it", Weight.REFUSAL)
+    return Note(said, Weight.CHOICE)
+
+
+def tried(law: str, r2: float, behind: float) -> Note:
+    """A law that the user asked for, and how it does beside the chosen one."""
+    words = "the chosen equations" if behind == 0.0 else "as good as the chosen equations"
+    if abs(behind) > 4.0:
+        words = f"{'clearly worse' if behind > 0 else 'nearer to the data'} than the chosen equations"
+    return Note(f"tried {law}: R2 = {r2:.4f}, {words}", Weight.CHOICE)
+
+
+def changing_constant(name: str, before: str, later: Sequence[str], behind: float) -> Note:
+    """A constant that changes at known times, and what the law is worth without."""
+    worth = "is clearly worse" if behind > 4.0 else "would be about as good: nothing here asks for a change"
+    return Note(f"{name} changes: {before} before, {', '.join(later)}; a law with one value {worth}", Weight.CHOICE)
+
+
+def found_break(time: float, first: float, last: float, time_name: str) -> Note:
+    """Where a change was found, and where it might be as well."""
+    within = f", between {first:g} and {last:g}" if first < last else ""
+    return Note(
+        f"the change was looked for among all sample times and found at {time_name} = {time:g}{within}; the errors of "
+        "the constants are those for this time, and do not include that it might be another",
+        Weight.CHOICE,
+    )
+
+
+def no_break(time: float, time_name: str) -> Note:
+    """No change of a constant is clear."""
+    return Note(
+        f"no constant clearly changes: even the best time for it, {time_name} = {time:g}, makes no textbook law "
+        'clearly likelier; the laws are those without a change (--breaks "t=..." takes a time that you know)',
+        Weight.CHOICE,
+    )
+
+
+def simpler_and_nearer(complexity: int, reason: str) -> Note:
+    """A row of the front that is simpler and nearer to the data than the chosen one, and why it was not taken."""
+    return Note(
+        f"the equations of complexity {complexity} are simpler and nearer to all the data taken together; they were "
+        f"passed over because {reason}",
+        Weight.CHOICE,
+    )
+
+
+def weaker_between(complexity: int) -> Note:
+    """A closer law was passed over: it predicts samples worse that it was not fitted to."""
+    return Note(
+        f"equations of complexity {complexity} are closer to these samples, but predicted blocks of time that were "
+        "left out worse than the simpler ones above: they were passed over",
+        Weight.CHOICE,
+    )
+
+
+def weaker_ahead(complexity: int) -> Note:
+    """A closer law was passed over: it leaves the data absurdly when it is continued."""
+    return Note(
+        f"equations of complexity {complexity} fit about as well, but run far away from everything measured as soon as "
+        "they are continued: they were passed over",
+        Weight.CHOICE,
+    )
+
+
+def close_rivals(complexities: Sequence[int]) -> Note:
+    """Other rows of the front that the data hardly tell from the chosen one.
+
+    >>> print(close_rivals([4, 7]))  # doctest: +NORMALIZE_WHITESPACE
+    the data hardly prefer these equations to those of complexity 4 and 7: read all of them before you believe
+    one; samples of another start, or of later times, would decide
+    """
+    return Note(
+        f"the data hardly prefer these equations to those of complexity {listed([str(c) for c in complexities])}: read "
+        "all of them before you believe one; samples of another start, or of later times, would decide",
+        Weight.CHOICE,
+    )
+
+
+def two_complexities() -> Note:
+    """Complexity counts other things for other kinds of laws."""
+    return Note(
+        "complexity counts constants and states where the equations are sums of powers, and every symbol where they "
+        "are not: compare rows of the two kinds by R2 only",
+        Weight.BACKGROUND,
+    )
+
+
+def stopped(reason: str, seconds: float) -> Note:
+    """The search ended before it was done."""
+    return Note(
+        f"stopped ({reason}) after {seconds:.1f} s, before every kind of law was tried: this is the best so far; "
+        "odediscovery fit --resume goes on from it",
+        Weight.DOUBT,
+    )
+
+
+def memory_spent(gigabytes: float) -> Note:
+    """That laws were not pruned for want of memory."""
+    return Note(
+        f"laws of so many states were not pruned: that takes more than the {gigabytes:g} GB of --max-memory; "
+        "allow more, or choose fewer with --states",
+        Weight.DOUBT,
+    )
+
+
+def same_constants() -> Note:
+    """There was no time for constants of each group's own."""
+    return Note("no time for constants of each group: the equations have the same for all; allow more", Weight.DOUBT)
+
+
+def time_spent() -> Note:
+    """The search took the time that a fit takes by default, and could have gone on."""
+    return Note(
+        "richer laws were not all tried: a fit takes at most 30 s of the processor, 6.6 s for fewer than 50 rows; "
+        "--thorough goes on for as long as there is something to try",
+        Weight.BACKGROUND,
+    )
+
+
+def judged_in_pieces(samples: int) -> Note:
+    """Whole trajectories could not be followed, or were not expected to be where there was no time to try."""
+    return Note(
+        "no law was found to follow whole trajectories from one start, as in chaos: laws were judged, and mse and r2 "
+        f"are, on pieces of {samples} samples; predict for about as long",
+        Weight.DATA,
+    )
+
+
+def thinned(every: int, few: int, on_all: bool, runs: int = 0) -> Note:
+    """Laws were sought in fewer samples than were measured.
+
+    Args:
+        every, few: samples.
+        on_all: whether constants are those of all samples.
+        runs: of neighbours that the few samples are, if they are.
+    """
+    then = "constants, errors and scores are those of all" if on_all else "constants, errors and scores are of these"
+    these = f" ({runs} runs of neighbours, each with a start of its own)" if runs else ""
+    return Note(f"laws were sought in {few} of the {every} samples{these}; {then}", Weight.BACKGROUND)
+
+
+def never_changes(state: str) -> Note:
+    """A state that is the same in all samples."""
+    return Note(
+        f"{state} never changes: its equation is zero; leave it out with --states, or name it with --inputs if it acts "
+        "on the others",
+        Weight.DATA,
+    )
+
+
+def one_orbit(period: str) -> Note:
+    """The only trajectory goes round a closed orbit."""
+    return Note(
+        f"the only trajectory is one closed orbit, gone round in {period}: terms that are alike on it cannot be told "
+        "apart; samples from another start can",
+        Weight.DATA,
+    )
+
+
+def bound_states(relation: str) -> Note:
+    """A linear relation of the states that holds in all samples."""
+    return Note(
+        f"{relation} in all samples: equations that differ by this relation cannot be told apart; a trajectory with "
+        "another value of it can, or say --conserve if it is a law",
+        Weight.DATA,
+    )
+
+
+def undetermined_constants(names: Sequence[str]) -> Note:
+    """Constants whose standard errors are as large as they are, printed with (?)."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    said = ", ".join(names[:3]) + more if more else listed(names)
+    return Note(
+        f"the data do not determine {said}: marked (?) in the equations, each could as well be 0; do not read anything "
+        "into these terms, prefer a row of the front without them",
+        Weight.DOUBT,
+    )
+
+
+def widened_errors(factor: float, at_most: bool) -> Note:
+    """Standard errors that were widened for residuals with memory, and what they do not include.
+
+    Args:
+        factor: by which they were.
+        at_most: whether it is the largest that the test can tell.
+    """
+    if at_most:
+        return Note(
+            f"the residuals drift so slowly that standard errors were widened by {factor:.1f}, the most that "
+            "neighbours can show; even that may be too little: do not rely on the error bars",
+            Weight.DOUBT,
+        )
+    return Note(
+        f"neighbouring residuals are alike: standard errors are {factor:.1f} times as large as they would be in noise "
+        "without memory; they hold if the form of the law is right, and do not include that it may be another",
+        Weight.CONSTANTS,
+    )
+
+
+def not_determined(names: Sequence[str]) -> Note:
+    """Constants of which the data tell nothing, or a combination only."""
+    told = f"tell nothing of {names[0]}: its value means nothing; hold it (--known, --bounds), or measure where it acts"
+    if len(names) > 1:
+        told = f"do not tell {' and '.join(names)} apart: only a combination of them is known; hold one of them "
+        told += "(--known), or measure from another start"
+    return Note(f"the data {told}", Weight.CONSTANTS)
+
+
+def held_and_fitted() -> Note:
+    """The equations hold an exponent that the law with a name fits."""
+    return Note(
+        "the equations hold an exponent at a round number that the data allow, the law with a name fits it: so the "
+        "errors behind the name are larger; rely on them unless you know that number",
+        Weight.CONSTANTS,
+    )
+
+
+def open_exponent(state: str, term: str, of: str, low: float, high: float) -> Note:
+    """An exponent whose interval holds several whole numbers."""
+    return Note(
+        f"the exponent of {state} in the term {term} of {of} is known only to lie between {low:.2g} and {high:.2g}: "
+        f"measure over a wider range of {state}, or hold it with --integer-exponents",
+        Weight.CONSTANTS,
+    )
