@@ -37,7 +37,6 @@ from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.compiled import vector_field
 from odediscovery.laws.equations import Equations, Form, Written, read_form
 from odediscovery.laws.power_sum import Free, PowerSum, all_free
-from odediscovery.population.told import WrittenForm
 from odediscovery.problem.prepare import find_interpolation, pose
 from odediscovery.problem.problem import Problem, apply_knowledge_to_fit
 from odediscovery.result.compare import criterion
@@ -414,6 +413,8 @@ def _fit_groups(
     series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float]
 ) -> Discovery:
     """Constants of each group's own, as those of a mixed model."""
+    from odediscovery.population.told import WrittenForm  # noqa: PLC0415 (many modules for few fits)
+
     written = form.texts() if isinstance(form, Equations) else form
     states = (*series.states, *settings.hidden_states)
     read = read_form(written, states, controls=series.controls, time_name=series.time_name, start=start)
