@@ -351,11 +351,7 @@ def _draw(about: Draws, count: int, name: str, run: RunOptions, where: Where) ->
 
 
 def methods_named(name: str) -> dict[str, Method]:
-    """The functions of a method, or of "all" programs; those of peers need their packages.
-
-    Raises:
-        InputError: there is no such method, or its package is not installed.
-    """
+    """The functions of a method, or of "all" programs; those of peers need their packages."""
     names = (*METHODS, "untrained", "all")
     if name not in names:
         raise unknown_name("method", name, names)

@@ -41,16 +41,7 @@ BACKENDS = ("processes", "dask")
 
 @contextmanager
 def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
-    """Where tasks run, for as long as there are any.
-
-    Args:
-        where: processes of this machine, or a dask cluster.
-        say: hears when a cluster has no workers.
-
-    Raises:
-        InputError: an option is wrong or does not go with the others, dask is not installed, or
-            the scheduler does not answer.
-    """
+    """Where tasks run, for as long as there are any."""
     from odediscovery.runtime.workers import Processes
 
     backend, scheduler, jobs = where.backend, where.scheduler, where.jobs
@@ -119,14 +110,7 @@ def print_discovery(found: Discovery) -> None:
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = (1,), width: int = 120
 ) -> None:
-    """A table on standard output, as wide as the terminal.
-
-    Args:
-        header: titles of the columns.
-        rows: cells as text.
-        numbers: columns that stand flush right.
-        width: letters of a line where standard output is no terminal.
-    """
+    """A table on standard output, as wide as the terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for k, title in enumerate(header):
         table.add_column(title, justify="right" if k in numbers else "left", overflow="fold")
@@ -182,14 +166,7 @@ def _shortened(equations: str) -> str:
 
 
 def run_shown(run: Callable[..., Rows], quiet: bool, where: Where | None = None) -> tuple[Rows, bool]:
-    """Run a measurement while its progress is shown: its rows, and whether it was stopped early.
-
-    Args:
-        run: called with the `monitor` that hears its progress, with `say`, which hears a line a
-            finished row, and with the `backend` of its tasks if it has one.
-        quiet: no progress.
-        where: its tasks run.
-    """
+    """Run a measurement while its progress is shown: its rows, and whether it was stopped early."""
     from odediscovery.command.progress import TerminalMonitor
 
     monitor, say = TerminalMonitor(quiet=quiet), sayer(quiet)
@@ -205,13 +182,7 @@ def run_shown(run: Callable[..., Rows], quiet: bool, where: Where | None = None)
 def measure(
     run: Callable[..., Rows], summary: Callable[[Rows], str], folder: Path, quiet: bool, where: Where | None = None
 ) -> None:
-    """Run a measurement that keeps its rows in a folder; print its summary and keep it beside them.
-
-    Args:
-        run, quiet, where: see `run_shown`.
-        summary: of the rows, as Markdown.
-        folder: of the rows.
-    """
+    """Run a measurement that keeps its rows in a folder; print its summary and keep it beside them."""
     rows, stopped = run_shown(run, quiet, where)
     if rows:
         say(keep_summary(summary(rows), folder), end="")

@@ -59,11 +59,7 @@ class Draws:
         return Where(self.jobs, self.backend, self.scheduler)
 
     def check(self, vary: str | None) -> None:
-        """Whether the options go together.
-
-        Raises:
-            InputError: they do not.
-        """
+        """Whether the options go together."""
         if self.bootstrap is not None and self.bootstrap < 1:
             raise InputError(f"--bootstrap must be at least 1, got {self.bootstrap}")
         asked = self.bootstrap is not None or self.profile
@@ -178,11 +174,7 @@ def _fit_folders(
     monitor: TerminalMonitor,
     hears: Callable[[str], None],
 ) -> None:
-    """Chosen series by the whole search, each with a folder of its own.
-
-    Raises:
-        FitError: series that have none.
-    """
+    """Chosen series by the whole search, each with a folder of its own."""
     from odediscovery.many.alone import chosen_alone, fit_alone
     from odediscovery.result.folder import source_of
 
@@ -333,11 +325,7 @@ def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Pat
 
 @contextmanager
 def _destination(folder: Path) -> Iterator[_Place]:
-    """The folder of a result, which nobody else writes meanwhile; made only when there is something to write.
-
-    Raises:
-        InputError: it holds something else, cannot be written, or another fit is writing it.
-    """
+    """The folder of a result, which nobody else writes meanwhile; made only when there is something to write."""
     from odediscovery.result.folder import read_document
     from odediscovery.runtime.files import check_writable
     from odediscovery.runtime.folders import claimed

@@ -114,11 +114,7 @@ def what_acts(found: Discovery, inputs: Path | None, doses: Path | None) -> Sign
 
 
 def measured_series(data: Path, columns: Columns, settings: Settings | None = None) -> TimeSeries:
-    """The series in the table, with its controls and the standard deviations that are known.
-
-    Args:
-        settings: of the fit, which may need more columns: starts and covariates of groups, and doses.
-    """
+    """The series in the table, with its controls and the standard deviations that are known."""
     noise, settings = columns.noise_level, settings or Settings()
     return load_with_controls(
         data,
@@ -136,11 +132,7 @@ def measured_series(data: Path, columns: Columns, settings: Settings | None = No
 
 
 def each_table(data: Path, columns: Columns, folder: Path) -> Table:
-    """A table of many series, each with a law of its own, and the folder of what is found, begun.
-
-    Raises:
-        InputError: no group column, or several states.
-    """
+    """A table of many series, each with a law of its own, and the folder of what is found, begun."""
     group, states = columns.group, names_in(columns.states, "--states")
     if group is None or "," in group:
         raise InputError("--each fits every group: name their column, --group well")
@@ -150,11 +142,7 @@ def each_table(data: Path, columns: Columns, folder: Path) -> Table:
 
 
 def check_same_table(folder: Path, source: Mapping[str, str], series: TimeSeries) -> None:
-    """Whether the result that lies under the default name, if any, is one of the same table.
-
-    Raises:
-        InputError: it is of another one.
-    """
+    """Whether the result that lies under the default name, if any, is one of the same table."""
     if not (folder / "result.json").exists():
         return
     before = read_document(folder / "result.json").get("source")

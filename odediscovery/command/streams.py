@@ -26,11 +26,7 @@ COLLECTED_AT = 50_000
 
 
 def say(text: str = "", end: str = "\n") -> None:
-    """A result, on standard output.
-
-    Raises:
-        OSError: standard output is broken or full.
-    """
+    """A result, on standard output."""
     print(printable(text), end=end)
 
 

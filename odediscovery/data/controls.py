@@ -149,18 +149,7 @@ def load_with_controls(
 def read_controls(
     path: Path, series: TimeSeries, *, empty: Sequence[str] = (), kept: Mapping[str, float] | None = None
 ) -> Signal:
-    """Controls for a prediction, from a table with columns of the time and of every control.
-
-    Args:
-        path: a table as `load_csv` reads it.
-        series: whose controls they are.
-        empty: controls that are 0 where nothing is written.
-        kept: values of controls that need no column.
-
-    Raises:
-        InputError: no controls to read, a column that is missing or holds other than numbers,
-            times that do not increase, or no first value.
-    """
+    """Controls for a prediction, from a table with columns of the time and of every control."""
     own = series.trajectories[0].controls
     if own is None:
         raise InputError(f"{path}: these equations have no inputs; leave the option out")
@@ -189,17 +178,7 @@ def read_controls(
 
 
 def read_doses(path: Path, series: TimeSeries, doses: Sequence[str], constant: Sequence[str] = ()) -> Signal:
-    """Controls for a prediction with another plan of doses, from a table as `read_controls` takes it.
-
-    Args:
-        path: a table of times and amounts, empty or 0 where nothing is given; other controls stand in it too.
-        series: whose controls they are.
-        doses: which of them are amounts.
-        constant: controls that stay as they were in the data where the table has no column of them.
-
-    Raises:
-        InputError: the series has no doses, or as in `read_controls`.
-    """
+    """Controls for a prediction with another plan of doses, from a table as `read_controls` takes it."""
     own, run = series.trajectories[0].controls, series.trajectories[0]
     if own is None or not doses:
         raise InputError(f"{path}: this fit has no doses; fit with --doses, or give other inputs with --inputs")
@@ -226,11 +205,7 @@ def interpolation_by_control(series: TimeSeries) -> dict[str, str]:
 
 
 def with_interpolations(series: TimeSeries, interpolations: Mapping[str, str]) -> TimeSeries:
-    """`with_controls` from what `interpolation_by_control` gives.
-
-    Raises:
-        InputError: an interpolation that is neither "linear" nor "held", or as in `with_controls`.
-    """
+    """`with_controls` from what `interpolation_by_control` gives."""
     for one in interpolations.values():
         if one not in INTERPOLATIONS:
             raise unknown_name("way between samples", one, INTERPOLATIONS)
@@ -256,11 +231,7 @@ def _column(series: TimeSeries, t: Trajectory, name: str, held: bool) -> Array:
 
 
 def append_controls(series: TimeSeries) -> TimeSeries:
-    """The series with its controls as further states, the last ones.
-
-    Raises:
-        InputError: a control with the name of a state.
-    """
+    """The series with its controls as further states, the last ones."""
     if not series.controls:
         return series
     states = (*series.states, *series.controls)

@@ -161,13 +161,6 @@ def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
 def count_moments(blocks: Sequence[Any], unit: str | None = None) -> tuple[list[Array], Clock]:
     """Dates or durations of several trajectories as times [n] each, counted alike.
 
-    Args:
-        blocks: what `as_moments` gives, one a trajectory, all of one kind.
-        unit: of the times; None: chosen by the steps.
-
-    Raises:
-        InputError: dates beside durations, or dates with a time zone beside dates without.
-
     >>> days = pd.to_datetime(["2020-03-01", "2020-03-03"])
     >>> times, clock = count_moments([days])
     >>> times[0].tolist(), clock
@@ -188,15 +181,7 @@ def count_moments(blocks: Sequence[Any], unit: str | None = None) -> tuple[list[
 
 
 def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:
-    """Times of several trajectories as they are, or dates and durations as numbers with their clock.
-
-    Args:
-        times: numbers, dates or durations, one block a trajectory.
-        unit: of dates and durations; None: chosen by the steps.
-
-    Raises:
-        InputError: dates in some trajectories only, or beside durations.
-    """
+    """Times of several trajectories as they are, or dates and durations as numbers with their clock."""
     moments = [as_moments(time) for time in times]
     found = [block for block in moments if block is not None]
     if not found:

@@ -15,15 +15,6 @@ from odediscovery.runtime.arrays import Array
 def check_deviations(sigma: Array, values: Array, places: Sequence[str], state: str) -> Array:
     """Standard deviations of the values of a state [samples], nan where it has no value.
 
-    Args:
-        sigma: as given, in the unit of the state.
-        values: what was measured, nan where missing.
-        places: what names every sample in messages.
-        state: its name.
-
-    Raises:
-        InputError: not positive and finite where there is a value.
-
     >>> sigma, values = np.array([0.1, 0.2]), np.array([5.0, np.nan])
     >>> check_deviations(sigma, values, ["line 2", "line 3"], "S").tolist()
     [0.1, nan]
@@ -43,15 +34,6 @@ def with_levels(
     sigma: Sequence[Array], values: Sequence[Array], names: Sequence[str], noise: Mapping[str, float] | None
 ) -> list[Array]:
     """Standard deviations [samples, states] a trajectory, those of some states the same everywhere.
-
-    Args:
-        sigma: the standard deviations, nan where unknown.
-        values: what was measured, nan where missing.
-        names: of the states.
-        noise: standard deviation by state.
-
-    Raises:
-        InputError: an unknown state, one whose deviations are known, or no positive number.
 
     >>> with_levels([np.full((1, 1), np.nan)], [np.ones((1, 1))], ["S"], {"S": 2.0})[0].tolist()
     [[2.0]]
@@ -79,18 +61,7 @@ def with_levels(
 def array_deviations(
     given: Sequence[Any], values: Sequence[Array], labels: Sequence[str], names: Sequence[str]
 ) -> list[Array]:
-    """Standard deviations that came as arrays, [samples, states] a trajectory, nan where unknown.
-
-    Args:
-        given: one a trajectory, shaped like its values, or None.
-        values: what was measured, nan where missing.
-        labels: of the trajectories.
-        names: of the states.
-
-    Raises:
-        InputError: shapes that do not fit, or, for a state with any, a value without a positive
-            one.
-    """
+    """Standard deviations that came as arrays, [samples, states] a trajectory, nan where unknown."""
     if len(given) != len(values):
         raise InputError(
             f"{len(values)} trajectories, but {len(given)} arrays of standard "

@@ -38,9 +38,6 @@ def plain_frame(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
         data: a DataFrame of pandas, or of polars or another library whose columns `data[name]` can
             be listed; or an xarray Dataset, whose dimensions become columns.
 
-    Raises:
-        InputError: no such table.
-
     >>> plain_frame(pd.DataFrame({"t": [0, 1], "x": [1.0, 2.0]}))[0].columns.tolist()
     ['t', 'x']
     """
@@ -105,16 +102,8 @@ def with_index_as_columns(
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
     """The frame with the levels of its index that have names, or hold dates, as columns in front.
 
-    Args:
-        frame: any DataFrame.
-        source: where it comes from, for messages.
-        time: the column of times, if it was named.
-
     Returns:
         The frame, the column that its index gives for the times or None, and what was left out.
-
-    Raises:
-        InputError: nothing else says where the times are, and the index may hold them.
     """
     index, messages, of_index = frame.index, list[str](), None
     usual = [name for name in frame.columns if _is_time_name(name)]
@@ -151,9 +140,6 @@ def index_times(frame: Any) -> tuple[str, pd.Index] | None:
     """The times that the index of a frame holds, and what they are called; None for a count of rows.
 
     Frames of libraries without an index have none.
-
-    Raises:
-        InputError: the index does not say whether it holds times.
 
     >>> index_times(pd.DataFrame({"x": [1.0, 2.0]}, pd.Index([0.0, 0.1], name="t")))[0]
     't'

@@ -162,10 +162,6 @@ def _shrunk(values: Array, variances: Array) -> Array:
     The best of many estimates is too good: a trajectory whose noise looks small by chance would
     count far too much.
 
-    Args:
-        values: estimates v_k.
-        variances: of their errors, s_k.
-
     Source: Morris, Journal of the American Statistical Association 78 (1983).
     """
     mean = float(np.average(values, weights=1.0 / variances))
@@ -257,11 +253,7 @@ def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
 
 
 def _by_degree(runs: Sequence[tuple[Array, Array, Array]]) -> dict[int, float]:
-    """Noise by the median of the pseudo-residuals of each degree.
-
-    Args:
-        runs: times, values and relative sigma of each trajectory.
-    """
+    """Noise by the median of the pseudo-residuals of each degree."""
     estimates = {}
     runs = [part for run in runs for part in _stretches(*run)]
     for degree in NOISE.degrees:

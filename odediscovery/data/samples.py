@@ -17,11 +17,7 @@ from odediscovery.runtime.arrays import Array
 
 
 def check_series(series: object, caller: str) -> None:
-    """Whether this is a series, which a table is not yet.
-
-    Raises:
-        InputError: it is none; the message says what makes one.
-    """
+    """Whether this is a series, which a table is not yet."""
     if not isinstance(series, TimeSeries):
         kind = type(series).__name__
         raise InputError(
@@ -49,11 +45,7 @@ def with_even_times(series: TimeSeries) -> TimeSeries:
 
 
 def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:
-    """The series with columns of nan for states that nobody measured.
-
-    Raises:
-        InputError: a name is empty, repeated or that of a column.
-    """
+    """The series with columns of nan for states that nobody measured."""
     states = (*series.states, *latent)
     check_names([series.time_name, *states], len(states) + 1)
     return with_columns(series, states)

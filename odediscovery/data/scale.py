@@ -49,11 +49,7 @@ class Scale:
 
     @classmethod
     def from_arrays(cls, state: Any, time: Any) -> Scale:
-        """The units that were kept in a file.
-
-        Raises:
-            ValueError, TypeError: zero, not finite, or of another shape.
-        """
+        """The units that were kept in a file."""
         states, step = np.asarray(state, dtype=np.float64), float(time)
         if states.ndim != 1 or not np.isfinite(states).all() or not states.all() or not 0.0 < step < np.inf:
             raise ValueError("units that are zero or not finite")

@@ -255,9 +255,6 @@ def load_csv(
 def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> TimeSeries:
     """The series with units of states, controls or the time, by name or as "S=g/L,t=h".
 
-    Raises:
-        InputError: text that is no such list, another name, or other dates than those that were counted.
-
     >>> with_units(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"]), "S=g/L,t=h").units
     {'S': 'g/L', 't': 'h'}
     """
@@ -305,11 +302,7 @@ def read_series(
     *,
     sigma: Mapping[str, str] | None = None,
 ) -> TimeSeries:
-    """The series in a text that `series_text` wrote, whatever its names and labels are.
-
-    Raises:
-        InputError: another table; `source` names it.
-    """
+    """The series in a text that `series_text` wrote, whatever its names and labels are."""
     return _series_of(exact_table(content, source), source, time, states, group, sigma, None)
 
 

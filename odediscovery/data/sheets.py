@@ -38,11 +38,7 @@ _MAX_REASON = 200
 
 
 def read_table(path: Path) -> Table:
-    """The table in a file, by its ending: .parquet, .xlsx, .xls, else text in columns.
-
-    Raises:
-        InputError: missing, unreadable, damaged, no table, or a library that reads it is missing.
-    """
+    """The table in a file, by its ending: .parquet, .xlsx, .xls, else text in columns."""
     ending = path.suffix.lower()
     if ending == ".parquet":
         return _read_parquet(path)
@@ -50,17 +46,7 @@ def read_table(path: Path) -> Table:
 
 
 def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of_file: bool = False) -> Table:
-    """The table in a DataFrame, its header line 1; an index with a name or dates gives columns in front.
-
-    Args:
-        frame: what was handed over, or read from a file.
-        source: where it comes from, for messages.
-        time: the column of times, if it was named.
-        of_file: whether it was read from a file, whose first column may hold the times.
-
-    Raises:
-        InputError: repeated, missing or numeric column names, or an index that may hold the times.
-    """
+    """The table in a DataFrame, its header line 1; an index with a name or dates gives columns in front."""
     frame, of_index, left_out = with_index_as_columns(frame, source, time)
     for name in frame.columns:
         if not isinstance(name, str):
@@ -72,21 +58,13 @@ def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of
 
 
 def header_table(names: Sequence[str], source: object, sep: str = "") -> tuple[Table, dict[str, int]]:
-    """A table of a header and no rows, and the place of every column; arguments as of `_table_of`.
-
-    Raises:
-        InputError: repeated, missing or numeric column names.
-    """
+    """A table of a header and no rows, and the place of every column; arguments as of `_table_of`."""
     table = _table_of(names, pd.DataFrame(columns=range(len(names)), dtype=object), 1, source, sep)
     return table, _places(table, names)
 
 
 def with_made_columns(table: Table, texts: Sequence[str] | str) -> Table:
-    """The table with columns computed from others, "R=a+b,D=a-b"; one of the same name is replaced.
-
-    Raises:
-        InputError: no such sum, an unknown column, a cell that is no number, or a division by 0.
-    """
+    """The table with columns computed from others, "R=a+b,D=a-b"; one of the same name is replaced."""
     for text in texts.split(",") if isinstance(texts, str) else texts:
         name, written = split_name(text)
         check_letters(name)
@@ -119,11 +97,7 @@ def exact_text(frame: pd.DataFrame) -> str:
 
 
 def exact_table(content: bytes, source: object) -> Table:
-    """The table in a text that `exact_text` wrote: parted by commas, every cell as it is.
-
-    Raises:
-        InputError: no such table; `source` names it.
-    """
+    """The table in a text that `exact_text` wrote: parted by commas, every cell as it is."""
     try:
         rows = list(csv.reader(io.StringIO(content.decode(), newline=""), strict=True))
     except (ValueError, csv.Error) as error:
@@ -136,11 +110,7 @@ def exact_table(content: bytes, source: object) -> Table:
 
 
 def _read_content(path: Path) -> bytes:
-    """The content of a file.
-
-    Raises:
-        InputError: missing, a folder or unreadable.
-    """
+    """The content of a file."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the path of a CSV file")
     try:
@@ -153,11 +123,7 @@ def _read_content(path: Path) -> bytes:
 
 
 def _read_text(path: Path) -> tuple[str, int]:
-    """The content of a text file in UTF-8 from its first line that is not blank, and its number.
-
-    Raises:
-        InputError: missing, a folder, unreadable, empty, binary or in another encoding.
-    """
+    """The content of a text file in UTF-8 from its first line that is not blank, and its number."""
     content = _read_content(path)
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError(f"{path} is text in UTF-16; save it as CSV in UTF-8")
@@ -333,18 +299,7 @@ def _units_in(names: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: object, sep: str = "") -> Table:
-    """The table of a header and rows of cells.
-
-    Args:
-        names: the header, as written.
-        cells: numbers, or text without outer blanks; the index holds the lines of the rows.
-        line: of the header.
-        source: where the rows come from, for messages: a path or "the frame".
-        sep: what separated the cells, if text did.
-
-    Raises:
-        InputError: repeated, missing or numeric column names.
-    """
+    """The table of a header and rows of cells."""
     header = [clean_name(name) for name in names]
     for name in header:
         check_letters(name)

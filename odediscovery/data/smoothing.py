@@ -89,12 +89,7 @@ def of_higher_order(t: Array, spline: BSpline) -> BSpline:
 
 
 def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple[BSpline, float]:
-    """The spline above and n - trace S(lambda), its degrees of freedom for error.
-
-    Args:
-        inflation: factor of the trace in the criterion; above 1 it guards against too little
-            smoothing (Kim and Gu, J. R. Statist. Soc. B 66, 2004).
-    """
+    """The spline above and n - trace S(lambda), its degrees of freedom for error."""
 
     def divisor(free: Array | float) -> Array:
         left = len(t) - inflation * (len(t) - np.asarray(free))

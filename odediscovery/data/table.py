@@ -86,15 +86,7 @@ class Table:
         return bool(len(cells)) and not _is_plain(cells) and all(np.isnan(self._number(cell)) for cell in cells)
 
     def numbers(self, name: str, use: str, gaps: bool = True) -> Array:
-        """A column as numbers [rows], nan where missing; `use` is its role in messages.
-
-        Args:
-            gaps: whether to advise an empty cell in place of a wrong one, and to refuse a column
-                without any value.
-
-        Raises:
-            InputError: a cell that is no number, an infinite one, or no value at all.
-        """
+        """A column as numbers [rows], nan where missing; `use` is its role in messages."""
         mend = "correct it or leave the cell empty" if gaps else "correct it"
         cells = self._present(name)
         values = self._plain(cells)
@@ -116,9 +108,6 @@ class Table:
         """A column as times [rows], nan where missing, and how dates or durations are counted.
 
         Numbers stay as they are, without a clock. Dates count from the earliest of them.
-
-        Raises:
-            InputError: a cell that is no number or, among dates, no date of the same kind.
         """
         cells, start = self._present(name), self._first(name)
         if DATE.fullmatch(start):
@@ -142,11 +131,7 @@ class Table:
         return self.numbers(name, "time"), None
 
     def groups(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """Rows by the values of some columns, in order of appearance; all under "" for none.
-
-        Raises:
-            InputError: a cell without a value.
-        """
+        """Rows by the values of some columns, in order of appearance; all under "" for none."""
         if not names:
             return {"": list(range(len(self.cells)))}
         texts = pd.concat([self._texts(name) for name in names], axis=1)
@@ -164,11 +149,7 @@ class Table:
         return {label: sorted(rows) for label, rows in found.items()}
 
     def chosen(self, names: str | Sequence[str] | None, kind: str, unfit: Collection[str] = ()) -> list[str]:
-        """Names given by the user (or one text parted by commas), checked to be columns; none unfit is proposed.
-
-        Raises:
-            InputError: an unknown or repeated name.
-        """
+        """Names given by the user (or one text parted by commas), checked to be columns; none unfit is proposed."""
         if names is None:
             return []
         if isinstance(names, str):
@@ -189,9 +170,6 @@ class Table:
     def time_column(self, wanted: str | None, groups: Sequence[str]) -> str:
         """The column of times: the wanted one, else the one called t or time, else the index or the
         only column of dates of a frame, and the first column of a file.
-
-        Raises:
-            InputError: an unknown name, no column besides the groups, or a frame that does not say.
         """
         if wanted is not None:
             return self.chosen([wanted], "time column")[0]
@@ -213,14 +191,7 @@ class Table:
     def state_columns(
         self, wanted: str | Sequence[str] | None, taken: Mapping[str, str]
     ) -> tuple[list[str], list[str]]:
-        """The states, by default every column of numbers, and what was left out so far.
-
-        Args:
-            taken: what other columns are, such as "the time", by name.
-
-        Raises:
-            InputError: an unknown, repeated or taken name.
-        """
+        """The states, by default every column of numbers, and what was left out so far."""
         chosen = self.chosen(wanted, "state", {*taken, *filter(self.is_text, self.columns)})
         for name in chosen:
             if name in taken:
@@ -250,10 +221,6 @@ class Table:
             columns: the column of standard deviations, by state.
             states: names of the states.
             values: what was measured, [rows, states], nan where missing.
-
-        Raises:
-            InputError: a state that is not among them, or an observed value whose standard
-                deviation is missing or not positive.
         """
         sigma = np.full(values.shape, np.nan)
         for state, column in columns.items():
@@ -312,9 +279,6 @@ def assigned(
 ) -> dict[str, str]:
     """Names given by the user (or one text such as "S=S_sd,I=I_sd") as pairs.
 
-    Raises:
-        InputError: text that is no such list, or a name given twice.
-
     >>> assigned("S=S_sd, I = I_sd", "column of standard deviations")
     {'S': 'S_sd', 'I': 'I_sd'}
     """
@@ -347,11 +311,7 @@ def clean_name(cell: str) -> str:
 
 
 def names_in(states: Iterable[str]) -> list[str]:
-    """The names of states that somebody gave.
-
-    Raises:
-        InputError: no list.
-    """
+    """The names of states that somebody gave."""
     try:
         return list(states)
     except TypeError:
@@ -359,14 +319,7 @@ def names_in(states: Iterable[str]) -> list[str]:
 
 
 def check_names(names: Sequence[str], expected: int | None) -> None:
-    """Whether there are as many names, of the time and of states, as expected, all different.
-
-    Args:
-        expected: their number, None for any.
-
-    Raises:
-        InputError: too many or few, repeated, or no text on one line.
-    """
+    """Whether there are as many names, of the time and of states, as expected, all different."""
     if expected is not None and len(names) != expected:
         raise InputError(f"expected {expected - 1} names of states, got {len(names) - 1}")
     for name in names:
@@ -379,11 +332,7 @@ def check_names(names: Sequence[str], expected: int | None) -> None:
 
 
 def check_letters(name: str) -> None:
-    """Whether a name can be shown: neither overlong nor with characters that nobody sees.
-
-    Raises:
-        InputError: it cannot.
-    """
+    """Whether a name can be shown: neither overlong nor with characters that nobody sees."""
     if len(name) > MAX_NAME_LETTERS:
         raise InputError(
             f"the name {shortened(name)} has {len(name)} letters, at most {MAX_NAME_LETTERS} are possible; shorten it"

@@ -34,9 +34,6 @@ _OTHER = {"c": "complex numbers: Complex data not supported", "U": "text", "S": 
 def as_lists(time: Any, values: Any, several: bool) -> tuple[list[Any], list[Any]]:
     """Times and values of the trajectories, one entry each, also where there are not `several`.
 
-    Raises:
-        InputError: not as many of one as of the other.
-
     >>> as_lists([0, 1], [5.0, 6.0], several=False)
     ([[0, 1]], [[5.0, 6.0]])
     """
@@ -49,11 +46,7 @@ def as_lists(time: Any, values: Any, several: bool) -> tuple[list[Any], list[Any
 
 
 def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
-    """Times [n] and values [n, states] as arrays.
-
-    Raises:
-        InputError: no numbers, or shapes that do not fit.
-    """
+    """Times [n] and values [n, states] as arrays."""
     t, v = real_numbers(time, "times").copy(), real_numbers(values, "values").copy()
     if v.ndim == 1:
         v = v[:, None]
@@ -64,9 +57,6 @@ def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
 
 def real_numbers(x: Any, name: str) -> Array:
     """Anything that holds real numbers as an array of floats, missing and masked ones as nan.
-
-    Raises:
-        InputError: no numbers, complex ones, or a sparse array; an `InputTypeError` where numpy has a TypeError.
 
     >>> real_numbers(np.ma.masked_equal([1, 2], 2), "X").tolist()
     [1.0, nan]
@@ -125,11 +115,7 @@ def checked_trajectory(
 
 
 def check_enough(trajectories: Sequence[Trajectory], states: Sequence[str]) -> None:
-    """Whether every state has as many values as a fit needs.
-
-    Raises:
-        InputError: one has not.
-    """
+    """Whether every state has as many values as a fit needs."""
     for i, name in enumerate(states):
         count = sum(int(np.isfinite(t.values[:, i]).sum()) for t in trajectories)
         if count < SERIES.least_values:

@@ -29,18 +29,7 @@ class Run(NamedTuple):
 def read_runs(
     x: Any, t: Any, states: list[str] | None, interval: float | None, unit: str | None = None
 ) -> tuple[list[Run], list[str] | None, Clock | None]:
-    """The trajectories of X, the names of their states if X has names, and how dates are counted.
-
-    Args:
-        x: an array or a frame, or a list of them.
-        t: times, or the interval between samples, or a list of these; None: those of the frames.
-        states: columns of a frame to use; None: all but the times.
-        interval: between samples where nothing has times.
-        unit: of times that are dates or durations; None: chosen by their steps.
-
-    Raises:
-        InputError: times twice or not at all, or anything that is no such array.
-    """
+    """The trajectories of X, the names of their states if X has names, and how dates are counted."""
     blocks, given = paired(x, t)
     if is_frame(blocks[0]):
         states, _ = columns_of(blocks[0], states)

@@ -11,15 +11,7 @@ from odediscovery.laws.expressions import identifiers
 
 
 def check_signs(given: Knowledge, scaled: Knowledge) -> None:
-    """Refuses fractional powers, in known terms, of what is negative in the data.
-
-    Args:
-        given: in the user's units.
-        scaled: the same in units of the data, negative ones for states that are negative.
-
-    Raises:
-        InputError: a fractional power of a state that is negative, or of -x for another one.
-    """
+    """Refuses fractional powers, in known terms, of what is negative in the data."""
     names = list(identifiers(given.states).values())
     for i, side in enumerate(scaled.known):
         for k in () if side is None else side.mirrored:
@@ -33,14 +25,7 @@ def check_signs(given: Knowledge, scaled: Knowledge) -> None:
 
 
 def check_known(known: Knowledge, series: TimeSeries) -> None:
-    """Refuses statements about equations of controls, which have none.
-
-    Args:
-        known: over the states of a series with appended controls.
-
-    Raises:
-        InputError: a known equation of a control, or a conserved sum that contains one.
-    """
+    """Refuses statements about equations of controls, which have none."""
     for i in np.flatnonzero(series.is_control):
         name = series.states[i]
         if known.known[i] is not None:

@@ -258,20 +258,6 @@ def knowledge(
 ) -> Knowledge:
     """What the texts state about equations of `states`.
 
-    Args:
-        states: any column names; in sums they are written as identifiers, as in equations.
-        known: "h' = -v", or "v' = 9.81 + ?" where other terms are to be found.
-        conserve: "S + I + R", weighted sums that stay constant, or "S + I + R = 763".
-        forbid: "S: I, R", variables that do not appear in an equation.
-        bounds: "exponents 0..2", or "0..2".
-        integer_exponents: whether exponents are whole numbers.
-        sources: whether equations may have constant terms.
-        nonnegative_flows: whether what flows out of a state vanishes with it.
-
-    Raises:
-        InputError: a text that cannot be read, with the character, or texts that contradict
-            each other.
-
     >>> given = knowledge(["S", "I", "R"], known=["R' = 0.1*I"], conserve=["S + I + R = 763"])
     >>> given.stoichiometry.tolist()
     [[1.0, 0.0, 0.0], [-1.0, 0.0, -1.0], [0.0, 0.0, 1.0]]

@@ -34,9 +34,6 @@ _PLURALS = {name: name.removesuffix("s") for name in UNITS}
 def read_unit(text: str) -> Unit:
     """A unit as powers of its words; what cannot be taken apart is one word.
 
-    Args:
-        text: words with *, a blank, / and powers between: "g/L", "mg L-1", "m s^-2", "L/(g h)", "1".
-
     >>> read_unit("L/(g h)"), read_unit("m s^-2"), read_unit("10 to 20")
     ({'L': 1.0, 'g': -1.0, 'h': -1.0}, {'m': 1.0, 's': -2.0}, {'(10 to 20)': 1.0})
     """
@@ -143,9 +140,6 @@ class Dimensions:
 def units_of_constants(equations: Equations) -> dict[str, list[str | None]]:
     """The unit of every constant, in the order of `laws.records.constants`; None where unknown.
 
-    Args:
-        equations: with the units of their variables and of time.
-
     >>> law = Equations.parse(["S"], {"S": "0.5*S - 0.01*S**2"}, units={"S": "g/L", "t": "h"})
     >>> units_of_constants(law)["S"][:2]
     ['1/h', 'L/(g h)']
@@ -181,14 +175,6 @@ def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str])
 
     In "h' = v" nothing stands before v: its unit has to be that of h over that of time. A number that
     was written, as in "v' = 9.81 + ?", may have any unit. Without pint nothing is checked.
-
-    Args:
-        known: over the states of `units`.
-        time_name: of the time.
-        units: as they were given, by name.
-
-    Raises:
-        InputError: a term or a sum whose units differ, or that needs a factor.
 
     >>> from odediscovery.knowledge.constraints import knowledge
     >>> check_dimensions(knowledge(["h", "v"], known=["h' = -v"]), "t", {"h": "m", "v": "m/s", "t": "s"})

@@ -32,11 +32,6 @@ def units_of_names(
 ) -> list[str | None]:
     """The unit of every named constant, None where the form does not say.
 
-    Args:
-        lines: the equations as they were written.
-        names: of the constants.
-        states, time_name, units, controls: of the system.
-
     >>> units_of_names(["N' = r*N*(1 - N/K)"], ["r", "K"], ["N"], "t", {"N": "g/L", "t": "h"})
     ['1/h', 'g/L']
     """

@@ -171,11 +171,7 @@ def read_bounds(one: Statement) -> tuple[float, float]:
 
 
 def texts_of(states: Sequence[str], given: Sequence[str]) -> Iterator[Statement]:
-    """Every text as a statement.
-
-    Raises:
-        InputError: no text, or one that is too long.
-    """
+    """Every text as a statement."""
     for text in [given] if isinstance(given, str) else given:
         if not isinstance(text, str):
             raise InputError(f'expected a text such as "h\' = -v", got {text!r}')

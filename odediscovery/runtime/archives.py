@@ -45,19 +45,12 @@ _KINDS = "biufU"
 
 
 def write_json(value: object, indent: int | None = None) -> str:
-    """A document that `read_json` reads; letters beyond ASCII and control characters are escaped.
-
-    Raises:
-        ValueError: a number that is not finite.
-    """
+    """A document that `read_json` reads; letters beyond ASCII and control characters are escaped."""
     return json.dumps(value, indent=indent, allow_nan=False)
 
 
 def read_json(text: str | bytes) -> Any:
     """The value that a document spells.
-
-    Raises:
-        ValueError: no JSON, nan, infinite or overlong numbers, nested too deeply, or no UTF-8.
 
     >>> read_json('{"a": [1, 2.5, null]}')
     {'a': [1, 2.5, None]}
@@ -69,11 +62,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file of a sensible size.
-
-    Raises:
-        InputError: missing, no file, larger than any of ours, or unreadable.
-    """
+    """The content of a file of a sensible size."""
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is no file; fit the data again")
@@ -104,13 +93,7 @@ def _refuse(name: str) -> float:
 
 
 def pack(head: str, words: object, arrays: Mapping[str, Any]) -> bytes:
-    """The content of an npz file.
-
-    Args:
-        head: name of the entry that holds `words`.
-        words: anything that JSON can hold.
-        arrays: the other entries, by name.
-    """
+    """The content of an npz file."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, array in {head: np.array(write_json(words)), **arrays}.items():
@@ -121,17 +104,7 @@ def pack(head: str, words: object, arrays: Mapping[str, Any]) -> bytes:
 
 
 def unpack(content: bytes, path: Path, head: str, build: Callable[[Any, dict[str, Any]], Built]) -> Built:
-    """What `build` makes of the words and the arrays that `pack` put into a file.
-
-    Args:
-        content: of the file.
-        path: of the file, for messages.
-        head: name of the entry that holds the words.
-        build: may raise whatever arrays of wrong names, kinds or shapes lead to.
-
-    Raises:
-        InputError: cut short, or anything but the expected entries.
-    """
+    """What `build` makes of the words and the arrays that `pack` put into a file."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > len(content):
@@ -153,11 +126,7 @@ def _stored(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _array(content: bytes) -> np.ndarray[Any, Any]:
-    """The array in an npy file, whose header has to fit its length.
-
-    Raises:
-        ValueError: another version, a kind of array that we do not write, or another length.
-    """
+    """The array in an npy file, whose header has to fit its length."""
     stream = io.BytesIO(content)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("arrays of an unknown version")

@@ -22,11 +22,6 @@ def column_norms(columns: Array, axis: int = 0, keepdims: bool = False) -> Array
 
     Integrals of exponentials, and derivatives of errors of a law that runs away, are such numbers.
 
-    Args:
-        columns: any numbers; a norm is inf or nan where they are.
-        axis: along which to sum.
-        keepdims: whether that axis stays, of length 1.
-
     >>> column_norms(np.array([[0.0, 3.0], [4e200, 4.0]])).tolist()
     [4e+200, 5.0]
     """

@@ -49,9 +49,6 @@ def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
     Args:
         scheduler: its address, such as tcp://node1:8786.
         say: hears when there are no workers.
-
-    Raises:
-        InputError: dask is not installed, or nobody answers at this address.
     """
     if distributed is None:
         raise InputError('--backend dask needs the package distributed: pip install "odediscovery[dask]"')
@@ -115,11 +112,7 @@ class Cluster:
             self._leave(run, list(running))
 
     def _watch(self, running: Iterable[Any], had_workers: bool) -> bool:
-        """Whether there are workers; says so once when there are none.
-
-        Raises:
-            FitError: the scheduler was lost.
-        """
+        """Whether there are workers; says so once when there are none."""
         if self.client.status == "closed" or any(future.cancelled() for future in running):
             raise _gone()
         has_workers = any(self.client.nthreads().values())

@@ -25,9 +25,6 @@ _DEVICES = {"cpu": torch.device("cpu"), "cuda": torch.device("cuda")}
 def device_of(name: str) -> torch.device:
     """The torch device of a name, "cpu" or "cuda".
 
-    Raises:
-        InputError: another name, or no GPU for "cuda".
-
     >>> device_of("cpu")
     device(type='cpu')
     """
@@ -45,11 +42,7 @@ def use_threads(threads: int | None) -> None:
 
 
 def moved(value: T, device: torch.device) -> T:
-    """A frozen value with all its tensors on a device; modules are copied.
-
-    Args:
-        value: a tensor, a module, or a dataclass or tuple that holds such, at any depth.
-    """
+    """A frozen value with all its tensors on a device; modules are copied."""
     found: Any = value
     if isinstance(value, Tensor):
         found = value.to(device)

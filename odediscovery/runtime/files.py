@@ -18,9 +18,6 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it appears whole or not at all: beside it first, then renamed.
 
     A link keeps being one, and what is no file (a device, a pipe) is written to, never replaced.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(content)
@@ -35,11 +32,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Try it out where the path's nearest existing folder is; nothing stays behind.
-
-    Raises:
-        InputError: nothing can be written there; names the option that asked for it.
-    """
+    """Try it out where the path's nearest existing folder is; nothing stays behind."""
     begin = path.absolute().parent if path.is_file() else path
     nearest = next(p for p in (begin, *begin.absolute().parents) if p.exists())
     try:

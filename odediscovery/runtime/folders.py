@@ -46,15 +46,7 @@ class Claim:
     prefix: str
 
     def replace(self, fill: Callable[[Path], None], own: Collection[str]) -> None:
-        """Let a new folder take the place. Files of the old one that are not `own` stay in it.
-
-        Args:
-            fill: writes all files into the empty folder that it is given.
-            own: names of the files that belong to the old folder and vanish with it.
-
-        Raises:
-            OSError: a file cannot be written; the old folder is as it was.
-        """
+        """Let a new folder take the place. Files of the old one that are not `own` stay in it."""
         inside = not _is_movable(self.place)
         new = (self.place if inside else self.place.parent) / f"{self.prefix}.{uuid.uuid4().hex[:8]}.part"
         self._remove_remains(new.parent)
@@ -97,10 +89,6 @@ def claimed(folder: Path) -> Iterator[Claim]:
     """The right to write a folder; a second writer, of this program or another, is refused at once.
 
     Folders above it are made, and removed again if they stay empty.
-
-    Raises:
-        InputError: another writer has it.
-        OSError: nothing can be written there.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as above, claimed(Path(above) / "found") as claim:

@@ -49,11 +49,7 @@ class TimeIsUp(Exception):
 
 
 def check_time() -> None:
-    """What long steps call again and again, a microsecond each.
-
-    Raises:
-        TimeIsUp: work that `Monitor.patient` surrounds has to end.
-    """
+    """What long steps call again and again, a microsecond each."""
     if is_time_up():
         raise TimeIsUp
 
@@ -104,9 +100,6 @@ def remainder_of(limit: float | None) -> float:
 
 def searching_until(limit: float) -> float:
     """Seconds from the start after which a search ends, so that the result is there by 1.1 of the limit.
-
-    Args:
-        limit: of the whole work, in seconds.
 
     >>> [round(searching_until(limit), 3) for limit in (5.0, 10.0, 60.0, 600.0)]
     [3.75, 7.9, 60.0, 600.0]

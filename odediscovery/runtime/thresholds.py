@@ -29,12 +29,5 @@ class Thresholds:
 
 
 def threshold(value: Any, says: str, *, unit: str = "", origin: str = CHOSEN) -> Any:
-    """A field of a dataclass of thresholds.
-
-    Args:
-        value: the number, or a tuple of numbers.
-        says: what it is, half a sentence.
-        unit: what it is measured in; empty for a count or a pure number.
-        origin: where the value came from: a derivation, a cost, a source (default: it was chosen).
-    """
+    """A field of a dataclass of thresholds."""
     return field(default=value, metadata={"says": says, "origin": origin, "unit": unit})

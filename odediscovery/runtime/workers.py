@@ -70,9 +70,6 @@ class Backend(Protocol):
             function: importable by its name; what it takes and gives travels between processes.
             limit: wall-clock seconds of a task, after which its process is killed.
             stopping: asked now and then; no further results come once it is not None.
-
-        Raises:
-            FitError: a process cannot be started, or nobody is left who could run the tasks.
         """
         ...
 
@@ -175,16 +172,7 @@ class Child:
         self._process: BaseProcess | None = None
 
     def run(self, task: bytes, limit: float, leaving: Callable[[], bool]) -> Any:
-        """The result of a task, or its `Failure`.
-
-        Args:
-            task: packed.
-            limit: wall-clock seconds, after which the process is killed.
-            leaving: asked now and then; once true, the process is killed.
-
-        Raises:
-            FitError: the process cannot be started.
-        """
+        """The result of a task, or its `Failure`."""
         if self._process is None:
             self._start()
             begun = self._ask(self._function, math.inf, leaving)

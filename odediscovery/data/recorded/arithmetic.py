@@ -24,9 +24,6 @@ EXAMPLE = 'write --column "R=recovered+deaths"'
 def split_name(text: str) -> tuple[str, str]:
     """The new column's name and what it is computed from.
 
-    Raises:
-        InputError: no such pair.
-
     >>> split_name("R = recovered + deaths")
     ('R', 'recovered + deaths')
     """
@@ -60,11 +57,7 @@ class Arithmetic:
         self.used: list[str] = []
 
     def value(self) -> Array:
-        """The new column [rows], nan where a column has no value, infinite where something is divided by 0.
-
-        Raises:
-            InputError: what stands there is no such sum, or names no column.
-        """
+        """The new column [rows], nan where a column has no value, infinite where something is divided by 0."""
         found = self._sum()
         if self._peek():
             raise self._error("expected +, -, * or /")

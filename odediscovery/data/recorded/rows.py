@@ -91,10 +91,6 @@ def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[t
     """Trajectories that say anything of a law, each with its label, and which ones were left out.
 
     One with fewer than two samples shows no change. Where no other is left all are kept, to be refused by name.
-
-    Args:
-        labels: one a trajectory.
-        merged: trajectories.
     """
     pairs = list(zip(labels, merged, strict=True))
     samples = [int(np.isfinite(one.values).any(axis=1).sum()) for one in merged]
@@ -125,11 +121,6 @@ def without_repeats(
         sigma of a mean = s / sqrt(n),  or  sqrt(sum sigma_k^2) / n  where sigma is known
 
     s is how far repeats lie off their mean, absolute or as a share of it, whichever makes them likelier.
-
-    Args:
-        runs: rows of each trajectory.
-        times, values, sigma: of all rows; sigma is nan where unknown.
-        names: of the states.
     """
     if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
         return [Merged(rows, times[rows], values[rows], sigma[rows]) for rows in runs], []

@@ -13,9 +13,6 @@ OF_SAMPLE = "measured"
 def known_start(text: str) -> tuple[str, str | float]:
     """State and start of "conc = 0", "gut = dose" (a column) or "gut = measured".
 
-    Raises:
-        InputError: no such pair.
-
     >>> known_start("gut = dose"), known_start("conc=0")
     (('gut', 'dose'), ('conc', 0.0))
     """
@@ -29,9 +26,6 @@ def known_start(text: str) -> tuple[str, str | float]:
 def detection_limit(text: str) -> tuple[str, float]:
     """State and limit of "virus = 50".
 
-    Raises:
-        InputError: no such pair, or a limit that is not above 0.
-
     >>> detection_limit("virus = 50")
     ('virus', 50.0)
     """
@@ -44,9 +38,6 @@ def detection_limit(text: str) -> tuple[str, float]:
 
 def dose_column(text: str) -> tuple[str, str]:
     """State and column of "gut = dose", or of "conc = f*dose".
-
-    Raises:
-        InputError: no such pair.
 
     >>> dose_column("gut = dose"), dose_column("conc = f*dose")
     (('gut', 'dose'), ('conc', 'dose'))
@@ -76,9 +67,6 @@ FOUND = "found"
 
 def break_times(text: str, time_name: str) -> list[float]:
     """The times in "t = 23, 41", increasing.
-
-    Raises:
-        InputError: another name than that of the time, or times that are no numbers.
 
     >>> break_times("t = 23, 41", "t")
     [23.0, 41.0]
