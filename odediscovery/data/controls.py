@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries, Trajectory, load_csv, with_units
+from odediscovery.data.series import TimeSeries, Trajectory, load_csv, series_of, with_units
 from odediscovery.data.sheets import read_table, with_made_columns
 from odediscovery.data.signals import Signal, fill_gaps, with_moments
 from odediscovery.data.table import check_names
@@ -139,10 +139,9 @@ def load_with_controls(
     # T that is named as an input is a temperature rather than the time.
     guessed = time is None and guess not in ("t", "time", table.columns[0])
     time = table.time_column(None, [guess]) if guessed and guess in names else guess
-    series = load_csv(path, time, states, group, sigma=sigma, noise=noise, columns=columns)
-    more = [name for name in names if name not in (*series.states, series.time_name)]
-    if more:
-        series = load_csv(path, time, [*series.states, *more], group, sigma=sigma, noise=noise, columns=columns)
+    series = series_of(table, path, time, states, group, sigma, noise)
+    if more := [name for name in names if name not in (*series.states, series.time_name)]:
+        series = series_of(table, path, time, [*series.states, *more], group, sigma, noise)
     return with_units(with_controls(series, linear, held, impulses), units)
 
 
@@ -155,20 +154,14 @@ def read_controls(
         raise InputError(f"{path}: these equations have no inputs; leave the option out")
     table = read_table(path)
     known = {name: value for name, value in (kept or {}).items() if name not in table.columns}
-    asked = dict.fromkeys((series.time_name, *(name for name in series.controls if name not in known)))
+    asked = dict.fromkeys(name for name in (series.time_name, *series.controls) if name not in known)
     if not asked.keys() <= set(table.columns):
         raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
     times = table.numbers(series.time_name, "time", gaps=False)
     if not len(times) or (np.diff(times) <= 0).any():
         raise InputError(f"{path}: expected times that increase from one row to the next")
-    columns = [
-        np.full(len(times), known[name])
-        if name in known
-        else times
-        if name == series.time_name
-        else table.numbers(name, "input")
-        for name in series.controls
-    ]
+    given = {series.time_name: times} | {name: np.full(len(times), value) for name, value in known.items()}
+    columns = [given[name] if name in given else table.numbers(name, "input") for name in series.controls]
     columns = [np.nan_to_num(u) if name in empty else u for name, u in zip(series.controls, columns, strict=True)]
     for name, column in zip(series.controls, columns, strict=True):
         if np.isnan(column[0]):
@@ -236,34 +229,20 @@ def append_controls(series: TimeSeries) -> TimeSeries:
         return series
     states = (*series.states, *series.controls)
     check_names([*states], len(states))
-    trajectories = []
-    for t in series.trajectories:
+    trajectories = tuple(t.spread(range(series.n_states), len(states)) for t in series.trajectories)
+    for t in trajectories:
         assert t.controls is not None  # all trajectories of a series have the same controls
-        sigma = t.sigma
-        if sigma is not None:
-            sigma = np.pad(sigma, ((0, 0), (0, len(series.controls))), constant_values=np.nan)
-        values = np.hstack([t.values, t.controls.values])
-        recorded = t.recorded and t.recorded.spread(range(len(series.states)), len(states))
-        trajectories.append(dataclasses.replace(t, values=values, sigma=sigma, recorded=recorded))
-    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories))
+        t.values[:, series.n_states :] = t.controls.values
+    return dataclasses.replace(series, states=states, trajectories=trajectories)
 
 
 def drop_appended_controls(series: TimeSeries) -> TimeSeries:
     """The inverse of `append_controls`."""
     if not series.controls:
         return series
-    own = ~series.is_control
-    trajectories = tuple(
-        dataclasses.replace(
-            t,
-            values=t.values[:, own],
-            sigma=None if t.sigma is None else t.sigma[:, own],
-            recorded=t.recorded and t.recorded.select(own),
-        )
-        for t in series.trajectories
-    )
-    states = tuple(np.array(series.states, dtype=object)[own])
-    return dataclasses.replace(series, states=states, trajectories=trajectories)
+    own = np.flatnonzero(~series.is_control)
+    trajectories = tuple(t.select(own) for t in series.trajectories)
+    return dataclasses.replace(series, states=tuple(series.states[i] for i in own), trajectories=trajectories)
 
 
 def explain_two_values(series: TimeSeries) -> list[str]:

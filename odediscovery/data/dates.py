@@ -197,21 +197,42 @@ def _written(first: Any, blocks: Sequence[Any]) -> str:
     return str(first.date().isoformat() if midnights else first.isoformat(" "))
 
 
-def durations_in(name: str, cells: pd.Series) -> dict[int, float]:
-    """The seconds of the durations in a column by their lines."""
-    found = {}
-    for line, cell in cells.items():
-        seconds = duration_seconds(cell)
-        if seconds is None:
+def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, Clock] | None:
+    """The dates or durations in a column as times [lines], nan where it has no cell; None where it begins with neither.
+
+    Dates count from the earliest of them.
+    """
+    start = str(cells.iloc[0])
+    if DATE.fullmatch(start):
+        dates = _dates_in(name, cells)
+        first = min(dates, key=dates.__getitem__)
+        spans = {line: date - dates[first] for line, date in dates.items()}
+        unit = unit_of_steps([span.total_seconds() for span in spans.values()])
+        counted = {line: in_unit(span, unit) for line, span in spans.items()}
+        return np.array([counted.get(line, np.nan) for line in lines]), Clock(unit, first_day(str(cells[first])))
+    if duration_seconds(start) is not None:
+        found = {line: duration_seconds(cell) for line, cell in cells.items()}
+        for line in [line for line, seconds in found.items() if seconds is None][:1]:
             raise InputError(
                 f"line {line}, column {name!r}: expected a duration such as 0 days 06:00:00, got "
-                f"{shortened(cell)}; write all times alike"
+                f"{shortened(cells[line])}; write all times alike"
             )
-        found[line] = seconds
-    return found
+        unit = unit_of_steps(list(found.values()))
+        return np.array([found.get(line, np.nan) for line in lines], float) / UNITS[unit], Clock(unit, "")
+    if OTHER_DATE.fullmatch(start):
+        raise InputError(
+            f"line {cells.index[0]}, column {name!r}: expected numbers or ISO dates for the time, got "
+            f"{shortened(start)}; write dates as 2020-03-01 or 2020-03-01 12:00"
+        )
+    return None
 
 
-def dates_in(name: str, cells: pd.Series) -> dict[int, datetime]:
+def is_moment(cell: str) -> bool:
+    """Whether a cell is a date or a duration."""
+    return bool(DATE.fullmatch(cell)) or duration_seconds(cell) is not None
+
+
+def _dates_in(name: str, cells: pd.Series) -> dict[int, datetime]:
     """The dates in a column by their lines, all of the kind of the first of them."""
     found, first = {}, cells.index[0]
     for line, cell in cells.items():
@@ -224,11 +245,10 @@ def dates_in(name: str, cells: pd.Series) -> dict[int, datetime]:
                 f"{where}: expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
                 f"{shortened(cell)}; correct it"
             ) from None
-        kind = _kind_of_date(cell)
-        if kind != _kind_of_date(cells[first]):
+        kind, expected = _kind_of_date(cell), _kind_of_date(cells[first])
+        if kind != expected:
             raise InputError(
-                f"{where}: expected {_kind_of_date(cells[first])} as in line {first}, got "
-                f"{kind}, {shortened(cell)}; write all times alike"
+                f"{where}: expected {expected} as in line {first}, got {kind}, {shortened(cell)}; write all times alike"
             )
     return found
 

@@ -17,8 +17,10 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import SMOOTHING, fit_smoother
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import is_time_up
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
+# Times, values and relative sigma of a state in one trajectory.
+Run = tuple[Array, Array, Array]
 # Median of |e| for a standard normal e.
 NORMAL_MEDIAN = 0.6744897501960817
 
@@ -28,30 +30,20 @@ class NoiseThresholds(Thresholds):
     """What decides how noise is estimated."""
 
     noisy: float = 0.003  # above this the pseudo-residuals show that there is noise [standard deviation of the state]
-    inflations: tuple[float, ...] = threshold(
-        (1.0, 1.2),
-        "inflations of the trace, one a spline estimate of the noise",
-        origin="Kim and Gu, J. R. Statist. Soc. B 66 (2004): 1.0 smooths too little, 1.2 to 1.4 not",
-    )
+    # Inflations of the trace, one a spline estimate of the noise; Kim and Gu, J. R. Statist. Soc. B 66 (2004): 1.0
+    # smooths too little, 1.2 to 1.4 not
+    inflations: tuple[float, ...] = (1.0, 1.2)
     most_over_pseudo: float = 1.8  # most by which splines may raise the estimate of the pseudo-residuals [ratio]
-    outlier: float = threshold(
-        3.0, "residuals above this are outliers", unit="standard deviation", origin="textbook: 0.3 % of normal deviates"
-    )
+    outlier: float = 3.0  # residuals above this are outliers: 0.3 % of normal deviates [standard deviation]
     # Shares q of noise that grows with the state, which are compared
     shares: tuple[float, ...] = (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999)
-    log_likelier: float = threshold(
-        6.0,
-        "how much likelier residuals have to be if noise grows with the state, or differs between trajectories",
-        unit="logarithm of the ratio",
-        origin="chosen: odds of 400; sensitivity in docs/thresholds",
-    )
+    # How much likelier residuals have to be if noise grows with the state, or differs between trajectories: odds of
+    # 400, see docs/thresholds [logarithm of the ratio]
+    log_likelier: float = 6.0
     least_residuals: int = 30  # pseudo-residuals needed to compare shapes of noise
-    level_variance: float = threshold(
-        12.0,
-        "variance of the median logarithm of squared pseudo-residuals, times their number",
-        origin="measured on normal noise",
-    )
-    degrees: tuple[int, ...] = threshold((1, 2, 3, 4, 5, 6), "degrees of the polynomials of the pseudo-residuals")
+    # Variance of the median logarithm of squared pseudo-residuals, times their number, measured on normal noise
+    level_variance: float = 12.0
+    degrees: tuple[int, ...] = (1, 2, 3, 4, 5, 6)  # of the polynomials of the pseudo-residuals
     shape_degree: int = 3  # degree whose pseudo-residuals show how noise varies
     flat: float = 1.5  # estimates that fall by less from one degree to the next one are noise, no curvature [ratio]
     least_pooled: int = 6  # pseudo-residuals needed for an estimate
@@ -101,22 +93,22 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
     """
     whole = [np.ones_like(t.values) for t in series.trajectories]
     for i in range(series.n_states):
-        changing = [k for k, t in enumerate(series.trajectories) if _changes(t.values[:, i])]
-        for relative, t in zip(whole, series.trajectories, strict=True):
-            relative[t.values[:, i] == 0.0, i] = float(_changes(t.values[:, i]))
-        own_runs = [whole[k] for k in changing]
-        columns = [series.trajectories[k].values[:, i] for k in changing]
+        columns = [t.values[:, i] for t in series.trajectories]
+        for relative, y in zip(whole, columns, strict=True):
+            relative[y == 0.0, i] = float(_changes(y))
+        own_runs = [relative for relative, y in zip(whole, columns, strict=True) if _changes(y)]
+        columns, runs = [y for y in columns if _changes(y)], _runs(series, i)
         if not columns or is_time_up():
             continue
         sizes = [local_size(y) for y in columns]
         mean = float(np.mean(np.concatenate(sizes) ** 2))
-        times = [series.trajectories[k].time for k in changing]
-        by_degree = _by_degree([(t, y, np.ones_like(y)) for t, y in _observed(times, columns)])
+        by_degree = _by_degree(runs)
         # Of little noise curvature hides the shape at low degrees.
         usual = [
             d for d in by_degree if d >= NOISE.shape_degree and by_degree[d] < NOISE.flat * min(by_degree.values())
         ]
-        logs, at = _log_squares(times, columns, sizes, min(usual, default=NOISE.shape_degree))
+        observed = [size[np.isfinite(y)] for size, y in zip(sizes, columns, strict=True)]
+        logs, at = _log_squares(runs, observed, min(usual, default=NOISE.shape_degree))
         if not logs or mean == 0.0 or sum(map(len, logs)) < NOISE.least_residuals:
             continue
         log_e, square = np.concatenate(logs), np.concatenate(at) / mean
@@ -139,18 +131,26 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
     return tuple(whole)
 
 
-def _log_squares(
-    times: Sequence[Array], columns: Sequence[Array], sizes: Sequence[Array], degree: int
-) -> tuple[list[Array], list[Array]]:
+def _runs(series: TimeSeries, state: int, relative_sigma: Sequence[Array] | None = None) -> list[Run]:
+    """What was observed of a state, where it changes: times, values and relative sigma of each trajectory."""
+    blocks = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
+    return [
+        (t.time[k], t.values[k, state], s[k, state])
+        for t, s in zip(series.trajectories, blocks, strict=True)
+        for k in [np.isfinite(t.values[:, state])]
+        if _changes(t.values[:, state])
+    ]
+
+
+def _log_squares(runs: Sequence[Run], sizes: Sequence[Array], degree: int) -> tuple[list[Array], list[Array]]:
     """ln e^2 of the pseudo-residuals e of every trajectory with enough samples, and x^2 where they are."""
     logs, at = [], []
-    for time, y, size in zip(times, columns, sizes, strict=True):
-        seen = np.isfinite(y)
-        if seen.sum() >= SMOOTHING.least_samples:
-            e = pseudo_residuals(time[seen], y[seen], degree)
+    for (t, y, _), size in zip(runs, sizes, strict=True):
+        if len(y) >= SMOOTHING.least_samples:
+            e = pseudo_residuals(t, y, degree)
             first = degree // 2 + 1
             logs.append(np.log(np.maximum(e**2, ABOVE_ZERO)))
-            at.append(size[seen][first : first + len(e)] ** 2)
+            at.append(size[first : first + len(e)] ** 2)
     return logs, at
 
 
@@ -205,17 +205,13 @@ def estimate_noise(
         if wanted is not None and not wanted[i]:
             noise[i] = np.nan
             continue
-        known = [e[i] for sigma, e in earlier if np.isfinite(e[i]) and _is_same(sigma, relative_sigma, i)]
-        if known:
-            noise[i] = known[0]
+        same = [e[i] for sigma, e in earlier if np.isfinite(e[i]) and _is_same(sigma, relative_sigma, i)]
+        if same:
+            noise[i] = same[0]
             continue
-        runs = [
-            (t.time[k], t.values[k, i], s[k, i])
-            for t, s in zip(series.trajectories, relative_sigma, strict=True)
-            for k in [np.isfinite(t.values[:, i])]
-            if _changes(t.values[:, i])
-        ]
-        noise[i] = _pseudo_noise(runs)
+        runs = _runs(series, i, relative_sigma)
+        # The least over several degrees.
+        noise[i] = min(_by_degree(runs).values(), default=0.0)
         # For many samples, or without time, the pseudo-residuals are enough.
         least, most = SMOOTHING.least_samples, SMOOTHING.factored
         worth = noise[i] > NOISE.noisy * spread[i] and not is_time_up()
@@ -236,23 +232,12 @@ def shows_noise(series: TimeSeries) -> Mask:
     """
     shown = np.zeros(series.n_states, dtype=bool)
     for i in range(series.n_states):
-        columns = [t.values[:, i] for t in series.trajectories if _changes(t.values[:, i])]
-        times = [t.time for t in series.trajectories if _changes(t.values[:, i])]
-        estimates = list(_by_degree([(t, y, np.ones_like(y)) for t, y in _observed(times, columns)]).values())[-2:]
+        estimates = list(_by_degree(_runs(series, i)).values())[-2:]
         shown[i] = len(estimates) == 2 and 0.0 < estimates[0] < NOISE.flat * estimates[1]
     return shown
 
 
-def _observed(times: Sequence[Array], columns: Sequence[Array]) -> list[tuple[Array, Array]]:
-    return [(t[np.isfinite(y)], y[np.isfinite(y)]) for t, y in zip(times, columns, strict=True)]
-
-
-def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
-    """The least over several degrees of the median of pseudo-residuals."""
-    return min(_by_degree(runs).values(), default=0.0)
-
-
-def _by_degree(runs: Sequence[tuple[Array, Array, Array]]) -> dict[int, float]:
+def _by_degree(runs: Sequence[Run]) -> dict[int, float]:
     """Noise by the median of the pseudo-residuals of each degree."""
     estimates = {}
     runs = [part for run in runs for part in _stretches(*run)]
@@ -268,7 +253,7 @@ def _by_degree(runs: Sequence[tuple[Array, Array, Array]]) -> dict[int, float]:
     return estimates
 
 
-def _stretches(t: Array, y: Array, s: Array) -> Iterator[tuple[Array, Array, Array]]:
+def _stretches(t: Array, y: Array, s: Array) -> Iterator[Run]:
     """A long run as a few stretches of neighbours, spread evenly: the millionth tells nothing new of the noise."""
     count, length = NOISE.stretches, NOISE.most_samples // NOISE.stretches
     if len(t) <= NOISE.most_samples:
@@ -279,7 +264,7 @@ def _stretches(t: Array, y: Array, s: Array) -> Iterator[tuple[Array, Array, Arr
         yield t[part], y[part], s[part]
 
 
-def _spline_noise(runs: Sequence[tuple[Array, Array, Array]], inflation: float) -> float:
+def _spline_noise(runs: Sequence[Run], inflation: float) -> float:
     residuals, free = [], 0.0
     for t, y, s in runs:
         spline, own = fit_smoother(t, y, s, inflation)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.data.recorded.even_times import even_times
+from odediscovery.data.recorded.digits import even_times
 from odediscovery.data.recorded.rows import which_have
-from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.series import TimeSeries
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError
 from odediscovery.runtime.arrays import Array
@@ -58,25 +58,8 @@ def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
     ('b', 'a')
     """
     places = [states.index(name) for name in series.states]
-    runs = tuple(
-        Trajectory(
-            t.time,
-            spread_columns(t.values, places, len(states), np.nan),
-            t.label,
-            None if t.sigma is None else spread_columns(t.sigma, places, len(states), np.nan),
-            t.controls,
-            t.recorded and t.recorded.spread(places, len(states)),
-        )
-        for t in series.trajectories
-    )
+    runs = tuple(run.spread(places, len(states)) for run in series.trajectories)
     return dataclasses.replace(series, states=tuple(states), trajectories=runs)
-
-
-def spread_columns(values: Array, places: Sequence[int], n: int, fill: float) -> Array:
-    """Values [..., k] in some of n columns."""
-    wide: Array = np.full((*values.shape[:-1], n), fill, dtype=np.float64)
-    wide[..., list(places)] = values
-    return wide
 
 
 def pooled(series: TimeSeries) -> Array:

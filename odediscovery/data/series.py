@@ -10,7 +10,7 @@ name the line and the column.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from odediscovery.data.dates import brief, counted_times
-from odediscovery.data.deviations import array_deviations
 from odediscovery.data.frames import is_dataset, plain_frame
 from odediscovery.data.recorded.rows import long_enough, restarted, trials, without_repeats
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_letters, check_names, names_in
-from odediscovery.data.trajectories import (
-    as_lists,
-    check_enough,
-    checked_trajectory,
-    deviations_of,
-    float_arrays,
-    with_sigma,
-)
+from odediscovery.data.trajectories import array_deviations, checked_trajectories, float_arrays, with_sigma
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.files import write_whole
@@ -117,7 +109,11 @@ class TimeSeries:
         (('mass',), 4)
         """
         several = isinstance(time, (list, tuple)) and len(time) > 0 and np.ndim(time[0]) > 0
-        times, blocks = as_lists(time, values, several)
+        times, blocks = (list(time), list(values)) if several else ([time], [values])  # type: ignore[arg-type]
+        if len(times) != len(blocks):
+            raise InputError(
+                f"{len(times)} arrays of times, but {len(blocks)} of values: give one of each for every trajectory"
+            )
         if labels is None:
             labels = [str(k + 1) for k in range(len(times))] if several else [""]
         if len(labels) != len(times) or len(set(labels)) != len(labels):
@@ -131,19 +127,17 @@ class TimeSeries:
             raise InputError("every trajectory needs the same number of states")
         names = [f"x{k}" for k in range(width)] if states is None else names_in(states)
         check_names([time_name, *names], width + 1)
-        trajectories = []
-        for (t, v), label in zip(pairs, labels, strict=True):
+        for _, v in pairs:
             for k, i in np.argwhere(np.isinf(v)):
                 raise InputError(f"sample {k}, state {names[i]!r}: infinite value; use nan if missing")
-            trajectories.append(checked_trajectory(t, v, label, ("sample", range(len(t))), time_name))
-        check_enough(trajectories, names)
+        runs = [(label, t, v, ("sample", range(len(t)))) for (t, v), label in zip(pairs, labels, strict=True)]
+        trajectories = checked_trajectories(runs, names, time_name)
         given: Any = sigma if several and sigma is not None else [sigma] * len(times)
-        deviations = array_deviations(given, [v for _, v in pairs], labels, names)
-        known = with_sigma(trajectories, names, deviations, noise)
-        told = {time_name: clock.unit} if clock else {}
-        messages = (clock.sentence(f"The time {time_name!r}"),) if clock else ()
-        since = clock.since if clock else ""
-        return cls(tuple(names), known, time_name, {**told, **(units or {})}, messages, since=since)
+        known = with_sigma(trajectories, names, array_deviations(given, trajectories, names), noise)
+        if clock is None:
+            return cls(tuple(names), known, time_name, dict(units or {}))
+        told, messages = {time_name: clock.unit, **(units or {})}, (clock.sentence(f"The time {time_name!r}"),)
+        return cls(tuple(names), known, time_name, told, messages, since=clock.since)
 
     @classmethod
     def from_frame(
@@ -185,7 +179,7 @@ class TimeSeries:
         table = frame_table(plain, "the frame", time)
         if group is None and (is_dataset(frame) or plain.index.nlevels > 1):
             group = [name for name in plain.index.names if name not in (None, time, table.time)]
-        series = _series_of(table, "the frame", time, states, group, sigma, noise)
+        series = series_of(table, "the frame", time, states, group, sigma, noise)
         named = {name: unit for name, unit in told.items() if name in (*series.states, series.time_name)}
         return with_units(replace(series, units={**named, **series.units}), units)
 
@@ -202,7 +196,8 @@ class TimeSeries:
                 if trajectory.controls is not None and name != self.time_name:
                     block[name] = trajectory.controls.values[:, k]
             for state, name in deviations.items():
-                block[name] = deviations_of(trajectory)[:, self.states.index(state)]
+                known = trajectory.sigma
+                block[name] = np.nan if known is None else known[:, self.states.index(state)]
             block.insert(0, self.time_name, trajectory.time)
             if group is not None:
                 block.insert(0, group, label)
@@ -249,7 +244,7 @@ def load_csv(
     ('biomass',)
     """
     table = with_made_columns(read_table(Path(path)), columns)
-    return with_units(_series_of(table, path, time, states, group, sigma, noise), units)
+    return with_units(series_of(table, path, time, states, group, sigma, noise), units)
 
 
 def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> TimeSeries:
@@ -303,7 +298,7 @@ def read_series(
     sigma: Mapping[str, str] | None = None,
 ) -> TimeSeries:
     """The series in a text that `series_text` wrote, whatever its names and labels are."""
-    return _series_of(exact_table(content, source), source, time, states, group, sigma, None)
+    return series_of(exact_table(content, source), source, time, states, group, sigma, None)
 
 
 def group_column(series: TimeSeries) -> str | None:
@@ -313,10 +308,7 @@ def group_column(series: TimeSeries) -> str | None:
     """
     if len(series.trajectories) < 2:
         return None
-    name = "trajectory"
-    while name in (*series.states, *series.controls, series.time_name):
-        name += "_"
-    return name
+    return _free("trajectory", (*series.states, *series.controls, series.time_name))
 
 
 def sigma_columns(series: TimeSeries) -> dict[str, str]:
@@ -327,19 +319,22 @@ def sigma_columns(series: TimeSeries) -> dict[str, str]:
     >>> sigma_columns(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"], noise={"S": 0.1}))
     {'S': 'S_sd'}
     """
-    known = np.any([np.isfinite(deviations_of(t)).any(axis=0) for t in series.trajectories], axis=0)
     taken = {*series.states, *series.controls, series.time_name, group_column(series)}
     columns: dict[str, str] = {}
-    for i in map(int, np.flatnonzero(known)):
-        name = f"{series.states[i]}_sd"
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        columns[series.states[i]] = name
+    for i, state in enumerate(series.states):
+        if any(t.sigma is not None and np.isfinite(t.sigma[:, i]).any() for t in series.trajectories):
+            columns[state] = _free(f"{state}_sd", (*taken, *columns.values()))
     return columns
 
 
-def _series_of(
+def _free(name: str, taken: Collection[str | None]) -> str:
+    """The name, with underscores appended while it is taken."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def series_of(
     table: Table,
     source: object,
     time: str | None,
@@ -372,16 +367,13 @@ def _series_of(
     kept, short = long_enough(runs, merged)
     messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short]
     lines = np.array(table.lines)
-    trajectories = [
-        checked_trajectory(one.time, one.values, label, ("line", lines[one.rows].tolist()), time_name, hint)
-        for label, one in kept
-    ]
-    check_enough(trajectories, chosen)
+    found = [(label, one.time, one.values, ("line", lines[one.rows].tolist())) for label, one in kept]
+    trajectories = checked_trajectories(found, chosen, time_name, hint)
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):
             messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
     units = {name: unit for name, unit in table.units.items() if name in (*chosen, time_name)}
-    units |= {time_name: clock.unit} if clock else {}
     known = with_sigma(trajectories, chosen, [one.sigma for _, one in kept], noise)
+    units |= {time_name: clock.unit} if clock else {}
     since = clock.since if clock else ""
     return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages), since=since)

@@ -11,33 +11,23 @@ time, where it jumps. After the last time each control keeps its last value.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from odediscovery.data.recorded.recorded import Recorded
+from odediscovery.data.recorded.recorded import Recorded, spread_columns
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class SignalThresholds(Thresholds):
     """What makes two pieces of a control one straight line."""
 
-    same_line: float = threshold(
-        1e-12,
-        "a line may miss the next sample by this much and still pass through it",
-        unit="largest absolute value of the control",
-        origin="rounding: a few thousand units in the last place of float64",
-    )
-
-    moment: float = threshold(
-        1e-6,
-        "time that an impulse takes",
-        unit="least sample interval",
-        origin="what happens meanwhile is far below noise and digits",
-    )
+    same_line: float = 1e-12  # a line passes through a sample that it misses by no more: rounding [largest value]
+    moment: float = 1e-6  # time that an impulse takes: what happens meanwhile is below noise [least sample interval]
 
 
 SIGNALS = SignalThresholds()
@@ -156,6 +146,26 @@ class Trajectory:
         controls = self.controls and self.controls.part(samples)
         recorded = self.recorded and self.recorded.part(samples)
         return Trajectory(self.time[samples], self.values[samples], self.label, sigma, controls, recorded)
+
+    def spread(self, places: Sequence[int], n: int) -> Trajectory:
+        """The same run, its states in some of n columns, nothing known of the others.
+
+        >>> Trajectory(np.zeros(1), np.ones((1, 1))).spread([1], 2).values.tolist()
+        [[nan, 1.0]]
+        """
+        sigma = None if self.sigma is None else spread_columns(self.sigma, places, n)
+        recorded = self.recorded and self.recorded.spread(places, n)
+        return replace(self, values=spread_columns(self.values, places, n), sigma=sigma, recorded=recorded)
+
+    def select(self, columns: Any) -> Trajectory:
+        """The same run with some of the states.
+
+        >>> Trajectory(np.zeros(1), np.array([[1.0, 2.0]])).select([1]).values.tolist()
+        [[2.0]]
+        """
+        sigma = None if self.sigma is None else self.sigma[:, columns]
+        recorded = self.recorded and self.recorded.select(columns)
+        return replace(self, values=self.values[:, columns], sigma=sigma, recorded=recorded)
 
     def left(self, curve: Array) -> Array:
         """What a curve [samples, states] leaves of the samples, of increments and limits where these were recorded."""

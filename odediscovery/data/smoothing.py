@@ -14,7 +14,7 @@ from odediscovery.data.samples import usual_values
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import is_time_up
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 # Penalties lambda that are compared, in units of the cube of the mean sample interval.
 PENALTIES = 10.0 ** np.arange(-4.0, 8.0, 0.125)
@@ -30,15 +30,10 @@ class SmoothingThresholds(Thresholds):
     clean: float = 1e-4
     least_free: float = 0.02  # least share of the samples that is left as degrees of freedom
     factored: int = 500  # samples up to which all penalties are compared at once
-    probes: int = threshold(
-        12, "most random vectors by which the trace of longer series is estimated", origin="cost: a spline each"
-    )
-    probed: int = threshold(
-        60_000, "numbers in them that are enough", origin="the trace's error falls with the root: half a per cent"
-    )
-    coarse: int = threshold(8, "every so many penalties are tried on longer series", origin="cost: a spline each")
-    # A curve that is farther from two neighbouring samples than this has lost them [standard deviation of the
-    # noise]
+    probes: int = 12  # most random vectors by which the trace of longer series is estimated: a spline each
+    probed: int = 60_000  # numbers in them that are enough: the error falls with the root, half a per cent
+    coarse: int = 8  # every so many penalties are tried on longer series
+    # A curve that is farther from two neighbouring samples has lost them [standard deviation of the noise]
     lost: float = 5.0
     coincide: float = 1e-4  # samples so near to each other count as one where a curve goes through all [the gap beside]
     least_samples: int = 5  # samples of a state that a spline needs

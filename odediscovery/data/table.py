@@ -16,19 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from odediscovery.data.dates import (
-    DATE,
-    OTHER_DATE,
-    UNITS,
-    Clock,
-    dates_in,
-    duration_seconds,
-    durations_in,
-    first_day,
-    in_unit,
-    unit_of_steps,
-)
-from odediscovery.data.deviations import check_deviations
+from odediscovery.data.dates import Clock, is_moment, times_in
+from odediscovery.data.trajectories import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.texts import MAX_NAME_LETTERS, has_unseen, shortened
@@ -105,30 +94,10 @@ class Table:
         return np.asarray(values.reindex(self.cells.index), float)
 
     def times(self, name: str) -> tuple[Array, Clock | None]:
-        """A column as times [rows], nan where missing, and how dates or durations are counted.
-
-        Numbers stay as they are, without a clock. Dates count from the earliest of them.
-        """
-        cells, start = self._present(name), self._first(name)
-        if DATE.fullmatch(start):
-            dates = dates_in(name, cells)
-            first = min(dates, key=lambda line: dates[line])
-            spans = {line: date - dates[first] for line, date in dates.items()}
-            unit = unit_of_steps([span.total_seconds() for span in spans.values()])
-            counted = {line: in_unit(span, unit) for line, span in spans.items()}
-            return np.array([counted.get(line, np.nan) for line in self.lines]), Clock(
-                unit, first_day(str(cells[first]))
-            )
-        if duration_seconds(start) is not None:
-            seconds = durations_in(name, cells)
-            unit = unit_of_steps(list(seconds.values()))
-            return np.array([seconds.get(line, np.nan) for line in self.lines]) / UNITS[unit], Clock(unit, "")
-        if OTHER_DATE.fullmatch(start):
-            raise InputError(
-                f"line {cells.index[0]}, column {name!r}: expected numbers or ISO dates for the time, got "
-                f"{shortened(start)}; write dates as 2020-03-01 or 2020-03-01 12:00"
-            )
-        return self.numbers(name, "time"), None
+        """A column as times [rows], nan where missing, and how dates or durations are counted."""
+        cells = self._present(name)
+        moments = None if cells.empty or _is_plain(cells) else times_in(name, cells, self.lines)
+        return (self.numbers(name, "time"), None) if moments is None else moments
 
     def groups(self, names: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the values of some columns, in order of appearance; all under "" for none."""
@@ -242,11 +211,6 @@ class Table:
         cells = self.cells[name]
         return self.written(name) if self.written is not None and _is_plain(cells) else cells
 
-    def _first(self, name: str) -> str:
-        """The first cell of a column that holds a value, if it may be anything but a plain number."""
-        cells = self._present(name)
-        return "" if cells.empty or _is_plain(cells) else str(cells.iloc[0])
-
     def _plain(self, cells: pd.Series) -> pd.Series | None:
         """Cells that hold nothing but digits, points and exponents, all at once; None where one does not."""
         if _is_plain(cells):
@@ -266,8 +230,8 @@ class Table:
 
     def _holds_moments(self, name: str) -> bool:
         """Whether a column begins with a date or a duration."""
-        start = self._first(name)
-        return bool(DATE.fullmatch(start)) or duration_seconds(start) is not None
+        cells = self._present(name)
+        return not cells.empty and not _is_plain(cells) and is_moment(str(cells.iloc[0]))
 
 
 def _is_plain(cells: pd.Series) -> bool:

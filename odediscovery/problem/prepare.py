@@ -69,7 +69,8 @@ from odediscovery.data.recorded.statements import (
     dose_factor,
     known_start,
 )
-from odediscovery.data.samples import measured, pooled, spread_columns, usual_values, with_columns, with_latent_states
+from odediscovery.data.recorded.recorded import spread_columns
+from odediscovery.data.samples import measured, pooled, usual_values, with_columns, with_latent_states
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import Signal

@@ -12,7 +12,7 @@ import pytest
 
 from odediscovery import TimeSeries
 from odediscovery.data.dates import count_moments
-from odediscovery.data.recorded.even_times import even_times
+from odediscovery.data.recorded.digits import even_times
 from odediscovery.data.samples import with_even_times
 from odediscovery.data.series import load_csv
 from odediscovery.errors import InputError

@@ -74,18 +74,24 @@ class Arithmetic:
             self.at += 1
         return self.text[self.at : self.at + 1]
 
+    def _taken(self, signs: str) -> str:
+        """The next character if it is one of these, which is then passed; else nothing."""
+        found = self._peek()
+        if not found or found not in signs:
+            return ""
+        self.at += 1
+        return found
+
     def _sum(self) -> Array:
         found = self._product()
-        while (sign := self._peek()) in ("+", "-") and sign:
-            self.at += 1
+        while sign := self._taken("+-"):
             right = self._product()
             found = found + right if sign == "+" else found - right
         return found
 
     def _product(self) -> Array:
         found = self._factor()
-        while (sign := self._peek()) in ("*", "/") and sign:
-            self.at += 1
+        while sign := self._taken("*/"):
             right = self._factor()
             with np.errstate(divide="ignore", invalid="ignore"):
                 found = found * right if sign == "*" else np.where(right == 0.0, np.inf, found / right)
@@ -95,16 +101,12 @@ class Arithmetic:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self._error("too many signs and brackets within each other")
-        sign = self._peek()
-        if sign in ("+", "-") and sign:
-            self.at += 1
+        if sign := self._taken("+-"):
             found = self._factor() * (-1.0 if sign == "-" else 1.0)
-        elif sign == "(":
-            self.at += 1
+        elif self._taken("("):
             found = self._sum()
-            if self._peek() != ")":
+            if not self._taken(")"):
                 raise self._error("expected )")
-            self.at += 1
         else:
             found = self._atom()
         self.depth -= 1

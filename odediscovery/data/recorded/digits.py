@@ -1,4 +1,4 @@
-"""How many digits measured values were written with, and the noise that this makes.
+"""How many digits measured values and times were written with, and what that leaves out.
 
     y = x + e,    e uniform within half a unit of the last digit:    sigma = unit / sqrt(12)
 
@@ -6,13 +6,21 @@ m neighbours that were written alike share one error: each counts as 1 / m of a 
 
 Values are written with as many decimal places (3.25, 0.07) or with as many significant digits
 (97.47, 0.01234) throughout. Which one shows where small values have finer digits than large ones.
+
+Even times that were rounded, 0.1724, 0.3448, 0.5172 for 0.17241..., 0.34482..., 0.51724..., lie on a grid:
+
+    |t_k - t_0 - m_k h| < last digit / 2
+
+for some t_0 and h and whole numbers m_k. The last digit of the times is often larger than the noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import linprog
 
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds
@@ -20,11 +28,16 @@ from odediscovery.runtime.thresholds import Thresholds
 
 @dataclass(frozen=True)
 class DigitThresholds(Thresholds):
-    """Which digits are looked for."""
+    """Which digits are looked for, and when times are taken for even ones that were rounded."""
 
     decimals: tuple[int, int] = (-6, 16)  # range of decimal places that are tried
     significant: int = 12  # most significant digits that are tried
     same_digit: float = 1e-14  # a number equals its rounded value to this [largest value]
+    least: int = 8  # samples of a trajectory that shows the step of its times
+    coarsest: float = 10.0  # least step [last digits]
+    within: float = 0.499  # most that a time is off, since what is off by just a half was counted [last digits]
+    half: float = 0.5001  # the same of a grid from the first to the last time: rounding [last digits]
+    compared: int = 2000  # samples by which the step is found
 
 
 DIGITS = DigitThresholds()
@@ -82,11 +95,7 @@ def rounding_step(values: Array) -> Array:
 
 
 def rounding_sigma(values: Array) -> Array:
-    """Standard deviation of what rounding to the written digits left out, of every value; 0 if of none.
-
-    >>> (rounding_sigma(np.array([97.47, 9.01, 0.5])) * np.sqrt(12.0)).round(6).tolist()
-    [0.01, 0.01, 0.01]
-    """
+    """Standard deviation of what rounding to the written digits left out, of every value; 0 if of none."""
     result: Array = rounding_step(values) / np.sqrt(12.0)
     return result
 
@@ -98,7 +107,57 @@ def lengths_of_runs(values: Array) -> Array:
     [1.0, 3.0, 3.0, 3.0, 1.0]
     """
     # nan differs from itself.
-    begins = np.concatenate([[True], values[1:] != values[:-1]])
-    run = np.cumsum(begins) - 1
+    run = np.cumsum(np.append(True, values[1:] != values[:-1])) - 1
     found: Array = np.bincount(run)[run].astype(float)
     return found
+
+
+def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
+    """Times [samples] of all trajectories on one even grid, and its step, where rounding explains how far they are off.
+
+    None where times are even as they are written, or uneven.
+
+    >>> grid, step = even_times([np.linspace(0.0, 1.0, 8).round(3)])
+    >>> round(step, 3), grid[0].round(5).tolist()[:3]
+    (0.143, [0.0, 0.14286, 0.28571])
+    >>> even_times([np.array([0.0, 14, 29, 42, 56, 71, 84, 98, 112])]) is None
+    True
+    """
+    longest = max(times, key=len)
+    if len(longest) < DIGITS.least:
+        return None
+    pooled = np.concatenate(list(times))
+    step, digit = float(longest[-1] - longest[0]) / (len(longest) - 1), rounding_step(pooled)
+    if not (digit > 0.0).all() or step < DIGITS.coarsest * digit.max():
+        return None
+    anchored = (float(longest[0]), step)
+    place = np.round((pooled - longest[0]) / step)
+
+    def off(first: float, step: float) -> Array:
+        """How far the times are off a grid, in last digits."""
+        distance: Array = np.abs(pooled - first - step * place) / digit
+        return distance
+
+    nearest = _nearest_grid(place, pooled, digit)
+    already = off(*anchored) * digit <= DIGITS.same_digit * np.abs(pooled).max()
+    if already.all() or off(*nearest).max() > DIGITS.within:
+        return None
+    # The first and the last time are most often as they were meant.
+    first, step = anchored if off(*anchored).max() <= DIGITS.half else nearest
+    ends = np.cumsum([len(t) for t in times])[:-1]
+    return np.split(first + step * place, ends), step
+
+
+def _nearest_grid(place: Array, times: Array, digit: Array) -> tuple[float, float]:
+    """First time and step of the grid of which the largest error, in last digits, is least."""
+    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), DIGITS.compared)).astype(int))
+    rows = np.column_stack([np.ones(len(some)), place[some]]) / digit[some, None]
+    y, one = times[some] / digit[some], np.ones((len(some), 1))
+    found = linprog(
+        [0.0, 0.0, 1.0],
+        A_ub=np.vstack([np.hstack([rows, -one]), np.hstack([-rows, -one])]),
+        b_ub=np.concatenate([y, -y]),
+        bounds=[(None, None), (None, None), (0.0, None)],
+    )
+    # Without a solution, times stay as they are.
+    return (float(found.x[0]), float(found.x[1])) if found.success else (float("inf"), 0.0)

@@ -18,6 +18,17 @@ import numpy as np
 from odediscovery.runtime.arrays import Array, Mask
 
 
+def spread_columns(values: Array, places: Sequence[int], n: int, fill: Any = np.nan) -> Array:
+    """Values [..., k] in some of n columns, `fill` in the others.
+
+    >>> spread_columns(np.array([1.0, 2.0]), [2, 0], 3).tolist()
+    [2.0, nan, 1.0]
+    """
+    wide: Array = np.full((*values.shape[:-1], n), fill, dtype=np.result_type(values, type(fill)))
+    wide[..., list(places)] = values
+    return wide
+
+
 @dataclass(frozen=True, eq=False)
 class Recorded:
     """What is known of the samples of one trajectory.
@@ -60,27 +71,15 @@ class Recorded:
 
     def spread(self, places: Sequence[int], n: int) -> Recorded:
         """In some of n columns, nothing known of the others."""
-        start, counted = np.full(n, np.nan), np.zeros(n, bool)
-        limit, seen = np.full((len(self.seen), n), np.nan), np.zeros((len(self.seen), n), bool)
-        places = list(places)
-        start[places], limit[:, places], seen[:, places], counted[places] = (
-            self.start,
-            self.limit,
-            self.seen,
-            self.counted,
-        )
-        given = None
-        if self.given is not None:
-            given = np.zeros(limit.shape)
-            given[:, places] = self.given
-        return Recorded(start, limit, seen, counted, given)
+        known = [(self.start, np.nan), (self.limit, np.nan), (self.seen, False), (self.counted, False)]
+        given = None if self.given is None else spread_columns(self.given, places, n, 0.0)
+        return Recorded(*(spread_columns(values, places, n, fill) for values, fill in known), given)  # type: ignore[arg-type]
 
     def select(self, columns: Any) -> Recorded:
         """Of some of the states."""
+        known = (self.start, self.limit, self.seen, self.counted)
         given = None if self.given is None else self.given[:, columns]
-        return Recorded(
-            self.start[columns], self.limit[:, columns], self.seen[:, columns], self.counted[columns], given
-        )
+        return Recorded(*(values[..., columns] for values in known), given)  # type: ignore[arg-type]
 
     def observed(self, x: Array) -> Array:
         """O of curves or data [samples, states, ...]."""
@@ -90,31 +89,25 @@ class Recorded:
         return self._increments(x)
 
     def linearised(self, slopes: Array, x: Array) -> Array:
-        """Derivatives of O(x), from those of x [samples, states, unknowns].
-
-        Args:
-            x: the curve [samples, states].
-        """
+        """Derivatives of O(x) [samples, states, unknowns], from those of x along the curve x [samples, states]."""
         return self._increments(np.where((self.censored & ~(x > self.limit))[..., None], 0.0, slopes))
 
     def _increments(self, x: Array) -> Array:
-        if not self.counted.any():
-            return x
-        found = x.copy()
-        for i in np.flatnonzero(self.counted):
-            rows = np.flatnonzero(self.seen[:, i])
+        found = x.copy() if self.counted.any() else x
+        for i, rows in self._counts():
             found[rows[1:], i] = x[rows[1:], i] - x[rows[:-1], i]
         return found
 
     def summed(self, left: Array) -> Array:
         """Curve - data [samples, states] of what is left of the increments."""
-        if not self.counted.any():
-            return left
-        found = left.copy()
-        for i in np.flatnonzero(self.counted):
-            rows = np.flatnonzero(self.seen[:, i])
+        found = left.copy() if self.counted.any() else left
+        for i, rows in self._counts():
             found[rows, i] = np.cumsum(left[rows, i])
         return found
+
+    def _counts(self) -> list[tuple[int, Any]]:
+        """States that are cumulative counts, and their samples."""
+        return [(int(i), np.flatnonzero(self.seen[:, i])) for i in np.flatnonzero(self.counted)]
 
     def filled(self, values: Array) -> Array:
         """Values that are smoothed: half the limit where nothing could be measured, doses taken away."""

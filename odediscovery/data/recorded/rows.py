@@ -5,30 +5,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class RowThresholds(Thresholds):
     """When times that go back begin a new trajectory, and repeats tell the noise."""
 
-    least_rows: int = threshold(
-        3, "rows of every trajectory that a restart ends or begins", origin="fewer are as likely a slip"
-    )
-    back: float = threshold(
-        0.5, "a restart goes back to before this share of the time that it ends", origin="a swapped row does not"
-    )
-    degrees: int = threshold(
-        6,
-        "repeats beyond the first of their time from which on they tell the noise",
-        origin="a standard deviation of six is known within a third",
-    )
-    samples: int = threshold(2, "samples with a value of a trajectory", origin="one alone shows no change")
-    named: int = threshold(5, "trajectories left out that a message names", origin="a line of text")
+    least_rows: int = 3  # rows of every trajectory that a restart ends or begins: fewer are as likely a slip
+    back: float = 0.5  # a restart goes back to before this share of the time that it ends: a swapped row does not
+    degrees: int = 6  # repeats beyond the first of their time that tell the noise, within a third
+    samples: int = 2  # samples with a value of a trajectory: one alone shows no change
+    named: int = 5  # trajectories left out that a message names: a line of text
 
 
 ROWS = RowThresholds()
@@ -41,8 +34,7 @@ def restarts(times: Array) -> list[int]:
     ([0, 3], [0])
     """
     begins = [0, *(np.flatnonzero(np.diff(times) < 0.0) + 1).tolist()]
-    ends = [*begins[1:], len(times)]
-    if min(end - begin for begin, end in zip(begins, ends, strict=True)) < ROWS.least_rows:
+    if min(np.diff([*begins, len(times)])) < ROWS.least_rows:
         return [0]
     for before, begin in itertools.pairwise(begins):
         first, last = times[before], times[begin - 1]
@@ -53,10 +45,9 @@ def restarts(times: Array) -> list[int]:
 
 def trials(times: Array) -> dict[str, list[int]]:
     """Rows of every trajectory of a table without a group column, by labels 1, 2, ...; one without a label."""
-    begins = restarts(times)
-    ends = [*begins[1:], len(times)]
-    labels = [""] if len(begins) == 1 else [str(k + 1) for k in range(len(begins))]
-    return {label: list(range(a, b)) for label, a, b in zip(labels, begins, ends, strict=True)}
+    ends = itertools.pairwise([*restarts(times), len(times)])
+    runs = {str(k): list(range(a, b)) for k, (a, b) in enumerate(ends, start=1)}
+    return runs if len(runs) > 1 else {"": runs["1"]}
 
 
 def restarted(runs: Mapping[str, list[int]], lines: Sequence[int], time_name: str) -> list[str]:
@@ -70,15 +61,11 @@ def restarted(runs: Mapping[str, list[int]], lines: Sequence[int], time_name: st
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class Merged:
+class Merged(NamedTuple):
     """Samples of one trajectory, of which those at one time are one.
 
-    Args:
-        rows: of the table, the first of each time [n].
-        time: without repeats [n].
-        values: means [n, states], nan where nothing was measured.
-        sigma: standard deviations of the means [n, states], nan where unknown.
+    `rows` are those of the table, the first of each time [n]; the time is without repeats [n], values are means and
+    sigma their standard deviations [n, states], nan where unknown.
     """
 
     rows: list[int]
@@ -93,12 +80,12 @@ def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[t
     One with fewer than two samples shows no change. Where no other is left all are kept, to be refused by name.
     """
     pairs = list(zip(labels, merged, strict=True))
-    samples = [int(np.isfinite(one.values).any(axis=1).sum()) for one in merged]
-    short = [repr(label) for (label, _), count in zip(pairs, samples, strict=True) if count < ROWS.samples]
-    if not short or len(short) == len(pairs):
+    kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= ROWS.samples]
+    if len(kept) in (0, len(pairs)):
         return pairs, []
-    kept = [pair for pair, count in zip(pairs, samples, strict=True) if count >= ROWS.samples]
-    return kept, [f"{which_have(short)} fewer than {ROWS.samples} samples with a value; left out of {len(pairs)}."]
+    long = {label for label, _ in kept}
+    short = which_have([repr(label) for label, _ in pairs if label not in long])
+    return kept, [f"{short} fewer than {ROWS.samples} samples with a value; left out of {len(pairs)}."]
 
 
 def which_have(named: Sequence[str]) -> str:
@@ -124,9 +111,10 @@ def without_repeats(
     """
     if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
         return [Merged(rows, times[rows], values[rows], sigma[rows]) for rows in runs], []
-    blocks = [_blocks(rows, times) for rows in runs]
-    count = sum(len(block) > 1 for one in blocks for block in one)
-    noise = repeat_noise([values[block] for one in blocks for block in one])
+    # Rows of each time of a trajectory.
+    blocks = [[list(same) for _, same in itertools.groupby(rows, key=times.__getitem__)] for rows in runs]
+    every = [block for one in blocks for block in one]
+    noise = repeat_noise([values[block] for block in every])
     merged = [_merged(one, times, values, sigma, noise) for one in blocks]
     known = [
         f"{name} {abs(s):.2g}" if s > 0 else f"{name} {abs(100 * s):.2g} %"
@@ -134,26 +122,15 @@ def without_repeats(
         if np.isfinite(s)
     ]
     told = f"; how far they lie apart tells the noise of one sample: {', '.join(known)}" if known else ""
-    total = sum(map(len, blocks))
+    count = sum(len(block) > 1 for block in every)
     return merged, [
-        f"{count} of {total} times were measured more than once: their means are fitted{told}. If the samples are of "
-        "different trajectories, name the column that tells them apart with --group."
+        f"{count} of {len(every)} times were measured more than once: their means are fitted{told}. If the samples are "
+        "of different trajectories, name the column that tells them apart with --group."
     ]
 
 
-def _blocks(rows: list[int], times: Array) -> list[list[int]]:
-    """Rows of each time of a trajectory."""
-    found: list[list[int]] = []
-    for k in rows:
-        if found and times[found[-1][0]] == times[k]:
-            found[-1].append(k)
-        else:
-            found.append([k])
-    return found
-
-
 def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Array, noise: Array) -> Merged:
-    means, errors = (np.full((len(blocks), values.shape[1]), np.nan) for _ in range(2))
+    means, errors = np.full((2, len(blocks), values.shape[1]), np.nan)
     for k, block in enumerate(blocks):
         seen = np.isfinite(values[block])
         n = seen.sum(axis=0)
@@ -171,18 +148,13 @@ def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Arr
 def repeat_noise(blocks: Sequence[Array]) -> Array:
     """How far repeats lie off the mean of their time [states]: absolute, or minus a share of the mean.
 
-    The one under which the repeats are likelier; nan where there are fewer than `ROWS.degrees` of them.
-
-    Args:
-        blocks: samples at one time [rows, states].
+    Of samples at one time [rows, states] each. The one under which the repeats are likelier; nan where there are fewer
+    than `ROWS.degrees` of them.
     """
     found = []
     for i in range(blocks[0].shape[1]):
-        rows = []
-        for block in blocks:
-            x = block[np.isfinite(block[:, i]), i]
-            if len(x) > 1:
-                rows.append((float(np.sum((x - x.mean()) ** 2)), len(x) - 1, float(x.mean())))
+        seen = [block[np.isfinite(block[:, i]), i] for block in blocks]
+        rows = [(float(np.sum((x - x.mean()) ** 2)), len(x) - 1, float(x.mean())) for x in seen if len(x) > 1]
         found.append(_spread(rows))
     return np.array(found)
 

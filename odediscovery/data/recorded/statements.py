@@ -6,8 +6,8 @@ import math
 
 from odediscovery.errors import InputError
 
-# The word for a start whose sample is exact.
-OF_SAMPLE = "measured"
+# The word for a start whose sample is exact, and for breaks that are to be found.
+OF_SAMPLE, FOUND = "measured", "found"
 
 
 def known_start(text: str) -> tuple[str, str | float]:
@@ -16,8 +16,8 @@ def known_start(text: str) -> tuple[str, str | float]:
     >>> known_start("gut = dose"), known_start("conc=0")
     (('gut', 'dose'), ('conc', 0.0))
     """
-    state, sign, value = (part.strip() for part in text.partition("="))
-    if not sign or not state or not value:
+    state, value = _sides(text)
+    if not state or not value:
         raise InputError(f"--starts expects STATE = NUMBER, COLUMN or {OF_SAMPLE}, got {text!r}")
     number = _number(value)
     return state, value if number is None else number
@@ -29,9 +29,9 @@ def detection_limit(text: str) -> tuple[str, float]:
     >>> detection_limit("virus = 50")
     ('virus', 50.0)
     """
-    state, sign, value = (part.strip() for part in text.partition("="))
+    state, value = _sides(text)
     limit = _number(value)
-    if not sign or not state or limit is None or not limit > 0.0:
+    if not state or limit is None or not limit > 0.0:
         raise InputError(f'--censored expects STATE = LIMIT above 0, such as "virus = 50", got {text!r}')
     return state, limit
 
@@ -42,9 +42,9 @@ def dose_column(text: str) -> tuple[str, str]:
     >>> dose_column("gut = dose"), dose_column("conc = f*dose")
     (('gut', 'dose'), ('conc', 'dose'))
     """
-    state, sign, amount = (part.strip() for part in text.partition("="))
+    state, amount = _sides(text)
     factor, times, column = (part.strip() for part in amount.rpartition("*"))
-    if not sign or not state or not column or (times and not factor.isidentifier()):
+    if not state or not column or (times and not factor.isidentifier()):
         raise InputError(
             f'--doses expects STATE = COLUMN of amounts, such as "gut = dose", or with a factor that is fitted, '
             f'"conc = f*dose", got {text!r}'
@@ -58,11 +58,7 @@ def dose_factor(text: str) -> str:
     >>> dose_factor("conc = f*dose"), dose_factor("gut = dose")
     ('f', '')
     """
-    return text.partition("=")[2].rpartition("*")[0].strip()
-
-
-# Said of breaks that are to be found.
-FOUND = "found"
+    return _sides(text)[1].rpartition("*")[0].strip()
 
 
 def break_times(text: str, time_name: str) -> list[float]:
@@ -71,11 +67,17 @@ def break_times(text: str, time_name: str) -> list[float]:
     >>> break_times("t = 23, 41", "t")
     [23.0, 41.0]
     """
-    name, sign, rest = (part.strip() for part in text.partition("="))
+    name, rest = _sides(text)
     times = [_number(part) for part in rest.split(",")]
-    if not sign or name != time_name or None in times:
+    if name != time_name or None in times:
         raise InputError(f'--breaks expects times, such as "{time_name}=23,41", or "{FOUND}", got {text!r}')
     return sorted({time for time in times if time is not None})
+
+
+def _sides(text: str) -> tuple[str, str]:
+    """What stands before the first equals sign and behind it, nothing behind where there is none."""
+    left, _, right = text.partition("=")
+    return left.strip(), right.strip()
 
 
 def _number(text: str) -> float | None:
