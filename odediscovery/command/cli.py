@@ -18,7 +18,7 @@ import math
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,7 +98,7 @@ def simulate(
     given = assignments(set or [], "--set")
     series = simulate_system(system, set=given, samples=samples, noise=noise, seed=seed, until=until)
     run = series.trajectories[0]
-    _write_table((series.time_name, *series.states), run.time, run.values, out)
+    _write_table((series.time_name, *series.states), _rows(map(repr, run.time.tolist()), run.values), out)
 
 
 @app.command()
@@ -121,13 +121,16 @@ def predict(
         raise InputError("--until and --times cannot be given together; choose one")
     import numpy as np
 
-    from odediscovery.command.reading import as_dates, asked_times, what_acts
+    from odediscovery.command.reading import asked_times, what_acts, written_times
 
     _check_places({"--report": report, "--out": out})
     found = _loaded(folder, row)
     if subject is not None:
         found = found.of_group(subject)
-    given = _given_start(found, initial)
+    given = assignments(initial.split(",") if initial else [], "--initial")
+    for name in given:
+        if name not in found.equations.states:
+            raise unknown_name("state", name, found.equations.states)
     if new_subject is not None:
         return _write_table(*_new_curve(found, new_subject, given, until, times), out)
     if len(found.series.trajectories) > 1 and not (given or inputs or doses or report):
@@ -152,17 +155,18 @@ def predict(
         from odediscovery.uncertainty.bands import with_intervals
 
         names, values = with_intervals(found, values, when, start, acting)
-    _write_table((found.series.time_name, *names), as_dates(found.series, when, until, times) or when, values, out)
+    shown = written_times(found.series, when, until, times)
+    _write_table((found.series.time_name, *names), _rows(shown, values), out)
 
 
 def _write_all(found: Discovery, until: str | None, times: Path | None, intervals: bool, out: Path | None) -> None:
     """Every trajectory from its own fitted start, one below the other, its label in the first column."""
-    from odediscovery.command.reading import as_dates, asked_times
+    from odediscovery.command.reading import asked_times, written_times
     from odediscovery.data.series import group_column
     from odediscovery.uncertainty.bands import with_intervals
 
-    names, stream = found.equations.states, io.StringIO()
-    table = csv.writer(stream, lineterminator="\n")
+    names, rows = found.equations.states, list[list[object]]()
+    header: tuple[object, ...] = ()
     for k, run in enumerate(found.series.trajectories):
         one = found.of_trajectory(k)
         when = asked_times(one.series, until, times)
@@ -172,17 +176,16 @@ def _write_all(found: Discovery, until: str | None, times: Path | None, interval
         if intervals and len(when):
             names, values = with_intervals(found, values, when, None, run.controls, k)
         if not k:
-            table.writerow((group_column(found.series), found.series.time_name, *names))
-        shown = as_dates(one.series, when, until, times) or [repr(time) for time in when.tolist()]
-        for time, row in zip(shown, values.tolist(), strict=True):
-            table.writerow([run.label or k + 1, time, *("" if math.isnan(x) else repr(x) for x in row)])
-    _write_text(stream.getvalue(), out)
+            header = (group_column(found.series), found.series.time_name, *names)
+        shown = written_times(one.series, when, until, times)
+        rows += [[run.label or k + 1, *row] for row in _rows(shown, values)]
+    _write_table(header, rows, out)
 
 
 def _new_curve(
     found: Discovery, table: Path, known: dict[str, float], until: str | None, times: Path | None
-) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
-    """Header, times and rows of the curve of a new group, with 95 % intervals of new measurements."""
+) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the curve of a new group, with 95 % intervals of new measurements."""
     import numpy as np
 
     from odediscovery.command.reading import asked_times
@@ -202,7 +205,7 @@ def _new_curve(
     half = 1.96 * met.deviations
     names = [n for s in found.series.states for n in (s, f"{s}_low", f"{s}_high")]
     columns = np.stack([met.values, met.values - half, met.values + half], axis=2).reshape(len(met.times), -1)
-    return [found.series.time_name, *names], met.times, columns
+    return [found.series.time_name, *names], _rows(map(repr, met.times.tolist()), columns)
 
 
 def _check_places(files: dict[str, Path | None]) -> None:
@@ -269,15 +272,6 @@ def _beside(folder: Path, row: int | None, ending: str) -> Path:
     return whole.with_name(f"{whole.stem}{'' if row is None else f'-{row}'}{ending}")
 
 
-def _given_start(found: Discovery, text: str | None) -> dict[str, float]:
-    """The initial values that were asked for, by state."""
-    given = assignments(text.split(",") if text else [], "--initial")
-    for name in given:
-        if name not in found.equations.states:
-            raise unknown_name("state", name, found.equations.states)
-    return given
-
-
 def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast | None) -> None:
     """A page that names the versions with which the result was found."""
     load_pictures()
@@ -302,14 +296,11 @@ def show(
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
     found = _loaded(folder, row)
+    written = {"latex": found.latex, "python": found.equations.python, "julia": found.equations.julia}
     if format == "text":
         print_discovery(found)
-    elif format == "latex":
-        say(found.latex(), end="")
-    elif format == "python":
-        say(found.equations.python(), end="")
-    elif format == "julia":
-        say(found.equations.julia(), end="")
+    elif format in written:
+        say(written[format](), end="")
     elif row is None:
         say((folder / "result.json").read_text(encoding="utf-8"), end="")
     else:
@@ -368,26 +359,21 @@ def _complain(error: Exception | str, code: int) -> int:
     return code
 
 
-def _write_table(
-    header: Sequence[str], times: NDArray[np.float64] | list[str], values: NDArray[np.float64], out: Path | None
-) -> None:
-    """A CSV of states over time to a file, whole or not at all, or to standard output."""
-    stream = io.StringIO()
-    table = csv.writer(stream, lineterminator="\n")
-    table.writerow(header)
-    shown = times if isinstance(times, list) else [repr(time) for time in times.tolist()]
-    for time, row in zip(shown, values.tolist(), strict=True):
-        table.writerow([time, *("" if math.isnan(x) else repr(x) for x in row)])
-    _write_text(stream.getvalue(), out)
+def _rows(times: Iterable[str], values: NDArray[np.float64]) -> list[list[str]]:
+    """Times and states as the cells of a CSV."""
+    columns = zip(times, values.tolist(), strict=True)
+    return [[time, *("" if math.isnan(x) else repr(x) for x in row)] for time, row in columns]
 
 
-def _write_text(text: str, out: Path | None) -> None:
-    if out is None:
-        say(text, end="")
-        return
+def _write_table(header: Sequence[object], rows: Sequence[Sequence[object]], out: Path | None) -> None:
+    """A CSV to a file, whole or not at all, or to standard output."""
     from odediscovery.runtime.files import write_whole
 
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    if out is None:
+        return say(stream.getvalue(), end="")
     try:
-        write_whole(out, text.encode())
+        write_whole(out, stream.getvalue().encode())
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error

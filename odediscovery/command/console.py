@@ -165,48 +165,34 @@ def _shortened(equations: str) -> str:
     return "\n".join(x if len(x) <= MAX_ROW_LETTERS else f"{x[: MAX_ROW_LETTERS - 3]}..." for x in lines)
 
 
-def run_shown(run: Callable[..., Rows], quiet: bool, where: Where | None = None) -> tuple[Rows, bool]:
-    """Run a measurement while its progress is shown: its rows, and whether it was stopped early."""
-    from odediscovery.command.progress import TerminalMonitor
-
-    monitor, say = TerminalMonitor(quiet=quiet), sayer(quiet)
-    with ExitStack() as stack:
-        place = {} if where is None else {"backend": stack.enter_context(opened(where, say))}
-        stack.enter_context(monitor.shown())
-        rows = run(**place, monitor=monitor, say=say)
-    if not rows:
-        say("stopped before the first system was done; nothing is kept")
-    return rows, bool(monitor.stopping())
-
-
 def measure(
     run: Callable[..., Rows], summary: Callable[[Rows], str], folder: Path, quiet: bool, where: Where | None = None
 ) -> None:
-    """Run a measurement that keeps its rows in a folder; print its summary and keep it beside them."""
-    rows, stopped = run_shown(run, quiet, where)
-    if rows:
-        say(keep_summary(summary(rows), folder), end="")
-        print_folder(folder, stopped)
+    """Run a measurement that keeps its rows in a folder; print its summary and keep it beside them.
 
-
-def keep_summary(text: str, folder: Path) -> str:
-    """The summary of a measurement, written beside its rows."""
+    Args:
+        run: called with the `monitor` that hears its progress, with `say`, which hears a line a
+            finished row, and with the `backend` of its tasks if it has one.
+        summary: of the rows, as Markdown.
+        folder: of the rows.
+        quiet: no progress.
+        where: its tasks run.
+    """
+    from odediscovery.command.progress import TerminalMonitor
     from odediscovery.runtime.files import write_whole
 
+    monitor, hears = TerminalMonitor(quiet=quiet), sayer(quiet)
+    with ExitStack() as stack:
+        place = {} if where is None else {"backend": stack.enter_context(opened(where, hears))}
+        stack.enter_context(monitor.shown())
+        rows = run(**place, monitor=monitor, say=hears)
+    if not rows:
+        return hears("stopped before the first system was done; nothing is kept")
+    text, more = summary(rows), "; stopped early, the same command goes on" * bool(monitor.stopping())
     write_whole(folder / "summary.md", text.encode())
-    return text
-
-
-def print_folder(folder: Path, stopped: bool) -> None:
-    """Say where a measurement is kept, and how it goes on if it was stopped."""
-    say(f"\nwritten to {folder}{'; stopped early, the same command goes on' if stopped else ''}")
+    say(f"{text}\nwritten to {folder}{more}")
 
 
 def sayer(quiet: bool) -> Callable[[str], None]:
     """What hears one line a finished row: standard error, or nothing."""
-    return (lambda _: None) if quiet else progress
-
-
-def progress(line: str) -> None:
-    """A line on standard error, at once."""
-    remark(line)
+    return (lambda _: None) if quiet else remark

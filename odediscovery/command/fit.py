@@ -122,28 +122,25 @@ def fit(
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a result goes: the folder as it was named, and the right to write it."""
-
-    folder: Path
-    claim: Claim
-
-
-@dataclass(frozen=True)
 class _Watch:
     """When the command began, how many data sets are drawn, whether nothing is said, kinds of pictures."""
 
     began: float
     draws: Draws
     quiet: bool
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[str, ...]
+
+    def monitor(self, limit: float | None) -> TerminalMonitor:
+        """Who hears the progress."""
+        from odediscovery.command.progress import TerminalMonitor
+
+        return TerminalMonitor(limit, quiet=self.quiet, started=self.began)
 
 
 def _fit_each(
     data: Path, columns: Columns, settings: Settings, folder: Path, watch: _Watch, chosen: Sequence[str]
 ) -> None:
     """Every series of a table its own law, and chosen ones a result folder of their own."""
-    from odediscovery.command.progress import TerminalMonitor
     from odediscovery.command.reading import each_table
     from odediscovery.many.run import fit_many, told
 
@@ -153,7 +150,7 @@ def _fit_each(
             "--bootstrap, --profile and --vary are not for --each: go on with the folder of one series, "
             f"--folders A1, then fit --resume {folder}/A1.odediscovery"
         )
-    monitor, hears = TerminalMonitor(settings.max_seconds, quiet=watch.quiet, started=watch.began), sayer(watch.quiet)
+    monitor, hears = watch.monitor(settings.max_seconds), sayer(watch.quiet)
     with opened(draws.where, hears) as backend:
         with monitor.shown():
             found = fit_many(table, backend, monitor, say=hears)
@@ -183,21 +180,21 @@ def _fit_folders(
     for one in chosen:
         if one not in waiting:
             say(f"{one.label}: kept in {one.folder}")
-    failed, written = list[str](), 0
+    failed, left = list[str](), len(waiting)
     with monitor.shown():
         monitor.end()  # each result is printed as it comes, which a bar would be in the way of
         hears(f"{len(waiting)} series to fit alone, by the whole search")
         for one, found in fit_alone(waiting, backend, monitor):
+            left -= 1
             if isinstance(found, str):
                 failed.append(f"{one.label}: {found}")
                 continue
             say(f"\nseries {one.label}")
             with _destination(one.folder) as place:
                 _keep(found, place, one.source, monitor, watch)
-            written += 1
     if failed:
         raise FitError(f"{len(failed)} of {len(chosen)} series have no folder: {'; '.join(failed)}")
-    if written < len(waiting):
+    if left:
         say(f"stopped early ({monitor.stopping()}): the same command makes the other folders")
 
 
@@ -209,7 +206,7 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
     source = source_of(data)
     with ExitStack() as shown:
         watch.draws.check(settings.vary)
-        monitor = _monitor(settings.max_seconds, watch)
+        monitor = watch.monitor(settings.max_seconds)
         backend = shown.enter_context(opened(watch.draws.where, sayer(watch.quiet)))
         shown.enter_context(monitor.shown())
         monitor.name("read the table")
@@ -225,7 +222,7 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
         _keep(found, place, source, monitor, watch)
 
 
-def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) -> None:
+def _resume(before: Path, place: Claim, options: GivenSettings, watch: _Watch) -> None:
     """A fit that goes on from the folder of another."""
     from odediscovery.discovery.resume import resume
     from odediscovery.result.discovery import Discovery
@@ -233,7 +230,7 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
 
     earlier = Discovery.load(before)
     watch.draws.check(earlier.settings.vary)
-    monitor = _monitor(options["max_seconds"], watch)
+    monitor = watch.monitor(options["max_seconds"])
     source = read_document(before / "result.json").get("source")
     with opened(watch.draws.where, sayer(watch.quiet)) as backend, monitor.shown():
         found = _finish(resume(earlier, monitor, **options), monitor, watch.draws, backend)
@@ -243,13 +240,6 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
             "--max-seconds, or other members, --seed"
         )
     _keep(found, place, source, monitor, watch)
-
-
-def _monitor(limit: float | None, watch: _Watch) -> TerminalMonitor:
-    """Who hears the progress."""
-    from odediscovery.command.progress import TerminalMonitor
-
-    return TerminalMonitor(limit, quiet=watch.quiet, started=watch.began)
 
 
 def _finish(found: Discovery, monitor: TerminalMonitor, draws: Draws, backend: Backend) -> Discovery:
@@ -267,7 +257,7 @@ def _finish(found: Discovery, monitor: TerminalMonitor, draws: Draws, backend: B
     return found
 
 
-def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMonitor, watch: _Watch) -> None:
+def _keep(found: Discovery, place: Claim, source: object, monitor: TerminalMonitor, watch: _Watch) -> None:
     """Write the folder and say what was found."""
     from odediscovery.result.folder import write_folder
 
@@ -281,7 +271,7 @@ def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMoni
         # Nobody listens any more: the folder is written all the same.
         unheard = error
     add = partial(_add_pictures, found, monitor, watch)
-    write_folder(place.folder, found.series, found.files(), document, claim=place.claim, add=add)
+    write_folder(place.folder, found.series, found.files(), document, claim=place, add=add)
     if unheard is not None:
         raise unheard
     what = "the best so far is written" if found.outcome == "stopped" else "written"
@@ -295,7 +285,7 @@ def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, fol
     late = "for want of time some pictures are left out; `odediscovery report` makes the page"
     if monitor.is_overdue(DRAWING):
         return note(late)
-    drawing = _monitor(None, watch)
+    drawing = watch.monitor(None)
     with drawing.shown():
         drawing.name("load the pictures")
         load_pictures()
@@ -324,7 +314,7 @@ def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Pat
 
 
 @contextmanager
-def _destination(folder: Path) -> Iterator[_Place]:
+def _destination(folder: Path) -> Iterator[Claim]:
     """The folder of a result, which nobody else writes meanwhile; made only when there is something to write."""
     from odediscovery.result.folder import read_document
     from odediscovery.runtime.files import check_writable
@@ -343,7 +333,7 @@ def _destination(folder: Path) -> Iterator[_Place]:
                 read_document(folder / "result.json")
             except InputError:
                 raise InputError(f"--out {folder}: a folder that holds something else; choose a new one") from None
-        yield _Place(folder, claim)
+        yield claim
 
 
 def fit_constants(

@@ -35,7 +35,7 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
         return np.array(_read_times(file, series))
     if last is None:
         return own
-    until = read_time(last, series)
+    until = _read_time(last, series)
     if until is None:
         expected = f"a number or a date such as {series.since}" if series.since else "a number"
         raise InputError(f"--until expects {expected}, got {last!r}")
@@ -51,31 +51,27 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
     return np.linspace(own[0], until, count)
 
 
-def read_time(text: str, series: TimeSeries) -> float | None:
+def _read_time(text: str, series: TimeSeries) -> float | None:
     """A time of a series as somebody writes it: a number, or a date where it counts from one; None for neither."""
-    try:
-        return float(text)
-    except ValueError:
-        return time_of_date(text, series.since, series.units[series.time_name]) if series.since else None
+    number = _number(text)
+    dated = number is None and series.since
+    return time_of_date(text, series.since, series.units[series.time_name]) if dated else number
 
 
-def as_dates(series: TimeSeries, times: Array, last: str | None, file: Path | None) -> list[str] | None:
-    """The times as dates, where they were asked for by dates; else None."""
-    if not series.since or (last is None and file is None):
-        return None
-    if last is not None and _is_number(last):
-        return None
-    if file is not None and all(_is_number(cell) for row in _rows(file)[1:] for cell in row[:1]):
-        return None
+def written_times(series: TimeSeries, times: Array, last: str | None, file: Path | None) -> list[str]:
+    """The times as dates where they were asked for by dates, else as numbers."""
+    asked = [] if last is None else [last]
+    asked += [] if file is None else [cell for row in _rows(file)[1:] for cell in row[:1]]
+    if not series.since or all(_number(text) is not None for text in asked):
+        return [repr(time) for time in times.tolist()]
     return [date_of_time(time, series.since, series.units[series.time_name]) for time in times.tolist()]
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> float | None:
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -93,7 +89,7 @@ def _read_times(path: Path, series: TimeSeries) -> list[float]:
     column = next((k for k, cell in enumerate(rows[0]) if cell.strip() == series.time_name), 0) if rows else 0
     times = []
     for number, row in enumerate(rows, start=1):
-        time = read_time(row[column], series) if column < len(row) else None
+        time = _read_time(row[column], series) if column < len(row) else None
         if time is not None:
             times.append(time)
         elif number > 1:

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.knowledge.statements import (
     Conserved,
@@ -30,18 +31,15 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import exact, identifiers, join_terms
 from odediscovery.laws.power_sum import PowerSum, factors, turned
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
 class AgreementThresholds(Thresholds):
     """What counts as the same exponent, and as agreement with what is known."""
 
-    near: float = threshold(
-        0.05 + 1e-9,
-        "exponents closer than this are one monomial: a fitted one gives way to a known one",
-        origin="chosen: 0.05 itself is near; sensitivity in docs/thresholds",
-    )
+    # Exponents closer than this are one monomial, a fitted one gives way to a known one: 0.05 itself is near
+    near: float = 0.05 + 1e-9
     tolerance: float = 1e-9  # constants agree to this [size of the terms]
 
 
@@ -368,3 +366,29 @@ def _uses(law: PowerSum) -> Mask:
 def _same(exponents: Array, row: Array) -> Mask:
     same: Mask = np.all(np.abs(exponents - row) <= 2 * AGREEMENT.tolerance, axis=1)
     return same
+
+
+def check_signs(given: Knowledge, scaled: Knowledge) -> None:
+    """Refuses fractional powers, in known terms, of what is negative in the data."""
+    names = list(identifiers(given.states).values())
+    for i, side in enumerate(scaled.known):
+        for k in () if side is None else side.mirrored:
+            own = given.known[i]
+            minus = own is not None and k in own.mirrored
+            what, is_ = (f"-{names[k]}", "") if minus else (names[k], "-")
+            raise InputError(
+                f"{given.states[i]}' is known with a fractional power of {what}, which is negative "
+                f"in the data; expected one of {is_}{names[k]}, or a whole power"
+            )
+
+
+def check_known(known: Knowledge, series: TimeSeries) -> None:
+    """Refuses statements about equations of controls, which have none."""
+    for i in np.flatnonzero(series.is_control):
+        name = series.states[i]
+        if known.known[i] is not None:
+            raise InputError(f"{name}' is given, but {name} is an input: it has no equation; leave it out")
+        if any(one.weights[i] != 0 for one in known.conserved):
+            raise InputError(
+                f"a conserved sum contains {name}, but {name} is an input, which changes by itself; leave it out"
+            )

@@ -2,6 +2,12 @@
 
     unit of c in  x_i' = ... + c * prod_k x_k ** w_k   is   [x_i] / ([t] * prod_k [x_k] ** w_k)
 
+The units of constants that somebody named follow from the form of the law,
+
+    what is added has one unit;  what stands inside a function has none;  [f_i] = [x_i] / [t]
+
+conditions that are linear in the powers of the words of the unknown units.
+
 Units are products of powers of words; no number is ever converted, so any word will do. Only a check
 of what somebody stated has to know that a km is 1000 m, for which it asks pint (extra `units`).
 """
@@ -14,19 +20,24 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import sympy
 
 from odediscovery.data.dates import UNITS
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import Knowledge
-from odediscovery.laws.equations import Equations
+from odediscovery.laws.equations import Equations, read_form
 from odediscovery.laws.power_sum import Features
 from odediscovery.runtime.arrays import Array
 
 # A unit: the power of every word in it. What stands in <> is unknown.
 Unit = Mapping[str, float]
+# A unit with the powers of unknown units that it contains; None where no condition says it.
+_Open = tuple[Unit, Array] | None
 
 # Powers closer to 0 than this are none, and factors closer to 1 convert nothing.
 _ROUNDING = 1e-9
+# Conditions that are missed by more contradict each other.
+_TOLERANCE = 1e-8
 _PIECE = re.compile(r"\s*(?:(\*\*|\^)?\s*([+-]?\d+(?:\.\d+)?)|([^\W\d]\w*|[%°µ$€]\w*)|([*·/()]))", re.UNICODE)
 _PLURALS = {name: name.removesuffix("s") for name in UNITS}
 
@@ -168,6 +179,88 @@ def units_of_constants(equations: Equations) -> dict[str, list[str | None]]:
         return found + [exponent(k) for _, k in places]
 
     return {state: [unit_text(unit) for unit in of_state(i)] for i, state in enumerate(equations.states)}
+
+
+def units_of_names(
+    lines: Sequence[str],
+    names: Sequence[str],
+    states: Sequence[str],
+    time_name: str,
+    units: Mapping[str, str],
+    controls: Sequence[str] = (),
+) -> list[str | None]:
+    """The unit of every named constant of the equations in these lines, None where their form does not say.
+
+    >>> units_of_names(["N' = r*N*(1 - N/K)"], ["r", "K"], ["N"], "t", {"N": "g/L", "t": "h"})
+    ['1/h', 'g/L']
+    """
+    unknown: list[str | None] = [None] * len(names)
+    if not units:
+        return unknown
+    try:
+        form = read_form(list(lines), states, controls=controls, time_name=time_name)
+    except InputError:
+        return unknown
+    if set(form.names) != set(names):
+        return unknown
+    opened, of = form.open(), Dimensions((*states, *controls), time_name, units)
+    zero, own = np.zeros(len(names)), dict(zip(names, np.eye(len(names)), strict=True))
+    known: dict[sympy.Symbol, _Open] = {
+        symbol: ({}, own[name]) if name in own else (of.by_name[name], zero)
+        for name, symbol in zip(opened.variables, opened.symbols, strict=True)
+    }
+    rows, sides = list[Array](), list[Unit]()
+
+    def same(one: _Open, other: _Open) -> None:
+        """Two units are one."""
+        if one is not None and other is not None:
+            rows.append(one[1] - other[1])
+            sides.append(joined((other[0], 1.0), (one[0], -1.0)))
+
+    def unit_of(expression: sympy.Expr) -> _Open:
+        """The unit of an expression; what follows inside it is kept."""
+        if expression in known:
+            return known[expression]
+        if expression.is_Number or expression.is_NumberSymbol:
+            return {}, zero
+        parts = [unit_of(part) for part in expression.args]
+        told = [part for part in parts if part is not None]
+        if expression.is_Add:
+            for other in told[1:]:
+                same(told[0], other)
+            return told[0] if told else None
+        if expression.is_Mul:
+            if len(told) < len(parts):
+                return None
+            return joined(*((unit, 1.0) for unit, _ in told)), np.sum([row for _, row in told], axis=0)
+        if expression.is_Pow and expression.exp.is_Number:
+            power = float(expression.exp)
+            return None if parts[0] is None else (joined((parts[0][0], power)), parts[0][1] * power)
+        # A power that is no number, and what stands in a function, have no unit.
+        for one in parts[1:] if expression.is_Pow else parts:
+            same(one, ({}, zero))
+        return None if expression.is_Pow else ({}, zero)
+
+    for state, side in zip(states, opened.right_hand_sides, strict=True):
+        same(unit_of(side), (of.rate(state), zero))
+    return _solved(np.array(rows), sides) if rows else unknown
+
+
+def _solved(a: Array, sides: Sequence[Unit]) -> list[str | None]:
+    """The units whose powers x solve A x = sides [conditions]; none where the conditions contradict each other."""
+    words = sorted({word for side in sides for word in side})
+    b = np.array([[side.get(word, 0.0) for word in words] for side in sides])
+    x = np.linalg.lstsq(a, b, rcond=None)[0]
+    if b.size and np.abs(a @ x - b).max() > _TOLERANCE:
+        return [None] * a.shape[1]
+    # What can be chosen freely: the part of each constant in the null space of the conditions.
+    _, sizes, right = np.linalg.svd(a)
+    free = np.abs(right[int((sizes > _TOLERANCE).sum()) :]).max(axis=0, initial=0.0)
+    powers = [dict(zip(words, row, strict=True)) for row in np.round(x, 6).tolist()]
+    return [
+        None if loose > _TOLERANCE else unit_text({word: power for word, power in found.items() if power})
+        for loose, found in zip(free, powers, strict=True)
+    ]
 
 
 def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str]) -> None:

@@ -76,8 +76,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import Signal
 from odediscovery.data.smoothing import SMOOTHING, smooth
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.knowledge.checks import check_known, check_signs
-from odediscovery.knowledge.constraints import Knowledge, knowledge
+from odediscovery.knowledge.constraints import Knowledge, check_known, check_signs, knowledge
 from odediscovery.knowledge.dimensions import check_dimensions
 from odediscovery.knowledge.statements import Conserved
 from odediscovery.laws.expressions import identifiers

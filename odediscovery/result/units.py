@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.knowledge.dimensions import Dimensions, unit_text, units_of_constants
-from odediscovery.knowledge.named_units import units_of_names
+from odediscovery.knowledge.dimensions import Dimensions, unit_text, units_of_constants, units_of_names
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import law_constant, order
 from odediscovery.laws.records import constants

@@ -38,10 +38,12 @@ class Claim:
     """The right to write a folder, for as long as `claimed` gives it.
 
     Args:
-        place: path of the folder, links resolved.
+        folder: as it was named.
+        place: its path, links resolved.
         prefix: how the names of temporary folders of this place begin.
     """
 
+    folder: Path
     place: Path
     prefix: str
 
@@ -103,7 +105,7 @@ def claimed(folder: Path) -> Iterator[Claim]:
         above = place.parent if os.access(place.parent, os.W_OK) or not place.is_dir() else place
         lock = _locked(above / f"{prefix}.lock", folder)
         try:
-            yield Claim(place, prefix)
+            yield Claim(folder, place, prefix)
         finally:
             if lock is not None:
                 # While it is held: whoever waits for it finds that its file is gone, and makes a new one.

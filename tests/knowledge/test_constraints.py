@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from odediscovery.data.controls import append_controls, with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
-from odediscovery.knowledge.checks import check_known, check_signs
-from odediscovery.knowledge.constraints import Knowledge, knowledge
+from odediscovery.knowledge.constraints import Knowledge, check_known, check_signs, knowledge
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 
 SIR = ["S", "I", "R"]

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from odediscovery import Equations, InputError, TimeSeries, discover, settings_for, term_library
 from odediscovery.families import Function
 from odediscovery.knowledge.constraints import knowledge
-from odediscovery.knowledge.dimensions import check_dimensions, joined, read_unit, unit_text, units_of_constants
-from odediscovery.knowledge.named_units import units_of_names
+from odediscovery.knowledge.dimensions import (
+    check_dimensions,
+    joined,
+    read_unit,
+    unit_text,
+    units_of_constants,
+    units_of_names,
+)
 
 SIR = ["S", "I", "R"]
 
