@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from odediscovery.command.console import measure, sayer
-from odediscovery.command.flags import RunOptions, Where, argument, flag, names_in, numbers_in, with_groups
+from odediscovery.command.flags import RunOptions, TaskOptions, argument, flag, names_in, numbers_in, with_groups
 from odediscovery.command.streams import say
 from odediscovery.errors import InputError, unknown_name
 
@@ -35,8 +35,8 @@ SUITES = {
 }
 METHODS = ("ours", "pysindy", "pyoperon")
 
-RUN, WHERE, MINUTE = RunOptions(), Where(), RunOptions(max_seconds=60.0)
-SERIES_RUN, SPEED_RUN = RunOptions(max_seconds=0.0), RunOptions(max_seconds=600.0)
+RUN, MINUTE, SERIES_RUN = TaskOptions(), TaskOptions(max_seconds=60.0), TaskOptions(max_seconds=0.0)
+SPEED_RUN = RunOptions(max_seconds=600.0)
 Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
 Digits = Annotated[int | None, flag("round the values to so many significant digits (default: all)")]
 Noise = Annotated[
@@ -63,12 +63,10 @@ bench = typer.Typer(
 )
 
 
-def _keep(
-    work: Callable[..., Rows], summary: Callable[[Rows], str], name: str, run: RunOptions, where: Where | None = None
-) -> None:
+def _keep(work: Callable[..., Rows], summary: Callable[[Rows], str], name: str, run: RunOptions) -> None:
     """Run a measurement in its folder, which `name` names where nobody else does; print and keep its summary."""
     folder = run.out or Path(f"bench-{name}")
-    measure(partial(work, folder), summary, folder, run.quiet, where)
+    measure(partial(work, folder), summary, folder, run.quiet, run if isinstance(run, TaskOptions) else None)
 
 
 def _command() -> str:
@@ -84,16 +82,14 @@ def _rough(digits: int | None) -> str:
 def series(
     ids: Annotated[str | None, flag("series with commas between, such as gause,yeast (default: all)")] = None,
     data: Annotated[Path, flag("folder of the measured tables", "data")] = Path("data"),
-    where: Where = WHERE,
-    run: RunOptions = SERIES_RUN,
+    run: TaskOptions = SERIES_RUN,
 ) -> None:
     """Fit measured series beside the models that people use for them."""
     chosen = names_in(ids, "--ids")
     from odediscovery.bench.series.study import markdown, run_cases
 
-    seed, limit = run.seed, run.max_seconds
-    work = partial(run_cases, ids=chosen, data=data, seed=seed, max_seconds=limit)
-    _keep(work, lambda rows: markdown(rows, seed, limit), f"series-seed{seed}", run, where)
+    work = partial(run_cases, ids=chosen, data=data, seed=run.seed, max_seconds=run.max_seconds)
+    _keep(work, lambda rows: markdown(rows, run.seed, run.max_seconds), f"series-seed{run.seed}", run)
 
 
 @bench.command()
@@ -102,8 +98,7 @@ def rungs(
     names: Annotated[str | None, flag('rungs as "STRATEGY: RUNG", or strategies, with commas (default: all)')] = None,
     sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
     each: Annotated[int, flag("so many random laws of each family", 3)] = 3,
-    where: Where = WHERE,
-    run: RunOptions = MINUTE,
+    run: TaskOptions = MINUTE,
 ) -> None:
     """Leave out each rung of the search: what changes in random laws."""
     chosen = names_in(names, "--names")
@@ -112,7 +107,7 @@ def rungs(
     from odediscovery.bench.random_laws.rungs import markdown, run_rungs
 
     work = partial(run_rungs, names=chosen, sigma=sigma, each=each, seed=run.seed, max_seconds=run.max_seconds)
-    _keep(work, lambda rows: markdown(rows, _command()), f"rungs-sigma{sigma:g}-seed{run.seed}", run, where)
+    _keep(work, lambda rows: markdown(rows, _command()), f"rungs-sigma{sigma:g}-seed{run.seed}", run)
 
 
 @bench.command()
@@ -136,8 +131,7 @@ def _suite(
     digits: Digits = None,
     method: Annotated[str, flag("ours, pysindy, pyoperon or all", "ours")] = "ours",
     ids: Ids = None,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
+    run: TaskOptions = RUN,
 ) -> None:
     """Run a suite: one row for each system in rows.jsonl, tables in summary.md."""
     suite = str(context.info_name)
@@ -150,7 +144,7 @@ def _suite(
     protocol = Protocol(sigma, drop, trajectories, run.seed, digits)
     study = study_of(suite, protocol, run.max_seconds, methods_named(method), ids=chosen)
     name = f"{suite}-sigma{sigma:g}-drop{drop:g}{_rough(digits)}-trajectories{trajectories}-seed{run.seed}"
-    _keep(study.run, lambda rows: markdown(study.shared, rows, len(load_suite(suite))), name, run, where)
+    _keep(study.run, lambda rows: markdown(study.shared, rows, len(load_suite(suite))), name, run)
 
 
 for _name, _help in SUITES.items():
@@ -173,8 +167,7 @@ def random(
     trajectories: Annotated[int, flag("how many starts to train on, 1 or 2", 2)] = 2,
     method: Annotated[str, flag("ours, untrained (without networks), pysindy, pyoperon or all", "ours")] = "ours",
     ids: Annotated[str | None, flag("systems as FAMILY-NUMBER, with commas between, instead of --each")] = None,
-    where: Where = WHERE,
-    run: RunOptions = MINUTE,
+    run: TaskOptions = MINUTE,
 ) -> None:
     """Count the random laws that are found: seven families, each accepted only if its samples identify it."""
     chosen = names_in(ids, "--ids")
@@ -189,7 +182,7 @@ def random(
     systems = random_systems(run.seed, names_in(",".join(family or []) or None, "--family"), each, chosen)
     study = study_of(SUITE, protocol, run.max_seconds, methods, systems=systems)
     name = f"{SUITE}-sigma{sigma:g}{_rough(digits)}-trajectories{trajectories}-seed{run.seed}"
-    _keep(study.run, lambda rows: markdown(study.shared, rows, systems), name, run, where)
+    _keep(study.run, lambda rows: markdown(study.shared, rows, systems), name, run)
 
 
 @bench.command()
@@ -205,8 +198,7 @@ def chaos(
         float | None, flag("of the solver that makes the data, 1e-3 in the published benchmark (default: exact data)")
     ] = None,
     ids: Annotated[str | None, flag("systems, with commas between (default: all 46)")] = None,
-    where: Where = WHERE,
-    run: RunOptions = MINUTE,
+    run: TaskOptions = MINUTE,
 ) -> None:
     """Find chaotic systems from five trajectories each, beside sparse regression by pysindy."""
     chosen, levels, asked = names_in(ids, "--ids"), names_in(noise, "--noise"), names_in(method, "--method")
@@ -227,7 +219,7 @@ def chaos(
         tolerance=tolerance,
     )
     rough = "" if tolerance is None else f"-tolerance{tolerance:g}"
-    _keep(work, lambda rows: of.markdown(rows, _command()), f"chaos{rough}-seed{run.seed}", run, where)
+    _keep(work, lambda rows: of.markdown(rows, _command()), f"chaos{rough}-seed{run.seed}", run)
 
 
 @bench.command()
@@ -252,14 +244,13 @@ def fsir_noise(
     sigma: Noise = 0.05,
     trajectories: Annotated[int, flag("measured from different starts, 1 to 5", 1)] = 1,
     draws: Count = 20,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
+    run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of noise in which exactly the terms of fSIR are found."""
     from odediscovery.bench.draws.noise import FsirNoise
 
     about = FsirNoise(sigma=sigma, trajectories=trajectories, seed=run.seed, max_seconds=run.max_seconds)
-    _draw(about, draws, f"sigma{sigma:g}-trajectories{trajectories}", run, where)
+    _draw(about, draws, f"sigma{sigma:g}-trajectories{trajectories}", run)
 
 
 @bench.command()
@@ -269,15 +260,15 @@ def fsir_gaps(
     missing: Annotated[float, flag("share of missing values", 0.2)] = 0.2,
     trajectories: Annotated[int, flag("number of short runs", 8)] = 8,
     draws: Count = 10,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
+    run: TaskOptions = RUN,
 ) -> None:
     """Count the draws in which short, irregular runs with gaps give exactly the terms of fSIR."""
     from odediscovery.bench.draws.gaps import FsirGaps
 
-    options = {"sigma": sigma, "missing": missing, "trajectories": trajectories}
-    about = FsirGaps(**options, seed=run.seed, max_seconds=run.max_seconds)  # type: ignore[arg-type]
-    _draw(about, draws, f"sigma{sigma:g}-missing{missing:g}-trajectories{trajectories}", run, where)
+    about = FsirGaps(
+        sigma=sigma, missing=missing, trajectories=trajectories, seed=run.seed, max_seconds=run.max_seconds
+    )
+    _draw(about, draws, f"sigma{sigma:g}-missing{missing:g}-trajectories{trajectories}", run)
 
 
 @bench.command()
@@ -286,14 +277,13 @@ def coverage(
     system: Annotated[str, argument("SYSTEM", "name of a known system, see `simulate`")] = "fsir",
     sigma: Noise = 0.02,
     draws: Count = 20,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
+    run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of noise in which 95 % intervals contain the true constants."""
     from odediscovery.bench.draws.coverage import Coverage
 
     about = Coverage(system=system, sigma=sigma, seed=run.seed, max_seconds=run.max_seconds)
-    _draw(about, draws, f"{system}-sigma{sigma:g}", run, where)
+    _draw(about, draws, f"{system}-sigma{sigma:g}", run)
 
 
 @bench.command()
@@ -301,13 +291,12 @@ def coverage(
 def lawless(
     kind: Annotated[str, flag("white-noise, random-walk, splines or rationals", "white-noise")] = "white-noise",
     draws: Count = 20,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
+    run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of white noise or random walks for which a law is claimed."""
     from odediscovery.bench.draws.lawless import Lawless
 
-    _draw(Lawless(kind=kind, seed=run.seed, max_seconds=run.max_seconds), draws, kind, run, where)
+    _draw(Lawless(kind=kind, seed=run.seed, max_seconds=run.max_seconds), draws, kind, run)
 
 
 @bench.command()
@@ -316,13 +305,12 @@ def textbook(
     draws: Annotated[
         int, flag("draws: twelve laws one after the other, with five faults in turn (default: 120)")
     ] = 120,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
+    run: TaskOptions = RUN,
 ) -> None:
     """Give made-up series of textbook laws with realistic faults a verdict, and count constants in their intervals."""
     from odediscovery.bench.series.textbook import TextbookDraws
 
-    _draw(TextbookDraws(seed=run.seed, max_seconds=run.max_seconds), draws, "laws", run, where)
+    _draw(TextbookDraws(seed=run.seed, max_seconds=run.max_seconds), draws, "laws", run)
 
 
 @bench.command()
@@ -332,8 +320,7 @@ def populations(
     draws: Count = 10,
     only: Annotated[str | None, flag("designs, with commas between (default: all)")] = None,
     peers: Annotated[bool, flag("pysindy and separate fits of each group on the same draws, instead of ours")] = False,
-    where: Where = WHERE,
-    run: RunOptions = RUN,
+    run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of simulated populations in which law, varying constants and spreads are found."""
     chosen = names_in(only, "--only") or ()
@@ -341,29 +328,27 @@ def populations(
 
     of = population_peers if peers else populations
     study = of.study(designs or populations.DESIGNS, draws, chosen, run.seed, run.max_seconds)
-    _keep(study.run, of.summary, "populations-peers" if peers else "populations", run, where)
+    _keep(study.run, of.summary, "populations-peers" if peers else "populations", run)
 
 
-def _draw(about: Draws, count: int, name: str, run: RunOptions, where: Where) -> None:
+def _draw(about: Draws, count: int, name: str, run: RunOptions) -> None:
     """Run draws, print and keep their tables."""
-    study = about.study(count)
-    _keep(study.run, about.markdown, f"{about.measure}-{name}-seed{about.seed}", run, where)
+    _keep(about.study(count).run, about.markdown, f"{about.measure}-{name}-seed{about.seed}", run)
 
 
 def methods_named(name: str) -> dict[str, Method]:
     """The functions of a method, or of "all" programs; those of peers need their packages."""
-    names = (*METHODS, "untrained", "all")
-    if name not in names:
+    if name not in (names := (*METHODS, "untrained", "all")):
         raise unknown_name("method", name, names)
     from odediscovery.bench.suites.run import ours, untrained
 
-    methods: dict[str, Method] = {}
-    for one in METHODS if name == "all" else (name,):
-        if one in ("ours", "untrained"):
-            methods[one] = ours if one == "ours" else untrained
-            continue
+    methods: dict[str, Method] = {"ours": ours, "untrained": untrained}
+    asked = METHODS if name == "all" else (name,)
+    if set(asked) - methods.keys():
         from odediscovery.bench.peers import fits as peers
 
-        peers.check_installed(one)
-        methods[one] = peers.sindy if one == "pysindy" else peers.operon
-    return methods
+        for one in asked:
+            if one not in methods:
+                peers.check_installed(one)
+        methods |= {"pysindy": peers.sindy, "pyoperon": peers.operon}
+    return {one: methods[one] for one in asked}

@@ -65,6 +65,11 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class TaskOptions(RunOptions, Where):
+    """What a measurement is told whose fits run side by side."""
+
+
+@dataclass(frozen=True)
 class Columns:
     """What the columns of a table mean."""
 

@@ -145,9 +145,8 @@ class _Bar(ProgressColumn):
 
 
 class _Left(_Bar):
-    """The share, and the time left."""
+    """The share, and the time left, as text."""
 
     def render(self, task: Task) -> Any:
-        """As text."""
         share = self._monitor.share()
         return Text(("" if share is None else f"{100 * share:3.0f} %  ") + self._monitor.left_text())
