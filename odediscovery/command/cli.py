@@ -333,7 +333,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except Exception as error:
-        if _is_out_of_memory(error):
+        # Python, a GPU, or torch on the processor found no room; torch has no class for it.
+        of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+        if isinstance(error, MemoryError) or of_torch:
             return _complain(
                 "out of memory; ask for fewer samples or members, and where a GPU is too small leave --device out", 2
             )
@@ -345,12 +347,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"({Path(place.filename).name}, line {place.lineno})",
             1,
         )
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Whether Python, a GPU, or torch on the processor found no room; torch has no class for it."""
-    of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
-    return isinstance(error, MemoryError) or of_torch
 
 
 def _complain(error: Exception | str, code: int) -> int:

@@ -170,14 +170,17 @@ def count_moments(blocks: Sequence[Any], unit: str | None = None) -> tuple[list[
         raise InputError("times: expected dates, or durations, alike in all trajectories; convert them")
     dated = isinstance(blocks[0], pd.DatetimeIndex)
     zero = min(block.min() for block in blocks) if dated else pd.Timedelta(0)
-    second = pd.Timedelta(seconds=1)
     spans = [block - zero for block in blocks]
     if unit is None:
-        gap = [np.nan]
-        unit = unit_of_steps(np.concatenate([[*np.asarray(span / second, float), *gap] for span in spans]))
+        seconds = [np.asarray(span / pd.Timedelta(seconds=1), float) for span in spans]
+        unit = unit_of_steps(np.concatenate([np.append(one, np.nan) for one in seconds]))
     length = pd.Timedelta(**{unit: 1})
     values = [np.asarray(span / length, float) for span in spans]
-    return values, Clock(unit, _written(zero, blocks) if dated else "")
+    if not dated:
+        return values, Clock(unit, "")
+    # A date, with its hours unless all are midnights.
+    midnights = zero.tz is None and all((block.dropna() == block.dropna().normalize()).all() for block in blocks)
+    return values, Clock(unit, str(zero.date().isoformat() if midnights else zero.isoformat(" ")))
 
 
 def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:
@@ -189,12 +192,6 @@ def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[A
     if len(found) < len(moments):
         raise InputError("times: expected dates in all trajectories or in none; convert them")
     return count_moments(found, unit)
-
-
-def _written(first: Any, blocks: Sequence[Any]) -> str:
-    """A date, with its hours unless all are midnights."""
-    midnights = first.tz is None and all((block.dropna() == block.dropna().normalize()).all() for block in blocks)
-    return str(first.date().isoformat() if midnights else first.isoformat(" "))
 
 
 def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, Clock] | None:

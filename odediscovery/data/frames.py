@@ -91,12 +91,6 @@ def counts_rows(index: pd.Index) -> bool:
     return bool((np.diff(index.to_numpy()) == 1).all())
 
 
-def shown_index(index: pd.Index) -> str:
-    """An index as messages show it: (0.0, 0.1, ...)."""
-    first: Sequence[Any] = [getattr(cell, "item", lambda cell=cell: cell)() for cell in index[:2]]
-    return f"({', '.join(map(str, first))}{', ...' if len(index) > 2 else ''})"
-
-
 def with_index_as_columns(
     frame: pd.DataFrame, source: object, time: str | None
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
@@ -123,17 +117,12 @@ def with_index_as_columns(
     frame = frame.rename_axis(index=names)
     if levels := [i for i, name in enumerate(names) if name is not None]:
         frame = frame.reset_index(level=levels, allow_duplicates=True)
-    return _with_periods_as_dates(frame), of_index, messages
-
-
-def _with_periods_as_dates(frame: pd.DataFrame) -> pd.DataFrame:
-    """Periods, such as months, as the dates that they begin with."""
+    # Periods, such as months, as the dates that they begin with.
     periods = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, pd.PeriodDtype)]
-    if periods:
-        frame = frame.copy()
+    frame = frame.copy() if periods else frame
     for i in periods:
         frame.isetitem(i, frame.iloc[:, i].dt.to_timestamp())
-    return frame
+    return frame, of_index, messages
 
 
 def index_times(frame: Any) -> tuple[str, pd.Index] | None:
@@ -161,9 +150,10 @@ def index_times(frame: Any) -> tuple[str, pd.Index] | None:
 
 def unnamed_index(index: pd.Index, source: object) -> str:
     """The complaint about an index that may hold the times."""
+    cells = ", ".join(str(getattr(cell, "item", lambda cell=cell: cell)()) for cell in index[:2])
     return (
-        f"the index of {source}, {shown_index(index)}, does not count rows and is not called t or time: if it "
-        "holds the times, name it, frame.rename_axis('t'); if not, drop it, frame.reset_index(drop=True)"
+        f"the index of {source}, ({cells}{', ...' * (len(index) > 2)}), does not count rows and is not called t or "
+        "time: if it holds the times, name it, frame.rename_axis('t'); if not, drop it, frame.reset_index(drop=True)"
     )
 
 

@@ -40,9 +40,17 @@ _MAX_REASON = 200
 def read_table(path: Path) -> Table:
     """The table in a file, by its ending: .parquet, .xlsx, .xls, else text in columns."""
     ending = path.suffix.lower()
+    if ending in (".xlsx", ".xls"):
+        return _read_sheet(path)
     if ending == ".parquet":
-        return _read_parquet(path)
-    return _read_sheet(path) if ending in (".xlsx", ".xls") else _read_csv(path)
+        content = _read_content(path)
+        if not content.startswith(_PARQUET):
+            raise InputError(f"{path} is no Parquet file; write it again, or as CSV in UTF-8")
+        frame = _asked(lambda: pd.read_parquet(io.BytesIO(content), engine="pyarrow"), path)
+        return frame_table(frame, path, of_file=True)
+    text, first = _read_text(path)
+    sep = separator_of(text)
+    return _read_numbers(text, first, path, sep) or _read_cells(text, first, path, sep)
 
 
 def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of_file: bool = False) -> Table:
@@ -152,12 +160,6 @@ def separator_of(text: str) -> str:
     return max(",;\t", key=header.count)
 
 
-def _read_csv(path: Path) -> Table:
-    text, first = _read_text(path)
-    sep = separator_of(text)
-    return _read_numbers(text, first, path, sep) or _read_cells(text, first, path, sep)
-
-
 def _read_numbers(text: str, first: int, path: Path, sep: str) -> Table | None:
     """The table if every cell below the header is a plain number or empty; None where `_read_cells` has to look.
 
@@ -216,13 +218,6 @@ def _reason(message: str, first: int) -> str:
     if found := re.search(r"EOF inside string starting at row (\d+)", message):
         return f"a quotation mark is opened in line {int(found[1]) + first} and never closed"
     return message.strip().replace("\n", " ")
-
-
-def _read_parquet(path: Path) -> Table:
-    content = _read_content(path)
-    if not content.startswith(_PARQUET):
-        raise InputError(f"{path} is no Parquet file; write it again, or as CSV in UTF-8")
-    return frame_table(_asked(lambda: pd.read_parquet(io.BytesIO(content), engine="pyarrow"), path), path, of_file=True)
 
 
 def _read_sheet(path: Path) -> Table:
@@ -291,13 +286,6 @@ def _text(cell: object, days: bool) -> str:
     return cell.isoformat() if isinstance(cell, date) else str(cell)
 
 
-def _units_in(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The bare name and the unit of every name that has one and needs it not to differ from another."""
-    split = {name: split_unit(name) for name in names}
-    bare = [short for short, _ in split.values()]
-    return {name: (short, unit) for name, (short, unit) in split.items() if unit and bare.count(short) == 1}
-
-
 def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: object, sep: str = "") -> Table:
     """The table of a header and rows of cells."""
     header = [clean_name(name) for name in names]
@@ -312,8 +300,11 @@ def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: obje
     texts = cells.select_dtypes(exclude="number")
     comma = sep in (";", "\t") and bool(texts.map(DECIMAL_COMMA.fullmatch).notna().any(axis=None))
     columns = cells.loc[:, [bool(name) for name in header]].set_axis([name for name in header if name], axis=1)
-    known = _units_in(list(columns.columns))
-    columns = columns.rename(columns={name: bare for name, (bare, _) in known.items()})
+    # The unit of a name stays in it where the bare name would be that of another.
+    split = {name: split_unit(name) for name in columns.columns}
+    bare = [short for short, _ in split.values()]
+    known = {name: (short, unit) for name, (short, unit) in split.items() if unit and bare.count(short) == 1}
+    columns = columns.rename(columns={name: short for name, (short, _) in known.items()})
     return Table(columns, "," if comma else ".", messages, units=dict(known.values()))
 
 

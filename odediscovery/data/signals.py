@@ -150,6 +150,10 @@ class Trajectory:
     def spread(self, places: Sequence[int], n: int) -> Trajectory:
         """The same run, its states in some of n columns, nothing known of the others.
 
+        Args:
+            places: the column of every state [states].
+            n: columns in all.
+
         >>> Trajectory(np.zeros(1), np.ones((1, 1))).spread([1], 2).values.tolist()
         [[nan, 1.0]]
         """
@@ -159,6 +163,9 @@ class Trajectory:
 
     def select(self, columns: Any) -> Trajectory:
         """The same run with some of the states.
+
+        Args:
+            columns: of the states to keep [kept].
 
         >>> Trajectory(np.zeros(1), np.array([[1.0, 2.0]])).select([1]).values.tolist()
         [[2.0]]

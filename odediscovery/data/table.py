@@ -123,18 +123,18 @@ class Table:
             return []
         if isinstance(names, str):
             names = [names] if names in self.columns else names.split(",")
-        picked = [self._bare(name.strip()) for name in names]
+        picked = []
+        for name in map(str.strip, names):
+            # A column may be named with its unit, as in the header.
+            bare, unit = split_unit(name)
+            whole = name in self.columns or unit is None or self.units.get(bare) != unit
+            picked.append(name if whole else bare)
         for name in picked:
             if name not in self.columns:
                 raise unknown_name(kind, name, [one for one in self.columns if one not in unfit])
             if picked.count(name) > 1:
                 raise InputError(f"{kind} {name!r} is named twice; name every column once")
         return picked
-
-    def _bare(self, name: str) -> str:
-        """A column that was named with its unit, as in the header."""
-        bare, unit = split_unit(name)
-        return bare if name not in self.columns and unit is not None and self.units.get(bare) == unit else name
 
     def time_column(self, wanted: str | None, groups: Sequence[str]) -> str:
         """The column of times: the wanted one, else the one called t or time, else the index or the

@@ -50,45 +50,15 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     """dx/dt = f(x) found from samples of x(t), as a scikit-learn estimator.
 
     Nothing is checked before `fit`; the other methods raise scikit-learn's NotFittedError before
-    it. A parameter that equals its default takes the value of the recipe.
+    it. All parameters but `states` are options of `Settings`, with the same defaults: recipe, seed, members, hidden,
+    max_seconds, max_memory, threads, device, unit, gradients, grow, l1, adam_steps, learning_rate, lbfgs_steps,
+    prune_long, known, conserve, forbid, bounds, integer_exponents, sources, nonnegative_flows, library, template,
+    tries, thorough, vary (X is then a list, one entry a group), covariate, starts, censored, cumulative, doses and
+    breaks. One that equals its default takes the value of the recipe.
 
     Args:
         states: names of the states; of a DataFrame the columns to use. Default: the column
             names, or x0, x1, ...
-        recipe: as all that follow an option of `Settings`, with the same default.
-        seed: see `Settings`.
-        members: see `Settings`.
-        hidden: see `Settings`.
-        max_seconds: see `Settings`.
-        max_memory: see `Settings`.
-        threads: see `Settings`.
-        device: see `Settings`.
-        unit: see `Settings`.
-        gradients: see `Settings`.
-        grow: see `Settings`.
-        l1: see `Settings`.
-        adam_steps: see `Settings`.
-        learning_rate: see `Settings`.
-        lbfgs_steps: see `Settings`.
-        prune_long: see `Settings`.
-        known: see `Settings`.
-        conserve: see `Settings`.
-        forbid: see `Settings`.
-        bounds: see `Settings`.
-        integer_exponents: see `Settings`.
-        sources: see `Settings`.
-        nonnegative_flows: see `Settings`.
-        library: see `Settings`.
-        template: see `Settings`.
-        tries: see `Settings`.
-        thorough: see `Settings`.
-        vary: see `Settings`; X is then a list, one entry a group.
-        covariate: see `Settings`.
-        starts: see `Settings`.
-        censored: see `Settings`.
-        cumulative: see `Settings`.
-        doses: see `Settings`.
-        breaks: see `Settings`.
 
     Attributes:
         discovery_: the `Discovery`, with the Pareto front, messages and outcome.

@@ -10,7 +10,6 @@ import sympy
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import STATE_FUNCTIONS, Family, Function, Seen, Terms
 from odediscovery.laws.equations import Equations
-from odediscovery.runtime.arrays import Array
 
 _Factors = dict[tuple[str, int, float], float]
 
@@ -44,7 +43,9 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
     def candidates(seen: Seen) -> Terms:
         if seen.n_states != len(states):
             raise InputError(f"the library {name!r} is of {len(states)} states, got data of {seen.n_states}")
-        return Terms.products(_of_changing(rows, seen), many=True)
+        # Candidates without the states that are constant in these data.
+        constant = np.flatnonzero(~seen.changing)
+        return Terms.products(rows[~np.any(rows[:, constant] != 0.0, axis=1)], many=True)
 
     return Family(
         name,
@@ -55,13 +56,6 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
         in_noise=True,
         placed=placed,
     )
-
-
-def _of_changing(rows: Array, seen: Seen) -> Array:
-    """Candidates without the states that are constant in these data."""
-    constant = np.flatnonzero(~seen.changing)
-    kept: Array = rows[~np.any(rows[:, constant] != 0.0, axis=1)]
-    return kept
 
 
 def _factors(states: Sequence[str], term: str) -> _Factors:

@@ -51,7 +51,9 @@ class Claim:
         """Let a new folder take the place. Files of the old one that are not `own` stay in it."""
         inside = not _is_movable(self.place)
         new = (self.place if inside else self.place.parent) / f"{self.prefix}.{uuid.uuid4().hex[:8]}.part"
-        self._remove_remains(new.parent)
+        # What killed writers left: nobody else writes while this claim is held.
+        for path in list(new.parent.glob(f"{self.prefix}.*.part")):
+            shutil.rmtree(path, ignore_errors=True)
         self.place.parent.mkdir(parents=True, exist_ok=True)
         new.mkdir()
         try:
@@ -77,13 +79,6 @@ class Claim:
         for path in [p for p in new.iterdir() if p.name not in own and not (self.place / p.name).exists()]:
             os.rename(path, self.place / path.name)
         return True
-
-    def _remove_remains(self, folder: Path) -> None:
-        """What killed writers left: nobody else writes while this claim is held."""
-        if folder.is_dir():
-            for path in folder.iterdir():
-                if path.name.startswith(f"{self.prefix}.") and path.name.endswith(".part"):
-                    shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
