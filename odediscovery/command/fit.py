@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from odediscovery.command.progress import TerminalMonitor
     from odediscovery.many.run import Table
     from odediscovery.result.discovery import Discovery
-    from odediscovery.runtime.folders import Claim
+    from odediscovery.runtime.files import Claim
     from odediscovery.runtime.workers import Backend
 
 
@@ -317,8 +317,7 @@ def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Pat
 def _destination(folder: Path) -> Iterator[Claim]:
     """The folder of a result, which nobody else writes meanwhile; made only when there is something to write."""
     from odediscovery.result.folder import read_document
-    from odediscovery.runtime.files import check_writable
-    from odediscovery.runtime.folders import claimed
+    from odediscovery.runtime.files import check_writable, claimed
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: a file of that name exists; choose a folder")

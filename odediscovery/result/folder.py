@@ -35,7 +35,7 @@ from odediscovery.result.population import Population
 from odediscovery.result.profiled import Profile
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.archives import DAMAGED, read_bytes, read_json
-from odediscovery.runtime.folders import Claim, claimed
+from odediscovery.runtime.files import Claim, claimed
 from odediscovery.settings import Settings
 from odediscovery.stages.values import FoundBy
 

@@ -1,17 +1,39 @@
-"""Files that appear whole or not at all.
+"""Files and folders that appear whole or not at all; a folder has one writer at a time.
 
-Results are written beside their place first and then renamed, so that a program that is stopped
-in between leaves the old file, or none, and never half of a new one.
+Files are written beside their place first and then renamed, so that a program that is stopped in
+between leaves the old file, or none, and never half of a new one. A new folder is filled beside its
+place and then exchanged with the old one in one step of the file system, so that a reader, a full disk
+or a killed program sees the old folder or the new one and never a mixture of both.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import errno
+import hashlib
 import os
+import shutil
+import stat
+import sys
 import tempfile
 import threading
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from odediscovery.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows: writers of one folder cannot see each other there.
+    fcntl = None  # type: ignore[assignment]
+
+# <fcntl.h> and <linux/fs.h>: renameat2 with paths as they are, and its flag for an exchange.
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+# What a file system answers that cannot exchange folders, or may not move this one.
+_IMMOVABLE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -40,3 +62,180 @@ def check_writable(path: Path, option: str) -> None:
             pass
     except OSError as error:
         raise InputError(f"{option} {path}: cannot be written ({error.strerror})") from error
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to write a folder, for as long as `claimed` gives it.
+
+    Args:
+        folder: as it was named.
+        place: its path, links resolved.
+        prefix: how the names of temporary folders of this place begin.
+    """
+
+    folder: Path
+    place: Path
+    prefix: str
+
+    def replace(self, fill: Callable[[Path], None], own: Collection[str]) -> None:
+        """Let a new folder take the place. Files of the old one that are not `own` stay in it."""
+        inside = not _is_movable(self.place)
+        new = (self.place if inside else self.place.parent) / f"{self.prefix}.{uuid.uuid4().hex[:8]}.part"
+        # What killed writers left: nobody else writes while this claim is held.
+        for path in list(new.parent.glob(f"{self.prefix}.*.part")):
+            shutil.rmtree(path, ignore_errors=True)
+        self.place.parent.mkdir(parents=True, exist_ok=True)
+        new.mkdir()
+        try:
+            fill(new)
+            for path in new.iterdir():
+                _flush(path)
+            if inside or not self._exchange(new, own):
+                _move_one_by_one(new, self.place, own)
+            _flush(self.place.parent)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+    def _exchange(self, new: Path, own: Collection[str]) -> bool:
+        """Put the new folder in place in one step; False where the file system cannot."""
+        if not self.place.exists() or not any(self.place.iterdir()):
+            os.rename(new, self.place)
+            return True
+        shutil.copymode(self.place, new)
+        _link_foreign(self.place, new, own)
+        if not _exchanged(new, self.place):
+            return False
+        # What somebody else put there since then.
+        for path in [p for p in new.iterdir() if p.name not in own and not (self.place / p.name).exists()]:
+            os.rename(path, self.place / path.name)
+        return True
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[Claim]:
+    """The right to write a folder; a second writer, of this program or another, is refused at once.
+
+    Folders above it are made, and removed again if they stay empty.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as above, claimed(Path(above) / "found") as claim:
+    ...     claim.replace(lambda new: (new / "a.txt").write_text("a") and None, own=["a.txt"])
+    ...     [path.name for path in claim.place.iterdir()]
+    ['a.txt']
+    """
+    place = folder.resolve()
+    prefix = f".odediscovery-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}"
+    made = _make_parents(place)
+    try:
+        above = place.parent if os.access(place.parent, os.W_OK) or not place.is_dir() else place
+        lock = _locked(above / f"{prefix}.lock", folder)
+        try:
+            yield Claim(folder, place, prefix)
+        finally:
+            if lock is not None:
+                # While it is held: whoever waits for it finds that its file is gone, and makes a new one.
+                (above / f"{prefix}.lock").unlink(missing_ok=True)
+                os.close(lock)
+    finally:
+        for parent in made:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+
+
+def _make_parents(place: Path) -> list[Path]:
+    """The folders above a place that did not exist, innermost first; now they do."""
+    missing = []
+    for parent in place.parents:
+        if parent.exists():
+            break
+        missing.append(parent)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _locked(path: Path, folder: Path) -> int | None:
+    """A lock that the system gives back when this program ends, however it ends; None where there are none."""
+    if fcntl is None:
+        return None
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
+                return lock
+        except BlockingIOError:
+            os.close(lock)
+            raise InputError(
+                f"{folder} is being written by another fit; wait until it is done, or give another --out"
+            ) from None
+        except FileNotFoundError:
+            pass
+        except OSError:
+            # A file system without locks.
+            return lock
+        os.close(lock)
+
+
+def _is_movable(place: Path) -> bool:
+    """Whether another folder may take this place: no mount, nothing that we stand in, and room beside it."""
+    if not place.is_dir():
+        return True
+    with contextlib.suppress(OSError):
+        if Path.cwd().is_relative_to(place):
+            return False
+    return not os.path.ismount(place) and os.access(place.parent, os.W_OK)
+
+
+def _exchanged(new: Path, place: Path) -> bool:
+    """Let two folders exchange their names at once; False where that is not possible."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if rename is None:
+        return False
+    if not rename(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(place), _RENAME_EXCHANGE):
+        return True
+    code = ctypes.get_errno()
+    if code in _IMMOVABLE:
+        return False
+    raise OSError(code, os.strerror(code), str(place))
+
+
+def _link_foreign(old: Path, new: Path, own: Collection[str]) -> None:
+    """Give the new folder all that is not `own`, as the same files where the system has links."""
+    for path in old.iterdir():
+        if path.name in own or (new / path.name).exists():
+            continue
+        if path.is_dir() and not path.is_symlink():
+            (new / path.name).mkdir()
+            shutil.copymode(path, new / path.name)
+            _link_foreign(path, new / path.name, ())
+            continue
+        try:
+            os.link(path, new / path.name, follow_symlinks=False)
+        except OSError:
+            if stat.S_ISREG(path.lstat().st_mode) or path.is_symlink():
+                shutil.copy2(path, new / path.name, follow_symlinks=False)
+
+
+def _move_one_by_one(new: Path, place: Path, own: Collection[str]) -> None:
+    """Where no exchange is possible: everything is written, so that what is left is renaming.
+
+    `own` comes in the order of moving; a program killed in between leaves a mixture that its hashes
+    tell, within a millisecond or so.
+    """
+    made = {path.name for path in new.iterdir()}
+    for name in own:
+        if name in made:
+            os.replace(new / name, place / name)
+        else:
+            (place / name).unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Wait until the disk holds it, where the system can say so: a name must not outlive its content."""
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)

@@ -11,7 +11,7 @@ from faces import discovery
 
 from odediscovery.command.cli import main
 from odediscovery.data.series import write_csv
-from odediscovery.runtime.folders import claimed
+from odediscovery.runtime.files import claimed
 
 
 @pytest.fixture(autouse=True)

@@ -303,14 +303,8 @@ def test_what_is_not_plainly_numbers_is_read_cell_by_cell(body: str, tmp_path: P
         assert "\n" not in str(error)
 
 
-def rows_in(folder: Path, rows: list[tuple[float, ...]], header: str = "t,x") -> Path:
-    path = folder / "d.csv"
-    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
-    return path
-
-
-def read(folder: Path, rows: list[tuple[float, ...]], header: str = "t,x") -> TimeSeries:
-    return load_csv(rows_in(folder, rows, header))
+def read(folder: Path, rows: list[tuple[float, ...]]) -> TimeSeries:
+    return load_csv(table(folder, *(",".join(map(str, row)) for row in rows), header="t,x"))
 
 
 def test_trials_without_a_group_column_are_trajectories(tmp_path: Path) -> None:

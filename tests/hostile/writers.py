@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from odediscovery.runtime.folders import claimed
+from odediscovery.runtime.files import claimed
 
 OWN = tuple(f"file {k}" for k in range(8))
 

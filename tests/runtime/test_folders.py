@@ -14,10 +14,9 @@ import pytest
 
 from odediscovery.data.series import TimeSeries, load_csv, write_csv
 from odediscovery.errors import InputError
-from odediscovery.runtime import folders
+from odediscovery.runtime import files
 from odediscovery.runtime.archives import pack, read_json, unpack
-from odediscovery.runtime.files import check_writable, write_whole
-from odediscovery.runtime.folders import claimed
+from odediscovery.runtime.files import check_writable, claimed, write_whole
 
 OWN = ("a", "b", "c")
 
@@ -52,7 +51,7 @@ def test_an_old_folder_is_replaced_and_foreign_files_stay(
     (place / "deep" / "er" / "more.txt").write_text("mine too")
     (place / "link").symlink_to("nowhere")
     if way == "no exchange":
-        monkeypatch.setattr(folders, "_exchanged", lambda new, place: False)
+        monkeypatch.setattr(files, "_exchanged", lambda new, place: False)
     if way == "inside":
         monkeypatch.chdir(place)
     write(place, "2", ("a", "c"))
