@@ -17,7 +17,6 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import SMOOTHING, fit_smoother
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import is_time_up
-from odediscovery.runtime.thresholds import Thresholds
 
 # Times, values and relative sigma of a state in one trajectory.
 Run = tuple[Array, Array, Array]
@@ -26,7 +25,7 @@ NORMAL_MEDIAN = 0.6744897501960817
 
 
 @dataclass(frozen=True)
-class NoiseThresholds(Thresholds):
+class NoiseThresholds:
     """What decides how noise is estimated."""
 
     noisy: float = 0.003  # above this the pseudo-residuals show that there is noise [standard deviation of the state]

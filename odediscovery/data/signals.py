@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike
 
 from odediscovery.data.recorded.recorded import Recorded, spread_columns
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class SignalThresholds(Thresholds):
+class SignalThresholds:
     """What makes two pieces of a control one straight line."""
 
     same_line: float = 1e-12  # a line passes through a sample that it misses by no more: rounding [largest value]

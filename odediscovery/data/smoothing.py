@@ -14,7 +14,6 @@ from odediscovery.data.samples import usual_values
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import is_time_up
-from odediscovery.runtime.thresholds import Thresholds
 
 # Penalties lambda that are compared, in units of the cube of the mean sample interval.
 PENALTIES = 10.0 ** np.arange(-4.0, 8.0, 0.125)
@@ -23,7 +22,7 @@ NO_FREEDOM = 1e-9
 
 
 @dataclass(frozen=True)
-class SmoothingThresholds(Thresholds):
+class SmoothingThresholds:
     """What decides how series are smoothed."""
 
     # Noise below this needs no smoothing: the samples are used as they are [standard deviation of the state]

@@ -14,11 +14,10 @@ from scipy.sparse import issparse
 from odediscovery.data.signals import Trajectory
 from odediscovery.errors import InputError, InputTypeError, unknown_name
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class SeriesThresholds(Thresholds):
+class SeriesThresholds:
     """What a series needs to be fitted."""
 
     least_values: int = 4  # values of a state: fewer determine no law, not even a straight line with a check

@@ -31,11 +31,10 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import exact, identifiers, join_terms
 from odediscovery.laws.power_sum import PowerSum, factors, turned
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class AgreementThresholds(Thresholds):
+class AgreementThresholds:
     """What counts as the same exponent, and as agreement with what is known."""
 
     # Exponents closer than this are one monomial, a fitted one gives way to a known one: 0.05 itself is near

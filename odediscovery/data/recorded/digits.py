@@ -23,11 +23,10 @@ import numpy as np
 from scipy.optimize import linprog
 
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class DigitThresholds(Thresholds):
+class DigitThresholds:
     """Which digits are looked for, and when times are taken for even ones that were rounded."""
 
     decimals: tuple[int, int] = (-6, 16)  # range of decimal places that are tried

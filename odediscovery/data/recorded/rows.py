@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class RowThresholds(Thresholds):
+class RowThresholds:
     """When times that go back begin a new trajectory, and repeats tell the noise."""
 
     least_rows: int = 3  # rows of every trajectory that a restart ends or begins: fewer are as likely a slip
