@@ -15,7 +15,7 @@ from odediscovery.command.flags import Columns, assignments, names_in
 from odediscovery.data.controls import load_with_controls, read_controls, read_doses
 from odediscovery.data.dates import date_of_time, time_of_date
 from odediscovery.data.series import TimeSeries, series_text
-from odediscovery.data.signals import SIGNALS, Signal
+from odediscovery.data.signals import MOMENT, Signal
 from odediscovery.errors import InputError
 from odediscovery.many.run import Table, opened_table
 from odediscovery.problem.prepare import columns_of_groups, dose_columns
@@ -43,7 +43,7 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
         raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
     # The moment after a dose has a time too, which is none of the data's pace.
     gaps = np.diff(own)
-    count = math.ceil((until - own[0]) / float(np.median(gaps[gaps > 10.0 * SIGNALS.moment * gaps.max()]))) + 1
+    count = math.ceil((until - own[0]) / float(np.median(gaps[gaps > 10.0 * MOMENT * gaps.max()]))) + 1
     if count > MAX_ROWS:
         raise InputError(
             f"--until {until:g} would give {count} rows, at most {MAX_ROWS}: give the times you want with --times"

@@ -20,16 +20,9 @@ from numpy.typing import ArrayLike
 from odediscovery.data.recorded.recorded import Recorded, spread_columns
 from odediscovery.runtime.arrays import Array, Mask
 
-
-@dataclass(frozen=True)
-class SignalThresholds:
-    """What makes two pieces of a control one straight line."""
-
-    same_line: float = 1e-12  # a line passes through a sample that it misses by no more: rounding [largest value]
-    moment: float = 1e-6  # time that an impulse takes: what happens meanwhile is below noise [least sample interval]
-
-
-SIGNALS = SignalThresholds()
+# What makes two pieces of a control one straight line.
+SAME_LINE = 1e-12  # a line passes through a sample that it misses by no more: rounding [largest value]
+MOMENT = 1e-6  # time that an impulse takes: what happens meanwhile is below noise [least sample interval]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +63,7 @@ class Signal:
         A solver has to restart only where a piece ends: time itself is a single line.
         """
         slopes = self.slopes
-        size = SIGNALS.same_line * np.abs(self.values).max(axis=0, initial=0.0)
+        size = SAME_LINE * np.abs(self.values).max(axis=0, initial=0.0)
         ends = self.values[:-1] + slopes * np.diff(self.times)[:, None]
         jumps = (np.abs(ends - self.values[1:]) > size).any(axis=1)
         found, first = [], 0
@@ -245,7 +238,7 @@ def with_moments(run: Trajectory, impulses: Mask) -> Trajectory:
     if u is None or not impulses.any():
         return run
     given = np.flatnonzero((u.values[:-1, impulses] != 0.0).any(axis=1))
-    width = SIGNALS.moment * float(np.diff(run.time).min())
+    width = MOMENT * float(np.diff(run.time).min())
     rates = u.values.copy()
     rates[:, impulses] /= width
     rates[-1, impulses] = 0.0

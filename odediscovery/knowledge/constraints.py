@@ -32,17 +32,9 @@ from odediscovery.laws.expressions import exact, identifiers, join_terms
 from odediscovery.laws.power_sum import PowerSum, factors, turned
 from odediscovery.runtime.arrays import Array, Mask
 
-
-@dataclass(frozen=True)
-class AgreementThresholds:
-    """What counts as the same exponent, and as agreement with what is known."""
-
-    # Exponents closer than this are one monomial, a fitted one gives way to a known one: 0.05 itself is near
-    near: float = 0.05 + 1e-9
-    tolerance: float = 1e-9  # constants agree to this [size of the terms]
-
-
-AGREEMENT = AgreementThresholds()
+# Exponents closer than this are one monomial, a fitted one gives way to a known one: 0.05 itself is near
+NEAR = 0.05 + 1e-9
+TOLERANCE = 1e-9  # constants agree to this [size of the terms]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +115,7 @@ class Knowledge:
         """The nearest law that agrees, with nothing in the equations of tied states.
 
         Known terms come first, in the order of the equations and exactly as given; a monomial
-        within `AGREEMENT.near` of one gives way in that equation. Exponents are clipped into the bounds
+        within `NEAR` of one gives way in that equation. Exponents are clipped into the bounds
         (and rounded), forbidden variables lose their coefficients, also within functions and
         sums; monomials then in no equation are dropped. The law's stoichiometry fills the tied equations.
 
@@ -141,7 +133,7 @@ class Knowledge:
         if self.nonnegative_flows:
             coefficients[(coefficients < 0.0) & (exponents[:, : len(coefficients)].T <= 0.0)] = 0.0
         first = self._padded(exponents.shape[1])
-        near = (np.abs(first[:, None] - exponents) <= AGREEMENT.near).all(axis=2)
+        near = (np.abs(first[:, None] - exponents) <= NEAR).all(axis=2)
         coefficients[(given.coefficients != 0) @ near] = 0.0
         coefficients = np.hstack([given.coefficients, coefficients])
         mix = self.stoichiometry if self.tied.any() else law.stoichiometry
@@ -170,14 +162,14 @@ class Knowledge:
         Equations of tied states may be those that follow from the others, or empty.
         """
         nearest, mix = self.impose(law), self.stoichiometry
-        if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > AGREEMENT.tolerance:
+        if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > TOLERANCE:
             return False
         whole, size = mix @ nearest.coefficients, np.abs(mix) @ np.abs(nearest.coefficients)
         agree = np.ones((2, law.n_states), dtype=bool)
         for row in np.vstack([law.exponents, nearest.exponents]):
             mine, there = _same(law.exponents, row), _same(nearest.exponents, row)
             own = law.coefficients[:, mine]
-            least = AGREEMENT.tolerance * (size[:, there].sum(axis=1) + np.abs(own).sum(axis=1))
+            least = TOLERANCE * (size[:, there].sum(axis=1) + np.abs(own).sum(axis=1))
             for form, other in enumerate((nearest.coefficients, whole)):
                 agree[form] &= np.abs(own.sum(axis=1) - other[:, there].sum(axis=1)) <= least
         return bool(agree.all(axis=1).any())
@@ -231,7 +223,7 @@ class Knowledge:
 
         def clipped(w: Array) -> Array:
             inside = np.clip(w, least, most)
-            return np.where(abs(w) <= AGREEMENT.tolerance, 0.0, inside.round() if self.integer else inside)
+            return np.where(abs(w) <= TOLERANCE, 0.0, inside.round() if self.integer else inside)
 
         a, w, b, v = law.constants
         return law.with_constants(a, clipped(w), b, clipped(v))
@@ -318,7 +310,7 @@ def _stoichiometry(given: Knowledge) -> Array:
     n, fixed, sums, known = len(given.states), given.fully_known, given.conserved, given._given
     rows = np.array([one.weights / np.abs(one.weights).max() for one in sums]).reshape(-1, n)
     # States in different units have weights of different sizes.
-    least = AGREEMENT.tolerance * np.abs(rows).max(axis=0, initial=0.0)
+    least = TOLERANCE * np.abs(rows).max(axis=0, initial=0.0)
     mentioned = (known.coefficients != 0).any(axis=1) | given.forbidden.any(axis=1)
     pivots = dict[int, int]()
     for k in sorted(reversed(range(n)), key=lambda k: (fixed[k], mentioned[k])):
@@ -344,7 +336,7 @@ def _stoichiometry(given: Knowledge) -> Array:
             )
         if not fixed[k]:
             mix[k] = -rows[r] / rows[r, k]
-        elif (np.abs(parts.sum(axis=0)) > AGREEMENT.tolerance * np.abs(parts).sum(axis=0)).any():
+        elif (np.abs(parts.sum(axis=0)) > TOLERANCE * np.abs(parts).sum(axis=0)).any():
             raise InputError(
                 f"the known equations do not keep {given._sum(one)} constant; change one of them or leave the sum out"
             )
@@ -363,7 +355,7 @@ def _uses(law: PowerSum) -> Mask:
 
 
 def _same(exponents: Array, row: Array) -> Mask:
-    same: Mask = np.all(np.abs(exponents - row) <= 2 * AGREEMENT.tolerance, axis=1)
+    same: Mask = np.all(np.abs(exponents - row) <= 2 * TOLERANCE, axis=1)
     return same
 
 

@@ -17,29 +17,21 @@ for some t_0 and h and whole numbers m_k. The last digit of the times is often l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
 
 from odediscovery.runtime.arrays import Array
 
-
-@dataclass(frozen=True)
-class DigitThresholds:
-    """Which digits are looked for, and when times are taken for even ones that were rounded."""
-
-    decimals: tuple[int, int] = (-6, 16)  # range of decimal places that are tried
-    significant: int = 12  # most significant digits that are tried
-    same_digit: float = 1e-14  # a number equals its rounded value to this [largest value]
-    least: int = 8  # samples of a trajectory that shows the step of its times
-    coarsest: float = 10.0  # least step [last digits]
-    within: float = 0.499  # most that a time is off, since what is off by just a half was counted [last digits]
-    half: float = 0.5001  # the same of a grid from the first to the last time: rounding [last digits]
-    compared: int = 2000  # samples by which the step is found
-
-
-DIGITS = DigitThresholds()
+# Which digits are looked for, and when times are taken for even ones that were rounded.
+DECIMALS = (-6, 16)  # range of decimal places that are tried
+SIGNIFICANT = 12  # most significant digits that are tried
+SAME_DIGIT = 1e-14  # a number equals its rounded value to this [largest value]
+LEAST = 8  # samples of a trajectory that shows the step of its times
+COARSEST = 10.0  # least step [last digits]
+WITHIN = 0.499  # most that a time is off, since what is off by just a half was counted [last digits]
+HALF = 0.5001  # the same of a grid from the first to the last time: rounding [last digits]
+COMPARED = 2000  # samples by which the step is found
 
 
 def resolution(values: Array) -> float:
@@ -50,8 +42,8 @@ def resolution(values: Array) -> float:
     """
     seen = values[np.isfinite(values)]
     largest = np.max(np.abs(seen), initial=0.0)
-    for digits in range(*DIGITS.decimals):
-        if np.all(np.abs(np.round(seen, digits) - seen) <= DIGITS.same_digit * largest):
+    for digits in range(*DECIMALS):
+        if np.all(np.abs(np.round(seen, digits) - seen) <= SAME_DIGIT * largest):
             return float(10.0**-digits)
     return 0.0
 
@@ -64,9 +56,9 @@ def significant_digits(values: Array) -> int | None:
     """
     seen = values[np.isfinite(values) & (values != 0)]
     place = np.floor(np.log10(np.abs(seen)))
-    for digits in range(1, DIGITS.significant + 1):
+    for digits in range(1, SIGNIFICANT + 1):
         unit = 10.0 ** (place + 1 - digits)
-        if np.all(np.abs(np.round(seen / unit) * unit - seen) <= DIGITS.same_digit * np.abs(seen)):
+        if np.all(np.abs(np.round(seen / unit) * unit - seen) <= SAME_DIGIT * np.abs(seen)):
             return digits
     return None
 
@@ -123,11 +115,11 @@ def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
     True
     """
     longest = max(times, key=len)
-    if len(longest) < DIGITS.least:
+    if len(longest) < LEAST:
         return None
     pooled = np.concatenate(list(times))
     step, digit = float(longest[-1] - longest[0]) / (len(longest) - 1), rounding_step(pooled)
-    if not (digit > 0.0).all() or step < DIGITS.coarsest * digit.max():
+    if not (digit > 0.0).all() or step < COARSEST * digit.max():
         return None
     anchored = (float(longest[0]), step)
     place = np.round((pooled - longest[0]) / step)
@@ -138,18 +130,18 @@ def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
         return distance
 
     nearest = _nearest_grid(place, pooled, digit)
-    already = off(*anchored) * digit <= DIGITS.same_digit * np.abs(pooled).max()
-    if already.all() or off(*nearest).max() > DIGITS.within:
+    already = off(*anchored) * digit <= SAME_DIGIT * np.abs(pooled).max()
+    if already.all() or off(*nearest).max() > WITHIN:
         return None
     # The first and the last time are most often as they were meant.
-    first, step = anchored if off(*anchored).max() <= DIGITS.half else nearest
+    first, step = anchored if off(*anchored).max() <= HALF else nearest
     ends = np.cumsum([len(t) for t in times])[:-1]
     return np.split(first + step * place, ends), step
 
 
 def _nearest_grid(place: Array, times: Array, digit: Array) -> tuple[float, float]:
     """First time and step of the grid of which the largest error, in last digits, is least."""
-    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), DIGITS.compared)).astype(int))
+    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), COMPARED)).astype(int))
     rows = np.column_stack([np.ones(len(some)), place[some]]) / digit[some, None]
     y, one = times[some] / digit[some], np.ones((len(some), 1))
     found = linprog(

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from odediscovery.runtime.arrays import Array
 
-
-@dataclass(frozen=True)
-class RowThresholds:
-    """When times that go back begin a new trajectory, and repeats tell the noise."""
-
-    least_rows: int = 3  # rows of every trajectory that a restart ends or begins: fewer are as likely a slip
-    back: float = 0.5  # a restart goes back to before this share of the time that it ends: a swapped row does not
-    degrees: int = 6  # repeats beyond the first of their time that tell the noise, within a third
-    samples: int = 2  # samples with a value of a trajectory: one alone shows no change
-    named: int = 5  # trajectories left out that a message names: a line of text
-
-
-ROWS = RowThresholds()
+# When times that go back begin a new trajectory, and repeats tell the noise.
+LEAST_ROWS = 3  # rows of every trajectory that a restart ends or begins: fewer are as likely a slip
+BACK = 0.5  # a restart goes back to before this share of the time that it ends: a swapped row does not
+DEGREES = 6  # repeats beyond the first of their time that tell the noise, within a third
+SAMPLES = 2  # samples with a value of a trajectory: one alone shows no change
+NAMED = 5  # trajectories left out that a message names: a line of text
 
 
 def restarts(times: Array) -> list[int]:
@@ -33,11 +25,11 @@ def restarts(times: Array) -> list[int]:
     ([0, 3], [0])
     """
     begins = [0, *(np.flatnonzero(np.diff(times) < 0.0) + 1).tolist()]
-    if min(np.diff([*begins, len(times)])) < ROWS.least_rows:
+    if min(np.diff([*begins, len(times)])) < LEAST_ROWS:
         return [0]
     for before, begin in itertools.pairwise(begins):
         first, last = times[before], times[begin - 1]
-        if not times[begin] <= first + ROWS.back * (last - first):
+        if not times[begin] <= first + BACK * (last - first):
             return [0]
     return begins
 
@@ -79,12 +71,12 @@ def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[t
     One with fewer than two samples shows no change. Where no other is left all are kept, to be refused by name.
     """
     pairs = list(zip(labels, merged, strict=True))
-    kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= ROWS.samples]
+    kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= SAMPLES]
     if len(kept) in (0, len(pairs)):
         return pairs, []
     long = {label for label, _ in kept}
     short = which_have([repr(label) for label, _ in pairs if label not in long])
-    return kept, [f"{short} fewer than {ROWS.samples} samples with a value; left out of {len(pairs)}."]
+    return kept, [f"{short} fewer than {SAMPLES} samples with a value; left out of {len(pairs)}."]
 
 
 def which_have(named: Sequence[str]) -> str:
@@ -95,8 +87,8 @@ def which_have(named: Sequence[str]) -> str:
     """
     if len(named) == 1:
         return f"Trajectory {named[0]} has"
-    more = f" and {len(named) - ROWS.named} more" if named[ROWS.named :] else ""
-    return f"Trajectories {', '.join(named[: ROWS.named])}{more} have"
+    more = f" and {len(named) - NAMED} more" if named[NAMED:] else ""
+    return f"Trajectories {', '.join(named[:NAMED])}{more} have"
 
 
 def without_repeats(
@@ -148,7 +140,7 @@ def repeat_noise(blocks: Sequence[Array]) -> Array:
     """How far repeats lie off the mean of their time [states]: absolute, or minus a share of the mean.
 
     Of samples at one time [rows, states] each. The one under which the repeats are likelier; nan where there are fewer
-    than `ROWS.degrees` of them.
+    than `DEGREES` of them.
     """
     found = []
     for i in range(blocks[0].shape[1]):
@@ -162,7 +154,7 @@ def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
     """The likelier of s and -c for noise s, or c times the mean."""
     degrees = sum(n for _, n, _ in rows)
     absolute = sum(ss for ss, _, _ in rows) / max(degrees, 1)
-    if degrees < ROWS.degrees or absolute <= 0.0:
+    if degrees < DEGREES or absolute <= 0.0:
         return float("nan")
     if any(mean <= 0.0 for _, _, mean in rows):
         return float(np.sqrt(absolute))
