@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -18,9 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from odediscovery.command.console import measure, sayer
+from odediscovery.command.console import opened, say, sayer
 from odediscovery.command.flags import RunOptions, TaskOptions, argument, flag, names_in, numbers_in, with_groups
-from odediscovery.command.streams import say
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -64,9 +64,28 @@ bench = typer.Typer(
 
 
 def _keep(work: Callable[..., Rows], summary: Callable[[Rows], str], name: str, run: RunOptions) -> None:
-    """Run a measurement in its folder, which `name` names where nobody else does; print and keep its summary."""
-    folder = run.out or Path(f"bench-{name}")
-    measure(partial(work, folder), summary, folder, run.quiet, run if isinstance(run, TaskOptions) else None)
+    """Run a measurement that keeps its rows in a folder; print its summary and keep it beside them.
+
+    Args:
+        work: called with the folder, with the `monitor` that hears its progress, with `say`, which hears a line a
+            finished row, and with the `backend` of its tasks if it has one.
+        summary: of the rows, as Markdown.
+        name: of the folder where nobody else names it.
+        run: what the measurement was told.
+    """
+    from odediscovery.command.progress import TerminalMonitor
+    from odediscovery.runtime.files import write_whole
+
+    folder, monitor, hears = run.out or Path(f"bench-{name}"), TerminalMonitor(quiet=run.quiet), sayer(run.quiet)
+    with ExitStack() as stack:
+        place = {"backend": stack.enter_context(opened(run, hears))} if isinstance(run, TaskOptions) else {}
+        stack.enter_context(monitor.shown())
+        rows = work(folder, **place, monitor=monitor, say=hears)
+    if not rows:
+        return hears("stopped before the first system was done; nothing is kept")
+    text, more = summary(rows), "; stopped early, the same command goes on" * bool(monitor.stopping())
+    write_whole(folder / "summary.md", text.encode())
+    say(f"{text}\nwritten to {folder}{more}")
 
 
 def _command() -> str:

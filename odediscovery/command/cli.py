@@ -26,12 +26,20 @@ import typer
 
 from odediscovery import __version__
 from odediscovery.command.bench import bench
-from odediscovery.command.console import print_discovery
+from odediscovery.command.console import (
+    load_pictures,
+    mute,
+    mute_if_broken,
+    note,
+    prepare,
+    print_discovery,
+    remark,
+    say,
+)
 from odediscovery.command.doctor import doctor
 from odediscovery.command.fit import fit, fit_constants
 from odediscovery.command.flags import argument, assignments, flag, with_groups
 from odediscovery.command.reproduce import reproduce
-from odediscovery.command.streams import load_pictures, mute, mute_if_broken, note, prepare, remark, say
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
 
 if TYPE_CHECKING:

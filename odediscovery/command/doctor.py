@@ -13,7 +13,7 @@ from pathlib import Path
 
 import typer
 
-from odediscovery.command.streams import say
+from odediscovery.command.console import say
 
 # Extras of the package: what they are for, and the modules that they bring.
 EXTRAS = {

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import opened, print_discovery, sayer
+from odediscovery.command.console import load_pictures, note, opened, print_discovery, say, sayer
 from odediscovery.command.flags import (
     Columns,
     GivenSettings,
@@ -31,7 +31,6 @@ from odediscovery.command.flags import (
     option,
     setting,
 )
-from odediscovery.command.streams import load_pictures, note, say
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.settings import Settings, settings_for
 

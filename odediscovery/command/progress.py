@@ -25,7 +25,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from odediscovery.command.streams import Forgiving, remark
+from odediscovery.command.console import Forgiving, remark
 from odediscovery.runtime.monitor import Monitor
 
 # Ctrl-C, and how a system or a queue of jobs asks a program to end.

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from odediscovery.command.console import opened, sayer
+from odediscovery.command.console import opened, say, sayer
 from odediscovery.command.flags import Where, argument, flag
-from odediscovery.command.streams import say
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:

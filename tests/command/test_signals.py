@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from odediscovery.command.cli import main
+from odediscovery.command.console import MAX_REMARK_LETTERS, Forgiving, mute_if_broken, note, remark, say
 from odediscovery.command.progress import TerminalMonitor
-from odediscovery.command.streams import MAX_LINE_LETTERS, Forgiving, mute_if_broken, note, remark, say
 from odediscovery.data.series import write_csv
 from odediscovery.laws.systems import simulate_system
 from odediscovery.result.discovery import Discovery
@@ -121,19 +121,19 @@ def test_letters_that_would_move_the_cursor_are_shown_and_do_nothing(capsys: pyt
 
 
 def test_a_remark_that_quotes_a_whole_file_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    remark("y" * (3 * MAX_LINE_LETTERS))
-    assert len(capsys.readouterr().err) < 1.1 * MAX_LINE_LETTERS
+    remark("y" * (3 * MAX_REMARK_LETTERS))
+    assert len(capsys.readouterr().err) < 1.1 * MAX_REMARK_LETTERS
 
 
 def test_a_standard_error_that_is_closed_ends_nothing() -> None:
     ended = run(
-        'from odediscovery.command import streams as s; s.prepare(); s.remark("x"); s.say("kept")', closed="2>&-"
+        'from odediscovery.command import console as s; s.prepare(); s.remark("x"); s.say("kept")', closed="2>&-"
     )
     assert (ended.returncode, ended.stdout) == (0, "kept\n")
 
 
 def test_a_full_standard_output_is_an_error() -> None:
-    code = 'from odediscovery.command import streams as s; s.prepare(); s.say("lost"); import sys; sys.stdout.flush()'
+    code = 'from odediscovery.command import console as s; s.prepare(); s.say("lost"); import sys; sys.stdout.flush()'
     ended = run(code, closed=">/dev/full")
     assert ended.returncode != 0
     assert "No space left" in ended.stderr
