@@ -255,27 +255,21 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 }
 MAX_THREADS = 1024
 
+# As the paper has it.
+_PUBLISHED = {
+    "members": 5,
+    "hidden": 9,
+    "grow": False,
+    "l1": 0.01,
+    "adam_steps": 3000,
+    "learning_rate": 0.005,
+    "lbfgs_steps": 1000,
+}
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "neural": {"grow": False},
-    "paper": {
-        "members": 5,
-        "hidden": 9,
-        "grow": False,
-        "l1": 0.01,
-        "adam_steps": 3000,
-        "learning_rate": 0.005,
-        "lbfgs_steps": 1000,
-    },
-    "as-run": {
-        "members": 5,
-        "hidden": 9,
-        "grow": False,
-        "l1": 0.01,
-        "adam_steps": 3000,
-        "learning_rate": 0.005,
-        "lbfgs_steps": 1000,
-    },
+    "paper": _PUBLISHED,
+    "as-run": _PUBLISHED,
 }
 
 

@@ -210,8 +210,11 @@ def print_discovery(found: Discovery) -> None:
     for row in found.front:
         plain = dataclasses.replace(row.equations, standard_errors=None)
         mark, scores = "*" if row.selected else "", (f"{row.mse:.3g}", f"{row.r2:z.6f}")
-        name = f"\n[{row.name}]" if row.name else ""
-        rows.append((mark, str(row.complexity), *scores, _shortened(plain.pretty(3)) + name))
+        lines = [
+            x if len(x) <= MAX_ROW_LETTERS else f"{x[: MAX_ROW_LETTERS - 3]}..." for x in plain.pretty(3).splitlines()
+        ]
+        lines += [f"[{row.name}]"] if row.name else []
+        rows.append((mark, str(row.complexity), *scores, "\n".join(lines)))
     print_table(("", "complexity", "MSE", "R2", "equations"), rows, numbers=(1, 2, 3), width=1000)
 
 
@@ -266,11 +269,6 @@ def broken(line: str, room: int) -> str:
                 lines.append("    ")
             lines[-1] += piece
     return "\n".join(one.rstrip() for one in lines)
-
-
-def _shortened(equations: str) -> str:
-    lines = equations.splitlines()
-    return "\n".join(x if len(x) <= MAX_ROW_LETTERS else f"{x[: MAX_ROW_LETTERS - 3]}..." for x in lines)
 
 
 def sayer(quiet: bool) -> Callable[[str], None]:

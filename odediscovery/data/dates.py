@@ -158,14 +158,24 @@ def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
     return as_moments(index) if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)) else None
 
 
-def count_moments(blocks: Sequence[Any], unit: str | None = None) -> tuple[list[Array], Clock]:
-    """Dates or durations of several trajectories as times [n] each, counted alike.
+def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:
+    """Times [n] of several trajectories as they are, or dates and durations as numbers with the clock that counts them.
+
+    Args:
+        times: numbers, dates or durations, one block a trajectory.
+        unit: of dates and durations; None: chosen by the steps.
 
     >>> days = pd.to_datetime(["2020-03-01", "2020-03-03"])
-    >>> times, clock = count_moments([days])
+    >>> times, clock = counted_times([days])
     >>> times[0].tolist(), clock
     ([0.0, 2.0], Clock(unit='days', since='2020-03-01'))
     """
+    moments = [as_moments(time) for time in times]
+    blocks = [block for block in moments if block is not None]
+    if not blocks:
+        return list(times), None
+    if len(blocks) < len(moments):
+        raise InputError("times: expected dates in all trajectories or in none; convert them")
     if len({(type(block), getattr(block, "tz", None) is None) for block in blocks}) != 1:
         raise InputError("times: expected dates, or durations, alike in all trajectories; convert them")
     dated = isinstance(blocks[0], pd.DatetimeIndex)
@@ -181,17 +191,6 @@ def count_moments(blocks: Sequence[Any], unit: str | None = None) -> tuple[list[
     # A date, with its hours unless all are midnights.
     midnights = zero.tz is None and all((block.dropna() == block.dropna().normalize()).all() for block in blocks)
     return values, Clock(unit, str(zero.date().isoformat() if midnights else zero.isoformat(" ")))
-
-
-def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:
-    """Times of several trajectories as they are, or dates and durations as numbers with their clock."""
-    moments = [as_moments(time) for time in times]
-    found = [block for block in moments if block is not None]
-    if not found:
-        return list(times), None
-    if len(found) < len(moments):
-        raise InputError("times: expected dates in all trajectories or in none; convert them")
-    return count_moments(found, unit)
 
 
 def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, Clock] | None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from odediscovery import TimeSeries
-from odediscovery.data.dates import count_moments
+from odediscovery.data.dates import counted_times
 from odediscovery.data.recorded.digits import even_times
 from odediscovery.data.samples import with_even_times
 from odediscovery.data.series import load_csv
@@ -39,7 +39,7 @@ def test_dates_and_durations_of_any_kind_are_times(times: Any) -> None:
 
 def test_a_change_of_clocks_is_no_jump() -> None:
     local = pd.date_range("2020-03-29 01:00", periods=4, freq="1h", tz="Europe/Berlin")
-    assert count_moments([local])[0][0].tolist() == [0, 1, 2, 3]
+    assert counted_times([local])[0][0].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
