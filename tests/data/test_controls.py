@@ -54,9 +54,6 @@ def test_time_goes_on_where_other_controls_stay() -> None:
     np.testing.assert_allclose(alone.simulate([0.0], [2.0, 4.0])[:, 0], [0.0, 6.0], rtol=1e-8)
 
 
-# ---- machinery: windows, polish, integral form ---------------------------------------------------
-
-
 # ---- the user's side -----------------------------------------------------------------------------
 
 

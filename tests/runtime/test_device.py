@@ -101,9 +101,6 @@ def test_units_stay_on_the_device(simulated: None, name: str) -> None:
     assert all(torch.equal(a.detach().cpu(), b.detach().cpu()) for a, b in zip(*found, strict=True))
 
 
-# Experiments
-
-
 # A GPU that is missing, and one that is there
 
 
