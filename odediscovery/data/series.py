@@ -109,7 +109,8 @@ class TimeSeries:
         (('mass',), 4)
         """
         several = isinstance(time, (list, tuple)) and len(time) > 0 and np.ndim(time[0]) > 0
-        times, blocks = (list(time), list(values)) if several else ([time], [values])  # type: ignore[arg-type]
+        times: list[Any] = list(time) if several else [time]  # type: ignore[arg-type]
+        blocks: list[Any] = list(values) if several else [values]  # type: ignore[arg-type]
         if len(times) != len(blocks):
             raise InputError(
                 f"{len(times)} arrays of times, but {len(blocks)} of values: give one of each for every trajectory"

@@ -250,7 +250,7 @@ def _solved(a: Array, sides: Sequence[Unit]) -> list[str | None]:
     """The units whose powers x solve A x = sides [conditions]; none where the conditions contradict each other."""
     words = sorted({word for side in sides for word in side})
     b = np.array([[side.get(word, 0.0) for word in words] for side in sides])
-    x = np.linalg.lstsq(a, b, rcond=None)[0]
+    x: Array = np.linalg.lstsq(a, b, rcond=None)[0]
     if b.size and np.abs(a @ x - b).max() > _TOLERANCE:
         return [None] * a.shape[1]
     # What can be chosen freely: the part of each constant in the null space of the conditions.

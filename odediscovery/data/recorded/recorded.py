@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.runtime.arrays import Array, Mask
 
 
-def spread_columns(values: Array, places: Sequence[int], n: int, fill: Any = np.nan) -> Array:
+def spread_columns(values: NDArray[Any], places: Sequence[int], n: int, fill: float = np.nan) -> NDArray[Any]:
     """Values [..., k] in some of n columns, `fill` in the others.
 
     >>> spread_columns(np.array([1.0, 2.0]), [2, 0], 3).tolist()
     [2.0, nan, 1.0]
     """
-    wide: Array = np.full((*values.shape[:-1], n), fill, dtype=np.result_type(values, type(fill)))
+    wide = np.full((*values.shape[:-1], n), fill, dtype=np.result_type(values, type(fill)))
     wide[..., list(places)] = values
     return wide
 
@@ -71,15 +72,16 @@ class Recorded:
 
     def spread(self, places: Sequence[int], n: int) -> Recorded:
         """In some of n columns, nothing known of the others."""
-        known = [(self.start, np.nan), (self.limit, np.nan), (self.seen, False), (self.counted, False)]
+        start, limit = (spread_columns(values, places, n) for values in (self.start, self.limit))
+        seen, counted = (spread_columns(values, places, n, False) for values in (self.seen, self.counted))
         given = None if self.given is None else spread_columns(self.given, places, n, 0.0)
-        return Recorded(*(spread_columns(values, places, n, fill) for values, fill in known), given)  # type: ignore[arg-type]
+        return Recorded(start, limit, seen, counted, given)
 
     def select(self, columns: Any) -> Recorded:
         """Of some of the states."""
-        known = (self.start, self.limit, self.seen, self.counted)
+        start, limit, seen = self.start[columns], self.limit[:, columns], self.seen[:, columns]
         given = None if self.given is None else self.given[:, columns]
-        return Recorded(*(values[..., columns] for values in known), given)  # type: ignore[arg-type]
+        return Recorded(start, limit, seen, self.counted[columns], given)
 
     def observed(self, x: Array) -> Array:
         """O of curves or data [samples, states, ...]."""
