@@ -60,7 +60,7 @@ import numpy as np
 from odediscovery.data.controls import append_controls, drop_appended_controls
 from odediscovery.data.noise import NOISE, estimate_noise, pseudo_residuals, relative_noise, shows_noise
 from odediscovery.data.recorded.digits import lengths_of_runs, resolution, rounding_sigma
-from odediscovery.data.recorded.recorded import Recorded
+from odediscovery.data.recorded.recorded import Recorded, spread_columns
 from odediscovery.data.recorded.statements import (
     OF_SAMPLE,
     break_times,
@@ -69,7 +69,6 @@ from odediscovery.data.recorded.statements import (
     dose_factor,
     known_start,
 )
-from odediscovery.data.recorded.recorded import spread_columns
 from odediscovery.data.samples import measured, pooled, usual_values, with_columns, with_latent_states
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
