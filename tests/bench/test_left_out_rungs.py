@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from odediscovery.bench.random_laws import rungs as of
-from odediscovery.bench.random_laws.rungs import WHOLE, left_out, markdown, run_rungs, rungs, watched_rungs
-from odediscovery.bench.suites.problems import SuiteSystem, load_suite
+from odediscovery.bench import rungs as of
+from odediscovery.bench.rungs import WHOLE, left_out, markdown, run_rungs, rungs, watched_rungs
+from odediscovery.bench.systems import SuiteSystem, load_suite
 from odediscovery.errors import InputError
 from odediscovery.search import strategies
 

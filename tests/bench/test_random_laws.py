@@ -8,15 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odediscovery.bench.random_laws.acceptance import is_identifiable, is_whole, standard_errors
-from odediscovery.bench.random_laws.builder import Builder
-from odediscovery.bench.random_laws.draft import Draft, Term
-from odediscovery.bench.random_laws.report import markdown
-from odediscovery.bench.random_laws.systems import FAMILIES, random_system, random_systems
-from odediscovery.bench.suites.problems import SuiteSystem
-from odediscovery.bench.suites.protocol import Protocol, training_data, true_trajectory
-from odediscovery.bench.suites.run import COLUMNS, study_of
-from odediscovery.bench.suites.scores import score
+from odediscovery.bench.random_families import Builder, Draft, Term
+from odediscovery.bench.random_laws import (
+    FAMILIES,
+    is_identifiable,
+    is_whole,
+    markdown,
+    random_system,
+    random_systems,
+    standard_errors,
+)
+from odediscovery.bench.scores import score
+from odediscovery.bench.suites import COLUMNS, study_of
+from odediscovery.bench.systems import Protocol, SuiteSystem, training_data, true_trajectory
 from odediscovery.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError

@@ -26,7 +26,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from scipy.stats import ks_2samp
 
-from odediscovery.bench.suites.success import WIDTHS, success_rate
+from odediscovery.bench.success import WIDTHS, success_rate
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
