@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -52,7 +52,7 @@ class Draft:
         span: last time; the first is 0.
         samples: equally spaced, ends included.
         positive: whether states have to stay positive.
-        wide: states whose range has to be at least so large, by index: sines of small angles are lines.
+        wide: states whose range has to be wide, by index: sines of small angles are lines.
     """
 
     states: int
@@ -62,7 +62,7 @@ class Draft:
     span: float
     samples: int
     positive: bool = True
-    wide: Mapping[int, float] = field(default_factory=dict)
+    wide: tuple[int, ...] = ()
 
     @property
     def constants(self) -> Array:
@@ -185,7 +185,7 @@ class Builder:
         key = state, "*".join([*shapes, *([factor] if factor else [])]) or "1"
         self._terms[key] = self._terms.get(key, 0.0) + coefficient * size
 
-    def draft(self, starts: Array, span: float, *, positive: bool = True, wide: Sequence[int] = ()) -> Draft:
+    def draft(self, starts: Array, span: float, *, positive: bool = True, wide: tuple[int, ...] = ()) -> Draft:
         """The draft of these terms.
 
         Args:
@@ -198,9 +198,7 @@ class Builder:
         samples = int(self.random.choice(SAMPLES))
         names = {name for term in terms for name in re.findall(r"\w+", term.shape)}
         used = {n: v for n, v in self._inner.items() if n in names}
-        return Draft(
-            self.states, terms, used, begin, rounded(span * self.time, 2), samples, positive, dict.fromkeys(wide, 2.0)
-        )
+        return Draft(self.states, terms, used, begin, rounded(span * self.time, 2), samples, positive, wide)
 
     def positive_starts(self, low: float = 0.2, high: float = 4.0) -> Array:
         """Starts [starts, states] of positive states, in units of order 1, even on the logarithm."""

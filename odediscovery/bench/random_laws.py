@@ -59,6 +59,8 @@ MIN_SHARE = 1e-3
 SPREAD = 0.08
 # Longest step between two samples, as a share of a state's range.
 LONGEST_STEP = 0.4
+# Least range of an angle.
+WIDE = 2.0
 # Share of the samples before which 95 % of the way must not have been made.
 ACTIVE = 0.35
 # Change of the samples without a term, in units of the noise.
@@ -109,7 +111,7 @@ def is_moving(draft: Draft, paths: Array) -> bool:
         return False
     if not draft.positive and not ((paths.min(axis=(0, 1)) < 0) & (paths.max(axis=(0, 1)) > 0)).all():
         return False
-    return all(np.ptp(paths[:, :, k], axis=0).max() >= least for k, least in draft.wide.items())
+    return all(np.ptp(paths[:, :, k], axis=0).max() >= WIDE for k in draft.wide)
 
 
 def is_known(draft: Draft, paths: Array) -> bool:
