@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import odediscovery
-from odediscovery.bench.suites.problems import load_suite
+from odediscovery.bench.systems import load_suite
 
 package = Path(odediscovery.__file__).parent
 assert package.is_relative_to(sys.prefix), f"{package} is not the installed one"

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from odediscovery.bench.suites.problems import load_suite
-from odediscovery.bench.suites.protocol import true_trajectory
+from odediscovery.bench.systems import load_suite, true_trajectory
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.laws.equations import Equations

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from odediscovery import discover, get_system, settings_for, simulate_system
-from odediscovery.bench.suites.scoring import same_terms, worst_errors
-from odediscovery.bench.suites.success import success_rate
+from odediscovery.bench.scores import same_terms, worst_errors
+from odediscovery.bench.success import success_rate
 from odediscovery.laws.power_sum import PowerSum
 
 pytestmark = pytest.mark.accept

@@ -51,13 +51,6 @@ ROOMS = (
     "plots",
     "report",
     "bench",
-    "bench.suites",
-    "bench.random_laws",
-    "bench.peers",
-    "bench.chaos",
-    "bench.draws",
-    "bench.speed",
-    "bench.series",
     "experiments",
     "experiments.studies",
     "command",
@@ -77,7 +70,7 @@ STRANGERS = {
 # Heavy libraries and their doors: modules, or whole rooms.
 DOORS = {
     "torchdiffeq": "solve",
-    "scipy.integrate": "ivp bench.suites.protocol",
+    "scipy.integrate": "ivp bench.systems",
     "pandas": "data",
     "sklearn": "estimator experiments.studies.digits",
     "jinja2": "report",

@@ -4,8 +4,8 @@ DIR/study.json   what the rows share: suite, noise, samples, seed, limit; machin
 DIR/rows.jsonl   one row for each task
 DIR/summary.md   the tables (see `summary`)
 
-A measurement is a `Study`: tasks, each of which fills one row, and what their folder is about. All of
-them run through `Rows.run`, so that each one resumes, and turns failures into rows, in the same way.
+A measurement is a `Study`: tasks, each of which fills one row, and what their folder is about. Each one
+resumes, and turns failures into rows, in the same way.
 """
 
 from __future__ import annotations
@@ -45,12 +45,7 @@ COMMIT_DIGITS = 7
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """One row to be made; it travels to the process that makes it.
-
-    Args:
-        id: of the row, such as the name of a system.
-        method: that is measured.
-    """
+    """One row to be made, of a system (say) and a method; it travels to the process that makes it."""
 
     id: str
     method: str
@@ -62,6 +57,11 @@ class Task(ABC):
     @abstractmethod
     def fill(self, row: Row) -> None:
         """Make the measurement; what is in the row when an exception is raised stays there."""
+
+
+def exact_or_not(row: Row) -> str:
+    """The words of a study for a row that was compared with a known law."""
+    return "exact" if row["exact"] else "not exact"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Study:
     columns: Sequence[str]
     tasks: Sequence[Task]
     limit: float
-    in_words: Callable[[Row], str]
+    in_words: Callable[[Row], str] = exact_or_not
     ids: Sequence[str] = ()
 
     def run(
@@ -94,7 +94,9 @@ class Study:
         monitor: Monitor | None = None,
         say: Callable[[str], None] = print,
     ) -> list[Row]:
-        """Do the tasks that are not yet in `folder`; the rows of all, in the order of tasks.
+        """Do the tasks that are not yet in `folder`, and keep each row as soon as it is known; the rows of all.
+
+        A failure is a row with its reason. A task is killed after `kill_after` its limit.
 
         Args:
             folder: to begin, or to go on with.
@@ -106,8 +108,17 @@ class Study:
             InputError: the folder holds another study or something else, or cannot be written.
             FitError: nobody can run the tasks.
         """
-        rows = Rows.claim(folder, self.shared, self.columns)
-        rows.run(self, backend, monitor or Monitor(), say)
+        rows, monitor = Rows.claim(folder, self.shared, self.columns), monitor or Monitor()
+        tasks = [task for task in self.tasks if not rows.has(task.id, task.method)]
+        monitor.stage(self.name, len(tasks))
+        function, limit = partial(filled, columns=self.columns), kill_after(self.limit)
+        ended = backend.results(function, tasks, limit, monitor.stopping)
+        for done, (number, row) in enumerate(ended, start=1):
+            if isinstance(row, Failure):
+                row = blank(tasks[number], self.columns) | {"failed": row.reason, "seconds": row.seconds}
+            rows.add(row)
+            monitor.step(done)
+            say(f"{done} of {len(tasks)}  {self.said(row)}")
         ids = dict.fromkeys([*self.ids, *(task.id for task in self.tasks)])
         methods = dict.fromkeys(task.method for task in self.tasks)
         place = {id: k for k, id in enumerate(ids)}, {method: k for k, method in enumerate(methods)}
@@ -155,28 +166,15 @@ def _seconds_since(began: float) -> float:
 
 
 class Rows:
-    """The rows of one folder.
-
-    Args:
-        folder: made by `claim`.
-        rows: those that it holds.
-    """
+    """The rows of one folder, `all` in the order in which they were done."""
 
     def __init__(self, folder: Path, rows: list[Row]) -> None:
-        self._file, self._rows = folder / "rows.jsonl", rows
+        self._file, self.all = folder / "rows.jsonl", rows
         self._done = {(row["id"], row["method"]) for row in rows}
 
     @classmethod
     def claim(cls, folder: Path, study: Mapping[str, Any], columns: Sequence[str]) -> Rows:
-        """Make the folder ours, or find in it the same study begun before.
-
-        Args:
-            study: what all rows share.
-            columns: the keys of a row; a line with any other keys is not a row.
-
-        Raises:
-            InputError: the folder holds another study or something else, or cannot be written.
-        """
+        """The rows of a folder as `claim_folder` makes it; a line with other keys than `columns` is none."""
         claim_folder(folder, study)
         try:
             rows, whole = _read(folder / "rows.jsonl", columns)
@@ -188,11 +186,6 @@ class Rows:
             raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
         return cls(folder, rows)
 
-    @property
-    def all(self) -> list[Row]:
-        """All rows, in the order in which they were done."""
-        return list(self._rows)
-
     def has(self, id: str, method: str) -> bool:
         """Whether this method has done this system."""
         return (id, method) in self._done
@@ -203,31 +196,12 @@ class Rows:
             return
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, allow_nan=False) + "\n")
-        self._rows.append(row)
+        self.all.append(row)
         self._done.add((row["id"], row["method"]))
-
-    def run(self, study: Study, backend: Backend, monitor: Monitor, say: Callable[[str], None]) -> None:
-        """Do the tasks of a study that have no row yet, and keep each row as soon as it is known.
-
-        A failure is a row with its reason. A task is killed after `kill_after` its limit.
-        """
-        tasks = [task for task in study.tasks if not self.has(task.id, task.method)]
-        monitor.stage(study.name, len(tasks))
-        function, limit = partial(filled, columns=study.columns), kill_after(study.limit)
-        ended = backend.results(function, tasks, limit, monitor.stopping)
-        for done, (number, row) in enumerate(ended, start=1):
-            if isinstance(row, Failure):
-                row = blank(tasks[number], study.columns) | {"failed": row.reason, "seconds": row.seconds}
-            self.add(row)
-            monitor.step(done)
-            say(f"{done} of {len(tasks)}  {study.said(row)}")
 
 
 def kill_after(limit: float) -> float:
-    """Wall-clock seconds after which a task is killed that should have ended by itself.
-
-    Args:
-        limit: seconds of the processor that it should take at most.
+    """Wall-clock seconds after which a task is killed that should take so many of the processor at most.
 
     >>> kill_after(60.0)
     300.0

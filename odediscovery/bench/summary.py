@@ -84,6 +84,11 @@ def number_and_share(key: str, above: float | None = None) -> Cell:
     return lambda rows: f"{count(rows, key, above)} ({count(rows, key, above) / len(rows):.0%})"
 
 
+def first(key: str) -> Cell:
+    """A cell with what all rows have."""
+    return lambda rows: str(rows[0][key])
+
+
 def middle(key: str, form: str = ".1f", missing: str = "-") -> Cell:
     """A cell with the median of a column where it has values."""
 
@@ -94,9 +99,19 @@ def middle(key: str, form: str = ".1f", missing: str = "-") -> Cell:
     return cell
 
 
+def size(rows: Sequence[Row]) -> str:
+    """A cell with the number of rows."""
+    return str(len(rows))
+
+
 def late_seconds(rows: Sequence[Row]) -> str:
     """A cell with the time below which 95 % of the rows lie."""
     return f"{np.percentile([row['seconds'] for row in rows], 95):.1f}"
+
+
+def longest(rows: Sequence[Row]) -> str:
+    """A cell with the longest time of a row."""
+    return f"{max(row['seconds'] for row in rows):.1f}"
 
 
 def total_seconds(rows: Sequence[Row]) -> str:
@@ -104,66 +119,9 @@ def total_seconds(rows: Sequence[Row]) -> str:
     return f"{sum(row['seconds'] for row in rows):.0f}"
 
 
+# What nearly every table of fits ends with.
 MEDIAN_AND_LATE: Mapping[str, Cell] = {"median s": middle("seconds"), "95 % s": late_seconds}
-
-_ABOUT = {
-    "RECON": "R2 of the found equations from the training start, against the clean whole "
-    "trajectory (the worst of several)",
-    "GEN": "the same from a start that was not trained on",
-    "EXACT": "the true terms and no others; exponents and inner constants within 0.02 on clean and 0.1 on noisy data",
-    "COEF": "exact, and all coefficients within 5 %",
-    "nodes": "median of the nodes of the expression trees",
-    "failed": "no equations, counted as a miss everywhere",
-}
-
-
-def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
-    """The tables of one suite: by method, by representation, and by system.
-
-    Args:
-        study: what the rows share.
-        rows: in the order of the suite.
-        systems: how many the whole suite has.
-    """
-    columns: dict[str, Cell] = {
-        "systems": lambda own: str(len(own)) if len(own) == systems else f"{len(own)} of {systems}",
-        **{
-            f"{key.upper()} > {bound:g}": number_and_share(key, bound)
-            for key in ("recon", "gen")
-            for bound in (GOOD, NEAR_PERFECT)
-        },
-        "EXACT": number_and_share("exact"),
-        "COEF": number_and_share("coef"),
-        "failed": number("failed"),
-        "nodes": middle("complexity", "g"),
-        "median s": middle("seconds"),
-        "total s": total_seconds,
-    }
-    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options_of(study)}`"]
-    parts.append(grouped("method", by(rows, "method"), columns))
-    if len(by(rows, "representation")) > 1:
-        # Which laws are within reach of a method is seen by what it takes to write them.
-        of_all = columns | {"systems": lambda own: str(len(own))}
-        parts.append(grouped(("method", "representation"), by(rows, "method", "representation"), of_all))
-    parts.append("\n".join(f"- {name}: {text}." for name, text in _ABOUT.items()))
-    header = ("system", "method", "RECON", "GEN", "EXACT", "COEF", "nodes", "s", "ended", "equations")
-    parts.append(table(header, [_system(row) for row in rows]))
-    return "\n\n".join(parts) + "\n"
-
-
-def _system(row: Row) -> tuple[str, ...]:
-    return (
-        row["id"],
-        row["method"],
-        figure(row["recon"]),
-        figure(row["gen"]),
-        "yes" if row["exact"] else "no",
-        "yes" if row["coef"] else "no",
-        "-" if row["complexity"] is None else str(row["complexity"]),
-        f"{row['seconds']:.1f}",
-        "failed" if row["failed"] else row["outcome"],
-        printed(row),
-    )
+EXACT_AND_COEF: Mapping[str, Cell] = {"EXACT": hits("exact"), "share": share("exact"), "COEF": number("coef")}
 
 
 def options_of(study: Mapping[str, Any]) -> str:
@@ -183,15 +141,8 @@ def printed(row: Row, digits: int = 4) -> str:
     return text.replace("|", "\\|")
 
 
-def missed(
-    rows: Sequence[Row], truths: Mapping[str, Equations], detail: Callable[[Row], str] = lambda row: row["method"]
-) -> list[str]:
-    """The true and the found law of every row that is not exact, under a headline, as parts of a page.
-
-    Args:
-        truths: by the ids of rows.
-        detail: what else is said of a row.
-    """
+def missed(rows: Sequence[Row], truths: Mapping[str, Equations], detail: Callable[[Row], str]) -> list[str]:
+    """The true (by id) and the found law of every row that is not exact, and more of it, as parts of a page."""
     laws = [
         f"**{row['id']}** {detail(row)}, {row['seconds']:.1f} s\n\n"
         f"    true:  {in_short(truths[row['id']].texts())}\n    found: {printed(row)}"
@@ -223,3 +174,8 @@ def figure(r2: float | None) -> str:
     if r2 is None:
         return "-"
     return f"{r2:.4f}" if r2 > -100 else f"{r2:.1e}"
+
+
+def yes_or_no(value: object) -> str:
+    """Whether something is true, for a cell."""
+    return "yes" if value else "no"

@@ -24,8 +24,8 @@ from odediscovery.command.flags import RunOptions, TaskOptions, argument, flag, 
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from odediscovery.bench.draws.draw import Draws
-    from odediscovery.bench.suites.run import Method
+    from odediscovery.bench.draws import Draws
+    from odediscovery.bench.suites import Method
 
 # The suites of `suites.SUITES`, with what their help says.
 SUITES = {
@@ -105,7 +105,7 @@ def series(
 ) -> None:
     """Fit measured series beside the models that people use for them."""
     chosen = names_in(ids, "--ids")
-    from odediscovery.bench.series.study import markdown, run_cases
+    from odediscovery.bench.series import markdown, run_cases
 
     work = partial(run_cases, ids=chosen, data=data, seed=run.seed, max_seconds=run.max_seconds)
     _keep(work, lambda rows: markdown(rows, run.seed, run.max_seconds), f"series-seed{run.seed}", run)
@@ -123,7 +123,7 @@ def rungs(
     chosen = names_in(names, "--names")
     if each < 1:
         raise InputError(f"--each must be at least 1, got {each}")
-    from odediscovery.bench.random_laws.rungs import markdown, run_rungs
+    from odediscovery.bench.rungs import markdown, run_rungs
 
     work = partial(run_rungs, names=chosen, sigma=sigma, each=each, seed=run.seed, max_seconds=run.max_seconds)
     _keep(work, lambda rows: markdown(rows, _command()), f"rungs-sigma{sigma:g}-seed{run.seed}", run)
@@ -134,8 +134,8 @@ def page(
     folders: Annotated[list[Path], typer.Argument(help="folders that suites wrote, or a folder of these")],
 ) -> None:
     """Print kept rows of suites as tables: development, public and random ones apart, methods side by side."""
-    from odediscovery.bench.page import side_by_side
-    from odediscovery.bench.suites.problems import load_suite
+    from odediscovery.bench.suites import side_by_side
+    from odediscovery.bench.systems import load_suite
 
     say(side_by_side(folders, {name: len(load_suite(name)) for name in SUITES}))
 
@@ -155,10 +155,8 @@ def _suite(
     """Run a suite: one row for each system in rows.jsonl, tables in summary.md."""
     suite = str(context.info_name)
     chosen = names_in(ids, "--ids")
-    from odediscovery.bench.suites.problems import load_suite
-    from odediscovery.bench.suites.protocol import Protocol
-    from odediscovery.bench.suites.run import study_of
-    from odediscovery.bench.summary import markdown
+    from odediscovery.bench.suites import markdown, study_of
+    from odediscovery.bench.systems import Protocol, load_suite
 
     protocol = Protocol(sigma, drop, trajectories, run.seed, digits)
     study = study_of(suite, protocol, run.max_seconds, methods_named(method), ids=chosen)
@@ -190,10 +188,9 @@ def random(
 ) -> None:
     """Count the random laws that are found: seven families, each accepted only if its samples identify it."""
     chosen = names_in(ids, "--ids")
-    from odediscovery.bench.random_laws.report import markdown
-    from odediscovery.bench.random_laws.systems import SUITE, random_systems
-    from odediscovery.bench.suites.protocol import Protocol
-    from odediscovery.bench.suites.run import study_of
+    from odediscovery.bench.random_laws import SUITE, markdown, random_systems
+    from odediscovery.bench.suites import study_of
+    from odediscovery.bench.systems import Protocol
 
     protocol = Protocol(sigma, 0.0, trajectories, run.seed, digits).checked()
     methods = methods_named(method)
@@ -221,8 +218,8 @@ def chaos(
 ) -> None:
     """Find chaotic systems from five trajectories each, beside sparse regression by pysindy."""
     chosen, levels, asked = names_in(ids, "--ids"), names_in(noise, "--noise"), names_in(method, "--method")
-    from odediscovery.bench.chaos import study as of
-    from odediscovery.bench.peers import sparse_regression as peers
+    from odediscovery.bench import chaos as of
+    from odediscovery.bench import peers
 
     for name in asked or ():
         if name not in (of.OURS, *peers.METHODS):
@@ -250,7 +247,7 @@ def speed(
 ) -> None:
     """Time default fits, and the forward pass of each unit beside one written by hand."""
     chosen = names_in(parts, "--parts")
-    from odediscovery.bench.speed import speed as of
+    from odediscovery.bench import speed as of
 
     work = partial(of.run_speed, parts=chosen or of.PARTS, seed=run.seed, max_seconds=run.max_seconds, quick=quick)
     name = f"speed{'-quick' if quick else ''}-seed{run.seed}"
@@ -266,7 +263,7 @@ def fsir_noise(
     run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of noise in which exactly the terms of fSIR are found."""
-    from odediscovery.bench.draws.noise import FsirNoise
+    from odediscovery.bench.draws import FsirNoise
 
     about = FsirNoise(sigma=sigma, trajectories=trajectories, seed=run.seed, max_seconds=run.max_seconds)
     _draw(about, draws, f"sigma{sigma:g}-trajectories{trajectories}", run)
@@ -282,7 +279,7 @@ def fsir_gaps(
     run: TaskOptions = RUN,
 ) -> None:
     """Count the draws in which short, irregular runs with gaps give exactly the terms of fSIR."""
-    from odediscovery.bench.draws.gaps import FsirGaps
+    from odediscovery.bench.draws import FsirGaps
 
     about = FsirGaps(
         sigma=sigma, missing=missing, trajectories=trajectories, seed=run.seed, max_seconds=run.max_seconds
@@ -299,7 +296,7 @@ def coverage(
     run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of noise in which 95 % intervals contain the true constants."""
-    from odediscovery.bench.draws.coverage import Coverage
+    from odediscovery.bench.draws import Coverage
 
     about = Coverage(system=system, sigma=sigma, seed=run.seed, max_seconds=run.max_seconds)
     _draw(about, draws, f"{system}-sigma{sigma:g}", run)
@@ -313,7 +310,7 @@ def lawless(
     run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of white noise or random walks for which a law is claimed."""
-    from odediscovery.bench.draws.lawless import Lawless
+    from odediscovery.bench.draws import Lawless
 
     _draw(Lawless(kind=kind, seed=run.seed, max_seconds=run.max_seconds), draws, kind, run)
 
@@ -327,7 +324,7 @@ def textbook(
     run: TaskOptions = RUN,
 ) -> None:
     """Give made-up series of textbook laws with realistic faults a verdict, and count constants in their intervals."""
-    from odediscovery.bench.series.textbook import TextbookDraws
+    from odediscovery.bench.textbook import TextbookDraws
 
     _draw(TextbookDraws(seed=run.seed, max_seconds=run.max_seconds), draws, "laws", run)
 
@@ -343,7 +340,7 @@ def populations(
 ) -> None:
     """Count the draws of simulated populations in which law, varying constants and spreads are found."""
     chosen = names_in(only, "--only") or ()
-    from odediscovery.bench.draws import population_peers, populations
+    from odediscovery.bench import population_peers, populations
 
     of = population_peers if peers else populations
     study = of.study(designs or populations.DESIGNS, draws, chosen, run.seed, run.max_seconds)
@@ -359,12 +356,12 @@ def methods_named(name: str) -> dict[str, Method]:
     """The functions of a method, or of "all" programs; those of peers need their packages."""
     if name not in (names := (*METHODS, "untrained", "all")):
         raise unknown_name("method", name, names)
-    from odediscovery.bench.suites.run import ours, untrained
+    from odediscovery.bench.suites import ours, untrained
 
     methods: dict[str, Method] = {"ours": ours, "untrained": untrained}
     asked = METHODS if name == "all" else (name,)
     if set(asked) - methods.keys():
-        from odediscovery.bench.peers import fits as peers
+        from odediscovery.bench import peers
 
         for one in asked:
             if one not in methods:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,6 +27,10 @@ from odediscovery.runtime.monitor import Monitor
 Value = str | int | float | bool
 Row = dict[str, Value]
 Arrays = dict[str, NDArray[np.float64]]
+
+
+# Behind a model that this package trains in its own way.
+OURS = ", ours"
 
 
 class Stopped(Exception):
@@ -113,6 +118,7 @@ class Experiment(ABC):
         title: one line above the table.
         trains: whether it trains networks, and so can use `Plan.device`.
         full, quick: settings with the sizes of the paper, and for a quick look.
+        axes: values by which batches differ, where there is a batch for every combination.
     """
 
     name: str
@@ -120,26 +126,27 @@ class Experiment(ABC):
     trains = True
     full: Any = None
     quick: Any = None
+    axes: ClassVar[Mapping[str, Iterable[str]]] = {}
 
     def how(self, plan: Plan) -> Any:
         """The settings of a plan."""
         return self.full if plan.full else self.quick
 
-    @abstractmethod
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         """The batches in the order in which they run."""
+        return [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
 
     @abstractmethod
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        """All runs of one batch.
+        """All runs of one batch, or `Stopped` where the monitor asked to stop."""
 
-        Raises:
-            Stopped: the monitor asked to stop.
-        """
+    def line(self, r: Ran) -> dict[str, str]:
+        """The line of a batch in the table, a cell by the name of its column."""
+        raise NotImplementedError
 
-    @abstractmethod
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         """Ours beside the published figures, in Markdown."""
+        return markdown([self.line(r) for r in ran])
 
     @abstractmethod
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:

@@ -40,8 +40,6 @@ def reproduce(
     """Run what is not yet in `folder`, then write the rows, the table and the figure.
 
     Args:
-        experiment: one of the registry.
-        plan: what is to be reproduced.
         folder: to begin, or to go on with.
         monitor: hears the progress and can stop the work; finished batches stay.
         backend: where batches are run, side by side; None for here, one after the other.
@@ -104,15 +102,7 @@ def _one_by_one(
 
 
 def run_batch(task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None) -> Result:
-    """Rows, arrays and seconds of one batch.
-
-    Args:
-        task: the experiment, the plan and the batch.
-        monitor: hears the progress and can stop the work.
-
-    Raises:
-        Stopped: the monitor asked to stop.
-    """
+    """Rows, arrays and seconds of one batch, or `Stopped` where the monitor asked to stop."""
     keep_freed_memory()
     experiment, plan, batch = task
     began = time.monotonic()
@@ -121,29 +111,18 @@ def run_batch(task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | 
 
 
 def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran], total: int) -> None:
-    seconds = sum(r.seconds for r in ran)
-    mode = "full" if plan.full else "quick"
+    seconds, mode = sum(r.seconds for r in ran), "full" if plan.full else "quick"
     done = "" if len(ran) == total else f" {len(ran)} of {total} batches are done."
-    command = f"odediscovery reproduce {experiment.name} --preset {plan.preset}"
-    command += f" --{mode} --seed {plan.seed}"
-    head = (
-        f"# {experiment.title}\n\n`{command}`: {sum(len(r.rows) for r in ran)} runs in "
-        f"{len(ran)} batches, {seconds:.0f} s.{done}\n\n"
-    )
+    command = f"odediscovery reproduce {experiment.name} --preset {plan.preset} --{mode} --seed {plan.seed}"
+    runs = f"{sum(len(r.rows) for r in ran)} runs in {len(ran)} batches"
+    head = f"# {experiment.title}\n\n`{command}`: {runs}, {seconds:.0f} s.{done}\n\n"
     write_whole(folder / "runs.csv", _csv(plan, ran).encode())
     write_whole(folder / "table.md", (head + experiment.table(plan, ran)).encode())
-    save_figure(experiment.figure(plan, ran), folder / f"{experiment.name}.png")
-    for name, figure in experiment.more_figures(plan, ran).items():
+    figures = {experiment.name: experiment.figure(plan, ran)} | experiment.more_figures(plan, ran)
+    for name, figure in figures.items():
         save_figure(figure, folder / f"{name}.png")
-    document = {
-        "experiment": experiment.name,
-        **asdict(plan),
-        "command": command,
-        "batches": len(ran),
-        "of": total,
-        "seconds": round(seconds, 1),
-        **provenance(),
-    }
+    document = {"experiment": experiment.name, **asdict(plan), "command": command, "batches": len(ran)}
+    document |= {"of": total, "seconds": round(seconds, 1), **provenance()}
     write_whole(folder / "study.json", (json.dumps(document, indent=1) + "\n").encode())
 
 
@@ -162,33 +141,30 @@ def _csv(plan: Plan, ran: Sequence[Ran]) -> str:
     return stream.getvalue()
 
 
-def _place(folder: Path, batch: dict[str, str]) -> Path:
-    name = "_".join(batch.values())
-    return folder / "batches" / re.sub(r"[^\w.-]", lambda m: f"%{ord(m[0]):x}", name)
+def _place(folder: Path, batch: dict[str, str], kind: str) -> Path:
+    name = re.sub(r"[^\w.-]", lambda m: f"%{ord(m[0]):x}", "_".join(batch.values()))
+    return folder / "batches" / f"{name}.{kind}"
 
 
 def _keep(folder: Path, ran: Ran) -> None:
-    place = _place(folder, ran.batch)
     if ran.arrays:
         stream = io.BytesIO()
         np.savez_compressed(stream, allow_pickle=False, **ran.arrays)
-        write_whole(place.with_name(place.name + ".npz"), stream.getvalue())
+        write_whole(_place(folder, ran.batch, "npz"), stream.getvalue())
     document = {"batch": ran.batch, "rows": ran.rows, "seconds": ran.seconds, "arrays": sorted(ran.arrays)}
-    write_whole(place.with_name(place.name + ".json"), (json.dumps(document) + "\n").encode())
+    write_whole(_place(folder, ran.batch, "json"), (json.dumps(document) + "\n").encode())
 
 
 def _read(folder: Path, batch: dict[str, str]) -> Ran | None:
     """A finished batch, or None: what cannot be read is run again."""
-    place = _place(folder, batch)
     try:
-        text = place.with_name(place.name + ".json").read_text(encoding="utf-8")
-        document = json.loads(text)
+        document = json.loads(_place(folder, batch, "json").read_text(encoding="utf-8"))
         rows, arrays = document["rows"], dict[str, Any]()
         if document["batch"] != batch or not (
             isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
         ):
             return None
-        packed = place.with_name(place.name + ".npz")
+        packed = _place(folder, batch, "npz")
         if packed.is_file():
             with np.load(io.BytesIO(packed.read_bytes()), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}

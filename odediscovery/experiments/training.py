@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,12 @@ DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     # Of classes: y is 1 for the right one, 0 for the others.
     "cross-entropy": lambda prediction, y: -y * nn.functional.log_softmax(prediction, dim=-1),
 }
+# The mean squares of RMSProp decay as Julia's do by default.
+OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "rmsprop": partial(torch.optim.RMSprop, alpha=0.9),
+    "sgd": torch.optim.SGD,
+}
 Draw = Callable[[], tuple[Tensor, Tensor]]
 Penalty = Callable[[int], Tensor]  # step -> [members]
 
@@ -83,8 +90,7 @@ class Training:
     """How a network is trained.
 
     Args:
-        steps: gradient steps.
-        rate: constant learning rate.
+        steps, rate: gradient steps, and their rate.
         method: "adam", "rmsprop" or "sgd".
         loss: "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of
             `relative_scale`, or "cross-entropy" of the outputs' softmax.
@@ -93,7 +99,6 @@ class Training:
             that to the formulas alone, as the Julia code does.
         anneal: share of the steps after which the rate falls linearly to 0; 1: never.
         watch_every: steps between two calls of `watch`.
-        decay: of the mean squares of RMSProp; Julia's default.
     """
 
     steps: int
@@ -104,7 +109,6 @@ class Training:
     project: bool = True
     anneal: float = 1.0
     watch_every: int = 0
-    decay: float = 0.9
 
     def learning_rate(self, step: int) -> float:
         """Rate at a step, counted from 0."""
@@ -257,25 +261,20 @@ def train(
     penalty: Penalty | None = None,
     watch: Callable[[int, Tensor], None] | None = None,
 ) -> None:
-    """Train all members of a network in place.
+    """Train all members of a network in place, which is back on the CPU at the end.
 
     Args:
-        network: chain of units with a members axis; it is back on the CPU at the end.
         draw: gives a batch (x [members, batch, inputs], y [members, batch, outputs]) a step.
-        job: whose device is trained on, and whose monitor hears of it.
+        job: whose device is trained on, and whose monitor hears of it and can stop it (`Stopped`).
         name: of the stage, for the progress bar; by default that of the batch.
         penalty: what is added to each member's loss at a step, [members].
         watch: called with the step and the losses [members] every `watch_every` steps, with
-            gradients off; it may change parameters (reinitialisation). The network is still on
-            the device then, and so are the losses.
-
-    Raises:
-        Stopped: the monitor asked to stop.
+            gradients off; it may change parameters (reinitialisation). Both are still on the device then.
     """
     place = device_of(job.plan.device)
     network.to(place)
     weights = [p for p in network.parameters() if p.requires_grad]
-    optimiser = _optimiser(weights, training)
+    optimiser = OPTIMISERS[training.method](weights, lr=training.rate, foreach=True)
     distance = DISTANCES[training.loss]
     job.monitor.stage(name or job.name, training.steps)
     for step in range(training.steps):
@@ -310,14 +309,6 @@ def tell(job: Job, step: int, losses: Tensor) -> None:
     if step % BREATH == 0:
         job.monitor.step(step, float(losses.detach().nan_to_num(torch.inf).min()))
         job.check()
-
-
-def _optimiser(weights: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
-    if training.method == "adam":
-        return torch.optim.Adam(weights, lr=training.rate, foreach=True)
-    if training.method == "rmsprop":
-        return torch.optim.RMSprop(weights, lr=training.rate, alpha=training.decay, foreach=True)
-    return torch.optim.SGD(weights, lr=training.rate, foreach=True)
 
 
 class ChainResiduals:
@@ -366,14 +357,10 @@ class ChainResiduals:
 
     def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
         """Residuals and their Jacobian [members, residuals, unknowns]."""
-        residuals, jacobian = self._linearised(torch.as_tensor(unknowns))
-        return self.residuals(unknowns, residuals.numpy()), jacobian.numpy()
-
-    def _linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
-        residuals, inputs = self._forward(unknowns)
-        chain = self.parameters(unknowns)
-        weight = self.weight[unknowns[:, -1].long()]
-        cotangents = torch.diag_embed(weight)
+        given = torch.as_tensor(unknowns)
+        residuals, inputs = self._forward(given)
+        chain = self.parameters(given)
+        cotangents = torch.diag_embed(self.weight[given[:, -1].long()])
         parts = [torch.zeros_like(residuals)[..., None]]
         for unit, p, x in reversed(list(zip(self.units, chain, inputs, strict=True))):
             cotangents, gradients = unit.pull(p, x, cotangents)
@@ -381,10 +368,10 @@ class ChainResiduals:
             parts[:0] = [g.flatten(1, 2) for g in own]
         jacobian = torch.cat(parts, dim=-1)
         if self.whole:
-            w = unknowns[:, :-1]
+            w = given[:, :-1]
             drawn = torch.diag_embed(self.whole * (1.0 - 3.0 * w * w))
             jacobian = torch.cat([jacobian, torch.nn.functional.pad(drawn, (0, 1))], dim=1)
-        return residuals, jacobian
+        return self.residuals(unknowns, residuals.numpy()), jacobian.numpy()
 
     def _forward(self, unknowns: Tensor) -> tuple[Tensor, list[Tensor]]:
         which, inputs = unknowns[:, -1].long(), []
@@ -401,10 +388,8 @@ def refit(
     """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place.
 
     Args:
-        network: chain of units with a members axis.
         x: samples of every member [members, samples, inputs].
         y, weight: targets and their weights [members, samples, outputs].
-        steps, tolerance: of `levenberg_marquardt`.
         whole: how much whole weights count beside the samples, see `ChainResiduals`.
 
     Returns:
@@ -485,11 +470,6 @@ def embed(thin: nn.Sequential, chosen: Tensor, network: nn.Sequential, into: Ten
         for name, value in parameters_of(large).items():
             value.data[into] = 0.0
             if name in values:
-                _write(value, values[name][chosen], into)
-
-
-def _write(value: Tensor, part: Tensor, into: Tensor) -> None:
-    corner = tuple(slice(size) for size in part.shape[1:])
-    whole = value.data[into]
-    whole[(slice(None), *corner)] = part.to(whole)
-    value.data[into] = whole
+                part, whole = values[name][chosen], value.data[into]
+                whole[(slice(None), *map(slice, part.shape[1:]))] = part.to(whole)
+                value.data[into] = whole

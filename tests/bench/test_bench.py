@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 from faces import discovery
 
-from odediscovery.bench.peers import fits as peers
+from odediscovery.bench import peers, suites
 from odediscovery.bench.rows import Row, filled
-from odediscovery.bench.suites import run
-from odediscovery.bench.suites.problems import load_suite
-from odediscovery.bench.suites.protocol import Protocol, training_data
-from odediscovery.bench.suites.run import COLUMNS, SystemFit, study_of
-from odediscovery.bench.suites.scores import score
+from odediscovery.bench.scores import score
+from odediscovery.bench.suites import COLUMNS, SystemFit, study_of
+from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.result.discovery import Discovery
@@ -78,7 +76,7 @@ def broken(_series: TimeSeries, _settings: Settings) -> Discovery:
 
 
 def row_of(id: str = "torricelli_inflow", protocol: Protocol = Protocol(), max_seconds: float = 180.0) -> Row:  # noqa: B008
-    return filled(SystemFit(id, "ours", "fractional", protocol, max_seconds, run.ours), COLUMNS)
+    return filled(SystemFit(id, "ours", "fractional", protocol, max_seconds, suites.ours), COLUMNS)
 
 
 @pytest.mark.slow
@@ -98,7 +96,7 @@ def test_a_method_sees_the_noisy_training_data_alone(monkeypatch: pytest.MonkeyP
         seen.append((series, settings))
         return discovery()
 
-    monkeypatch.setattr(run, "discover", watched)
+    monkeypatch.setattr(suites, "discover", watched)
     row = row_of("sir_fractional", Protocol(0.05, 0.5, 2, 7), 12.0)
     assert row["exact"] and row["complexity"] == 31
     ((series, settings),) = seen
@@ -107,7 +105,7 @@ def test_a_method_sees_the_noisy_training_data_alone(monkeypatch: pytest.MonkeyP
 
 
 def test_a_failure_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "discover", broken)
+    monkeypatch.setattr(suites, "discover", broken)
     row = row_of()
     assert row["failed"] == "ZeroDivisionError: a law of nothing"
     assert row["recon"] is None and row["equations"] is None and not row["exact"]
@@ -139,7 +137,7 @@ def test_rows_are_kept_and_not_run_again(here: list[Any], tmp_path: Path, capsys
 @pytest.mark.slow
 def test_a_stopped_run_keeps_what_is_done(here: list[Any], tmp_path: Path) -> None:
     ids, monitor = ["torricelli_inflow", "von_bertalanffy"], Monitor()
-    study = study_of("fractional", Protocol(), 180.0, {"ours": run.ours}, ids=ids)
+    study = study_of("fractional", Protocol(), 180.0, {"ours": suites.ours}, ids=ids)
 
     def go_on(monitor: Monitor, say: Callable[[str], None]) -> list[str]:
         return [row["id"] for row in study.run(tmp_path, monitor=monitor, say=say)]

@@ -8,11 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odediscovery.bench.chaos import attractors as of
-from odediscovery.bench.chaos import study
-from odediscovery.bench.chaos.attractors import attractors, choose, measured
-from odediscovery.bench.chaos.study import ChaosFit, coefficient_error, markdown, median_error, run_chaos, scored
-from odediscovery.bench.peers import sparse_regression as peers
+from odediscovery.bench import chaos as of
+from odediscovery.bench import peers
+from odediscovery.bench.chaos import (
+    ChaosFit,
+    attractors,
+    coefficient_error,
+    markdown,
+    measured,
+    median_error,
+    run_chaos,
+    scored,
+)
 from odediscovery.bench.rows import filled
 from odediscovery.cli import main
 from odediscovery.data.series import TimeSeries
@@ -41,7 +48,7 @@ def test_all_systems_are_read_and_told_apart_by_what_writes_them() -> None:
     lorenz = known["Lorenz"].equations
     np.testing.assert_allclose(lorenz.rhs([1.0, 2.0, 3.0]), [10.0, 28.0 - 3.0 - 2.0, 2.0 - 3 * 2.667])
     with pytest.raises(InputError, match=r"unknown chaotic system 'Lorentz'.*Lorenz"):
-        choose(["Lorentz"])
+        run_chaos(Path("nowhere"), ["ours"], ids=["Lorentz"])
 
 
 def test_starts_of_the_first_seed_are_kept() -> None:
@@ -127,9 +134,9 @@ def broken(series: TimeSeries, _test: list[Array], _seconds: float, _seed: int) 
 def test_rows_are_kept_by_level_of_noise_and_failures_too(
     short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(study.METHODS, "stlsq", broken)  # type: ignore[arg-type]
-    row = filled(ChaosFit("Lorenz", "stlsq", 0.0, 0, 5.0), study.COLUMNS)
-    assert row["failed"] == "ZeroDivisionError: nothing" and not row["exact"] and tuple(row) == study.COLUMNS
+    monkeypatch.setitem(of.METHODS, "stlsq", broken)  # type: ignore[arg-type]
+    row = filled(ChaosFit("Lorenz", "stlsq", 0.0, 0, 5.0), of.COLUMNS)
+    assert row["failed"] == "ZeroDivisionError: nothing" and not row["exact"] and tuple(row) == of.COLUMNS
     rows = {0.0: [row]}
     assert "| 0 % | stlsq | 0 of 1 | 0% | 0 | inf | 1 |" in markdown(rows, "odediscovery bench chaos")
     with pytest.raises(InputError, match="--sigma must be at least 0"):

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from odediscovery.bench.draws import draw as draws
-from odediscovery.bench.draws.coverage import Coverage, contained
-from odediscovery.bench.draws.draw import Draw
-from odediscovery.bench.draws.gaps import FsirGaps
-from odediscovery.bench.draws.lawless import Lawless
-from odediscovery.bench.draws.noise import FsirNoise, exponents_alone, true_terms
+from odediscovery.bench import draws
+from odediscovery.bench.draws import (
+    Coverage,
+    Draw,
+    FsirGaps,
+    FsirNoise,
+    Lawless,
+    contained,
+    exponents_alone,
+    true_terms,
+)
 from odediscovery.bench.rows import filled
 from odediscovery.command.cli import main
 from odediscovery.discovery.discover import discover

@@ -8,14 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odediscovery.bench.peers import fits as peers
-from odediscovery.bench.peers import sindy_groups
-from odediscovery.bench.peers.libraries import Library, libraries
-from odediscovery.bench.peers.sindy_groups import library, sparse_law
-from odediscovery.bench.suites.problems import load_suite
-from odediscovery.bench.suites.protocol import Protocol, training_data
-from odediscovery.bench.suites.run import COLUMNS
-from odediscovery.bench.suites.scores import score
+from odediscovery.bench import peers
+from odediscovery.bench.peers import Library, group_law, group_library, libraries
+from odediscovery.bench.scores import score
+from odediscovery.bench.suites import COLUMNS
+from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.command.cli import main
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
@@ -175,19 +172,19 @@ def decay(start: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_the_library_has_polynomials_of_degree_two_and_the_given_powers_once() -> None:
-    assert library(2, [[0.5, 1.0], [1.0, 1.0]]).tolist() == [
+    assert group_library(2, [[0.5, 1.0], [1.0, 1.0]]).tolist() == [
         [0.0, 0.0], [0.0, 1.0], [0.0, 2.0], [0.5, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 0.0],
     ]  # fmt: skip
 
 
 def test_runs_from_several_starts_give_one_law() -> None:
     pytest.importorskip("pysindy")
-    law = sparse_law([decay(1.0), decay(3.0)], library(1, [[0.5]]))
+    law = group_law([decay(1.0), decay(3.0)], group_library(1, [[0.5]]))
     x = np.linspace(0.5, 2.5, 9)[:, None]
     assert law.rhs(x) == pytest.approx(-0.5 * x, rel=0.01)
 
 
 def test_without_the_package_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sindy_groups, "pysindy", None)
+    monkeypatch.setattr(peers, "pysindy", None)
     with pytest.raises(FitError, match=r"pip install odediscovery\[bench\]"):
-        sparse_law([decay(1.0)], library(1, []))
+        group_law([decay(1.0)], group_library(1, []))

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from odediscovery.bench import speed
 from odediscovery.bench.rows import filled
-from odediscovery.bench.speed import units
-from odediscovery.bench.speed.speed import COLUMNS, EachInItsOwn, TimedFit, markdown
-from odediscovery.bench.speed.units import BY_HAND, alternate, measure_unit
+from odediscovery.bench.speed import BY_HAND, COLUMNS, EachInItsOwn, TimedFit, alternate, markdown, measure_unit
 from odediscovery.command.cli import main
 from odediscovery.errors import FitError
 from odediscovery.units import UNITS
@@ -33,7 +32,7 @@ def test_every_unit_has_a_forward_pass_by_hand_that_computes_the_same(monkeypatc
     assert BY_HAND.keys() <= UNITS.keys()
     for name in BY_HAND:
         assert measure_unit(f"{name} small", seconds=0.0).keys() == {"ours", "by hand"}
-    monkeypatch.setitem(units.BY_HAND, "NAU", lambda p, x: x @ p.weight.T + 1.0)
+    monkeypatch.setitem(speed.BY_HAND, "NAU", lambda p, x: x @ p.weight.T + 1.0)
     with pytest.raises(FitError, match="NAU by hand computes something else"):
         measure_unit("NAU small")
 
@@ -51,7 +50,7 @@ def test_peak_memory_is_that_of_a_process_and_not_of_its_parent() -> None:
     # In a process of its own: here other tests may have had more than what is added.
     code = """
 import numpy as np
-from odediscovery.bench.speed.speed import peak_megabytes
+from odediscovery.bench.speed import peak_megabytes
 before = peak_megabytes()
 block = np.ones(40 * 2**17)
 print(before, peak_megabytes() - before)
@@ -88,7 +87,7 @@ def test_tables_show_ratios_fits_and_what_failed() -> None:
 def test_the_command_keeps_rows_and_goes_on(
     here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(units, "SIZES", {"small": (4, 3, 6)})
+    monkeypatch.setattr(speed, "SIZES", {"small": (4, 3, 6)})
     command = ["bench", "speed", "--parts", "units", "--quick", "--out", str(tmp_path / "speed"), "--quiet"]
     assert main(command) == 0 and "| RealNPU small |" in capsys.readouterr().out
     assert main(command) == 0 and len(here) == len(BY_HAND)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from odediscovery.bench.draws.population_peers import APART, METHODS, SIMPLE, TOGETHER
-from odediscovery.bench.draws.population_peers import study as study_of_peers
-from odediscovery.bench.draws.population_peers import summary as summary_of_peers
-from odediscovery.bench.draws.populations import COLUMNS, PopulationFit, simulate, study, summary
+from odediscovery.bench.population_peers import APART, METHODS, SIMPLE, TOGETHER
+from odediscovery.bench.population_peers import study as study_of_peers
+from odediscovery.bench.population_peers import summary as summary_of_peers
+from odediscovery.bench.populations import COLUMNS, PopulationFit, simulate, study, summary
 from odediscovery.bench.rows import blank, filled
 from odediscovery.errors import InputError
 from odediscovery.runtime.workers import Failure

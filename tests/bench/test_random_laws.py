@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from odediscovery.bench.random_laws.acceptance import is_identifiable, is_whole, standard_errors
-from odediscovery.bench.random_laws.builder import Builder
-from odediscovery.bench.random_laws.draft import Draft, Term
-from odediscovery.bench.random_laws.report import markdown
-from odediscovery.bench.random_laws.systems import FAMILIES, random_system, random_systems
-from odediscovery.bench.suites.problems import SuiteSystem
-from odediscovery.bench.suites.protocol import Protocol, training_data, true_trajectory
-from odediscovery.bench.suites.run import COLUMNS, study_of
-from odediscovery.bench.suites.scores import score
+from odediscovery.bench import rungs as of
+from odediscovery.bench.random_families import Builder, Draft, Term
+from odediscovery.bench.random_laws import (
+    FAMILIES,
+    is_identifiable,
+    is_whole,
+    markdown,
+    random_system,
+    random_systems,
+    standard_errors,
+)
+from odediscovery.bench.rungs import WHOLE, left_out, run_rungs, rungs, watched_rungs
+from odediscovery.bench.rungs import markdown as rungs_markdown
+from odediscovery.bench.scores import score
+from odediscovery.bench.suites import COLUMNS, study_of
+from odediscovery.bench.systems import Protocol, SuiteSystem, load_suite, training_data, true_trajectory
 from odediscovery.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
+from odediscovery.search import strategies
 
 # x' = 1 - 0.5 x from three starts: both constants are seen.
 LINEAR = Draft(1, (Term(0, 1.0, "1"), Term(0, -0.5, "x0**a")), {"a": 1.0}, np.array([[0.1], [6.0], [4.0]]), 6.0, 40)
@@ -203,3 +212,56 @@ def test_digits_out_of_range_are_told() -> None:
     with pytest.raises(InputError):
         Protocol(digits=0).checked()
     assert Protocol().is_clean and not Protocol(digits=4).is_clean
+
+
+# The search without one of its rungs
+
+
+def test_a_rung_is_left_out_for_a_while_and_every_one_of_its_name() -> None:
+    before, every = strategies.STRATEGIES, rungs()
+    assert "closing: few products" in every
+    twice = "noisy: swapped monomials"
+    assert [r.name for r in before[-1].rungs].count("swapped monomials") == 2
+    with left_out(twice):
+        assert list(rungs()) == [name for name in every if name != twice]
+    with pytest.raises(ZeroDivisionError), left_out("closing: few products"):
+        assert "few products" not in [r.name for r in strategies.CLOSING.rungs]
+        raise ZeroDivisionError
+    assert strategies.STRATEGIES is before and list(rungs()) == list(every)
+
+
+def test_a_rung_is_noted_once_laws_are_asked_of_it() -> None:
+    with watched_rungs() as climbed:
+        watched = strategies.STRATEGIES[0].rungs[1]
+        assert climbed == set()
+        watched.proposes.laws(None)  # type: ignore[arg-type] (a generator: nobody reads the climb yet)
+        assert climbed == {"clean: exact law"}
+    strategies.STRATEGIES[0].rungs[1].proposes.laws(None)  # type: ignore[arg-type]
+    assert climbed == {"clean: exact law"}
+
+
+@pytest.mark.slow
+def test_only_what_climbs_a_rung_is_fitted_without_it(
+    here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logistic growth is a textbook law; without its rung another one finds it."""
+
+    def one_law(_seed: int, each: int) -> list[SuiteSystem]:
+        return [load_suite("classics")["logistic"]][:each]
+
+    monkeypatch.setattr(of, "random_systems", one_law)
+    rows = run_rungs(tmp_path, sigma=0.01, each=1)
+    clean, noisy = (row for row in rows if row["method"] == WHOLE)
+    assert clean["exact"] and clean["climbed"] and noisy["climbed"]
+    again = {(row["id"], row["method"]) for row in rows} - {(row["id"], WHOLE) for row in (clean, noisy)}
+    assert again == {(row["id"], name) for row in (clean, noisy) for name in row["climbed"]}
+    assert all(row["method"] not in row["climbed"] for row in rows)
+    count, text = len(here), rungs_markdown(rows, "odediscovery bench rungs")
+    assert text.startswith("# rungs") and f"| {clean['climbed'][0]} | " in text and "2 fits" in text
+    # The same command goes on and has nothing left to do.
+    assert run_rungs(tmp_path, sigma=0.01, each=1) == rows and len(here) == count
+    with pytest.raises(InputError, match="unknown rung"):
+        run_rungs(tmp_path, names=["clean: nothing"])
+    with pytest.raises(InputError, match="--sigma"):
+        run_rungs(tmp_path / "other", sigma=-1.0)
+    assert not (tmp_path / "other").exists()

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from odediscovery.bench.draws.draw import Draw
+from odediscovery.bench import series, series_cases
+from odediscovery.bench.draws import Draw
 from odediscovery.bench.rows import Row, filled
-from odediscovery.bench.series import measured
-from odediscovery.bench.series import study as series_study
-from odediscovery.bench.series.cases import ALL
-from odediscovery.bench.series.measured import CASES, HELD, Case, NamedLaw, least_squares_fit
-from odediscovery.bench.series.study import COLUMNS, LAST, CaseFit, methods, numbers_of
-from odediscovery.bench.series.textbook import FAULTS, TRUTHS, TextbookDraws, equations_of, made
-from odediscovery.bench.series.verdict import Scored, has_same_terms, verdict
+from odediscovery.bench.series import COLUMNS, LAST, CaseFit, has_same_terms, methods, numbers_of, verdict
+from odediscovery.bench.series_cases import CASES, HELD, Case, NamedLaw, least_squares_fit
+from odediscovery.bench.textbook import FAULTS, TRUTHS, TextbookDraws, equations_of, made
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.laws.equations import Equations
@@ -37,7 +34,7 @@ def _decaying(_folder: Path) -> TimeSeries:
 def quick(here: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """One quick case, fitted in this process; which tasks there were."""
     case = Case(_decaying, {"decay": DECAY}, {"holdout": HELD, "members": 0})
-    monkeypatch.setattr(series_study, "CASES", {"decay": case})
+    monkeypatch.setattr(series, "CASES", {"decay": case})
     return here
 
 
@@ -63,7 +60,7 @@ def test_everybody_is_susceptible_infected_or_removed(country: str) -> None:
     assert settings_for(**CASES[f"covid-{country}"].options).holdout == 0.2
 
 
-@pytest.mark.parametrize("case", ALL.values(), ids=list(ALL))
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_named_models_are_what_their_text_says(case: Case) -> None:
     random = np.random.default_rng(1)
     for model in case.models.values():
@@ -89,7 +86,7 @@ def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent()
     constants, found, ended = least_squares_fit(competition, series, seed=0)
     np.testing.assert_allclose(constants, truth, rtol=1e-3)
     np.testing.assert_allclose(found, starts, rtol=1e-2)
-    assert found[0, 1] == 0.0 and 1 <= ended <= measured.STARTS
+    assert found[0, 1] == 0.0 and 1 <= ended <= series_cases.STARTS
 
 
 @pytest.mark.slow
@@ -153,29 +150,35 @@ def test_mistakes_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not (tmp_path / "study").exists()
 
 
-EXPERT = Scored({"x": 0.99}, -100.0, 20, 2, "12 of 12 starts")
+def scored(each: dict[str, float | None], misfit: float, constants: int, outcome: str = "converged") -> Row:
+    """What the rule asks of a law on twenty samples."""
+    about = {"fitted_each": each, "misfit": misfit if np.isfinite(misfit) else None, "samples": 20}
+    return about | {"constants": constants, "outcome": outcome, "failed": None}
+
+
+EXPERT = scored({"x": 0.99}, -100.0, 2, "12 of 12 starts")
 
 
 @pytest.mark.parametrize(
     ("ours", "same", "word"),
     [
-        (Scored({"x": 0.99}, -100.0, 20, 2, "converged"), True, "right"),
-        (Scored({"x": 0.99}, -100.0, 20, 3, "converged"), False, "as good"),
-        (Scored({"x": 0.999}, -140.0, 20, 9, "converged"), False, "too complex"),
-        (Scored({"x": 0.90}, -60.0, 20, 2, "converged"), False, "wrong but confident"),
-        (Scored({"x": 0.90}, -60.0, 20, 2, "stopped"), False, "wrong, stopped"),
-        (Scored({"x": 0.90}, -60.0, 20, 2, "poor-fit"), False, "refused, the experts' law fits"),
-        (Scored({"x": None}, np.inf, 20, 2, "converged"), False, "wrong but confident"),
-        (Scored({}, np.inf, 0, None, "", "FitError"), False, "failed"),
+        (scored({"x": 0.99}, -100.0, 2), True, "right"),
+        (scored({"x": 0.99}, -100.0, 3), False, "as good"),
+        (scored({"x": 0.999}, -140.0, 9), False, "too complex"),
+        (scored({"x": 0.90}, -60.0, 2), False, "wrong but confident"),
+        (scored({"x": 0.90}, -60.0, 2, "stopped"), False, "wrong, stopped"),
+        (scored({"x": 0.90}, -60.0, 2, "poor-fit"), False, "refused, the experts' law fits"),
+        (scored({"x": None}, np.inf, 2), False, "wrong but confident"),
+        ({"failed": "FitError"}, False, "failed"),
     ],
 )
-def test_the_rule_gives_each_of_its_verdicts(ours: Scored, same: bool, word: str) -> None:
+def test_the_rule_gives_each_of_its_verdicts(ours: Row, same: bool, word: str) -> None:
     assert verdict(ours, EXPERT, same) == word
 
 
 def test_a_refusal_is_honest_where_the_experts_law_is_poor_too() -> None:
-    poor = Scored({"x": 0.99, "y": 0.6}, -100.0, 20, 2)
-    assert verdict(Scored({"x": 0.9}, -60.0, 20, 2, "poor-fit"), poor, False) == "honest refusal"
+    poor = scored({"x": 0.99, "y": 0.6}, -100.0, 2)
+    assert verdict(scored({"x": 0.9}, -60.0, 2, "poor-fit"), poor, False) == "honest refusal"
 
 
 @pytest.mark.parametrize(
@@ -194,8 +197,8 @@ def test_terms_are_the_same_whatever_their_constants(texts: dict[str, str], same
 
 
 def test_there_are_25_series_each_with_the_law_of_experts() -> None:
-    assert len(ALL) >= 25
-    for id, case in ALL.items():
+    assert len(CASES) >= 25
+    for id, case in CASES.items():
         series = case.load(DATA)
         hidden = next(iter(case.models.values())).hidden
         sides = next(iter(case.models.values())).text.split(", ")
@@ -205,13 +208,13 @@ def test_there_are_25_series_each_with_the_law_of_experts() -> None:
 
 @pytest.mark.slow
 def test_hidden_states_and_signed_ones_have_fitted_starts() -> None:
-    falls = ALL["fall-golf-ball"].models["gravity and drag"]
+    falls = CASES["fall-golf-ball"].models["gravity and drag"]
     start = np.array([40.0, -1.0])
     series = TimeSeries.from_arrays(T / 5, falls.simulate(np.array([0.01, 9.8]), start, T / 5), ["height", "velocity"])
     constants, found, _ = least_squares_fit(falls, series, seed=0)
     np.testing.assert_allclose(constants, [0.01, 9.8], rtol=1e-3)
     np.testing.assert_allclose(found[0], start, rtol=1e-3)
-    dose = ALL["theoph-1"].models["absorption and elimination"]
+    dose = CASES["theoph-1"].models["absorption and elimination"]
     curve = dose.simulate(np.array([1.5, 0.1]), np.array([0.5, 10.0]), T)
     constants, found, _ = least_squares_fit(dose, TimeSeries.from_arrays(T, curve[:, :1], ["conc"]), seed=0)
     np.testing.assert_allclose([*constants, found[0, 1]], [1.5, 0.1, 10.0], rtol=1e-2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odediscovery.bench.suites.run import ours
+from odediscovery.bench.suites import ours
 from odediscovery.command.bench import methods_named
 from odediscovery.errors import InputError
 

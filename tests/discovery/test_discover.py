@@ -17,7 +17,7 @@ from odediscovery import (
     settings_for,
     simulate_system,
 )
-from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.bench.scores import same_terms
 from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +14,13 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
-from quick_studies import EACH, Studies
 
 from odediscovery.command.cli import main
 from odediscovery.command.reproduce import EXPERIMENT_HELP
 from odediscovery.errors import FitError, InputError
 from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
 from odediscovery.experiments.studies.digits import result, truth
+from odediscovery.experiments.studies.fsir import FractionalSIR
 from odediscovery.experiments.studies.registry import EXPERIMENTS, get_experiment
 from odediscovery.experiments.study import reproduce
 from odediscovery.experiments.training import ChainResiduals, embed, refit, thinned
@@ -27,6 +28,28 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.runtime.workers import Failure, Processes
 from odediscovery.units import NAU, NMU, NPU, AbstractUnit, RealNPU
+
+# Six seconds of the processor and more, together two minutes.
+LONG = ("fsir", "networks", "simple-arithmetic", "large-arithmetic", "static-arithmetic", "operands")
+EACH = [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in EXPERIMENTS]
+
+
+class Studies(dict[str, tuple[Path, list[Ran]]]):
+    """Every experiment, run once and quickly when it is asked for, the longest of them shorter still."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        super().__init__()
+        self.folders = folders
+
+    def __missing__(self, name: str) -> tuple[Path, list[Ran]]:
+        folder, threads = self.folders.mktemp(name) / "study", torch.get_num_threads()
+        torch.set_num_threads(1)
+        with pytest.MonkeyPatch.context() as patch:
+            short = dataclasses.replace(FractionalSIR.quick, adam_steps=30, gradient_steps=6, lbfgs_steps=2)
+            patch.setattr(FractionalSIR, "quick", short)
+            self[name] = folder, reproduce(EXPERIMENTS[name], Plan(), folder, Monitor())
+        torch.set_num_threads(threads)
+        return self[name]
 
 
 class Impatient(Monitor):

@@ -14,10 +14,9 @@ import torch
 from torch import nn
 
 from odediscovery.experiments.base import Job, Plan, Ran
-from odediscovery.experiments.figures import aside, draw_runs, line_of, page
-from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
-from odediscovery.experiments.studies import arithmetic, digits, fsir, identity, nalu, registers, subset_sums, surfaces
-from odediscovery.experiments.studies.nalu import LSTM, Recurrent
+from odediscovery.experiments.figures import Cloud, Curve, aside, draw_runs, fronts_figure, line_of, page
+from odediscovery.experiments.studies import arithmetic, digits, fsir, functions, nalu, registers, subset_sums, surfaces
+from odediscovery.experiments.studies.functions import LSTM, Recurrent
 from odediscovery.experiments.studies.networks import Networks
 from odediscovery.experiments.studies.registers import HIGH, LOW, SIGNS, TASKS, pairs, truth
 from odediscovery.experiments.studies.surfaces import TRAINED, diagram, diagram_figure
@@ -378,17 +377,17 @@ def test_the_lstm_is_torch_s() -> None:
 
 
 def test_sums_over_a_sequence_are_a_recurrent_nac_with_weights_of_1() -> None:
-    network = nalu.build("recurrent", "NAC", 2, 1, source())
+    network = functions.build("recurrent", "NAC", 2, 1, source())
     (cell,), output = network[0].cell, network[0].output
     for unit in (cell, output):
         unit.weight.data.zero_(), unit.mask.data.fill_(40.0)
     cell.weight.data[0, 0, [0, 1, 4]] = cell.weight.data[0, 1, [1, 2, 5]] = 40.0
     output.weight.data.fill_(40.0)
     for far in (0, 1):
-        x, y = nalu.drawn("recurrent", "a + b", far, 20, source())
+        x, y = functions.drawn("recurrent", "a + b", far, 20, source())
         assert x.shape == (1, 20, 4 * (10, 100)[far])
         torch.testing.assert_close(network(x), y)
-    x, y = nalu.drawn("static", "a / b", 1, 5, source())
+    x, y = functions.drawn("static", "a / b", 1, 5, source())
     assert y[0, 0, 0].item() == pytest.approx((x[0, 0, :5].sum() / x[0, 0, 3:8].sum()).item())
 
 
@@ -424,8 +423,8 @@ def test_each_sweep_changes_what_it_says() -> None:
 
 def test_autoencoders_have_one_size() -> None:
     sizes = {}
-    for model in identity.Autoencoder.models:
-        network = identity.autoencoder(model, 2, source())
+    for model in functions.Autoencoder.models:
+        network = functions.autoencoder(model, 2, source())
         sizes[model] = [(u.n_in, u.n_out) for u in network if hasattr(u, "n_in")]
     assert all(size == [(1, 8), (8, 8), (8, 8), (8, 1)] for size in sizes.values())
     assert set(ACTIVATIONS) < set(sizes) and network(torch.ones(2, 7, 1, dtype=torch.float64)).shape == (2, 7, 1)

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.bench.chaos.attractors import attractors, measured
-from odediscovery.bench.draws.lawless import KINDS, Lawless
-from odediscovery.bench.draws.populations import DESIGNS, read_designs, simulate
-from odediscovery.bench.random_laws.systems import FAMILIES, random_system
-from odediscovery.bench.series.cases import ALL
-from odediscovery.bench.series.textbook import TextbookDraws
-from odediscovery.bench.suites.problems import SuiteSystem, load_suite
-from odediscovery.bench.suites.protocol import Protocol, training_data
+from odediscovery.bench.chaos import attractors, measured
+from odediscovery.bench.draws import KINDS, Lawless
+from odediscovery.bench.populations import DESIGNS, read_designs, simulate
+from odediscovery.bench.random_laws import FAMILIES, random_system
+from odediscovery.bench.series_cases import CASES as ALL
+from odediscovery.bench.systems import Protocol, SuiteSystem, load_suite, training_data
+from odediscovery.bench.textbook import TextbookDraws
 from odediscovery.data.series import TimeSeries
 
 DATA = Path(__file__).resolve().parents[2] / "data"

@@ -19,8 +19,8 @@ import pytest
 from distributed import Client
 
 from odediscovery.bench.rows import filled
-from odediscovery.bench.suites.protocol import Protocol
-from odediscovery.bench.suites.run import COLUMNS, ours, study_of
+from odediscovery.bench.suites import COLUMNS, ours, study_of
+from odediscovery.bench.systems import Protocol
 from odediscovery.command.cli import main
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime import cluster

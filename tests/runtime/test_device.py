@@ -11,7 +11,7 @@ import pytest
 import torch
 from simulated import SIMULATED, Elsewhere, Simulated
 
-from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.bench.scores import same_terms
 from odediscovery.command.cli import main
 from odediscovery.data.series import write_csv
 from odediscovery.discovery.discover import discover

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from odediscovery import get_system, simulate_system
-from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.bench.scores import same_terms
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.grow.grow import grow

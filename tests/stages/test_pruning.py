@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from problems import LOGISTIC, PREY, STARTS, series_of
 
-from odediscovery.bench.suites.scoring import same_terms, worst_errors
+from odediscovery.bench.scores import same_terms, worst_errors
 from odediscovery.fitting.windows import ShortResiduals, Windows, cut
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.chain import Chain

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import (
+    OURS,
     Arrays,
     Experiment,
     Job,
@@ -60,7 +61,8 @@ from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, NMU, NPU, UNITS, Dense, NaiveNPU, RealNPU
 
-OURS = ", ours"
+# The column of a table that says how an error stands beside the published one.
+WITHIN = "within 2 MAD, better or worse"
 # Eq. 15 clips gates: they have no gradient outside [0, 1].
 CLIPPED = {"gate_gradient": "zero"}
 
@@ -101,9 +103,7 @@ class SimpleArithmetic(Experiment):
     title = "Simple arithmetic (Fig. 6, Table A2): mean absolute error on the test grid"
     full = Setting(steps=20_000, batch=100)
     quick = replace(full, runs=3, steps=300)
-
-    def batches(self, plan: Plan) -> list[dict[str, str]]:
-        return [{"model": model} for model in SIMPLE_MODELS]
+    axes: ClassVar = {"model": SIMPLE_MODELS}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         model, how, preset = job.batch["model"], self.how(job.plan), job.plan.preset
@@ -127,21 +127,20 @@ class SimpleArithmetic(Experiment):
         return rows_of(columns | {"parameters": count_parameters(network)}, training.row()), surfaces
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = []
-        for r in ran:
-            for task, published in zip(SIMPLE_TASKS, SIMPLE_PUBLISHED[r.batch["model"]], strict=True):
-                error = r.column(f"error {task}")
-                ours = median_deviation(error)
-                rows.append(
-                    {
-                        "model and task": f"{r.batch['model']} {task}",
-                        "published, median ± MAD": spread(*published),
-                        "ours, median ± MAD": spread(*ours),
-                        "our best run": number(float(error.min())),
-                        "within 2 MAD, better or worse": beside(ours[0], *published),
-                    }
-                )
-        return f"{counted([row['within 2 MAD, better or worse'] for row in rows])}\n\n{markdown(rows)}"
+        rows = [self.of_task(r, task) for r in ran for task in SIMPLE_TASKS]
+        return f"{counted([row[WITHIN] for row in rows])}\n\n{markdown(rows)}"
+
+    def of_task(self, r: Ran, task: str) -> dict[str, str]:
+        """The line of a model and a task."""
+        published, error = SIMPLE_PUBLISHED[r.batch["model"]][SIMPLE_TASKS.index(task)], r.column(f"error {task}")
+        ours = median_deviation(error)
+        return {
+            "model and task": f"{r.batch['model']} {task}",
+            "published, median ± MAD": spread(*published),
+            "ours, median ± MAD": spread(*ours),
+            "our best run": number(float(error.min())),
+            WITHIN: beside(ours[0], *published),
+        }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 6: error surfaces, each of the best run of its model at its task."""
@@ -212,8 +211,7 @@ RECOMMENDED = ("NPU", "RealNPU", "NMU")
 class Operation:
     """One operation: ranges, learning rate and the L1 schedule of the code; `printed_beta` is Table A6's.
 
-    Args:
-        nmu_steps, nmu_beta: of the NMU as its code ran, where they differ: fewer steps, a smaller first L1 weight.
+    `nmu_steps`, `nmu_beta` are of the NMU as its code ran, where they differ: fewer steps, a smaller first L1 weight.
     """
 
     sign: str
@@ -327,27 +325,25 @@ class LargeArithmetic(Experiment):
         columns = {"test mse": tested, "train mse": trained_to, "parameters": count_parameters(network)}
         return rows_of(columns, {"steps": steps, "rate": task.rate}), {}
 
+    def line(self, r: Ran) -> dict[str, str]:
+        model, task = r.batch["model"], TASKS[r.batch["task"]]
+        published = PUBLISHED[r.batch["task"]][MODELS.index(model.removesuffix(OURS))]
+        ours = median_deviation(np.sort(r.column("test mse"))[:REPORTED])
+        return {
+            "model and task": f"{model}{' (ends as RealNPU)' * (model == 'NPU' + OURS)} {task.sign}",
+            "published, median ± MAD": spread(*published),
+            f"ours, best {REPORTED}, median ± MAD": spread(*ours),
+            "ours / published": number(ours[0] / published[0]),
+            WITHIN: beside(ours[0], *published),
+            "median of all runs": number(r.median("test mse")),
+            "of their training MSE": number(r.median("train mse")),
+            "parameters above 0.001": number(r.median("parameters"), 4),
+            "seconds": f"{r.seconds:.0f}",
+        }
+
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows, verdicts = [], []
-        for r in ran:
-            model, task = r.batch["model"], TASKS[r.batch["task"]]
-            published = PUBLISHED[r.batch["task"]][MODELS.index(model.removesuffix(OURS))]
-            ours = median_deviation(np.sort(r.column("test mse"))[:REPORTED])
-            rows.append(
-                {
-                    "model and task": f"{model}{' (ends as RealNPU)' * (model == 'NPU' + OURS)} {task.sign}",
-                    "published, median ± MAD": spread(*published),
-                    f"ours, best {REPORTED}, median ± MAD": spread(*ours),
-                    "ours / published": number(ours[0] / published[0]),
-                    "within 2 MAD, better or worse": beside(ours[0], *published),
-                    "median of all runs": number(r.median("test mse")),
-                    "of their training MSE": number(r.median("train mse")),
-                    "parameters above 0.001": number(r.median("parameters"), 4),
-                    "seconds": f"{r.seconds:.0f}",
-                }
-            )
-            verdicts += [rows[-1]["within 2 MAD, better or worse"]] if OURS not in model else []
-        return f"As run: {counted(verdicts)}\n\n{markdown(rows)}"
+        verdicts = [self.line(r)[WITHIN] for r in ran if OURS not in r.batch["model"]]
+        return f"As run: {counted(verdicts)}\n\n{super().table(plan, ran)}"
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 7: test error over the number of parameters, every run a point."""
@@ -479,16 +475,7 @@ TERMS = 10
 
 @dataclass(frozen=True)
 class DivisionSetting:
-    """Mistry et al., Table 1 and Appendix; fields from `starts` on belong to the schedule of this package.
-
-    Args:
-        ranges: training ranges that are run.
-        runs: seeds of each range.
-        test: samples of the test.
-        l1: weight of the L1 norm at the beginning and at the end, see `grown_tenfold`.
-        starts: random starts of each of our runs.
-        refit_samples, refit_steps, refit_tolerance: of the Levenberg-Marquardt refit.
-    """
+    """Mistry et al., Table 1 and Appendix; fields from `starts` on belong to the schedule of this package."""
 
     ranges: tuple[str, ...] = tuple(RANGES)
     runs: int = 25
@@ -507,12 +494,7 @@ class DivisionSetting:
 
 @dataclass(frozen=True, eq=False)
 class Quotients:
-    """Inputs and pairs of all members.
-
-    Args:
-        low, high: training range of every member, [members, 1, 1].
-        chosen: indices of numerator and denominator, [members, 2].
-    """
+    """Training ranges of all members, [members, 1, 1], and their pairs: numerator and denominator, [members, 2]."""
 
     low: Tensor
     high: Tensor
@@ -558,9 +540,7 @@ class Division(Experiment):
     title = "Division with ten inputs: success rate over nine ranges"
     full = DivisionSetting()
     quick = replace(full, ranges=("[1, 2]", "[-2, -1]"), runs=3, steps=100, our_steps=100)
-
-    def batches(self, plan: Plan) -> list[dict[str, str]]:
-        return [{"model": model} for model in DIVIDERS]
+    axes: ClassVar = {"model": DIVIDERS}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, ours = self.how(job.plan), job.batch["model"].endswith(OURS)
@@ -577,20 +557,15 @@ class Division(Experiment):
         columns = {"range": names, "success": (tested < limit).int(), "test mse": tested, "threshold": limit}
         return rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
 
-    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        return markdown(
-            [
-                {
-                    "model": r.batch["model"],
-                    "published average": DIVISION_PUBLISHED.get(r.batch["model"], "-"),
-                    "success": f"{r.column('success').mean():.1%}",
-                    "95 % interval": share(r.column("success")),
-                    **{name: f"{_rate(r, name):.0%}" for name in self.how(plan).ranges},
-                    "seconds": f"{r.seconds:.0f}",
-                }
-                for r in ran
-            ]
-        )
+    def line(self, r: Ran) -> dict[str, str]:
+        return {
+            "model": r.batch["model"],
+            "published average": DIVISION_PUBLISHED.get(r.batch["model"], "-"),
+            "success": f"{r.column('success').mean():.1%}",
+            "95 % interval": share(r.column("success")),
+            **{name: f"{_rate(r, name):.0%}" for name in dict.fromkeys(str(row["range"]) for row in r.rows)},
+            "seconds": f"{r.seconds:.0f}",
+        }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Success rate of every model in every range."""

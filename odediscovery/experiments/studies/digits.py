@@ -30,7 +30,6 @@ from odediscovery.experiments.base import (
     Ran,
     Row,
     find,
-    markdown,
     median_deviation,
     number,
     spread,
@@ -230,29 +229,24 @@ class Digits(Experiment):
         shared |= {"length": TRAINED[task], "sequences": how.images // TRAINED[task], "images": seen.name}
         return rows_of({**tested, "unit": map(_described, weights)}, shared), {}
 
+    def line(self, r: Ran) -> dict[str, str]:
+        task, units = r.batch["task"], r.batch["model"] in ("NAU", "NMU")
+        lengths = {
+            "ours at the trained length, median ± MAD": TRAINED[task],
+            "ours at ten times the length": FAR[task],
+            "ours at the paper's longest": LENGTHS[task][-1],
+        }
+        return {
+            "task and unit": f"{task}, {r.batch['model']}",
+            "published": "figure only" + "; NAU/NMU extrapolate to sequences of 1000" * units,
+            **{head: f"{n}: {spread(*median_deviation(r.column(f'error {n}')))}" for head, n in lengths.items()},
+            "our best run": number(float(r.column(f"error {FAR[task]}").min())),
+            "held-out digits read right": f"{100 * r.median('read right'):.1f} %",
+        }
+
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = []
-        for r in ran:
-            task, units = r.batch["task"], r.batch["model"] in ("NAU", "NMU")
-            lengths = {
-                "ours at the trained length, median ± MAD": TRAINED[task],
-                "ours at ten times the length": FAR[task],
-                "ours at the paper's longest": LENGTHS[task][-1],
-            }
-            rows.append(
-                {
-                    "task and unit": f"{task}, {r.batch['model']}",
-                    "published": "figure only" + "; NAU/NMU extrapolate to sequences of 1000" * units,
-                    **{
-                        head: f"{n}: {spread(*median_deviation(r.column(f'error {n}')))}" for head, n in lengths.items()
-                    },
-                    "our best run": number(float(r.column(f"error {FAR[task]}").min())),
-                    "held-out digits read right": f"{100 * r.median('read right'):.1f} %",
-                }
-            )
-        names = "; ".join(sorted({str(r.rows[0].get("images", SMALL.name)) for r in ran}))
         return (
-            f"{markdown(rows)}\nImages: {names}. Error of a sum: mean |result - truth|; of a product: "
+            f"{super().table(plan, ran)}\nImages: {origins(ran)}. Error of a sum: mean |result - truth|; of a product: "
             "mean |ln(result / truth)|, a result below 1 counted as 1.\n"
         )
 
@@ -271,6 +265,11 @@ class Digits(Experiment):
             if axis.lines[:-1]:
                 axis.legend(loc="upper left")
         return figure
+
+
+def origins(ran: Sequence[Ran]) -> str:
+    """Where the images of all batches are from; early rows do not say so."""
+    return "; ".join(sorted({str(r.rows[0].get("images", SMALL.name)) for r in ran}))
 
 
 def images(task: str, source: torch.Generator, held_out: int) -> tuple[Images, Images]:

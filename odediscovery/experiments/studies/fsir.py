@@ -26,13 +26,12 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from scipy.stats import ks_2samp
 
-from odediscovery.bench.suites.success import WIDTHS, success_rate
+from odediscovery.bench.success import WIDTHS, success_rate
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
-from odediscovery.experiments.figures import STYLE
-from odediscovery.experiments.fronts import POINTS, Cloud, Curve, fronts_figure
+from odediscovery.experiments.figures import POINTS, STYLE, Cloud, Curve, fronts_figure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.translate import Layer, Network, network_of
@@ -153,13 +152,9 @@ def _points(name: str, recipe: str | None = None) -> list[Point]:
 def train_grid(
     model: str, grid: Grid, recipe: str = "as-run", seed: int = 0, monitor: Monitor | None = None, device: str = "cpu"
 ) -> list[Trained]:
-    """All members of a grid, trained side by side; those that diverged have an infinite error.
+    """All members of a grid of one of `MODELS`, trained side by side; those that diverged have an infinite error.
 
-    Args:
-        model: "Dense", "NPU" or "RealNPU".
-        grid: `FULL` (about ten minutes a model) or `QUICK` (some seconds).
-        recipe: "as-run" or "paper".
-        device: where they are trained.
+    `FULL` takes about ten minutes a model, `QUICK` some seconds; the recipe is "as-run" or "paper".
     """
     widths = [width for width, _ in grid.members]
     l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)

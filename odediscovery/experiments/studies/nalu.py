@@ -15,13 +15,12 @@ from torch.nn.functional import smooth_l1_loss
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, wilson
 from odediscovery.experiments.figures import LOOK, Values, aside, draw_groups, draw_runs, legend_below, page
-from odediscovery.experiments.studies.digits import SMALL, Images, divided, handwritten
+from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
 from odediscovery.experiments.training import (
     Draw,
     Setting,
     Training,
     chain,
-    errors,
     fresh,
     layers,
     rows_of,
@@ -29,7 +28,7 @@ from odediscovery.experiments.training import (
     train,
     uniform,
 )
-from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.plots.figures import COLOURS, INK
 from odediscovery.units import NAC, NALU, NAU, NMU, NPU, AbstractUnit, Dense, iNALU
 from odediscovery.units.base import redraw
 from odediscovery.units.nac import accumulator
@@ -387,24 +386,22 @@ class StackedUnits(Experiment):
         worst = worst_case(model, depth) if task == "sum" else LOST
         return rows_of(columns, how.training("smooth-l1").row() | {"worst case": worst}), {}
 
+    def line(self, r: Ran) -> dict[str, str]:
+        lost, error = r.column("lost"), r.column("relative error")
+        sums = r.batch["task"] == "sum"
+        return {
+            "model and task": f"{r.batch['model']}, {r.batch['task']}" + f", {r.batch['layers']} layers" * sums,
+            "published": _published(r.batch),
+            "worst case": number(float(r.rows[0]["worst case"])) if sums else "-",
+            "largest output of fresh weights": number(float(r.column("largest at first").max())),
+            "runs lost": f"{int(lost.sum())} of {len(lost)}",
+            f"learned (error below {LEARNED:.0%})": f"{int((error < LEARNED).sum())} of {len(error)}",
+            "median relative error": number(float(np.median(error))),
+        }
+
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = []
-        for r in (r for r in ran if r.batch["task"] != "digits"):
-            lost, error = r.column("lost"), r.column("relative error")
-            sums = r.batch["task"] == "sum"
-            rows.append(
-                {
-                    "model and task": f"{r.batch['model']}, {r.batch['task']}" + f", {r.batch['layers']} layers" * sums,
-                    "published": _published(r.batch),
-                    "worst case": number(float(r.rows[0]["worst case"])) if sums else "-",
-                    "largest output of fresh weights": number(float(r.column("largest at first").max())),
-                    "runs lost": f"{int(lost.sum())} of {len(lost)}",
-                    f"learned (error below {LEARNED:.0%})": f"{int((error < LEARNED).sum())} of {len(error)}",
-                    "median relative error": number(float(np.median(error))),
-                }
-            )
         digits = [r for r in ran if r.batch["task"] == "digits"]
-        return markdown(rows) + (_table_of_digits(digits) if digits else "")
+        return super().table(plan, [r for r in ran if r not in digits]) + (_table_of_digits(digits) if digits else "")
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Errors of every run over the number of layers, of the signed product, and digits that were read."""
@@ -505,8 +502,7 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
                 ),
             }
         )
-    names = "; ".join(sorted({str(r.rows[0].get("images", SMALL.name)) for r in ran}))
-    return f"\n{markdown(rows)}\nImages: {names}.\n"
+    return f"\n{markdown(rows)}\nImages: {origins(ran)}.\n"
 
 
 def worst_case(model: str, depth: int) -> float:
@@ -550,209 +546,3 @@ def _relative_error(network: nn.Sequential, x: Tensor, y: Tensor) -> Tensor:
     with torch.no_grad():
         off: Tensor = (network(x) - y).abs().flatten(1)
         return off.median(dim=1).values / y.abs().mean()
-
-
-FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "a + b": lambda a, b: a + b,
-    "a - b": lambda a, b: a - b,
-    "a b": lambda a, b: a * b,
-    "a / b": lambda a, b: a / b,
-    "a^2": lambda a, b: a * a,
-    "sqrt a": lambda a, b: a.sqrt(),
-}
-FUNCTION_MODELS = {"static": ("ReLU6", "None", "NAC", "NALU"), "recurrent": ("LSTM", "ReLU", "NAC", "NALU")}
-REACHES = ("interpolation", "extrapolation")
-# Interpolation, then extrapolation, of every operation in the order above; 1000 stands for "> 999".
-FUNCTIONS_PUBLISHED: dict[tuple[str, str], tuple[tuple[float, ...], tuple[float, ...]]] = {
-    ("static", "ReLU6"): ((0.2, 0.0, 3.2, 4.2, 0.7, 0.5), (42.6, 29.0, 10.1, 37.2, 47.0, 10.3)),
-    ("static", "None"): ((0.0, 0.0, 20.9, 35.0, 4.3, 2.2), (0.0, 0.0, 29.5, 52.3, 25.1, 20.0)),
-    ("static", "NAC"): ((0.0, 0.0, 21.4, 37.1, 22.4, 3.6), (0.0, 0.0, 33.3, 61.3, 53.3, 16.4)),
-    ("static", "NALU"): ((0.0, 0.0, 0.0, 5.3, 0.0, 0.0), (0.0, 0.0, 0.0, 0.7, 0.0, 0.0)),
-    ("recurrent", "LSTM"): ((0.0,) * 6, (96.1, 97.0, 98.2, 95.6, 98.0, 95.8)),
-    ("recurrent", "ReLU"): ((0.0,) * 6, (85.5, 70.9, 97.9, 863.5, 98.0, 34.1)),
-    ("recurrent", "NAC"): ((0.0, 0.0, 1.5, 1.2, 2.3, 2.1), (0.0, 0.0, 88.4, 1000.0, 123.7, 1000.0)),
-    ("recurrent", "NALU"): ((0.0,) * 6, (0.0, 0.0, 0.0, 1000.0, 0.0, 0.0)),
-}
-# Per cent: above the most one table prints "> 999", below the least the other prints 0.0.
-MOST, NOTHING = 999.0, 0.05
-# Inputs at once or a step, those that a and b take, ranges, and steps of a sequence.
-INPUTS = {"static": 10, "recurrent": 4}
-SUBSETS = {"static": (slice(0, 5), slice(3, 8)), "recurrent": (slice(0, 2), slice(1, 3))}
-LIMITS = {"static": ((1.0, 2.0), (2.0, 6.0)), "recurrent": ((0.1, 0.2), (0.1, 0.2))}
-LENGTHS = {"static": (1, 1), "recurrent": (10, 100)}
-
-
-@dataclass(frozen=True)
-class FunctionSetting(Setting):
-    """Ours throughout: the documents give no training.
-
-    Args:
-        recurrent_steps, recurrent_clip: steps over sequences, and largest entry of a gradient there.
-        drawn: random nets that set the 100 %.
-    """
-
-    runs: int = 10
-    points: int = 500
-    recurrent_steps: int = 2000
-    recurrent_clip: float = 0.1
-    width: int = 8
-    drawn: int = 30
-
-
-class Recurrent(nn.Module):
-    """h_t = cell([x_t, h_{t-1}]), h_0 = 0, y = output(h_T); x [members, batch, steps * inputs].
-
-    Args:
-        cell: the LSTM, a dense layer (a rectifier follows) or a unit, from inputs and state to state.
-        output: from the state to y.
-        inputs: of a step.
-    """
-
-    def __init__(self, cell: nn.Module, output: AbstractUnit, inputs: int) -> None:
-        super().__init__()
-        self.cell, self.output, self.inputs = cell, output, inputs
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The output after the last step."""
-        state = x.new_zeros(self.output.members, x.shape[1], self.output.n_in)
-        memory = state
-        for step in x.reshape(*x.shape[:2], -1, self.inputs).expand(len(state), -1, -1, -1).unbind(dim=-2):
-            if isinstance(self.cell, LSTM):
-                state, memory = self.cell(torch.cat([step, state], dim=-1), memory)
-            else:
-                state = self.cell(torch.cat([step, state], dim=-1))
-        found: Tensor = self.output(state)
-        return found
-
-
-class LSTM(nn.Module):
-    """c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); (f, i, g, o) = W [x, h] + b.
-
-    Args:
-        n_in: inputs and state together.
-        width: of the state.
-    """
-
-    def __init__(self, n_in: int, width: int, **base: Any) -> None:
-        super().__init__()
-        self.gates = Dense(n_in, 4 * width, **base)
-
-    def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """State and memory after a step."""
-        forget, take, fresh, give = self.gates(x).chunk(4, dim=-1)
-        memory = forget.sigmoid() * memory + take.sigmoid() * fresh.tanh()
-        return give.sigmoid() * memory.tanh(), memory
-
-
-class SimpleFunctions(Experiment):
-    """Simple functions of two sums of inputs, at once and over a sequence: the seminar's NALU table.
-
-        a = sum of one subset of the inputs, b = sum of another;   a + b, a - b, a b, a / b, a^2, sqrt(a)
-
-    Static: 10 inputs at once, one hidden layer of 8: dense with ReLU6, dense without (None), NAC, NALU.
-    Recurrent: 4 inputs a step for 10 steps, a and b are sums over all steps, a state of 8, one output
-    layer on the last state: LSTM, ReLU, NAC, NALU, whose state is unit([inputs, state]).
-
-    Errors are in per cent of a dense net's that was just drawn: 0 is exact, 100 is random. Interpolation
-    is the training range, extrapolation beyond it: static inputs U(1, 2), then U(2, 6); recurrent
-    sequences of 10 steps U(0.1, 0.2), then of 100. The documents print neither subsets nor ranges,
-    sizes, rate and steps: these are ours. a is a sum of five inputs (recurrent: two), b as well, they
-    share half of them.
-
-    Source: the seminar, table of the NALU; Trask et al. (2018), Sec. 4.1, Table 1.
-    """
-
-    name = "simple-functions"
-    title = "Simple functions, static and recurrent (seminar; Trask et al., Table 1)"
-    full = FunctionSetting()
-    quick = replace(full, runs=2, steps=40, recurrent_steps=4, batch=16, points=40, drawn=4)
-
-    def batches(self, plan: Plan) -> list[dict[str, str]]:
-        return [
-            {"kind": kind, "model": model, "task": task}
-            for kind, models in FUNCTION_MODELS.items()
-            for model in models
-            for task in FUNCTIONS
-        ]
-
-    def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, kind, task = self.how(job.plan), job.batch["kind"], job.batch["task"]
-        network = build(kind, job.batch["model"], how.width, how.runs, job.source)
-        tests = [drawn(kind, task, far, how.points, job.fresh("test")) for far in (0, 1)]
-        simplest = "ReLU6" if kind == "static" else "LSTM"
-        random = build(kind, simplest, how.width, how.drawn, job.plan.generator({}, kind))
-
-        def draw() -> tuple[Tensor, Tensor]:
-            x, y = drawn(kind, task, 0, how.batch, job.source)
-            return x, y.expand(how.runs, -1, -1)
-
-        training = Training(how.steps, how.rate, anneal=0.5)
-        if kind == "recurrent":
-            # Rectified sums over many steps explode once; entries of gradients are clipped.
-            training = replace(training, steps=how.recurrent_steps, clip=how.recurrent_clip)
-        scale = [errors(random, *test)[:, 0].median() for test in tests]
-        train(network, draw, training, job)
-        ours = [100.0 * errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
-        return rows_of(dict(zip(REACHES, ours, strict=True)), training.row()), {}
-
-    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        text = "Error in per cent of a random dense net's: published / ours (median run; best run).\n"
-        for kind, models in FUNCTION_MODELS.items():
-            rows = []
-            for far, name in enumerate(REACHES):
-                for i, task in enumerate(FUNCTIONS):
-                    cells = {}
-                    for model in models:
-                        r, published = find(ran, kind=kind, model=model, task=task), FUNCTIONS_PUBLISHED[kind, model]
-                        ours = "-" if r is None else f"{_shown(r.median(name))}; {_shown(float(r.column(name).min()))}"
-                        cells[model] = f"{_shown(published[far][i])} / {ours}"
-                    rows.append({"task": f"{kind}, {name}, {task}", **cells})
-            text += "\n" + markdown(rows)
-        return text
-
-    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Errors of every run inside (left) and outside (right), at once above, sequences below."""
-        figure = page(rows=2)
-        axes = figure.subplots(2, 2, sharey=True)
-        for row, (kind, models) in zip(axes, FUNCTION_MODELS.items(), strict=True):
-            for axis, name in zip(row, REACHES, strict=True):
-                done = {(r.batch["task"], r.batch["model"]): r for r in ran if r.batch["kind"] == kind}
-                clipped = {key: r.column(name).clip(*LOOK.errors) for key, r in done.items()}
-                draw_groups(axis, [*FUNCTIONS], models, lambda *key, clipped=clipped: clipped.get(key))
-                axis.axhline(NOTHING, color=MUTED, lw=LOOK.thin, ls=":")
-                axis.set(yscale="log", title=f"{kind}, {name}; dotted: prints as 0.0")
-            if row[0].get_legend_handles_labels()[0]:
-                row[0].legend(ncols=len(models))
-            row[0].set_ylabel("error, % of random")
-        return figure
-
-
-def build(kind: str, model: str, width: int, runs: int, source: torch.Generator) -> nn.Sequential:
-    """A network of `FUNCTION_MODELS`, as the one module or the layers of a chain."""
-    units: dict[str, Callable[..., AbstractUnit]] = {"NAC": NAC, "NALU": NALU}
-    unit, inputs = units.get(model, Dense), INPUTS[kind]
-    if kind == "static":
-        between = [nn.ReLU6()] if model == "ReLU6" else []
-        return chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
-    if model not in units:
-        # A rectified cell is drawn behind an LSTM that is not used: so the kept runs began.
-        cell: nn.Module = LSTM(inputs + width, width, members=runs, generator=source, dtype=torch.float64)
-    if model != "LSTM":
-        cell = chain(runs, source, (unit, inputs + width, width), *([nn.ReLU()] if model == "ReLU" else []))
-    return nn.Sequential(Recurrent(cell, fresh(runs, source, unit, width, 1), inputs))
-
-
-def drawn(kind: str, task: str, far: int, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Inputs [1, count, steps * inputs] and the function's values [1, count, 1].
-
-    Args:
-        far: 0 for the training range, 1 beyond it.
-    """
-    steps, inputs = LENGTHS[kind][far], INPUTS[kind]
-    x = uniform((1, count, steps, inputs), *LIMITS[kind][far], source)
-    a, b = (x[..., subset].sum(dim=(-1, -2)) for subset in SUBSETS[kind])
-    return x.flatten(2), FUNCTIONS[task](a, b)[..., None]
-
-
-def _shown(value: float) -> str:
-    return "> 999" if not value <= MOST else f"{value:.1f}"

@@ -21,9 +21,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from odediscovery.bench.suites.problems import load_suite
-from odediscovery.bench.suites.protocol import Protocol, training_data
-from odediscovery.bench.suites.scores import score
+from odediscovery.bench.scores import score
+from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown

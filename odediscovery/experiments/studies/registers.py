@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import sympy
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number
 from odediscovery.experiments.figures import LOOK, page
 from odediscovery.experiments.training import Setting, Training, chain, layers, parameters_of, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS
@@ -104,9 +105,7 @@ class Comparisons(Experiment):
     title = "Comparisons (Neural Status Registers): accuracy far outside the training range"
     full = Setting(runs=10, steps=5000, batch=128, points=4000)
     quick = replace(full, runs=2, steps=120)
-
-    def batches(self, plan: Plan) -> list[dict[str, str]]:
-        return [{"model": model, "task": task} for model in MODELS for task in TASKS]
+    axes: ClassVar = {"model": MODELS, "task": TASKS}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, register, task = self.how(job.plan), job.batch["model"] == "NSR", job.batch["task"]
@@ -133,29 +132,24 @@ class Comparisons(Experiment):
         }
         return rows_of({**columns, "relation": _relations(network)}, training.row() | shared), {}
 
-    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = []
-        for r in ran:
-            model, task = r.batch["model"], r.batch["task"]
-            published, far = PUBLISHED[model, task], r.column("accuracy 1e13")
-            cells = [
-                f"{number(published[RANGES.index(name)], 3)} / {number(r.column(f'accuracy {name}').mean(), 3)}"
-                for name in SHOWN
-            ]
-            read = "; ".join(sorted({str(row["relation"]) for row in r.rows} - {""}))
-            reached = round(float(far.mean()), 2) >= published[-1]
-            rows.append(
-                {
-                    "model and task": f"{model} {SIGNS.get(task, task)}",
-                    "training range, published / ours (mean)": cells[0],
-                    **dict(zip(SHOWN[1:], cells[1:], strict=True)),
-                    "1e13, our worst run": number(far.min(), 3),
-                    "perfect at 1e13": f"{int((far == 1.0).sum())} of {len(far)}",
-                    "read off": read or "-",
-                    "at 1e13 as published or better": "-" if model == "MLP" else "yes" if reached else "no",
-                }
-            )
-        return markdown(rows)
+    def line(self, r: Ran) -> dict[str, str]:
+        model, task = r.batch["model"], r.batch["task"]
+        published, far = PUBLISHED[model, task], r.column("accuracy 1e13")
+        cells = [
+            f"{number(published[RANGES.index(name)], 3)} / {number(r.column(f'accuracy {name}').mean(), 3)}"
+            for name in SHOWN
+        ]
+        read = "; ".join(sorted({str(row["relation"]) for row in r.rows} - {""}))
+        reached = round(float(far.mean()), 2) >= published[-1]
+        return {
+            "model and task": f"{model} {SIGNS.get(task, task)}",
+            "training range, published / ours (mean)": cells[0],
+            **dict(zip(SHOWN[1:], cells[1:], strict=True)),
+            "1e13, our worst run": number(far.min(), 3),
+            "perfect at 1e13": f"{int((far == 1.0).sum())} of {len(far)}",
+            "read off": read or "-",
+            "at 1e13 as published or better": "-" if model == "MLP" else "yes" if reached else "no",
+        }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Accuracy over magnitude, one panel a task: mean and range of the runs."""
@@ -254,18 +248,19 @@ class StatusRegisters(Experiment):
             columns[f"accuracy {name}"] = accuracy(network, task, x, scale)
         return rows_of(columns, training.row()), {}
 
+    def line(self, r: Ran) -> dict[str, str]:
+        task = r.batch["task"]
+        named = f"{r.batch['inputs']} numbers, {r.batch['copies']} copies, {SIGNS.get(task, task)}"
+        return {"inputs, redundancy, task": named} | {
+            f"lambda {number(s)}": " / ".join(number(_mean(r, name, s), 3) for name in ("train", "far")) for s in SCALES
+        }
+
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = []
-        for r in ran:
-            task = r.batch["task"]
-            named = f"{r.batch['inputs']} numbers, {r.batch['copies']} copies, {SIGNS.get(task, task)}"
-            cells = [" / ".join(number(_mean(r, name, scale), 3) for name in ("train", "far")) for scale in SCALES]
-            heads = (f"lambda {number(scale)}" for scale in SCALES)
-            rows.append({"inputs, redundancy, task": named, **dict(zip(heads, cells, strict=True))})
         bits = ", ".join(f"{number(zero_bit(0.5, s), 2)} at lambda {number(s)}" for s in SCALES)
         return (
             f"Accuracy in the training range / at 1e13 (real numbers: 1e6), mean of {len(ran[0].rows) // len(SCALES)} "
-            f"runs.\n\n{markdown(rows)}\nThe zero bit of a difference of 0.5 is {bits} (published: 0.57 at 1).\n"
+            f"runs.\n\n{super().table(plan, ran)}\n"
+            f"The zero bit of a difference of 0.5 is {bits} (published: 0.57 at 1).\n"
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
@@ -286,11 +281,9 @@ class StatusRegisters(Experiment):
 
 
 def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Generator) -> Tensor:
-    """Pairs [1, count, 2] of numbers: a part `equal` is equal, of the rest half are neighbours.
+    """Pairs [1, count, 2] of "whole" or "real" numbers up to a limit; those of training begin at -10, others at -limit.
 
-    Args:
-        inputs: "whole" or "real".
-        limit: largest of the numbers; those of training begin at -10, all others at -limit.
+    A part `equal` is equal, of the rest half are neighbours.
     """
     low = LOW if limit == HIGH else -limit
     if inputs == "whole":

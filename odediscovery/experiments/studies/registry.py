@@ -7,8 +7,8 @@ from odediscovery.experiments.base import Experiment
 from odediscovery.experiments.studies.arithmetic import Division, LargeArithmetic, SimpleArithmetic
 from odediscovery.experiments.studies.digits import Digits
 from odediscovery.experiments.studies.fsir import FractionalSIR
-from odediscovery.experiments.studies.identity import Autoencoder, Extrapolation
-from odediscovery.experiments.studies.nalu import Operands, SimpleFunctions, StackedUnits
+from odediscovery.experiments.studies.functions import Autoencoder, Extrapolation, SimpleFunctions
+from odediscovery.experiments.studies.nalu import Operands, StackedUnits
 from odediscovery.experiments.studies.networks import Networks
 from odediscovery.experiments.studies.registers import Comparisons, StatusRegisters
 from odediscovery.experiments.studies.subset_sums import ProductSweeps, StaticArithmetic

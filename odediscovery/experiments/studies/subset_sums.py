@@ -21,7 +21,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
+from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
 from odediscovery.experiments.figures import LOOK, page
 from odediscovery.experiments.training import (
     WEIGHT_ERROR,
@@ -167,12 +167,7 @@ class Watched:
 
 
 def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequential], ours: str = "") -> Watched:
-    """The runs of a batch, trained and judged.
-
-    Args:
-        published: makes the network that is trained as its authors do.
-        ours: the unit that this package trains instead, if any.
-    """
+    """The runs of a batch, trained and judged: a network as its authors do, or a unit of ours instead."""
     test = data.draw(data.outside, how.points, job.source)
     limit = threshold(data.task, test[0], data.chosen)
     if ours:
@@ -268,12 +263,7 @@ def two_layers(
 
 
 def subsets(task: str, runs: int, source: torch.Generator, inputs: int = INPUTS, overlap: float = OVERLAP) -> Tensor:
-    """Which inputs the two sums take, [runs, inputs, 2] of zeros and ones.
-
-    Args:
-        inputs: how many there are; each sum takes a quarter.
-        overlap: share of a sum's inputs that the other takes too.
-    """
+    """Which inputs the two sums take, a quarter each, [runs, inputs, 2] of zeros and ones; `overlap` of them both."""
     if task == FOUR:
         pair = torch.tensor([[1, 1], [1, 1], [0, 1], [0, 1]], dtype=torch.float64)
         return pair.expand(runs, -1, -1).clone()
@@ -297,9 +287,6 @@ def threshold(task: str, x: Tensor, chosen: Tensor) -> Tensor:
     else:
         y = (a * (1.0 - WEIGHT_ERROR) + WEIGHT_ERROR) * (b * (1.0 - WEIGHT_ERROR) + WEIGHT_ERROR)
     return (y - Data(task, chosen).targets(x)).square().mean(dim=(-1, -2))
-
-
-OURS = ", ours"
 
 
 # Steps of the published training: where the authors' median run is solved within them, and as a beginning elsewhere.
@@ -378,26 +365,25 @@ class StaticArithmetic(Experiment):
         steps, rate = (how.our_steps, OUR_RATE) if ours else (how.steps, how.rate)
         return rows_of(columns, {"steps": steps, "rate": rate}), {}
 
+    def line(self, r: Ran) -> dict[str, str]:
+        won = r.column("success")
+        solved, sparse = (r.column(name)[won > 0] for name in ("solved at", "sparsity error"))
+        rate, step, error = STATIC_PUBLISHED[_key(r)]
+        return {
+            "model and task": r.name,
+            "success, published (100 seeds; 5e6 steps, 2e5 on four inputs)": rate,
+            f"success, ours ({len(won)} seeds; 95 %)": f"{won.mean():.0%} ({share(won)})",
+            "our steps": str(r.rows[0]["steps"]),
+            "solved at, published": step,
+            "solved at, ours (median)": number(float(np.median(solved))) if len(solved) else "-",
+            "sparsity error, published": error,
+            "sparsity error, ours (mean)": number(float(sparse.mean())) if len(sparse) else "-",
+            "seconds": f"{r.seconds:.0f}",
+        }
+
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = []
-        for r in sorted(ran, key=lambda r: (list(STATIC_PUBLISHED).index(_key(r)), *r.batch.values())):
-            won = r.column("success")
-            solved, sparse = (r.column(name)[won > 0] for name in ("solved at", "sparsity error"))
-            rate, step, error = STATIC_PUBLISHED[_key(r)]
-            rows.append(
-                {
-                    "model and task": r.name,
-                    "success, published (100 seeds; 5e6 steps, 2e5 on four inputs)": rate,
-                    f"success, ours ({len(ran[0].rows)} seeds; 95 %)": f"{won.mean():.0%} ({share(won)})",
-                    "our steps": str(r.rows[0]["steps"]),
-                    "solved at, published": step,
-                    "solved at, ours (median)": number(float(np.median(solved))) if len(solved) else "-",
-                    "sparsity error, published": error,
-                    "sparsity error, ours (mean)": number(float(sparse.mean())) if len(sparse) else "-",
-                    "seconds": f"{r.seconds:.0f}",
-                }
-            )
-        return markdown(rows)
+        order = list(STATIC_PUBLISHED)
+        return super().table(plan, sorted(ran, key=lambda r: (order.index(_key(r)), *r.batch.values())))
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Share of runs that are solved, over the steps."""

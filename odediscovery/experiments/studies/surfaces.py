@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -62,9 +62,7 @@ class GradientSurface(Experiment):
     trains = False
     # Points of a side of the surface.
     full, quick = 141, 41
-
-    def batches(self, plan: Plan) -> list[dict[str, str]]:
-        return [{"panel": panel} for panel in (*GATES, *EPSILONS)]
+    axes: ClassVar = {"panel": (*GATES, *EPSILONS)}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         job.check()
@@ -72,23 +70,15 @@ class GradientSurface(Experiment):
         surface, row = gradients(panel, job.plan, side) if panel in GATES else losses(panel, side)
         return [row], {"surface": surface}
 
-    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+    def line(self, r: Ran) -> dict[str, str]:
         columns = {
             f"median gradient where w2 > {PLATEAU}": "plateau",
             "spread of the gradient along w2": "spread along w2",
             "largest value drawn": "largest",
             "loss at the solution": "loss at solution",
         }
-        return markdown(
-            [
-                {
-                    "panel": r.batch["panel"],
-                    "published": PUBLISHED[r.batch["panel"]],
-                    **{head: number(float(r.column(name)[0]), 3) for head, name in columns.items()},
-                }
-                for r in ran
-            ]
-        )
+        cells = {head: number(float(r.column(name)[0]), 3) for head, name in columns.items()}
+        return {"panel": r.batch["panel"], "published": PUBLISHED[r.batch["panel"]], **cells}
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Three panels of gradient norms, four of losses."""

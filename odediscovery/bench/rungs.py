@@ -15,12 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from odediscovery.bench.random_laws.systems import random_systems
+from odediscovery.bench.random_laws import random_systems
 from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.suites.problems import SuiteSystem
-from odediscovery.bench.suites.protocol import Protocol, training_data
-from odediscovery.bench.suites.scores import score
-from odediscovery.bench.summary import by, count, in_short, table
+from odediscovery.bench.scores import score
+from odediscovery.bench.summary import by, count, in_short, table, total_seconds
+from odediscovery.bench.systems import Protocol, SuiteSystem, training_data
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import unknown_name
 from odediscovery.laws.systems import simulate_system
@@ -132,17 +131,13 @@ def run_rungs(
     """Make the fits that are not yet in `folder`; all rows, those of the whole search first.
 
     Args:
-        folder: to begin, or to go on with.
         names: rungs, as "strategy: rung", or strategies (default: all).
         sigma: noise of the noisy fits, see `Protocol`.
         each: so many random laws of each family.
-        seed: of laws, noise and search.
         max_seconds: limit of a fit, in seconds of the processor.
-        where: see `Study.run`.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.
-        FitError: nobody can run the fits.
     """
     known = {name: name.partition(":")[0] for name in rungs()}
     for name in names or ():
@@ -159,16 +154,12 @@ def run_rungs(
     shared = {"measure": "rungs", "sigma": sigma, "each": each, "seed": seed, "max_seconds": max_seconds}
 
     def study(tasks: Sequence[RungFit]) -> Study:
-        return Study("rungs", shared, COLUMNS, tasks, max_seconds, _in_words)
+        return Study("rungs", shared, COLUMNS, tasks, max_seconds)
 
     climbed = {row["id"]: row["climbed"] for row in study(fits).run(folder, **where) if row["method"] == WHOLE}
     without = [replace(fit, method=name) for name in chosen for fit in fits if name in climbed.get(fit.id, ())]
     rows = study([*fits, *without]).run(folder, **where)
     return sorted(rows, key=lambda row: [WHOLE, *known].index(row["method"]))
-
-
-def _in_words(row: Row) -> str:
-    return "exact" if row["exact"] else "not exact"
 
 
 def markdown(rows: Sequence[Row], command: str) -> str:
@@ -184,7 +175,7 @@ def markdown(rows: Sequence[Row], command: str) -> str:
         lines.append((name, str(len(own)), *cells, known[name].proposes.says))
     return (
         f"# rungs\n\n`{command}`\n\n{len(whole)} fits, {count(list(whole.values()), 'exact')} exact with the whole "
-        f"search, {sum(row['seconds'] for row in whole.values()):.0f} s of the processor. Changed: equations that "
+        f"search, {total_seconds(list(whole.values()))} s of the processor. Changed: equations that "
         f"differ within {DIGITS} digits. Time is that of all fits, in units of the whole search. Rungs that no fit "
         f"climbs are left out.\n\n{table(HEADER, lines)}\n"
     )

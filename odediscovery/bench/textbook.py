@@ -7,25 +7,23 @@
     gaps        noise of 3 %, a quarter of the samples missing, and a sixth of the time in one piece
 
 in shares of each state's standard deviation. Draw d is law d mod 12 with the faults floor(d / 12) mod 5, so that
-120 draws are every law ten times. The verdict is that of measured series (see `verdict`), beside the true law with
+120 draws are every law ten times. The verdict is that of measured series (see `series`), beside the true law with
 its constants fitted to the same samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from odediscovery.bench.draws.coverage import contained
-from odediscovery.bench.draws.draw import Draws, draw_table
+from odediscovery.bench.draws import Draws, contained, draw_table
 from odediscovery.bench.rows import Row
-from odediscovery.bench.series.study import as_scored, counts_of_verdicts, fitted_numbers, fitted_scores
-from odediscovery.bench.series.verdict import Scored, verdict
-from odediscovery.bench.suites.scoring import same_terms
-from odediscovery.bench.summary import Cell, by, grouped
+from odediscovery.bench.scores import same_terms
+from odediscovery.bench.series import counts_of_verdicts, fitted_numbers, fitted_scores, verdict
+from odediscovery.bench.summary import Cell, by, grouped, size
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.holdout import r2_of
 from odediscovery.laws.equations import Equations
@@ -41,28 +39,11 @@ from odediscovery.textbook.registry import find
 FAULTS = {"counts": 0.04, "rounded": 0.01, "drift": 0.02, "outliers": 0.03, "gaps": 0.03}
 
 
-@dataclass(frozen=True)
-class FaultSizes:
-    """How large faults are.
-
-    Args:
-        wave: size of the drift, in shares of each state's standard deviation.
-        outliers: share of the samples that are off.
-        off: by how much, in shares of each state's standard deviation.
-        missing: share of the samples that are left out one by one.
-        parts: one of so many equal parts of the time is left out as a whole.
-        begins: between which shares of the time this part begins.
-    """
-
-    wave: float = 0.02
-    outliers: float = 0.02
-    off: float = 0.3
-    missing: float = 0.25
-    parts: float = 6.0
-    begins: tuple[float, float] = (0.15, 0.65)
-
-
-SIZES = FaultSizes()
+# Size of the drift and of outliers, in shares of each state's standard deviation; shares of the samples that are off,
+# and that are left out one by one.
+WAVE, OFF, OUTLIERS, MISSING = 0.02, 0.3, 0.02, 0.25
+# One of so many equal parts of the time is left out as a whole; between which shares of the time it begins.
+PARTS, BEGINS = 6.0, (0.15, 0.65)
 
 
 @dataclass(frozen=True)
@@ -97,11 +78,14 @@ TRUTHS = (
 )
 
 
+def values_of(truth: Truth) -> dict[str, float]:
+    """The constants by their names."""
+    return dict(zip(find(truth.law).constants, truth.constants, strict=True))
+
+
 def equations_of(truth: Truth) -> Equations:
     """The law with its constants; named constants stand in the order of the registry."""
-    law = find(truth.law)
-    form = law.form(truth.states)[0]
-    values = dict(zip(law.constants, truth.constants, strict=True))
+    form, values = find(truth.law).form(truth.states)[0], values_of(truth)
     return form.with_constants([values[name] for name in form.names])
 
 
@@ -109,8 +93,8 @@ def made(truth: Truth, fault: str, generator: np.random.Generator) -> TimeSeries
     """Samples of a law with one fault."""
     t = np.linspace(0.0, truth.until, truth.samples)
     if fault == "gaps":
-        at = generator.uniform(*SIZES.begins) * truth.until
-        kept = (generator.random(len(t)) > SIZES.missing) & ((t < at) | (t > at + truth.until / SIZES.parts))
+        at = generator.uniform(*BEGINS) * truth.until
+        kept = (generator.random(len(t)) > MISSING) & ((t < at) | (t > at + truth.until / PARTS))
         kept[[0, -1]] = True
         t = t[kept]
     x = equations_of(truth).simulate(np.array(truth.start), t)
@@ -129,11 +113,11 @@ def _faulty(x: Array, spread: Array, noise: Array, way: Array, fault: str, gener
         return rounded
     if fault == "drift":
         phase = generator.uniform(0.0, 2.0 * np.pi, x.shape[1])
-        return x + noise + SIZES.wave * spread * np.sin(2.0 * np.pi * way[:, None] + phase)
+        return x + noise + WAVE * spread * np.sin(2.0 * np.pi * way[:, None] + phase)
     if fault == "outliers":
-        far = generator.random(x.shape) < SIZES.outliers
+        far = generator.random(x.shape) < OUTLIERS
         far.ravel()[generator.integers(far.size)] = True
-        return x + noise + np.where(far, SIZES.off * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
+        return x + noise + np.where(far, OFF * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
     return x + noise
 
 
@@ -162,20 +146,12 @@ class TextbookDraws(Draws):
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
         truth = next(t for t in TRUTHS if t.law == series.trajectories[0].label)
         right = _is_right(found, truth)
-        curves = [
-            found.equations.simulate(x0, run.time)
-            for x0, run in zip(found.initial_values, series.trajectories, strict=True)
-        ]
-        ours = _scored(series, curves, fitted_numbers(found), found.outcome)
+        constants = fitted_numbers(found)
+        ours = _scored(series, found.equations, found.initial_values, constants, found.outcome)
         told = verdict(ours, _true_law(truth, series), right)
         within = _within(found, truth) if told == "right" else None
-        return {
-            "verdict": told,
-            "within": within,
-            "constants": fitted_numbers(found),
-            "r2": found.r2,
-            "notes": list(found.messages),
-        }
+        row = {"verdict": told, "within": within, "constants": constants}
+        return row | {"r2": found.r2, "notes": list(found.messages)}
 
     def in_a_word(self, row: Row) -> str:
         return f"{row['law']}, {row['fault']}: {row['verdict']}"
@@ -184,7 +160,7 @@ class TextbookDraws(Draws):
         return {key: row[key] for key in ("law", "fault", "verdict")}
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        columns: dict[str, Cell] = {"draws": lambda own: str(len(own)), **counts_of_verdicts()}
+        columns: dict[str, Cell] = {"draws": size, **counts_of_verdicts()}
         columns |= {"constants in their 95 % interval, of right laws": _inside}
         # In the order of laws and faults, whichever draws there are.
         known = {key: by(rows, key) for key in ("law", "fault")}
@@ -212,22 +188,21 @@ def _is_right(found: Discovery, truth: Truth) -> bool:
     return same_terms(found.equations.power_sum, true.power_sum)
 
 
-def _scored(series: TimeSeries, curves: Sequence[Array], constants: int | None, outcome: str) -> Scored:
+def _scored(series: TimeSeries, law: Equations, starts: Iterable[Array], constants: int | None, outcome: str) -> Row:
+    curves = [law.simulate(x0, run.time) for x0, run in zip(starts, series.trajectories, strict=True)]
     scores = fitted_scores(series, curves, r2_of(series, curves)[1])
-    return as_scored({**scores, "constants": constants, "outcome": outcome, "failed": None})
+    return {**scores, "constants": constants, "outcome": outcome, "failed": None}
 
 
-def _true_law(truth: Truth, series: TimeSeries) -> Scored:
+def _true_law(truth: Truth, series: TimeSeries) -> Row:
     """The true law with its constants fitted to the samples, or as it is where no solution follows these."""
-    law = find(truth.law)
+    law, values = find(truth.law), values_of(truth)
     form = law.form(truth.states)[0]
-    values = dict(zip(law.constants, truth.constants, strict=True))
     start = np.array([values[name] for name in form.names])
     fitted = Fitter.of(prepare(series)).fit(form, start, law.says)
     equations = equations_of(truth) if fitted is None else fitted.equations
-    starts = [truth.start] * len(series.trajectories) if fitted is None else fitted.starts
-    curves = [equations.simulate(x0, run.time) for x0, run in zip(starts, series.trajectories, strict=True)]
-    return _scored(series, curves, len(form.names), "fitted")
+    starts = [np.array(truth.start)] * len(series.trajectories) if fitted is None else fitted.starts
+    return _scored(series, equations, starts, len(form.names), "fitted")
 
 
 def _within(found: Discovery, truth: Truth) -> tuple[int, int] | None:
@@ -240,8 +215,7 @@ def _within(found: Discovery, truth: Truth) -> tuple[int, int] | None:
     named = found.named or found.textbook
     if named is None:
         return None
-    law = find(truth.law)
-    values = dict(zip(law.constants, truth.constants, strict=True))
+    values = values_of(truth)
     rows = [row for row in named.rows(found.degrees_of_freedom) if row["name"] in values and row["low"] is not None]
     inside = [row["low"] <= values[row["name"]] <= row["high"] for row in rows]
     return sum(inside), len(values)

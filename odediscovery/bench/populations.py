@@ -11,14 +11,14 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.summary import by, count, grouped, middle
+from odediscovery.bench.summary import Cell, by, count, grouped, middle
+from odediscovery.bench.systems import DATA
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
@@ -40,15 +40,11 @@ COLUMNS = (
 # A figure this near to the truth is right whatever its standard error.
 FIGURE_TOLERANCE = 0.15
 # Six designs and a control, made for this project, which the search of groups was developed on.
-DESIGNS = Path(str(resources.files("odediscovery.bench") / "data" / "populations_dev.json"))
+DESIGNS = DATA / "populations_dev.json"
 
 
 def read_designs(path: Path) -> list[Mapping[str, Any]]:
-    """Designs and controls of a file.
-
-    Raises:
-        InputError: no such file, or another one.
-    """
+    """Designs and controls of a file, or an `InputError`."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return [*document["designs"], *document.get("controls", [])]
@@ -56,8 +52,8 @@ def read_designs(path: Path) -> list[Mapping[str, Any]]:
         raise InputError(f"{path}: expected a file of population designs ({type(error).__name__})") from None
 
 
-def chosen_designs(path: Path, names: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The designs of a file with these names; all where there is no name.
+def drawn(measure: str, path: Path, names: Sequence[str], draws: range, max_seconds: float) -> tuple[Row, list[Any]]:
+    """What tells the folder of a measurement from others, and (id, design, draw) of all its draws.
 
     Raises:
         InputError: the file is another one, or has no design of these names.
@@ -66,12 +62,30 @@ def chosen_designs(path: Path, names: Sequence[str]) -> list[Mapping[str, Any]]:
     chosen = [one for one in known if not names or one["id"] in names]
     if not chosen:
         raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in known)}")
-    return chosen
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    shared = {"measure": measure, "max_seconds": max_seconds, "designs": digest}
+    return shared, [(f"{design['id']}-{draw}", design, draw) for draw in draws for design in chosen]
 
 
-def shared_by(measure: str, path: Path, max_seconds: float) -> dict[str, Any]:
-    """What tells the folder of one measurement from that of another."""
-    return {"measure": measure, "max_seconds": max_seconds, "designs": hashlib.sha256(path.read_bytes()).hexdigest()}
+def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
+    """Draws of the designs of a file, all fitted by ours.
+
+    Args:
+        draws: of each design.
+        designs: names of some of them; empty for all.
+        seed: number of the first draw.
+        max_seconds: limit of a fit.
+    """
+    shared, all_draws = drawn("populations", path, designs, range(seed, seed + draws), max_seconds)
+    tasks = [PopulationFit(id, "ours", design, draw, max_seconds) for id, design, draw in all_draws]
+    return Study("populations", shared, COLUMNS, tasks, 2.0 * max_seconds, _in_words)
+
+
+def _in_words(row: Row) -> str:
+    return "exact" if row["exact"] else "another structure"
+
+
+# What is simulated
 
 
 def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeries, dict[str, Array]]:
@@ -88,21 +102,19 @@ def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeri
         _run(design, g, {name: float(value[g]) for name, value in constants.items()}, rng) for g in range(seen + kept)
     ]
     spread = np.concatenate([x for _, x in runs[:seen]]).std(axis=0)
-    noisy = [_noisy(design, t, x, spread, rng) for t, x in runs]
-    times, values = [t for t, _ in runs], [x for x, _ in zip(noisy, runs, strict=True)]
-    labels = [f"g{g}" for g in range(seen + kept)]
-    first = TimeSeries.from_arrays(times[:seen], values[:seen], design["states"], labels=labels[:seen])
-    later = TimeSeries.from_arrays(times[seen:], values[seen:], design["states"], labels=labels[seen:])
+    noisy = [_noisy(design, x, spread, rng) for _, x in runs]
+    times, labels = [t for t, _ in runs], [f"g{g}" for g in range(seen + kept)]
+    first, later = (
+        TimeSeries.from_arrays(times[part], noisy[part], design["states"], labels=labels[part])
+        for part in (slice(seen), slice(seen, None))
+    )
     return first, later, {name: value[:seen] for name, value in constants.items()}
 
 
-def _run(
-    design: Mapping[str, Any], g: int, constants: Mapping[str, float], rng: np.random.Generator
-) -> tuple[Array, Array]:
+def _run(design: Mapping[str, Any], g: int, constants: Mapping[str, float], rng: np.random.Generator) -> list[Array]:
     """Times and values of one group without noise."""
-    states, end = design["states"], float(design["t_end"])
-    start = []
-    for state in states:
+    end, start = float(design["t_end"]), []
+    for state in design["states"]:
         about = design["initial"][state]
         start.append(
             about["values"][g % len(about["values"])]
@@ -115,26 +127,58 @@ def _run(
         inner = np.sort(rng.uniform(0.0, 1.0, n - 2)) ** float(design["early"]) * end
         t = np.unique(np.concatenate([[0.0], inner, [end]]))
     law = law_of(design, constants)
-    return t, solve_until_failure(lambda _, x: law.rhs(x), np.array(start), t, rtol=1e-9, atol=1e-10)
+    return [t, solve_until_failure(lambda _, x: law.rhs(x), np.array(start), t, rtol=1e-9, atol=1e-10)]
+
+
+def terms_of(design: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any], list[float]]]:
+    """The terms of all equations: place of the state, term, and its powers of all states."""
+    states = design["states"]
+    return [
+        (i, term, [float(term["powers"].get(name, 0.0)) for name in states])
+        for i, state in enumerate(states)
+        for term in design["terms"][state]
+    ]
 
 
 def law_of(design: Mapping[str, Any], constants: Mapping[str, float]) -> PowerSum:
     """The law of a design with these constants."""
-    states, rows, columns = design["states"], [], []
-    for i, state in enumerate(states):
-        for term in design["terms"][state]:
-            rows.append([float(term["powers"].get(name, 0.0)) for name in states])
-            columns.append(np.eye(len(states))[i] * term["sign"] * constants[term["constant"]])
-    return PowerSum(np.array(columns).T, np.array(rows)).merged()
+    terms, unit = terms_of(design), np.eye(len(design["states"]))
+    columns = [unit[i] * term["sign"] * constants[term["constant"]] for i, term, _ in terms]
+    return PowerSum(np.array(columns).T, np.array([powers for *_, powers in terms])).merged()
 
 
-def _noisy(design: Mapping[str, Any], t: Array, x: Array, spread: Array, rng: np.random.Generator) -> Array:
+def _noisy(design: Mapping[str, Any], x: Array, spread: Array, rng: np.random.Generator) -> Array:
     noise, e = design["noise"], rng.standard_normal(x.shape)
     y = x * np.exp(noise["sd"] * e) if noise["kind"] == "log" else x + noise["relative"] * spread * e
     for i, state in enumerate(design["states"]):
         if "values" in design["initial"][state]:
             y[0, i] = x[0, i]
     return np.asarray(y)
+
+
+def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] | None:
+    """The place of a term for every constant of the design; None for another structure."""
+    true = law_of(design, {name: float(about["mean"]) for name, about in design["constants"].items()})
+    terms = list(zip(*np.nonzero(law.coefficients), strict=True))
+    wanted = terms_of(design)
+    if len(terms) != len(wanted) or np.count_nonzero(true.coefficients) != len(wanted):
+        return None
+    places = {}
+    for i, term, powers in wanted:
+        at = [
+            p
+            for p, (state, j) in enumerate(terms)
+            if state == i
+            and np.abs(law.exponents[j][: len(powers)] - powers).max() <= EXPONENT
+            and np.sign(law.coefficients[state, j]) == term["sign"]
+        ]
+        if len(at) != 1:
+            return None
+        places[term["constant"]] = at[0]
+    return places
+
+
+# Ours
 
 
 @dataclass(frozen=True)
@@ -155,50 +199,14 @@ class PopulationFit(Task):
         with timed(row):
             found = discover(series, settings_for(vary="auto", starts=exact), Monitor(self.max_seconds))
         row |= {"equations": found.equations_text().splitlines(), "r2": plain(found.r2)}
-        places = _matched(design, found)
+        law = found.equations.power_sum
+        places = None if law is None or found.population is None else places_of_terms(design, law)
         if places is None:
             return
         row["exact"] = True
         held, expert = _held_out(design, found, later), design.get("expert", {}).get("heldout_r2", {}).get("mixed")
         near = None if expert is None else bool(1.0 - held <= 1.25 * (1.0 - expert) + 0.002)
         row |= _constants(design, found, places, truth) | {"r2_heldout": plain(held), "heldout_right": near}
-
-
-def _matched(design: Mapping[str, Any], found: Discovery) -> dict[str, int] | None:
-    """The constant of the population for every constant of the design; None for another structure."""
-    law, population = found.equations.power_sum, found.population
-    if law is None or population is None:
-        return None
-    places = places_of_terms(design, law)
-    if places is None:
-        return None
-    return {
-        name: next(k for k, one in enumerate(population.constants) if place in one.terms)
-        for name, place in places.items()
-    }
-
-
-def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] | None:
-    """The place of a term for every constant of the design; None for another structure."""
-    true = law_of(design, {name: float(about["mean"]) for name, about in design["constants"].items()})
-    terms = list(zip(*np.nonzero(law.coefficients), strict=True))
-    wanted = [(i, t) for i, s in enumerate(design["states"]) for t in design["terms"][s]]
-    if len(terms) != len(wanted) or np.count_nonzero(true.coefficients) != len(wanted):
-        return None
-    places = {}
-    for i, term in wanted:
-        powers = np.array([float(term["powers"].get(name, 0.0)) for name in design["states"]])
-        at = [
-            p
-            for p, (state, j) in enumerate(terms)
-            if state == i
-            and np.abs(law.exponents[j][: len(powers)] - powers).max() <= EXPONENT
-            and np.sign(law.coefficients[state, j]) == term["sign"]
-        ]
-        if len(at) != 1:
-            return None
-        places[term["constant"]] = at[0]
-    return places
 
 
 def _constants(
@@ -210,7 +218,8 @@ def _constants(
     right, within, total = 0, 0, 0
     groups = len(found.population.labels)
     for name, about in design["constants"].items():
-        one, sd = found.population.constants[places[name]], about["sd_log"]
+        one = next(one for one in found.population.constants if places[name] in one.terms)
+        sd = about["sd_log"]
         said.append((bool(sd > 0), one.varies))
         attainable = 2.0 * max(sd, 0.02) / np.sqrt(groups)
         off = abs(np.log(one.mean / about["mean"]))
@@ -218,11 +227,10 @@ def _constants(
         within += bool(off <= 2.0 * _finite(one.mean_error / one.mean))
         right += bool(off <= max(FIGURE_TOLERANCE, 2.0 * min(one.mean_error / one.mean, attainable)))
         if sd > 0:
+            off, error = abs(one.sd_log - sd), _finite(one.sd_log_error)
             total += 1
-            within += bool(abs(one.sd_log - sd) <= 2.0 * _finite(one.sd_log_error))
-            right += bool(
-                abs(one.sd_log - sd) <= max(FIGURE_TOLERANCE * sd, 2.0 * min(_finite(one.sd_log_error), attainable))
-            )
+            within += bool(off <= 2.0 * error)
+            right += bool(off <= max(FIGURE_TOLERANCE * sd, 2.0 * min(error, attainable)))
             errors.append(np.mean(np.log(one.values / truth[name]) ** 2))
             apart.append(np.mean(np.log(one.apart / truth[name]) ** 2))
     return {
@@ -243,58 +251,42 @@ def _finite(value: float) -> float:
 def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) -> float:
     """R2 on groups of which two samples are seen: the first, and one after two fifths."""
     law, population = found.equations.power_sum, found.population
-    assert law is not None
-    assert population is not None
+    assert law is not None and population is not None
     squares, values = 0.0, []
     for run in later.trajectories:
-        second = int(np.argmin(np.abs(run.time - 0.4 * float(design["t_end"]))))
-        second = max(second, 1)
+        second = max(int(np.argmin(np.abs(run.time - 0.4 * float(design["t_end"])))), 1)
         known = {
             s: float(run.values[0, i]) for i, s in enumerate(design["states"]) if population.starts[s][0] == "known"
         }
-        few = replace(run, values=np.where(np.isin(np.arange(len(run.time)), (0, second))[:, None], run.values, np.nan))
+        rest = ~np.isin(np.arange(len(run.time)), (0, second))
+        few = replace(run, values=np.where(rest[:, None], np.nan, run.values))
         met = meet(law, population, replace(later, trajectories=(few,)), run.time, known)
-        rest = np.ones(len(run.time), bool)
-        rest[[0, second]] = False
         squares += float(np.sum((met.values - run.values)[rest] ** 2))
         values.append(run.values[rest])
     pooled = np.concatenate(values)
     return float(1.0 - squares / np.sum((pooled - pooled.mean(axis=0)) ** 2))
 
 
-def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
-    """Draws of designs, all fitted by ours.
-
-    Args:
-        path: file of the designs.
-        draws: of each design.
-        designs: names of some of them; empty for all.
-        seed: number of the first draw.
-        max_seconds: limit of a fit.
-
-    Raises:
-        InputError: the file or a name is wrong.
-    """
-    tasks = [
-        PopulationFit(f"{design['id']}-{draw}", "ours", design, draw, max_seconds)
-        for draw in range(seed, seed + draws)
-        for design in chosen_designs(path, designs)
-    ]
-    shared = shared_by("populations", path, max_seconds)
-    return Study("populations", shared, COLUMNS, tasks, 2.0 * max_seconds, _in_words)
+# Tables
 
 
-def _in_words(row: Row) -> str:
-    return "exact" if row["exact"] else "another structure"
+def part(key: str, of: str = "", *, exact: bool = True) -> Cell:
+    """A cell such as "3/20": the sum of a column over that of another one, or over all rows."""
+
+    def cell(rows: Sequence[Row]) -> str:
+        own = [row for row in rows if row["exact"] or not exact]
+        return f"{sum(row[key] for row in own)}/{sum(row[of] for row in own) if of else len(rows)}"
+
+    return cell
 
 
 def summary(rows: Sequence[Row]) -> str:
     """The table of a measurement as Markdown, and what is said of all draws together."""
     columns = {
-        "exact": lambda own: f"{count(own, 'exact')}/{len(own)}",
+        "exact": part("exact"),
         "vary right": lambda own: f"{count(own, 'varies')}/{count(own, 'exact')}",
-        "figures right": lambda own: f"{_sum(own, 'figures_right')}/{_sum(own, 'figures')}",
-        "within two errors": lambda own: f"{_sum(own, 'figures_within')}/{_sum(own, 'figures')}",
+        "figures right": part("figures_right", "figures"),
+        "within two errors": part("figures_within", "figures"),
         "nearer than apart": _nearer,
         "R2 held out": middle("r2_heldout", ".3f", ""),
         "seconds": middle("seconds"),
@@ -310,10 +302,6 @@ def summary(rows: Sequence[Row]) -> str:
             "mixed model of the true law leaves (+ 0.002)."
         )
     return "\n\n".join(parts) + "\n"
-
-
-def _sum(rows: Sequence[Row], key: str) -> int:
-    return sum(row[key] for row in rows if row["exact"])
 
 
 def _nearer(rows: Sequence[Row]) -> str:

@@ -8,10 +8,26 @@ A refusal (`poor-fit`) is a result, with its reasons.
 over all states, R2 about the means of the samples that are scored; `off` is the error of those
 kept back over the spread of those fitted, since a tail that hardly changes has no spread of its
 own. The series are written too, as tables that `odediscovery fit` reads.
+
+What a found law is worth beside the experts' one is told by a rule that was written before it was used.
+With the sum of squared residuals S_i of state i over n_i samples, and k constants without start values,
+
+    B = sum_i n_i ln(S_i / n_i) + k ln(sum_i n_i)
+
+of both laws on the same fitted samples:
+
+1. failed             no equations, or an error
+2. refused            the outcome is poor-fit; honest where the experts' law leaves more than 5 % of a state, too
+3. right              the experts' terms: the same monomials with the same signs in every equation
+4. as good            B at most 6 above the experts' with at most 1.5 times their constants
+5. too complex        B at most 6 above the experts' with more constants than that
+6. wrong, stopped     B more than 6 above the experts', and the time was up
+7. wrong but confident  the same, claimed as a law
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +36,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odediscovery.bench.rows import Row, Study, Task, claim_folder, timed
-from odediscovery.bench.series.cases import ALL as CASES
-from odediscovery.bench.series.measured import STARTS, Case, NamedLaw, least_squares_fit
-from odediscovery.bench.series.verdict import VERDICTS, Scored, has_same_terms, verdict
-from odediscovery.bench.summary import Cell, by, grouped, middle, table
+from odediscovery.bench.scores import same_terms
+from odediscovery.bench.series_cases import CASES, STARTS, Case, NamedLaw, least_squares_fit
+from odediscovery.bench.summary import Cell, by, grouped, longest, middle, size, table
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.discovery.holdout import r2_of, relative_error, split
@@ -32,6 +47,68 @@ from odediscovery.laws.equations import Equations
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import settings_for
+
+VERDICTS = (
+    "right",
+    "as good",
+    "too complex",
+    "wrong, stopped",
+    "wrong but confident",
+    "honest refusal",
+    "refused, the experts' law fits",
+    "failed",
+)
+# Difference of B from which on a law is clearly worse, and how many more constants it may have.
+CLEAR, MORE = 6.0, 1.5
+# Share of a state's variance that a law explains which fits.
+FITS = 0.95
+# Exponents that differ by less are the same.
+SAME = 0.05
+
+
+def criterion(row: Row) -> float:
+    """B above; inf where nothing is known of a law."""
+    if row["constants"] is None or row["misfit"] is None:
+        return math.inf
+    return float(row["misfit"] + row["constants"] * math.log(max(row["samples"], 2)))
+
+
+def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
+    """The rule above, of rows of two laws.
+
+    >>> expert = {"fitted_each": {"x": 0.99}, "misfit": -100.0, "samples": 20, "constants": 2}
+    >>> found = expert | {"misfit": -101.0, "constants": 3, "outcome": "converged", "failed": None}
+    >>> verdict(found, expert, False), verdict(found | {"misfit": -50.0}, expert, False)
+    ('as good', 'wrong but confident')
+    """
+    if ours["failed"] is not None:
+        return "failed"
+    if ours["outcome"] == "poor-fit":
+        fits = all(r2 is not None and r2 >= FITS for r2 in expert["fitted_each"].values())
+        return "refused, the experts' law fits" if fits else "honest refusal"
+    if same_terms:
+        return "right"
+    if criterion(ours) > criterion(expert) + CLEAR:
+        return "wrong, stopped" if ours["outcome"] == "stopped" else "wrong but confident"
+    few = ours["constants"] is not None and ours["constants"] <= MORE * max(expert["constants"] or 1, 1)
+    return "as good" if few else "too complex"
+
+
+def has_same_terms(ours: Equations, texts: Mapping[str, str], constants: Sequence[str]) -> bool:
+    """Whether equations have the terms of a law with right-hand sides as texts, whatever its positive constants are.
+
+    >>> grown = Equations.parse(["x"], {"x": "0.5*x - 0.01*x**2"})
+    >>> has_same_terms(grown, {"x": "r*x*(1 - x/K)"}, ["r", "K"])
+    True
+    """
+    if set(texts) != set(ours.states):
+        return False
+    # Values without a relation of their own, so that no two terms cancel.
+    values = {name: 0.7 + 0.1234567 * k for k, name in enumerate(constants)}
+    law = Equations.parse(list(ours.states), {s: texts[s].replace("^", "**") for s in ours.states}, constants=values)
+    a, b = law.power_sum, ours.power_sum
+    return a is not None and b is not None and same_terms(b, a, SAME)
+
 
 # Seconds of the processor that a fit without a limit takes at most, its judging included.
 UNLIMITED = 60.0
@@ -82,16 +159,13 @@ def run_cases(
     """Fit the cases that are not yet in `folder` by all their methods; the rows of all.
 
     Args:
-        folder: to begin, or to go on with; the series are written there, too.
+        folder: the series are written there, too.
         ids: cases (default: all).
         data: folder of the measured tables.
         max_seconds: limit of `discover` in seconds of the processor; 0 for the time that a fit takes by default.
-        where: see `Study.run`.
 
     Raises:
-        InputError: an option is out of range, a table is missing, or the folder holds something
-            else.
-        FitError: nobody can run the fits.
+        InputError: an option is out of range, a table is missing, or the folder holds something else.
     """
     chosen = list(CASES) if ids is None else list(ids)
     for id in chosen:
@@ -141,7 +215,7 @@ def _named(sides: Sides, model: NamedLaw, seed: int) -> Row:
 
 
 def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row:
-    """R2 of what was fitted and of what was kept back, and how far off the latter is.
+    """R2 of what was fitted and of what was kept back by a `solution`, and how far off the latter is.
 
     Args:
         solution: (fitted trajectory, times from its first one on) -> states.
@@ -213,16 +287,8 @@ def verdicts(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
         model = next(iter(CASES[row["id"]].models))
         expert = next((r for r in rows if (r["id"], r["method"]) == (row["id"], model)), None)
         if expert is not None and expert["failed"] is None:
-            found.append((row["id"], row["method"], verdict(as_scored(row), as_scored(expert), _is_same(row))))
+            found.append((row["id"], row["method"], verdict(row, expert, _is_same(row))))
     return found
-
-
-def as_scored(row: Row) -> Scored:
-    """What the rule of `verdict` takes of a row."""
-    misfit = np.inf if row["misfit"] is None else row["misfit"]
-    return Scored(
-        row["fitted_each"] or {}, misfit, row["samples"] or 0, row["constants"], row["outcome"] or "", row["failed"]
-    )
 
 
 def _is_same(row: Row) -> bool:
@@ -260,8 +326,7 @@ def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
 def _counted(rows: Sequence[Row], given: Mapping[tuple[str, str], str]) -> str:
     """How often each verdict was reached, and how long a fit took."""
     judged = [row | {"verdict": given[key]} for row in rows if (key := (row["id"], row["method"])) in given]
-    columns: dict[str, Cell] = {"series": lambda own: str(len(own)), **counts_of_verdicts()}
-    columns |= {"median s": middle("seconds"), "longest s": lambda own: f"{max(row['seconds'] for row in own):.1f}"}
+    columns = {"series": size, **counts_of_verdicts(), "median s": middle("seconds"), "longest s": longest}
     return grouped("method", by(judged, "method"), columns)
 
 

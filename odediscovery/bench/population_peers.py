@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.bench.draws.populations import chosen_designs, places_of_terms, shared_by, simulate
-from odediscovery.bench.peers.sindy_groups import library, sparse_law
+from odediscovery.bench.peers import group_law, group_library
+from odediscovery.bench.populations import drawn, part, places_of_terms, simulate, terms_of
 from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.summary import by, count, grouped, middle
+from odediscovery.bench.summary import by, grouped, middle
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.lsoda import solve_until_failure
@@ -30,6 +30,14 @@ COLUMNS = (
     *("id", "method", "failed", "design", "draw", "exact", "groups_exact", "groups"),
     *("seconds", "r2", "r2_heldout"),
 )
+
+
+def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
+    """The draws of every design by every method; arguments as of `populations.study`."""
+    name = "populations by peers"
+    shared, all_draws = drawn(name, path, designs, range(seed, seed + draws), max_seconds)
+    tasks = [PeerFit(id, method, design, draw) for id, design, draw in all_draws for method in METHODS]
+    return Study(name, shared, COLUMNS, tasks, max_seconds, "{groups_exact} of {groups} groups exact".format_map)
 
 
 @dataclass(frozen=True)
@@ -54,26 +62,6 @@ class PeerFit(Task):
             row["r2_heldout"] = plain(_r2(later, laws[:1] * len(later.trajectories)))
 
 
-def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
-    """The draws of every design by every method; arguments as of `populations.study`.
-
-    Raises:
-        InputError: the file or a name is wrong.
-    """
-    tasks = [
-        PeerFit(f"{design['id']}-{draw}", method, design, draw)
-        for draw in range(seed, seed + draws)
-        for design in chosen_designs(path, designs)
-        for method in METHODS
-    ]
-    shared = shared_by("populations by peers", path, max_seconds)
-    return Study("populations by peers", shared, COLUMNS, tasks, max_seconds, _in_words)
-
-
-def _in_words(row: Row) -> str:
-    return "{groups_exact} of {groups} groups exact".format(**row)
-
-
 def _laws(design: Mapping[str, Any], series: TimeSeries, method: str) -> list[PowerSum | None]:
     """The law of every group, None where there is none."""
     groups = series.trajectories
@@ -82,14 +70,13 @@ def _laws(design: Mapping[str, Any], series: TimeSeries, method: str) -> list[Po
             raise InputError("simple laws have one state")
         labels = [str(g) for g in range(len(groups))]
         return [_simple(row) for row in explain(labels, [(run.time, run.values[:, 0]) for run in groups])]
-    powers = [[term["powers"].get(s, 0.0) for s in series.states] for of in design["terms"].values() for term in of]
-    exponents = library(series.n_states, powers)
+    exponents = group_library(series.n_states, [powers for *_, powers in terms_of(design)])
     if method == TOGETHER:
-        return [sparse_law([(run.time, run.values) for run in groups], exponents)] * len(groups)
+        return [group_law([(run.time, run.values) for run in groups], exponents)] * len(groups)
     found: list[PowerSum | None] = []
     for run in groups:
         try:
-            found.append(sparse_law([(run.time, run.values)], exponents))
+            found.append(group_law([(run.time, run.values)], exponents))
         except (FitError, ValueError, np.linalg.LinAlgError):
             found.append(None)
     return found
@@ -126,8 +113,8 @@ def _curve(run: Trajectory, law: PowerSum | None) -> Array:
 def summary(rows: Sequence[Row]) -> str:
     """The table of a comparison as Markdown."""
     columns = {
-        "all exact": lambda own: f"{count(own, 'exact')}/{len(own)}",
-        "groups exact": lambda own: f"{sum(r['groups_exact'] for r in own)}/{sum(r['groups'] for r in own)}",
+        "all exact": part("exact"),
+        "groups exact": part("groups_exact", "groups", exact=False),
         "R2": middle("r2", ".3f", ""),
         "R2 held out": middle("r2_heldout", ".3f", ""),
         "seconds": middle("seconds", ".3f", ""),

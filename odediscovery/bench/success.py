@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.bench.scores import same_terms
 from odediscovery.data.samples import pooled
 from odediscovery.judge.criterion import penalty
 from odediscovery.laws.equations import Equations
@@ -65,12 +65,9 @@ def success_rate(
 
     Args:
         each: members of each width in `WIDTHS` (20: the hundred of the paper).
-        seed: of the random initialisation.
         say: hears one line for each stage.
         unit: "RealNPU", or "NPU" with its imaginary exponents driven out by a strong L1 norm.
-        sizes: widths, those of the paper unless given.
-        adam_steps: Adam steps of every member, as many as in the paper unless given.
-        device: where they are trained.
+        sizes, adam_steps: widths, and Adam steps of every member, those of the paper unless given.
     """
     # The samples are known to be exact: members are judged from each of them.
     p = prepare(simulate_system("fsir")).without_noise(None)

@@ -1,4 +1,15 @@
-"""Which drafts are worth asking for: those whose samples identify the law.
+"""Random laws that their samples identify: system i of a family depends on the seed, the family and i alone.
+
+    power-sums       compartments with fluxes k x_s^a x_j^b, a and b real
+    mass-action      networks of reactions of at most two molecules
+    lotka-volterra   x_i' = x_i (r_i + sum_j a_ij x_j)
+    oscillators      Duffing, van der Pol, FitzHugh-Nagumo and jerk equations with further terms
+    saturating       Michaelis-Menten, Monod, Hill, Holling II and III, in one or two states
+    trigonometric    Adler's equation and pendulums, with damping, torque, a spring or a filter
+    compartments     linear compartments with constant inflows
+
+Seeds below 1,000 are for development, others for acceptance. A system has one to three states, two
+starts to train on and an unseen one, and 40 to 100 samples.
 
 A draft is accepted if all its solutions stay within bounds, every state moves and its samples follow
 it, no term can be left out unseen, and the Fisher information of the samples,
@@ -10,9 +21,31 @@ gives every constant a standard error well below its size. Noise is 1 % of the s
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
 import numpy as np
 
-from odediscovery.bench.random_laws.draft import Draft
+from odediscovery.bench import random_families as of
+from odediscovery.bench.random_families import Draft
+from odediscovery.bench.rows import Row
+from odediscovery.bench.summary import (
+    EXACT_AND_COEF,
+    GOOD,
+    MEDIAN_AND_LATE,
+    Cell,
+    by,
+    figure,
+    grouped,
+    missed,
+    number,
+    options_of,
+    total_seconds,
+)
+from odediscovery.bench.systems import ADDITIVE, SuiteSystem
+from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.runtime.arrays import Array
 
 NOISE = 0.01
@@ -26,6 +59,8 @@ MIN_SHARE = 1e-3
 SPREAD = 0.08
 # Longest step between two samples, as a share of a state's range.
 LONGEST_STEP = 0.4
+# Least range of an angle.
+WIDE = 2.0
 # Share of the samples before which 95 % of the way must not have been made.
 ACTIVE = 0.35
 # Change of the samples without a term, in units of the noise.
@@ -76,7 +111,7 @@ def is_moving(draft: Draft, paths: Array) -> bool:
         return False
     if not draft.positive and not ((paths.min(axis=(0, 1)) < 0) & (paths.max(axis=(0, 1)) > 0)).all():
         return False
-    return all(np.ptp(paths[:, :, k], axis=0).max() >= least for k, least in draft.wide.items())
+    return all(np.ptp(paths[:, :, k], axis=0).max() >= WIDE for k in draft.wide)
 
 
 def is_known(draft: Draft, paths: Array) -> bool:
@@ -98,8 +133,7 @@ def standard_errors(draft: Draft, starts: Array, noise: Array) -> Array:
     """Standard errors of all constants where the starts are unknown too [constants]; inf where nothing tells.
 
     Args:
-        starts: [trajectories, states].
-        noise: standard deviation of the samples [trajectories, states].
+        starts, noise: first states, and standard deviation of their samples [trajectories, states].
     """
     constants, many = draft.constants, len(starts)
     steps = STEP * np.abs(constants)
@@ -135,3 +169,91 @@ def _solved(draft: Draft, starts: Array, constants: Array) -> Array:
     each, many = len(constants), len(starts)
     paths = draft.simulate(np.tile(starts, (each, 1)), np.repeat(constants, many, axis=0))
     return paths.reshape(len(paths), each, many, draft.states)
+
+
+SUITE = "random"
+FAMILIES: Mapping[str, Callable[[np.random.Generator], Draft]] = {
+    "power-sums": of.power_sums,
+    "mass-action": of.mass_action,
+    "lotka-volterra": of.lotka_volterra,
+    "oscillators": of.oscillators,
+    "saturating": of.saturating,
+    "trigonometric": of.trigonometric,
+    "compartments": of.compartments,
+}
+# Drafts of one system, after which something is wrong with the family.
+MOST_DRAFTS = 5_000
+
+
+@cache
+def random_system(seed: int, family: str, i: int) -> SuiteSystem:
+    """System i of a family; its `representation` is the family.
+
+    >>> print(random_system(0, "saturating", 0).name)
+    saturating 0 of seed 0
+    """
+    if family not in FAMILIES:
+        raise unknown_name("family", family, FAMILIES)
+    random = np.random.default_rng([seed, zlib.crc32(family.encode()), i])
+    for _ in range(MOST_DRAFTS):
+        draft = FAMILIES[family](random)
+        if is_identifiable(draft):
+            name, span = f"{family} {i} of seed {seed}", (0.0, draft.span)
+            about = SUITE, f"{family}-{i}", name, draft.equations(), draft.starts
+            return SuiteSystem(*about, span, draft.samples, ADDITIVE, family)
+    raise FitError(f"none of {MOST_DRAFTS} drafts of {family} {i} was accepted")
+
+
+def random_systems(
+    seed: int, families: Sequence[str] | None = None, each: int = 20, ids: Sequence[str] | None = None
+) -> list[SuiteSystem]:
+    """The first systems of some families (default: all), or those of ids "family-i" alone.
+
+    Raises:
+        InputError: a number is out of range, or there is no such family or system.
+    """
+    if seed < 0 or each < 1:
+        raise InputError(f"--seed must be at least 0 and --each at least 1, got {seed} and {each}")
+    if ids:
+        return [random_system(seed, *_read(id)) for id in ids]
+    for family in families or ():
+        if family not in FAMILIES:
+            raise unknown_name("family", family, FAMILIES)
+    return [
+        random_system(seed, family, i) for family in FAMILIES if family in (families or FAMILIES) for i in range(each)
+    ]
+
+
+def _read(id: str) -> tuple[str, int]:
+    family, _, number = id.rpartition("-")
+    if family not in FAMILIES or not number.isdecimal():
+        raise InputError(f"--ids expects FAMILY-NUMBER, such as {next(iter(FAMILIES))}-0, got {id!r}")
+    return family, int(number)
+
+
+COLUMNS: Mapping[str, Cell] = {
+    **EXACT_AND_COEF,
+    "RECON > 0.9": number("recon", GOOD),
+    "GEN > 0.9": number("gen", GOOD),
+    "failed": number("failed"),
+    **MEDIAN_AND_LATE,
+    "total s": total_seconds,
+}
+
+
+def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[SuiteSystem]) -> str:
+    """The table of the families, then the systems that were not found with both laws."""
+    options = options_of({name: value for name, value in study.items() if name != "drop"})
+    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options}`; seconds of the processor."]
+    methods = by(rows, "method")
+    for method, own in methods.items():
+        title = f"## {method}\n\n" if len(methods) > 1 else ""
+        families = by(own, "representation")
+        groups = {family: families.get(family, []) for family in FAMILIES} | {"all": own}
+        parts.append(title + grouped("family", groups, COLUMNS))
+    truths = {system.id: system.equations for system in systems}
+    return "\n\n".join([*parts, *missed(rows, truths, _detail)]) + "\n"
+
+
+def _detail(row: Row) -> str:
+    return f"{row['method']}, {row['outcome']}, RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"

@@ -1,0 +1,431 @@
+"""How often is a fit right, or honest, when the noise is drawn again and again?
+
+A measurement is a `Draws`: it makes the data of a draw and describes what was found in them. The rows,
+one for each draw, are those of its `Study`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.interpolate import AAA, CubicSpline
+from scipy.optimize import linear_sum_assignment
+
+from odediscovery.bench.rows import Row, Study, Task, timed
+from odediscovery.bench.scores import NOISY_TOLERANCE, box_of, same_law, worst_errors
+from odediscovery.bench.summary import Cell, grouped, hits, middle, number, printed, table, yes_or_no
+from odediscovery.bench.systems import check_sigma
+from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.records import constants
+from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.settings import Settings, settings_for
+
+# Digits of the constants in a table.
+DIGITS = 3
+# The columns that all measurements share.
+COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws(ABC):
+    """What one folder of draws is about.
+
+    Args:
+        seed: number of the first draw; the others follow.
+        max_seconds: limit of a fit, in seconds of the processor.
+    """
+
+    measure: ClassVar[str]
+    # The columns that `describe` fills, and those of the table of all draws together.
+    own: ClassVar[tuple[str, ...]]
+    counted: ClassVar[Mapping[str, Cell]]
+
+    seed: int = 0
+    max_seconds: float = 180.0
+
+    @abstractmethod
+    def data(self, draw: int) -> TimeSeries:
+        """The measured series of one draw."""
+
+    @abstractmethod
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
+        """What was found, as the columns named in `own`."""
+
+    def told(self, row: Row) -> dict[str, str]:
+        """What the table of single draws says of one that has equations, by the titles of its columns."""
+        return {}
+
+    def markdown(self, rows: Sequence[Row]) -> str:
+        """A table of all draws together, then one with a line for each."""
+        options = {name: value for name, value in asdict(self).items() if name not in ("seed", "max_seconds")}
+        about = tuple(v if isinstance(v, str) else f"{v:g}" for v in options.values())
+        counted = grouped(tuple(options), {about: rows}, {**self.counted, "median s": middle("seconds")})
+        return f"# {self.measure}\n\n{counted}\n\n{draw_table(rows, self.told)}\n"
+
+    def settings(self, draw: int) -> Settings:
+        """The options of the fit of one draw."""
+        return settings_for(seed=draw, max_seconds=self.max_seconds)
+
+    def in_a_word(self, row: Row) -> str:
+        """The word for a finished draw."""
+        return "hit" if row["hit"] else "miss"
+
+    def checked(self) -> Self:
+        """These draws, or an `InputError` that names the option that is out of range."""
+        settings_for(seed=self.seed, max_seconds=self.max_seconds)
+        return self
+
+    def known(self, _draw: int) -> Row:
+        """What the row of a draw says even where there are no equations."""
+        return {}
+
+    def study(self, count: int) -> Study:
+        """So many draws from the seed on, or an `InputError`."""
+        if count < 1:
+            raise InputError(f"--draws must be at least 1, got {count}")
+        shared = {"measure": self.measure, **asdict(self.checked())}
+        tasks = [Draw(str(k), "ours", self, k) for k in range(self.seed, self.seed + count)]
+        return Study(self.measure, shared, (*COMMON, *self.own), tasks, self.max_seconds, self.in_a_word)
+
+
+@dataclass(frozen=True)
+class Draw(Task):
+    """One of the draws of a measurement."""
+
+    about: Draws
+    draw: int
+
+    def known(self) -> Row:
+        return self.about.known(self.draw)
+
+    def fill(self, row: Row) -> None:
+        series = self.about.data(self.draw)
+        with timed(row):
+            found = discover(series, self.about.settings(self.draw))
+        row |= self.about.describe(found, series)
+        row |= {"outcome": found.outcome, "equations": found.equations.texts()}
+
+
+def draw_table(rows: Sequence[Row], told: Callable[[Row], Mapping[str, str]]) -> str:
+    """A line for each draw: its number, what is told of it, and the equations or why there are none."""
+    cells = {row["id"]: told(row) for row in rows if not row["failed"]}
+    titles = next((list(own) for own in cells.values()), [])
+    blank = dict.fromkeys(titles, "-")
+    lines = [(row["id"], *cells.get(row["id"], blank).values(), printed(row, DIGITS)) for row in rows]
+    return table(("draw", *titles, "equations"), lines)
+
+
+def true_terms(found: Equations, system: str, series: TimeSeries) -> bool:
+    """Whether every equation has the true monomials, with their signs, and no others."""
+    return same_law(found, get_system(system).equations(), box_of(pooled(series))) is not None
+
+
+# fSIR in noise, and from runs with gaps
+
+FSIR, RETURNING = "fsir", "R"
+# Susceptible, infected and recovered at the start of each trajectory; the first one is usual.
+STARTS = ((100.0, 0.01, 0.0), (80.0, 5.0, 15.0), (60.0, 30.0, 10.0), (40.0, 10.0, 50.0), (90.0, 1.0, 9.0))
+# Standard errors that the exponent may be off.
+ERRORS = 3.0
+# Of runs with gaps: end, lowest and highest start, and numbers of samples.
+UNTIL, BETWEEN, SAMPLES = 200.0, ((50.0, 0.01, 0.0), (100.0, 10.0, 30.0)), (8, 40)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FsirNoise(Draws):
+    """How often is the fractional SIR model found in noise?
+
+        y = x + sigma * std(x) * e,    e ~ N(0, 1)        40 points, one trajectory or up to five
+
+    A draw is a hit if every found equation has exactly the true monomials (`terms`), and the exponent of
+    the returning R is 1: snapped to it, or within three of its standard errors of it. `returning` holds the
+    exponents of R where it stands alone, with their standard errors (0 where snapped).
+
+    Args:
+        sigma: noise as a share of each state's standard deviation over its trajectory.
+        trajectories: how many of `STARTS` are measured.
+    """
+
+    measure: ClassVar[str] = "fsir-noise"
+    own: ClassVar[tuple[str, ...]] = ("hit", "terms", "returning")
+    counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit"), "true terms": number("terms")}
+
+    sigma: float = 0.05
+    trajectories: int = 1
+
+    def checked(self) -> Self:
+        check_sigma(self.sigma)
+        if not 1 <= self.trajectories <= len(STARTS):
+            raise InputError(f"--trajectories must be at least 1 and at most {len(STARTS)}, got {self.trajectories}")
+        return super().checked()
+
+    def data(self, draw: int) -> TimeSeries:
+        names = get_system(FSIR).states
+        begins = [dict(zip(names, start, strict=True)) for start in STARTS[: self.trajectories]]
+        runs = [simulate_system(FSIR, x0, noise=self.sigma, seed=1000 * k + draw) for k, x0 in enumerate(begins)]
+        return TimeSeries(names, tuple(run.trajectories[0] for run in runs))
+
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
+        terms = true_terms(found.equations, FSIR, series)
+        returning = exponents_alone(found.equations, RETURNING)
+        one = bool(returning) and all(abs(w - 1.0) <= ERRORS * error for w, error in returning)
+        return {"hit": terms and one, "terms": terms, "returning": returning}
+
+    def told(self, row: Row) -> dict[str, str]:
+        power = "; ".join(f"{w:.3g} ({e:.2g})" if e else f"{w:g}" for w, e in row["returning"])
+        words = {"hit": yes_or_no(row["hit"]), "true terms": yes_or_no(row["terms"])}
+        return words | {"exponent of R": power or "-"}
+
+
+def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
+    """Exponent and standard error of every monomial that is a power of this state alone.
+
+    >>> exponents_alone(get_system("fsir").equations(), "R")
+    [(1.0, 0.0)]
+    """
+    law, errors = found.power_sum, found.standard_errors
+    if law is None:
+        return []
+    k, w = found.states.index(state), law.exponents
+    alone = (w[:, k] != 0) & ((w != 0).sum(axis=1) == 1) & (law.coefficients != 0).any(axis=0)
+    return [(float(w[j, k]), 0.0 if errors is None else float(errors.exponents[j, k])) for j in np.flatnonzero(alone)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FsirGaps(Draws):
+    """How often is the fractional SIR model found from short, irregular runs with gaps?
+
+        y = x + 0.02 * std(x) * e,    e ~ N(0, 1)        a fifth of all values missing
+
+    Eight trajectories from random starts, of 8 to 40 samples at random times. A draw is a hit if
+    every found equation has exactly the true monomials, with exponents within 0.1.
+
+    Args:
+        sigma: noise as a share of each state's standard deviation over its trajectory.
+        missing: share of the values that are missing.
+        trajectories: number of runs.
+    """
+
+    measure: ClassVar[str] = "fsir-gaps"
+    own: ClassVar[tuple[str, ...]] = ("hit", "samples", "off")
+    counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit")}
+
+    sigma: float = 0.02
+    missing: float = 0.2
+    trajectories: int = 8
+
+    def checked(self) -> Self:
+        check_sigma(self.sigma)
+        if not 0 <= self.missing <= 0.8:
+            raise InputError(f"--missing must be at least 0 and at most 0.8, got {self.missing}")
+        if self.trajectories < 1:
+            raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
+        return super().checked()
+
+    def data(self, draw: int) -> TimeSeries:
+        random, truth = np.random.default_rng(draw), get_system(FSIR).equations()
+        times, values = [], []
+        for _ in range(self.trajectories):
+            n = int(random.integers(SAMPLES[0], SAMPLES[1] + 1))
+            t = np.concatenate([[0.0], np.sort(random.uniform(0.0, UNTIL, n - 1))])
+            x = truth.simulate(random.uniform(*BETWEEN), t)
+            x = x + self.sigma * x.std(axis=0) * random.standard_normal(x.shape)
+            times.append(t)
+            values.append(np.where(random.random(x.shape) < self.missing, np.nan, x))
+        return TimeSeries.from_arrays(times, values, truth.states)
+
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
+        law, truth, off = found.equations.power_sum, get_system(FSIR).equations().power_sum, None
+        if true_terms(found.equations, FSIR, series) and law is not None and truth is not None:
+            off = worst_errors(law, truth)[0]
+        return {"hit": off is not None and off <= NOISY_TOLERANCE, "samples": series.n_samples, "off": off}
+
+    def told(self, row: Row) -> dict[str, str]:
+        off = "-" if row["off"] is None else f"{row['off']:.3f}"
+        return {"hit": yes_or_no(row["hit"]), "samples": str(row["samples"]), "worst exponent off by": off}
+
+
+# A constant is held at the true value where it differs by less, relative to it.
+SAME = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage(Draws):
+    """Do 95 % intervals contain the true constants of a known system?
+
+        y = x + sigma * std(x) * e,    e ~ N(0, 1)        with the standard deviation given to the fit
+
+    The column `constants` says of every true constant whether its interval contains it, and whether it was
+    held at a round number: then it has no interval, and counts as contained if that number is the true one.
+    A law with other terms than the true ones contains none of them.
+
+    Args:
+        system: its name.
+        sigma: noise as a share of each state's standard deviation.
+    """
+
+    measure: ClassVar[str] = "coverage"
+    own: ClassVar[tuple[str, ...]] = ("terms", "constants")
+    counted: ClassVar[Mapping[str, Cell]] = {"true terms": hits("terms")}
+
+    system: str = FSIR
+    sigma: float = 0.02
+
+    def checked(self) -> Self:
+        if get_system(self.system).equations().power_sum is None:
+            raise InputError(f"{self.system} is no sum of products of powers; choose another one")
+        if not (self.sigma > 0 and np.isfinite(self.sigma)):
+            raise InputError(f"--sigma must be positive and finite, got {self.sigma}")
+        return super().checked()
+
+    def data(self, draw: int) -> TimeSeries:
+        clean, noisy = (simulate_system(self.system, noise=sigma, seed=draw) for sigma in (0.0, self.sigma))
+        deviations = self.sigma * clean.trajectories[0].values.std(axis=0)
+        run, known = noisy.trajectories[0], zip(noisy.states, deviations, strict=True)
+        return TimeSeries.from_arrays(run.time, run.values, noisy.states, noise={name: float(s) for name, s in known})
+
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
+        terms = true_terms(found.equations, self.system, series)
+        truth = get_system(self.system).equations()
+        return {"terms": terms, "constants": contained(found, truth) if terms else None}
+
+    def in_a_word(self, row: Row) -> str:
+        if not row["terms"]:
+            return "other terms"
+        told = row["constants"].values()
+        return f"{sum(c['contained'] for c in told)} of {len(told)} contained"
+
+    def told(self, row: Row) -> dict[str, str]:
+        return {"true terms": yes_or_no(row["terms"])}
+
+    def markdown(self, rows: Sequence[Row]) -> str:
+        draws = len(rows)
+        names = next((list(row["constants"]) for row in rows if row["constants"]), [])
+        lines = []
+        for name in names:
+            told = [row["constants"][name] for row in rows if row["constants"]]
+            within, held = (sum(c[key] for c in told) for key in ("contained", "held"))
+            lines.append((name, f"{within} of {draws}", f"{within / draws:.1%}", str(held)))
+        each = table(("true constant", "in its 95 % interval", "share", "held at a round number"), lines)
+        return f"{super().markdown(rows)}\n{each}\n"
+
+
+def contained(found: Discovery, truth: Equations) -> dict[str, dict[str, bool]]:
+    """For every true constant, by name, whether it is in its interval, and whether it was held; same terms given."""
+    true, law = truth.power_sum, found.equations.power_sum
+    assert true is not None and law is not None
+    pairs = _paired(law, true)
+    records = constants(found.equations, found.degrees_of_freedom)
+    told: dict[str, dict[str, bool]] = {}
+    for i, j in zip(*np.nonzero(true.coefficients), strict=True):
+        name = f"{truth.states[i]}': coefficient {true.coefficients[i, j]:g}"
+        value = float(true.coefficients[i, j])
+        told[name] = _contained(records[truth.states[i]], value, kind="coefficient", monomial=pairs[int(j)])
+    for j, k in zip(*np.nonzero(true.exponents), strict=True):
+        i = int(np.flatnonzero(true.coefficients[:, j])[0])
+        of, value = truth.states[k], float(true.exponents[j, k])
+        factors = zip(truth.states, true.exponents[j], strict=True)
+        monomial = "*".join(s if w == 1 else f"{s}^{w:g}" for s, w in factors if w)
+        name = f"exponent {value:g} of {of} in {monomial}"
+        told[name] = _contained(records[truth.states[i]], value, kind="exponent", monomial=pairs[int(j)], of=of)
+    return told
+
+
+def _paired(law: PowerSum, true: PowerSum) -> dict[int, int]:
+    """The found monomial of every true one: the nearest exponents in the same equations."""
+    apart = np.linalg.norm(true.exponents[:, None] - law.exponents[None], axis=2)
+    there = (true.coefficients != 0).T[:, None] & (law.coefficients == 0).T[None]
+    apart = apart + 1e6 * there.sum(axis=2)
+    return {int(j): int(k) for j, k in zip(*linear_sum_assignment(apart), strict=True)}
+
+
+def _contained(records: Sequence[dict[str, Any]], value: float, **asked: Any) -> dict[str, bool]:
+    record = next((r for r in records if all(r.get(k) == v for k, v in asked.items())), None)
+    if record is None:
+        return {"contained": False, "held": False}
+    ends = record["interval"]
+    if ends is None:
+        right = abs(record["value"] - value) <= SAME * abs(value)
+        return {"contained": record["snapped"] and right, "held": record["snapped"]}
+    return {"contained": ends[0] <= value <= ends[1], "held": False}
+
+
+KINDS = ("white-noise", "random-walk", "splines", "rationals")
+LAWLESS_SAMPLES, LEVEL = 60, 5.0
+# Smooth curves: how many, their knots, and terms of a rational function that stays near one.
+CURVES, KNOTS, TERMS = 3, 8, 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lawless(Draws):
+    """How often is a law claimed where no differential equation explains anything?
+
+        white noise  x_k = 5 + e_k          random walk  x_k = x_{k-1} + e_k,    e_k ~ N(0, 1)
+        splines      cubic through knots 5 + e_k                    rationals    p(t)/q(t) near such a spline
+
+    One state, of smooth curves three, 60 samples. A draw counts against us if its fit ends as `converged`.
+
+    Args:
+        kind: one of `KINDS`.
+    """
+
+    measure: ClassVar[str] = "lawless"
+    own: ClassVar[tuple[str, ...]] = ("claimed", "r2", "messages")
+    counted: ClassVar[Mapping[str, Cell]] = {"claimed as converged": hits("claimed")}
+
+    kind: str = KINDS[0]
+
+    def checked(self) -> Self:
+        if self.kind not in KINDS:
+            raise unknown_name("kind", self.kind, KINDS)
+        return super().checked()
+
+    def data(self, draw: int) -> TimeSeries:
+        random, t = np.random.default_rng(draw), np.arange(float(LAWLESS_SAMPLES))
+        if self.kind in KINDS[:2]:
+            noise = random.standard_normal((LAWLESS_SAMPLES, 1))
+            x = np.cumsum(noise, axis=0) if self.kind == "random-walk" else LEVEL + noise
+            return TimeSeries.from_arrays(t, x, ["x"])
+        knots = LEVEL + random.standard_normal((KNOTS, CURVES))
+        curves = CubicSpline(np.linspace(0.0, t[-1], KNOTS), knots)(t)
+        if self.kind == "rationals":
+            curves = np.stack([rational_near(t, curve) for curve in curves.T], axis=1)
+        return TimeSeries.from_arrays(t, curves, ["x", "y", "z"])
+
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
+        return {"claimed": found.outcome == "converged", "r2": found.r2, "messages": list(found.messages)}
+
+    def in_a_word(self, row: Row) -> str:
+        return "claimed" if row["claimed"] else row["outcome"]
+
+    def told(self, row: Row) -> dict[str, str]:
+        return {"outcome": row["outcome"], "R²": f"{row['r2']:.3f}"}
+
+
+def rational_near(t: Array, x: Array) -> Array:
+    """A rational function of t near values x [samples], without poles between the samples; x where there is none.
+
+    Source: Nakatsukasa, Sete, Trefethen, The AAA algorithm for rational approximation (2018).
+    """
+    for terms in range(TERMS, 1, -1):
+        with warnings.catch_warnings():
+            # So few terms are meant to end before the tolerance is reached.
+            warnings.simplefilter("ignore")
+            found = AAA(t, x, max_terms=terms)
+        poles = found.poles()
+        real = poles[np.abs(poles.imag) < 1e-9].real
+        if not ((real > t[0]) & (real < t[-1])).any():
+            return np.asarray(found(t), float)
+    return x

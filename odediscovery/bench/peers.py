@@ -1,0 +1,619 @@
+"""Other methods on the same data, set up as their authors recommend.
+
+    pysindy    sparse regression of rates on a library: STLSQ on polynomials of degree 1 to 3,
+               polynomials with sines and cosines, or powers and their products in pairs; rates
+               by finite differences, Savitzky-Golay filters or smoothing splines; library, rates
+               and threshold are chosen by the information criterion (BIC) of the equations
+               integrated through the training data
+    pyoperon   genetic programming on the derivatives of smoothing splines, one state after the
+               other: Operon with its defaults and two objectives (R2 and length) on the first
+               70 %, once with algebraic functions and once with all; which models of the fronts
+               go together is chosen by BIC of the equations integrated over the first part and
+               over the last one
+
+Of chaotic systems pysindy has polynomials of degree 4, as in the benchmark of Kaptanoglu et al. (2023):
+
+    weak-stlsq   rows are integrals over 200 subdomains of each trajectory, without derivatives
+    stlsq        rates by finite differences
+    miosr        the same rates, the best subset of each size by mixed-integer optimisation (gurobipy)
+
+Thresholds grow from 1e-6 by a constant factor; of all models the one with the least AIC of the rates of
+trajectories without noise is taken, of subsets the one of each equation; here with one model of all data
+instead of ten of halves.
+
+Nothing else sees more than the noisy training series. All are optional: `pip install
+"odediscovery[bench]"`.
+
+Sources: Brunton, Proctor, Kutz 2016, PNAS 113:3932 (pysindy 2.1, de Silva et al. 2020); choice by
+an information criterion of the integrated equations: Mangan et al. 2017, Proc. R. Soc. A
+473:20170009; Burlacu, Kronberger, Kommenda 2020, Operon C++ (pyoperon 0.6); share of 30 % held
+out: the baselines of d'Ascoli et al., ODEFormer, ICLR 2024.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import sympy
+from scipy.interpolate import make_smoothing_spline
+
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.trajectories import SERIES
+from odediscovery.errors import FitError, InputError
+from odediscovery.ivp.steps import rk4_step
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.expressions import identifiers, parse
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import now
+
+try:
+    import pysindy
+except ImportError:
+    pysindy = None
+try:
+    from pyoperon.sklearn import SymbolicRegressor
+except ImportError:
+    SymbolicRegressor = None
+
+# States and rates [samples, states].
+Rates: TypeAlias = tuple[Array, Array]
+
+
+def check_installed(name: str) -> None:
+    """Whether the package of a peer is there, or an `InputError` with what to install."""
+    if {"pysindy": pysindy, "pyoperon": SymbolicRegressor}[name] is None:
+        raise InputError(f'--method {name} needs the package {name}: pip install "odediscovery[bench]"')
+
+
+def fitted(optimiser: Any, columns: Array, rates: Array) -> Array | None:
+    """Coefficients [states, functions], None where no term is left."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Warned of where a threshold removes all terms of a state, or the columns are nearly alike.
+        warnings.simplefilter("ignore")
+        try:
+            c: Array = np.array(optimiser.fit(columns, rates).coef_, dtype=np.float64)
+        except (ValueError, np.linalg.LinAlgError):
+            return None
+    c = c.reshape(rates.shape[1], -1)
+    return c if c.any() and np.isfinite(c).all() else None
+
+
+def differences(x: Array, times: Array, order: int = 2) -> Array:
+    """Rates by finite differences."""
+    rates: Array = np.asarray(pysindy.FiniteDifference(order=order)._differentiate(x, times))
+    return rates
+
+
+def splined(t: Trajectory, at: Array, smoothing: float | None = None) -> Rates:
+    """States and rates by smoothing splines; None is chosen by generalised cross-validation: clean data are
+    interpolated."""
+    splines = [make_smoothing_spline(t.time, column, lam=smoothing) for column in t.values.T]
+    return (
+        np.stack([spline(at) for spline in splines], axis=1),
+        np.stack([spline.derivative()(at) for spline in splines], axis=1),
+    )
+
+
+def polynomials(states: int, degree: int) -> Array:
+    """Exponents [functions, states] of all monomials up to a degree."""
+    every = itertools.product(range(degree + 1), repeat=states)
+    return np.array([w for w in every if sum(w) <= degree], dtype=np.float64)
+
+
+# pysindy on suites
+
+DEGREES = (1, 2, 3)
+# Degrees of polynomials beside sines and cosines of x, or of x and 2 x.
+WAVES = ((1, 1), (2, 1), (1, 2), (2, 2))
+# Powers, of single states (1) or also their products in pairs (2). Small libraries find what in a
+# large one is lost among functions that are nearly alike.
+POWERS = (
+    ((0.5, 1.0, 2.0), 1),
+    ((-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0, 3.0), 1),
+    ((0.5, 1.0), 2),
+    ((-1.0, -0.5, 0.5, 1.0, 1.5, 2.0), 2),
+)
+THRESHOLDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+# Weights of the ridge in STLSQ: its own, and next to none for functions that are nearly alike.
+RIDGES = (0.05, 1e-5)
+ORDERS = (2, 4)
+# Samples of a Savitzky-Golay filter of degree 3; pysindy's own window is 11, ODEFormer's 15.
+WINDOWS = (7, 11, 15, 25)
+# Smoothing of splines, for a time of 10.
+SMOOTHING = (None, 1e-4, 1e-3, 1e-2)
+# Steps of Runge-Kutta through the training time, at least; more where there are more samples.
+STEPS = 450
+# Errors below this share of a state's variance are none: rates of clean data are off by as much.
+_FLOOR = 1e-4
+# A candidate that needs more evaluations to be simulated is none.
+_MOST_EVALUATIONS = 20_000
+
+
+@dataclass(frozen=True)
+class Library:
+    """Products of powers [n, states], then sines and cosines of x, 2 x, ... in user units."""
+
+    exponents: Array
+    waves: int = 0
+
+    def columns(self, x: Array, state: Array) -> Array:
+        """The functions at x [samples, states] in units of `state`."""
+        values = np.ones((len(x), len(self.exponents)))
+        with np.errstate(all="ignore"):
+            for k, w in enumerate(self.exponents.T):
+                for power in np.unique(w[w != 0]):
+                    values[:, w == power] *= x[:, k : k + 1] ** power
+            angles = [f * x * state for f in range(1, self.waves + 1)]
+            result: Array = np.hstack([values, *(g(a) for a in angles for g in (np.sin, np.cos))])
+        return result
+
+    def equations(self, states: Sequence[str], c: Array, scale: Scale) -> Equations:
+        """The equations with these coefficients [states, functions]."""
+        n = len(self.exponents)
+        law = PowerSum(c[:, :n], self.exponents).unscaled(scale.state, scale.time)
+        names = list(identifiers(states).values())
+        shapes = [
+            "*".join(["1", *(f"{x}**({p})" for x, p in zip(names, w, strict=True) if p)])
+            for w in law.exponents.tolist()
+        ]
+        shapes += [f"{g}({f}*{x})" for f in range(1, self.waves + 1) for g in ("sin", "cos") for x in names]
+        numbers = np.hstack([law.coefficients, c[:, n:] * scale.state[:, None] / scale.time])
+        texts = [
+            " + ".join(["0", *(f"({a})*{m}" for a, m in zip(row, shapes, strict=True) if a)])
+            for row in numbers.tolist()
+        ]
+        return Equations.parse(states, dict(zip(states, texts, strict=True)))
+
+
+def libraries(values: Array) -> Iterator[Library]:
+    """Polynomials, then with sines and cosines, then powers that the values have."""
+    n = values.shape[1]
+
+    def products_of(powers: Sequence[float], most: int) -> Array:
+        rows = [np.zeros(n)]
+        for size in range(1, most + 1):
+            for places in itertools.combinations(range(n), size):
+                for chosen in itertools.product(powers, repeat=size):
+                    rows.append(np.zeros(n))
+                    rows[-1][list(places)] = chosen
+        every = np.array(rows)
+        real = (every >= 0) & (every == np.round(every))
+        kept: Array = every[(real | (values > 0).all(axis=0)).all(axis=1)]
+        return kept
+
+    yield from (Library(polynomials(n, degree)) for degree in DEGREES)
+    yield from (Library(polynomials(n, degree), waves) for degree, waves in WAVES)
+    yield from (Library(products_of(powers, most)) for powers, most in POWERS)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Coefficients [states, functions] of a library, and where their equations start."""
+
+    library: Library
+    coefficients: Array
+    starts: list[Array]
+
+
+def sindy(series: TimeSeries, max_seconds: float, _seed: int) -> tuple[Equations, str]:
+    """dx_i/dt = sum_j C_ij m_j(x) with functions m_j of a library and few C_ij; nothing is random.
+
+    Libraries that are not begun after `max_seconds` are left out.
+    """
+    ending = now() + max_seconds
+    # In units in which states and rates are about 1 one grid of thresholds fits every system.
+    span = max(float(t.time[-1] - t.time[0]) for t in series.trajectories)
+    scale = Scale(Scale.of(series).state, span / 10.0)
+    scaled = scale.apply(series)
+    values = np.concatenate([t.values for t in scaled.trajectories])
+    smoothed = [_smoothed(t) for t in scaled.trajectories]
+    ranked: list[tuple[float, float, _Candidate]] = []
+    outcome = "done"
+    for library in libraries(values):
+        if now() > ending:
+            outcome = "out of time"
+            break
+        found = list(_candidates(library, smoothed, scale.state))
+        errors = _mean_squares(found, scaled, scale.state)
+        spread = np.maximum(values.var(axis=0), 1e-12)
+        for candidate, error in zip(found, errors, strict=True):
+            terms = np.count_nonzero(candidate.coefficients)
+            bic = float(len(values) * np.log(np.maximum(error / spread, _FLOOR)).sum() + np.log(values.size) * terms)
+            ranked.append((bic, float(error.sum()), candidate))
+    # Equally many terms with errors below the floor: the closest.
+    for bic, _, best in sorted(ranked, key=lambda entry: entry[:2]):
+        equations = best.library.equations(series.states, best.coefficients, scale)
+        # What a fixed step follows is followed by a careful solver too, but for a few walls.
+        if np.isfinite(bic) and np.isfinite(_simulated_r2(equations, series)):
+            return equations, outcome
+    raise FitError("no threshold gives equations that can be simulated")
+
+
+def _smoothed(t: Trajectory) -> dict[str, Rates]:
+    """States and rates by every way that the samples allow."""
+    found = {f"differences {n}": (t.values, differences(t.values, t.time, n)) for n in ORDERS if len(t.time) > n}
+    steps = np.diff(t.time)
+    for window in WINDOWS:
+        # The filter knows no times.
+        if len(t.time) >= window and np.ptp(steps) <= 1e-3 * steps[0]:
+            method = pysindy.SmoothedFiniteDifference(smoother_kws={"window_length": window, "polyorder": 3})
+            rates = method._differentiate(t.values, t.time)
+            found[f"filter {window}"] = method.smoothed_x_, rates
+    for smoothing in SMOOTHING if len(t.time) >= 5 else ():
+        found[f"spline {smoothing}"] = splined(t, t.time, smoothing)
+    return found
+
+
+def _candidates(library: Library, smoothed: Sequence[dict[str, Rates]], state: Array) -> Iterator[_Candidate]:
+    """Sequentially thresholded least squares with every threshold and ridge on all rates."""
+    for way in (way for way in smoothed[0] if all(way in found for found in smoothed)):
+        parts = [found[way] for found in smoothed]
+        columns = library.columns(np.concatenate([x for x, _ in parts]), state)
+        rates = np.concatenate([rate for _, rate in parts])
+        if not (np.isfinite(columns).all() and np.isfinite(rates).all()):
+            continue
+        seen = set()
+        for threshold, ridge in itertools.product(THRESHOLDS, RIDGES):
+            c = fitted(pysindy.STLSQ(threshold, ridge), columns, rates)
+            # Thresholds that leave the same terms give the same constants.
+            if c is not None and (key := (c != 0).tobytes()) not in seen:
+                seen.add(key)
+                yield _Candidate(library, c, [x[0] for x, _ in parts])
+
+
+def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: Array) -> Array:
+    """Errors [candidates, states] of equations of one library, integrated through all data.
+
+    All at once, by classical Runge-Kutta steps; inf where a solution leaves the data.
+    """
+    if not candidates:
+        return np.zeros((0, series.n_states))
+    library = candidates[0].library
+    c = np.stack([candidate.coefficients for candidate in candidates])
+
+    def rhs(_: float, x: Array) -> Array:
+        result: Array = np.einsum("mij,mj->mi", c, library.columns(x, state))
+        return result
+
+    squares, count = np.zeros((len(c), c.shape[1])), 0
+    with np.errstate(all="ignore"):
+        for k, t in enumerate(series.trajectories):
+            x = np.stack([candidate.starts[k] for candidate in candidates])
+            squares, count = squares + (x - t.values[0]) ** 2, count + len(t.time)
+            longest = (t.time[-1] - t.time[0]) / STEPS
+            for step, seen in zip(np.diff(t.time), t.values[1:], strict=True):
+                parts = int(np.ceil(step / longest))
+                for _ in range(parts):
+                    x = rk4_step(rhs, x, step / parts)
+                squares += (x - seen) ** 2
+    return np.where(np.isfinite(squares), squares / count, np.inf)
+
+
+def _simulated_r2(equations: Equations, series: TimeSeries) -> float:
+    """R2 of the equations integrated over every trajectory from its first sample."""
+    squares = spread = 0.0
+    for t in series.trajectories:
+        if len(t.time) < 2:
+            continue
+        values = equations.simulate(t.values[0], t.time, rtol=1e-6, atol=1e-8, most_evaluations=_MOST_EVALUATIONS)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares += float(np.sum((values - t.values) ** 2))
+        spread += float(np.sum((t.values - t.values.mean(axis=0)) ** 2))
+    return 1.0 - squares / spread if np.isfinite(squares) and spread > 0 else -np.inf
+
+
+# Operon
+
+# Share of every trajectory, at its end, on which is chosen.
+VALIDATION = 0.3
+ALGEBRAIC = "add,sub,mul,div,pow,sqrt,constant,variable"
+SYMBOLS = (ALGEBRAIC, f"exp,log,sin,cos,{ALGEBRAIC}")
+# Levenberg-Marquardt steps on the constants of every individual.
+LOCAL_ITERATIONS = 5
+# Misfits 1 - R2 of integrated models below this are none.
+_MISFIT = 1e-5
+# Share of the time for the genetic programming itself.
+_SEARCH = 0.8
+
+
+@dataclass(frozen=True)
+class _OperonModel:
+    """One model of Operon's front: its text, length, and error of the rates held out."""
+
+    text: str
+    length: int
+    error: float
+
+
+def operon(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations, str]:
+    """dx_i/dt = an expression tree over + - * / powers, roots, exp, log, sin and cos.
+
+    Most of the time is shared by the states, the rest is for the choice.
+    """
+    ending = now() + max_seconds
+    head, tail = _split(series)
+    # The first part too: where the last one rests, hardly anything is told apart by it alone.
+    parts = TimeSeries(series.states, head.trajectories + tail.trajectories)
+    seen, held = _rates(series, head), _rates(series, tail)
+    names = list(identifiers(series.states).values())
+    seconds = max(int(_SEARCH * max_seconds / len(names) / len(SYMBOLS)), 1)
+    fronts = [_front(i, seen, held, names, seed, seconds) for i in range(len(names))]
+    samples = sum(t.values.size for t in series.trajectories)
+
+    def law_of(choice: Sequence[int]) -> Equations:
+        texts = [front[k].text for front, k in zip(fronts, choice, strict=True)]
+        return Equations.parse(series.states, dict(zip(series.states, texts, strict=True)))
+
+    def rank(choice: Sequence[int]) -> tuple[float, float]:
+        misfit = 1.0 - _simulated_r2(law_of(choice), parts)
+        length = sum(front[k].length for front, k in zip(fronts, choice, strict=True))
+        bic = samples * np.log(max(misfit, _MISFIT)) + length * np.log(samples)
+        return float(bic), misfit
+
+    # Fronts have too many combinations to try them all: models with the best rates, then equally
+    # long ones, then from the best of these one state after the other.
+    starts = [[min(range(len(front)), key=lambda k: front[k].error) for front in fronts]]
+    starts += [[round(q * (len(front) - 1)) for front in fronts] for q in np.linspace(1, 0, 9)]
+    best, choice = min((rank(start), start) for start in starts)
+    for _, i in itertools.product(range(2), range(len(fronts))):
+        for k in range(len(fronts[i])):
+            other = [*choice[:i], k, *choice[i + 1 :]]
+            if now() < ending and (ranked := rank(other)) < best:
+                best, choice = ranked, other
+    return law_of(choice), "done"
+
+
+def _split(series: TimeSeries) -> tuple[TimeSeries, TimeSeries]:
+    """The first 70 % of every trajectory, and the rest."""
+    heads, tails = [], []
+    for t in series.trajectories:
+        first = max(round((1.0 - VALIDATION) * len(t.time)), SERIES.least_values - 1)
+        heads.append(Trajectory(t.time[:first], t.values[:first], t.label))
+        tails.append(Trajectory(t.time[first:], t.values[first:], t.label))
+    return TimeSeries(series.states, tuple(heads)), TimeSeries(series.states, tuple(tails))
+
+
+def _rates(series: TimeSeries, part: TimeSeries) -> Rates:
+    """States and rates at the times of a part, by smoothing splines of all."""
+    found = [splined(whole, t.time) for whole, t in zip(series.trajectories, part.trajectories, strict=True)]
+    return np.concatenate([states for states, _ in found]), np.concatenate([rates for _, rates in found])
+
+
+def _front(i: int, seen: Rates, held: Rates, names: list[str], seed: int, seconds: int) -> list[_OperonModel]:
+    """Operon's models of one rate, from short and rough to long and close."""
+    models = []
+    for symbols in SYMBOLS:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            # Operon warns of a model without variables, which a constant rate is.
+            warnings.simplefilter("ignore")
+            regressor = SymbolicRegressor(
+                allowed_symbols=symbols,
+                objectives=["r2", "length"],
+                n_threads=1,
+                random_state=seed,
+                optimizer_iterations=LOCAL_ITERATIONS,
+                max_time=seconds,
+            ).fit(seen[0], seen[1][:, i])
+            for row in regressor.pareto_front_:
+                text = regressor.get_model_string(row["tree"], precision=15, names=names)
+                off = regressor.evaluate_model(row["tree"], held[0]) - held[1][:, i]
+                models += _with_and_without(text.replace("^", "**"), int(row["length"]), off.astype(np.float64), names)
+    best = sorted(models, key=lambda model: (model.length, model.error))
+    return [m for k, m in enumerate(best) if all(m.error < other.error for other in best[:k])]
+
+
+def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> list[_OperonModel]:
+    """A model with these errors of the rates held out, and the same without the intercept that Operon gives to all.
+
+    One whose constants are no floats, or whose powers nobody could compute, is none.
+    """
+    try:
+        side = parse(text, {name: sympy.Symbol(name) for name in names})
+    except InputError:
+        return []
+    intercept, rest = side.as_coeff_Add()
+    found = [(text, length, off)]
+    if rest != 0 and intercept != 0:
+        # Two nodes less: the constant and the sum.
+        found.append((f"({text}) - ({float(intercept)})", length - 2, off - float(intercept)))
+    errors = [float(np.nan_to_num(np.mean(np.square(e)), nan=np.inf)) for _, _, e in found]
+    return [_OperonModel(told, n, error) for (told, n, _), error in zip(found, errors, strict=True)]
+
+
+# pysindy on chaotic systems
+
+# (training data, exact trajectories to choose by, seconds it may take, seed) -> equations.
+SparseMethod: TypeAlias = Callable[[TimeSeries, Sequence[Array], float, int], Equations]
+
+DEGREE = 4
+FIRST_THRESHOLD, FACTOR, MOST_THRESHOLDS = 1e-6, 1.3, 100
+RIDGE, STLSQ_STEPS = 1e-5, 100
+SUBDOMAINS = 200
+# Largest subset of an equation, and seconds to find one. (All equations together are too large a problem
+# for gurobipy without a licence.)
+MOST_TERMS, MIOSR_SECONDS = 12, 10
+
+
+def sparse_methods() -> dict[str, SparseMethod]:
+    """The methods that are installed, by name; stlsq stands in for miosr."""
+    if pysindy is None:
+        return {}
+    names = "weak-stlsq", "miosr" if hasattr(pysindy, "MIOSR") else "stlsq"
+    return {name: METHODS[name] for name in names}
+
+
+def check_sparse_methods(names: Sequence[str]) -> None:
+    """Whether these methods are installed, or an `InputError` with what to install."""
+    known = {*sparse_methods(), *(["stlsq"] if pysindy is not None else [])}
+    for name in names:
+        if name not in known:
+            package = "gurobipy" if name == "miosr" and pysindy is not None else "pysindy"
+            raise InputError(f"--method {name} needs the package {package}: pip install {package}")
+
+
+def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, seed: int) -> Equations:
+    """STLSQ of the weak form, with random subdomains.
+
+    Args:
+        train: noisy trajectories, equally spaced, all at the same times.
+        test: trajectories [samples, states] without noise, by which is chosen.
+        max_seconds: thresholds that are not begun by then are left out.
+    """
+    times = train.trajectories[0].time
+    state = np.random.get_state()
+    np.random.seed(seed)
+    try:
+        library = pysindy.WeakPDELibrary(
+            function_library=pysindy.PolynomialLibrary(degree=DEGREE, include_bias=False),
+            spatiotemporal_grid=times,
+            include_bias=True,
+            K=SUBDOMAINS,
+        )
+    finally:
+        np.random.set_state(state)
+    axes = {"ax_time": 0, "ax_coord": 1}
+    seen = [pysindy.AxesArray(t.values, axes=axes) for t in train.trajectories]
+    with warnings.catch_warnings():
+        # It warns of the axes of its own arrays.
+        warnings.simplefilter("ignore")
+        library.fit(seen)
+        columns = np.concatenate([np.asarray(one) for one in library.transform(seen)])
+        rates = np.concatenate([np.asarray(library.convert_u_dot_integral(one)) for one in seen])
+    return _equations(train, _chosen(train, test, _path(_thresholds(), columns, rates, max_seconds)))
+
+
+def stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: int) -> Equations:
+    """STLSQ of rates by finite differences; arguments as of `weak_stlsq`."""
+    return _equations(train, _chosen(train, test, _path(_thresholds(), *_strong(train), max_seconds)))
+
+
+def miosr(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: int) -> Equations:
+    """Best subsets by mixed-integer optimisation; arguments as of `weak_stlsq`."""
+    of_size = (
+        pysindy.MIOSR(
+            target_sparsity=None,
+            group_sparsity=(terms,) * train.n_states,
+            alpha=RIDGE,
+            regression_timeout=MIOSR_SECONDS,
+        )
+        for terms in range(1, MOST_TERMS + 1)
+    )
+    sizes = list(_path(of_size, *_strong(train), max_seconds))
+    single = [_chosen(train, test, iter([c[[i]] for c in sizes]), i) for i in range(train.n_states)]
+    return _equations(train, np.concatenate(single))
+
+
+METHODS: Mapping[str, SparseMethod] = {"weak-stlsq": weak_stlsq, "stlsq": stlsq, "miosr": miosr}
+
+
+def _thresholds() -> Iterator[Any]:
+    for threshold in FIRST_THRESHOLD * FACTOR ** np.arange(MOST_THRESHOLDS):
+        yield pysindy.STLSQ(threshold=float(threshold), alpha=RIDGE, max_iter=STLSQ_STEPS)
+
+
+def _path(optimisers: Iterable[Any], columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
+    """Coefficients [states, functions] by one optimiser after the other, until no term is left or the time is up."""
+    ending = now() + max_seconds
+    for optimiser in optimisers:
+        c = fitted(optimiser, columns, rates)
+        if c is None or now() > ending:
+            return
+        yield c
+
+
+def exponents_of(states: int) -> Array:
+    """Exponents [functions, states] of the polynomials, in pysindy's order; the constant comes first."""
+    library = pysindy.PolynomialLibrary(degree=DEGREE).fit(np.zeros((2, states)))
+    powers: Array = np.asarray(library.powers_, dtype=np.float64)
+    return powers
+
+
+def products(x: Array, exponents: Array) -> Array:
+    """Values [samples, functions] of products of powers; powers that are not whole take 0 for what is below 0."""
+    whole = exponents == np.round(exponents)
+    values: Array = np.prod(np.where(whole, x[:, None, :], np.maximum(x[:, None, :], 0.0)) ** exponents, axis=2)
+    return values
+
+
+def _strong(train: TimeSeries) -> tuple[Array, Array]:
+    """Functions and rates of all samples."""
+    exponents = exponents_of(train.n_states)
+    columns = np.concatenate([products(t.values, exponents) for t in train.trajectories])
+    return columns, np.concatenate([differences(t.values, t.time) for t in train.trajectories])
+
+
+def _chosen(train: TimeSeries, test: Sequence[Array], candidates: Iterator[Array], state: int | None = None) -> Array:
+    """The candidate with the least corrected AIC of the rates of the test trajectories [states, functions].
+
+    Args:
+        state: whose equation alone the candidates are, if not all.
+    """
+    exponents, times = exponents_of(train.n_states), train.trajectories[0].time
+    columns = [products(x, exponents) for x in test]
+    rates = [differences(x, times)[:, slice(None) if state is None else [state]] for x in test]
+    best: tuple[float, Array] | None = None
+    for c in candidates:
+        terms, samples = np.count_nonzero(c), len(times)
+        misfits = [np.linalg.norm(r - phi @ c.T, ord=2) ** 2 for phi, r in zip(columns, rates, strict=True)]
+        aic = float(np.mean(samples * np.log(np.maximum(misfits, 1e-300))))
+        aic += 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
+        if best is None or aic < best[0]:
+            best = aic, c
+    if best is None:
+        raise FitError("no threshold leaves a term")
+    return best[1]
+
+
+def _equations(train: TimeSeries, c: Array) -> Equations:
+    used = (c != 0).any(axis=0)
+    return Equations.from_power_sum(train.states, PowerSum(c[:, used], exponents_of(train.n_states)[used]))
+
+
+# pysindy on groups
+
+# Of coefficients of columns of length 1: from far below to far above the rates.
+GROUP_THRESHOLDS = tuple(10.0 ** (0.25 * k) for k in range(-16, 9))
+GROUP_DEGREE = 2
+
+
+def group_library(states: int, powers: Sequence[Sequence[float]]) -> Array:
+    """Polynomials of degree 2 and these powers [functions, states].
+
+    They are those of the true law, which no user could know: what is missed is not for want of a term.
+
+    >>> group_library(1, [[0.5]]).ravel().tolist()
+    [0.0, 0.5, 1.0, 2.0]
+    """
+    return np.array(sorted({tuple(map(float, w)) for w in [*polynomials(states, GROUP_DEGREE), *powers]}))
+
+
+def group_law(runs: Sequence[tuple[Array, Array]], exponents: Array) -> PowerSum:
+    """The law of runs, (times, values [samples, states]), by STLSQ; the threshold by BIC of the rates.
+
+    Raises:
+        FitError: pysindy is not installed, or no threshold leaves a term.
+    """
+    if pysindy is None:
+        raise FitError("pysindy is not installed: pip install odediscovery[bench]")
+    columns = np.concatenate([products(x, exponents) for _, x in runs])
+    rates = np.concatenate([differences(x, t) for t, x in runs])
+    best = None
+    for threshold in GROUP_THRESHOLDS:
+        c = fitted(pysindy.STLSQ(threshold=threshold, normalize_columns=True), columns, rates)
+        if c is None:
+            continue
+        error = np.mean((columns @ c.T - rates) ** 2, axis=0) / np.maximum(rates.var(axis=0), 1e-300)
+        score = len(rates) * np.log(np.maximum(error, 1e-12)).sum() + np.log(rates.size) * np.count_nonzero(c)
+        if np.isfinite(score) and (best is None or score < best[0]):
+            best = score, c
+    if best is None:
+        raise FitError("no threshold leaves a term")
+    used = (best[1] != 0).any(axis=0)
+    return PowerSum(best[1][:, used], exponents[used])

@@ -1,1 +1,0 @@
-"""Other packages, and plain code, on the same task."""

@@ -1,0 +1,534 @@
+"""Random laws as they are drawn: terms with coefficients, constants inside the terms, starts and times.
+
+    dx_i/dt = sum_j c_j phi_j(x; theta) over the terms j of state i
+
+Coefficients c and inner constants theta (exponents, half-saturations, frequencies) are variables
+of a draft, so that one batch of Runge-Kutta solutions has every constant changed and every term dropped.
+Terms are put together in units of order 1, and written in the random units of a measurement.
+
+From what laws are drawn stands in their generators, as numbers of the benchmark, none of the engine: whoever
+changes one of them, or the order in which they are drawn, gets other laws, and no kept row is of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from odediscovery.bench.systems import rounded
+from odediscovery.ivp.steps import rk4_step
+from odediscovery.laws.equations import Equations, compiled
+from odediscovery.runtime.arrays import Array
+
+# Runge-Kutta steps between two samples.
+STEPS = 8
+# States above this have left all bounds; the units of a draft are of order 1 before they are drawn.
+LARGEST = 1e12
+
+
+@dataclass(frozen=True)
+class Term:
+    """c phi(x; theta) in the equation of one state, phi as text over x0, x1, ... and names of inner constants."""
+
+    state: int
+    coefficient: float
+    shape: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A law with starts and times, not yet accepted.
+
+    Args:
+        states: number of states.
+        terms: of all equations.
+        inner: constants inside the terms, by name.
+        starts: [starts, states]; the last one is the unseen one.
+        span: last time; the first is 0.
+        samples: equally spaced, ends included.
+        positive: whether states have to stay positive.
+        wide: states whose range has to be wide, by index: sines of small angles are lines.
+    """
+
+    states: int
+    terms: tuple[Term, ...]
+    inner: Mapping[str, float]
+    starts: Array
+    span: float
+    samples: int
+    positive: bool = True
+    wide: tuple[int, ...] = ()
+
+    @property
+    def constants(self) -> Array:
+        """Coefficients, then inner constants."""
+        return np.array([*(term.coefficient for term in self.terms), *self.inner.values()])
+
+    def _texts(self, coefficients: Sequence[str]) -> dict[str, str]:
+        pairs = list(zip(coefficients, self.terms, strict=True))
+        return {
+            f"x{k}": " + ".join(f"{c}*{term.shape}" for c, term in pairs if term.state == k) or "0"
+            for k in range(self.states)
+        }
+
+    def equations(self) -> Equations:
+        """The law with its numbers, over x0, x1, ..."""
+        texts = self._texts([f"({term.coefficient!r})" for term in self.terms])
+        return Equations.parse(list(texts), texts, constants=dict(self.inner))
+
+    @cached_property
+    def _over_constants(self) -> Callable[[Array], Array]:
+        """[..., states and constants] -> dx/dt [..., states]."""
+        coefficients = [f"c{j}" for j in range(len(self.terms))]
+        texts = self._texts(coefficients)
+        law = Equations.parse(list(texts), texts, controls=[*coefficients, *self.inner])
+        # As expressions: as a sum of powers of so many variables it would be slower by far.
+        return compiled(replace(law, power_sum=None))
+
+    def simulate(self, starts: Array, constants: Array, most: float = LARGEST) -> Array:
+        """Solutions [samples, members, states], not finite from where one leaves all bounds.
+
+        Args:
+            starts: [members, states].
+            constants: [members, constants].
+            most: largest state; once one of all members is beyond it, all end.
+        """
+        over_constants, n = self._over_constants, self.states
+        x, seen = starts, np.hstack([starts, constants])
+
+        def rhs(_: float, at: Array) -> Array:
+            seen[:, :n] = at
+            return over_constants(seen)
+
+        step = self.span / (self.samples - 1) / STEPS
+        path = np.full((self.samples, len(x), n), np.nan)
+        path[0] = starts
+        with np.errstate(all="ignore"):
+            for k in range(1, self.samples):
+                for _ in range(STEPS):
+                    x = rk4_step(rhs, x, step)
+                largest = np.abs(x).max(axis=1)
+                if most < LARGEST and not (largest <= most).all():
+                    break
+                x[~(largest < LARGEST)] = np.nan
+                path[k] = x
+        return path
+
+
+# Starts of a draft: two to train on, and the unseen one.
+STARTS = 3
+# Digits of the constants of a law.
+DIGITS = 3
+# Samples of a trajectory, and powers of 10 that are the units of a state and of the time.
+SAMPLES, STATE_UNITS, TIME_UNITS = (40, 60, 80, 100), (-1.0, 2.0), (-1.0, 1.5)
+
+
+def case_of(random: np.random.Generator, *chances: float) -> int:
+    """Which of several cases, the first one 0, when each has its chance."""
+    return int(random.choice(len(chances), p=chances))
+
+
+class Builder:
+    """Collects terms whose numbers are of order 1, and writes them in units: of all states, their own, or none."""
+
+    def __init__(self, random: np.random.Generator, states: int, units: str = "common") -> None:
+        self.random, self.states = random, states
+        sizes = 10.0 ** random.uniform(*STATE_UNITS, states)
+        self.units: Array = {"common": np.full(states, sizes[0]), "own": sizes, "none": np.ones(states)}[units]
+        self.time = 10.0 ** random.uniform(*TIME_UNITS)
+        self._terms: dict[tuple[int, str], float] = {}
+        self._inner: dict[str, float] = {}
+
+    def chance(self, share: float) -> bool:
+        """True in this share of the draws."""
+        return bool(self.random.random() < share)
+
+    def size(self, low: float, high: float) -> float:
+        """A positive number between two, uniform on the logarithm."""
+        return float(np.exp(self.random.uniform(np.log(low), np.log(high))))
+
+    def signed_size(self, low: float, high: float) -> float:
+        """A number of this size and of either sign."""
+        return self.size(low, high) * float(self.random.choice((-1.0, 1.0)))
+
+    def inner(self, name: str, value: float) -> str:
+        """A constant inside terms, by name; it stays as it is."""
+        self._inner[name] = value
+        return name
+
+    def constant_of(self, state: int, name: str, value: float, power: float = 1.0) -> str:
+        """A power of a constant in the unit of a state, such as a half-saturation, by name.
+
+        It is this power, as a law is printed and scored, that samples have to tell.
+        """
+        return self.inner(name, rounded((value * float(self.units[state])) ** power, DIGITS))
+
+    def add(
+        self, state: int, coefficient: float, powers: Mapping[int, float | str] | None = None, factor: str = ""
+    ) -> None:
+        """Add c prod_k x_k^w_k * factor to an equation, c in units of order 1; equal terms are added up.
+
+        Args:
+            powers: w by state: a number, or the name of an inner constant.
+            factor: further factor without a unit, as text.
+        """
+        size, shapes = float(self.units[state]) / self.time, []
+        for k, w in (powers or {}).items():
+            exponent = self._inner[w] if isinstance(w, str) else w
+            size /= float(self.units[k]) ** exponent
+            shapes.append(f"x{k}" if w == 1 else f"x{k}**{w}")
+        key = state, "*".join([*shapes, *([factor] if factor else [])]) or "1"
+        self._terms[key] = self._terms.get(key, 0.0) + coefficient * size
+
+    def draft(self, starts: Array, span: float, *, positive: bool = True, wide: tuple[int, ...] = ()) -> Draft:
+        """The draft of these terms.
+
+        Args:
+            starts: [starts, states], as `span`, the last time, in units of order 1.
+            positive: whether states have to stay positive.
+            wide: angles, whose range has to be wide enough that their sines are no lines.
+        """
+        terms = tuple(Term(k, rounded(c, DIGITS), shape) for (k, shape), c in self._terms.items() if c)
+        begin = np.vectorize(rounded)(starts * self.units, DIGITS)
+        samples = int(self.random.choice(SAMPLES))
+        names = {name for term in terms for name in re.findall(r"\w+", term.shape)}
+        used = {n: v for n, v in self._inner.items() if n in names}
+        return Draft(self.states, terms, used, begin, rounded(span * self.time, 2), samples, positive, wide)
+
+    def positive_starts(self, low: float = 0.2, high: float = 4.0) -> Array:
+        """Starts [starts, states] of positive states, in units of order 1, even on the logarithm."""
+        starts: Array = np.exp(self.random.uniform(np.log(low), np.log(high), (STARTS, self.states)))
+        return starts
+
+    def signed_starts(self, low: float = -2.0, high: float = 2.0) -> Array:
+        """Starts [starts, states] of either sign, in units of order 1."""
+        starts: Array = self.random.uniform(low, high, (STARTS, self.states))
+        return starts
+
+
+OUTSIDE = -1
+# Size of a coefficient, and chances of one, two or three states, where nothing else is said.
+RATE, STATES = (0.2, 2.0), (0.25, 0.45, 0.3)
+
+
+def power_sums(r: np.random.Generator) -> Draft:
+    """Compartments with fluxes k x_s^a x_j^b from a state s, or from outside, to a state or outside.
+
+    As many fluxes as states (two at least) or up to two more. At least one exponent is no whole number.
+    """
+    b = Builder(r, 1 + case_of(r, *STATES))
+    n = b.states
+    for flux in range(int(r.integers(max(n, 2), n + 2, endpoint=True))):
+        source, target = r.choice(range(OUTSIDE, n), 2, replace=False).tolist()
+        powers: dict[int, float | str] = {}
+        # A flux from outside may depend on the state that it enters.
+        if source != OUTSIDE or b.chance(0.4):
+            powers[target if source == OUTSIDE else source] = b.inner(f"a{flux}", _exponent(b))
+        if powers and n > 1 and b.chance(0.35):
+            other = int(r.choice([k for k in range(n) if k not in powers]))
+            powers[other] = b.inner(f"b{flux}", _exponent(b))
+        k = b.size(*RATE)
+        if source != OUTSIDE:
+            b.add(source, -k, powers)
+        if target != OUTSIDE:
+            b.add(target, k, powers)
+    draft = b.draft(b.positive_starts(), b.size(3.0, 30.0))
+    return draft if any(a % 1.0 for a in draft.inner.values()) else power_sums(r)
+
+
+def _exponent(b: Builder) -> float:
+    """A simple exponent, or one to two decimals."""
+    if b.chance(0.5):
+        return float(b.random.choice((0.5, 1.0, 1.0, 1.5, 2.0)))
+    return round(float(b.random.uniform(0.2, 2.2)), 2)
+
+
+def mass_action(r: np.random.Generator) -> Draft:
+    """Reactions of at most two molecules to at most two, at rates k times the amounts of what reacts.
+
+    Two reactions, or up to two more than there are states.
+    """
+    b = Builder(r, 1 + case_of(r, 0.15, 0.45, 0.4))
+    n = b.states
+    for _ in range(int(r.integers(2, n + 2, endpoint=True))):
+        before = r.integers(0, n, case_of(r, 0.15, 0.45, 0.4))
+        after = r.integers(0, n, case_of(r, 0.2, 0.45, 0.35))
+        orders = np.bincount(before, minlength=n)
+        change, k = np.bincount(after, minlength=n) - orders, b.size(*RATE)
+        powers: dict[int, float | str] = {j: int(order) for j, order in enumerate(orders) if order}
+        for state in np.flatnonzero(change):
+            b.add(int(state), k * float(change[state]), powers)
+    return b.draft(b.positive_starts(), b.size(2.0, 30.0))
+
+
+def lotka_volterra(r: np.random.Generator) -> Draft:
+    """x_i' = x_i (r_i + sum_j a_ij x_j) with some a_ij; a_ii is negative, the others are of either sign."""
+    b = Builder(r, 1 + case_of(r, 0.15, 0.5, 0.35), "own")
+    for i in range(b.states):
+        b.add(i, b.size(*RATE) * r.choice((-1.0, 1.0), p=(0.4, 0.6)), {i: 1})
+        for j in range(b.states):
+            if i == j and (b.states == 1 or b.chance(0.55)):
+                b.add(i, -b.size(0.1, 1.0), {i: 2})
+            elif i != j and b.chance(0.7):
+                b.add(i, b.signed_size(*RATE), {i: 1, j: 1})
+    return b.draft(b.positive_starts(0.2, 3.0), b.size(4.0, 30.0))
+
+
+def compartments(r: np.random.Generator) -> Draft:
+    """Linear compartments: constant inflows, transfer and elimination in proportion to the amount."""
+    b = Builder(r, 1 + case_of(r, *STATES))
+    n = b.states
+    for i in range(n):
+        if b.chance(0.6 if n == 1 else 0.35):
+            b.add(i, b.size(*RATE))
+        if n == 1 or b.chance(0.5):
+            b.add(i, -b.size(*RATE), {i: 1})
+        for j in range(n):
+            if j != i and b.chance(0.6):
+                k = b.size(*RATE)
+                b.add(i, -k, {i: 1})
+                b.add(j, k, {i: 1})
+    return b.draft(b.positive_starts(), b.size(2.0, 15.0))
+
+
+# Sizes that several kinds share: p of x' = p y, damping, and what a filter z loses and is driven by.
+VELOCITY, DAMPING, FILTER_DECAY, FILTER_DRIVE = (0.6, 1.6), (0.05, 0.4), (0.2, 1.5), (0.3, 1.5)
+# Powers of x (0) and y (1) in further terms of y', of which none, one or two are there.
+EXTRAS: tuple[dict[int, float | str], ...] = ({}, {0: 2}, {0: 1, 1: 1}, {1: 2}, {0: 2, 1: 1}, {1: 3})
+
+Case = TypeVar("Case")
+
+
+def _one_of(b: Builder, cases: Sequence[Case]) -> Case:
+    return cases[int(b.random.integers(len(cases)))]
+
+
+def oscillators(r: np.random.Generator) -> Draft:
+    """Duffing, van der Pol, FitzHugh-Nagumo or jerk equations with further terms.
+
+    x' = p y, y' = spring + damping + further terms, and in some a filter z that x or x y drives.
+    """
+    if r.random() < 0.15:
+        return _jerk(r)
+    filtered = r.random() >= 0.7
+    b = Builder(r, 2 + filtered, "own")
+    _spring(b)
+    _damping(b)
+    if b.chance(0.25):
+        # As FitzHugh and Nagumo's.
+        b.add(0, b.size(0.1, 0.6), {0: 1})
+        b.add(0, -b.size(0.1, 0.5), {0: 3})
+    for k in r.permutation(len(EXTRAS))[: int(r.integers(0, 2, endpoint=True))]:
+        b.add(1, b.signed_size(0.1, 0.8), EXTRAS[k])
+    if filtered:
+        b.add(2, -b.size(*FILTER_DECAY), {2: 1})
+        b.add(2, b.size(*FILTER_DRIVE), {0: 1} if b.chance(0.6) else {0: 1, 1: 1})
+        if b.chance(0.7):
+            b.add(1, b.signed_size(0.2, 1.0), {2: 1})
+    return b.draft(b.signed_starts(), b.size(6.0, 20.0), positive=False)
+
+
+def _spring(b: Builder) -> None:
+    """x' = p y, y' = -a x, -b x^3 or both; a may be negative beside b (two wells)."""
+    b.add(0, b.size(*VELOCITY), {1: 1})
+    linear, cubic = _one_of(b, ((-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (1.0, -1.0)))
+    if linear:
+        b.add(1, linear * b.size(0.4, 2.0), {0: 1})
+    if cubic:
+        b.add(1, cubic * b.size(0.3, 1.5), {0: 3})
+
+
+def _damping(b: Builder) -> None:
+    """Linear, cubic, van der Pol's or none."""
+    kind = _one_of(b, (1, 3, "van der Pol", None))
+    if kind == "van der Pol":
+        b.add(1, b.size(0.2, 1.5), {1: 1})
+        b.add(1, -b.size(0.2, 1.5), {0: 2, 1: 1})
+    elif kind is not None:
+        b.add(1, -b.size(*DAMPING), {1: kind})
+
+
+def _jerk(r: np.random.Generator) -> Draft:
+    """x''' = -a x'' - b x' - c x + one further term."""
+    ranges = (0.2, 1.0), (0.6, 2.0), (0.3, 1.0)
+    b = Builder(r, len(ranges), "own")
+    b.add(0, 1.0, {1: 1})
+    b.add(1, 1.0, {2: 1})
+    for k, between in enumerate(ranges):
+        b.add(2, -b.size(*between), {k: 1})
+    b.add(2, b.signed_size(0.1, 0.6), _one_of(b, ({0: 2}, {0: 3}, {1: 2}, {0: 1, 1: 1}, {1: 3})))
+    return b.draft(b.signed_starts(-1.5, 1.5), b.size(8.0, 20.0), positive=False)
+
+
+def trigonometric(r: np.random.Generator) -> Draft:
+    """Adler's equation, pendulums with damping and torque, and pendulums that drive a filter."""
+    b = Builder(r, 1 + case_of(r, 0.2, 0.55, 0.25), "none")
+    sine = f"sin({b.inner('w', 1.0)}*x0)"
+    return _adler(b, sine) if b.states == 1 else _pendulum(b, sine)
+
+
+def _adler(b: Builder, sine: str) -> Draft:
+    """x' = a + b sin x, with a spring in some."""
+    b.add(0, b.signed_size(0.3, 2.0))
+    b.add(0, b.signed_size(0.5, 2.0), factor=sine)
+    if b.chance(0.5):
+        b.add(0, -b.size(0.1, 0.5), {0: 1})
+    return b.draft(b.signed_starts(-2.8, 2.8), b.size(4.0, 15.0), positive=False, wide=(0,))
+
+
+def _pendulum(b: Builder, sine: str) -> Draft:
+    """x' = p y, y' = -b sin x + damping + torque + spring, with a filter z in some."""
+    b.add(0, 1.0 if b.chance(0.7) else b.size(*VELOCITY), {1: 1})
+    b.add(1, -b.size(0.6, 3.0), factor=sine)
+    damping = _one_of(b, (None, 1, 1, 3))
+    if damping is not None:
+        b.add(1, -b.size(*DAMPING), {1: damping})
+    if b.chance(0.3):
+        b.add(1, b.signed_size(0.1, 0.8))
+    if b.chance(0.25):
+        b.add(1, -b.size(0.1, 0.6), {0: 1})
+    if b.states > 2:
+        b.add(2, -b.size(*FILTER_DECAY), {2: 1})
+        if b.chance(0.5):
+            b.add(2, b.size(*FILTER_DRIVE), {1: 1})
+        else:
+            b.add(2, b.size(*FILTER_DRIVE), factor=sine)
+        if b.chance(0.6):
+            b.add(1, -b.size(0.2, 0.8), {2: 1})
+    starts = b.signed_starts(-2.6, 2.6)
+    # Away from 0, near which a sine is a line.
+    starts[:, 0] += 0.2 * np.sign(starts[:, 0])
+    return b.draft(starts, b.size(5.0, 20.0), positive=False, wide=(0,))
+
+
+def saturating(r: np.random.Generator) -> Draft:
+    """One of the common laws in which a rate saturates."""
+    build = SATURATING[int(r.integers(len(SATURATING)))]
+    return build(r)
+
+
+def _saturation(b: Builder, state: int, name: str, power: float | None = None) -> str:
+    """x^n/(h + x^n) as text, h = K^n, where n = 1 unless given."""
+    size, x = b.size(0.3, 2.0), f"x{state}"
+    if power is None:
+        return f"{x}/({b.constant_of(state, f'h{name}', size)} + {x})"
+    n = b.inner(f"n{name}", power)
+    return f"{x}**{n}/({b.constant_of(state, f'h{name}', size, power)} + {x}**{n})"
+
+
+def _repression(b: Builder, state: int, name: str, power: float) -> str:
+    """h/(h + x^n) as text, h = K^n."""
+    h = b.constant_of(state, f"h{name}", b.size(0.3, 2.0), power)
+    return f"{h}/({h} + x{state}**{b.inner(f'n{name}', power)})"
+
+
+def _hill(b: Builder) -> float:
+    """A Hill exponent, whole or to one decimal."""
+    if b.chance(0.6):
+        return float(b.random.choice((2.0, 3.0, 4.0)))
+    return round(float(b.random.uniform(1.4, 4.0)), 1)
+
+
+def _michaelis_menten(r: np.random.Generator) -> Draft:
+    """x' = s - V x/(K + x) - d x, without s or without d."""
+    b = Builder(r, 1)
+    if b.chance(0.6):
+        b.add(0, b.size(0.1, 0.8))
+    elif b.chance(0.5):
+        b.add(0, -b.size(0.1, 0.5), {0: 1})
+    b.add(0, -b.size(0.6, 2.0), factor=_saturation(b, 0, "m"))
+    return b.draft(b.positive_starts(0.1, 6.0), b.size(3.0, 15.0))
+
+
+def _harvest(r: np.random.Generator) -> Draft:
+    """x' = r x - c x^2 - V x^n/(K^n + x^n), n = 1 or 2."""
+    b = Builder(r, 1)
+    b.add(0, b.size(0.4, 2.0), {0: 1})
+    b.add(0, -b.size(0.1, 0.5), {0: 2})
+    b.add(0, -b.size(0.4, 2.0), factor=_saturation(b, 0, "h", 2.0 if b.chance(0.7) else None))
+    return b.draft(b.positive_starts(0.1, 6.0), b.size(3.0, 15.0))
+
+
+def _autoregulation(r: np.random.Generator) -> Draft:
+    """x' = s + V x^n/(K^n + x^n) - d x, or V K^n/(K^n + x^n) - d x, n a Hill exponent."""
+    b = Builder(r, 1)
+    if b.chance(0.5):
+        b.add(0, b.size(0.1, 0.5))
+        b.add(0, b.size(0.6, 3.0), factor=_saturation(b, 0, "a", _hill(b)))
+    else:
+        b.add(0, b.size(0.6, 3.0), factor=_repression(b, 0, "r", _hill(b)))
+    b.add(0, -b.size(0.4, 1.5), {0: 1})
+    return b.draft(b.positive_starts(0.05, 5.0), b.size(2.0, 8.0))
+
+
+def _predator(r: np.random.Generator) -> Draft:
+    """Rosenzweig and MacArthur, Holling II or III: n = 1 or 2 in
+
+    x' = r x - c x^2 - V y x^n/(K^n + x^n),    y' = e V y x^n/(K^n + x^n) - d y
+    """
+    b = Builder(r, 2, "own")
+    factor = _saturation(b, 0, "p", 2.0 if b.chance(0.35) else None)
+    v = b.size(0.6, 2.5)
+    b.add(0, b.size(0.5, 2.0), {0: 1})
+    b.add(0, -b.size(0.1, 0.6), {0: 2})
+    b.add(0, -v, {1: 1}, factor)
+    b.add(1, v * b.size(0.3, 1.0), {1: 1}, factor)
+    b.add(1, -b.size(0.2, 0.8), {1: 1})
+    return b.draft(b.positive_starts(0.3, 4.0), b.size(8.0, 40.0))
+
+
+def _chemostat(r: np.random.Generator) -> Draft:
+    """Monod: S' = D (S0 - S) - V/Y X S/(K + S), X' = V X S/(K + S) - D X; in a batch D = 0, and X dies."""
+    b = Builder(r, 2, "own")
+    factor, v = _saturation(b, 0, "s"), b.size(0.6, 2.0)
+    dilution = 0.0 if b.chance(0.3) else b.size(0.1, 0.6)
+    b.add(0, dilution * b.size(1.0, 4.0))
+    b.add(0, -dilution, {0: 1})
+    b.add(1, -(dilution or b.size(0.05, 0.3)), {1: 1})
+    b.add(0, -v / b.size(0.3, 1.0), {1: 1}, factor)
+    b.add(1, v, {1: 1}, factor)
+    return b.draft(b.positive_starts(), b.size(4.0, 20.0))
+
+
+def _enzymes(r: np.random.Generator) -> Draft:
+    """x' = s - V x/(K + x), y' = V x/(K + x) - d y, or y saturates too."""
+    b = Builder(r, 2)
+    factor, v = _saturation(b, 0, "1"), b.size(0.6, 2.0)
+    if b.chance(0.6):
+        b.add(0, b.size(0.1, 0.8))
+    b.add(0, -v, factor=factor)
+    b.add(1, v, factor=factor)
+    if b.chance(0.5):
+        b.add(1, -b.size(0.2, 1.0), {1: 1})
+    else:
+        b.add(1, -b.size(0.6, 2.0), factor=_saturation(b, 1, "2"))
+    return b.draft(b.positive_starts(0.2, 5.0), b.size(4.0, 20.0))
+
+
+def _genes(r: np.random.Generator) -> Draft:
+    """x' = k y - d x, y' = V K^n/(K^n + x^n) - e y, or V x^n/(K^n + x^n) - e y, n a Hill exponent."""
+    b = Builder(r, 2, "own")
+    regulated = _repression if b.chance(0.6) else _saturation
+    b.add(0, b.size(0.5, 2.0), {1: 1})
+    b.add(0, -b.size(0.3, 1.5), {0: 1})
+    b.add(1, b.size(0.8, 4.0), factor=regulated(b, 0, "g", _hill(b)))
+    b.add(1, -b.size(0.3, 1.5), {1: 1})
+    return b.draft(b.positive_starts(0.1, 4.0), b.size(4.0, 15.0))
+
+
+# Twice what is common, so that it is drawn twice as often.
+SATURATING: tuple[Callable[[np.random.Generator], Draft], ...] = (
+    _michaelis_menten,
+    _harvest,
+    _autoregulation,
+    _predator,
+    _predator,
+    _chemostat,
+    _enzymes,
+    _genes,
+)

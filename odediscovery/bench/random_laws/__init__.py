@@ -1,1 +1,0 @@
-"""Random laws that their samples identify: systems that nobody tuned the search to."""

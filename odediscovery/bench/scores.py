@@ -1,0 +1,391 @@
+"""How good are found equations? Five figures, none of which the method could see.
+
+    R2 = 1 - sum_ki (x_ki - y_ki)^2 / sum_ki (x_ki - mean_i)^2     over samples k and states i
+
+RECON is R2 of the found equations integrated from the true training start against the clean
+whole trajectory (the worst of several), GEN the same from the start that was not trained on.
+R2 alone rewards wrong equations, so EXACT asks for the true terms and COEF for the true numbers.
+
+Sums of products of powers are compared term by term. Any other truth is written as a sum of terms,
+f = sum_j u_j phi_j(x; theta): outer coefficients u and, inside the terms, exponents and constants theta.
+A found g belongs to that family if
+
+    g(x) = sum_j u_j phi_j(x; theta)    for all x
+
+for some u and theta. It is asked of numbers, at random points: theta is fitted by
+Levenberg-Marquardt with u eliminated by least squares, from the true values, and the residual
+has to vanish to rounding. So 1/(1 + x), 2/(2 + 2*x) and x/(x + x**2) are one function, whatever
+a computer algebra system makes of them, and a tiny further term makes another. Whatever is not
+understood counts as different.
+
+Source of RECON and GEN: d'Ascoli et al., ODEFormer, ICLR 2024; their share of systems counts
+R2 > 0.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+from scipy.optimize import least_squares, linear_sum_assignment
+
+from odediscovery.bench.systems import Protocol, SuiteSystem, true_trajectory
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
+
+# Points at which functions are compared.
+POINTS = 300
+# Largest difference of exponents and inner constants, absolute, relative above 1.
+CLEAN_TOLERANCE, NOISY_TOLERANCE = 0.02, 0.1
+# Largest relative difference of the coefficients.
+COEFFICIENT_TOLERANCE = 0.05
+# Evaluations of the right-hand sides after which equations count as failed; the
+# truth needs a sixth of them at most.
+_MOST_EVALUATIONS = 50_000
+# A term of this share of the largest one is what rounding left of a term that cancels.
+_CANCELLED = 1e-13
+# The terms of one equation: coefficients [n] and exponents [n, states].
+_Terms = tuple[Array, Array]
+# Largest residual, as a share of g, that is only rounding.
+ROUNDING = 1e-11
+# Smallest coefficient, as a share of the true one, with which a term is there.
+WEIGHT = 1e-6
+# Errors of exactly the tolerance, such as that of 0.52 from 0.5, are within it, whatever rounding adds.
+_ROUNDED = 1e-9
+# Tolerances of Levenberg and Marquardt: as near as rounding lets it come.
+_TO_THE_END = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
+# As sympy names them; numpy has the same, in small letters.
+_FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "Abs", "sign", "tanh")
+
+
+@dataclass(frozen=True)
+class ConstantErrors:
+    """How far the constants of a law of the true form are from the true ones; signs are the same."""
+
+    # Of an exponent or inner constant: absolute, relative above 1.
+    inner: float
+    # Of an outer coefficient: relative.
+    outer: float
+
+    def inner_within(self, tolerance: float) -> bool:
+        """Whether all exponents and inner constants are as near as this."""
+        return self.inner <= tolerance + _ROUNDED
+
+    def outer_within(self, tolerance: float) -> bool:
+        """Whether all outer coefficients are as near as this."""
+        return self.outer <= tolerance + _ROUNDED
+
+    @classmethod
+    def worst_of(cls, rows: Sequence[ConstantErrors | None]) -> ConstantErrors | None:
+        """The largest errors of several equations; None where one has another form."""
+        alike = [row for row in rows if row is not None]
+        if len(alike) < len(rows):
+            return None
+        return cls(max(row.inner for row in alike), max(row.outer for row in alike))
+
+
+def constant_errors(
+    truth: sympy.Expr, found: Callable[[Array], Array], symbols: tuple[sympy.Symbol, ...], box: Array
+) -> ConstantErrors | None:
+    """The errors of the constants with which `truth` is `found`, or None where no constants do it.
+
+    Args:
+        truth: a right-hand side over `symbols`.
+        found: x [n, states] -> [n], the same in another form or with other constants.
+        box: lowest and highest value of each state, [states, 2].
+    """
+    points = _points(box)
+    values = found(points)
+    if truth == 0:
+        return ConstantErrors(0.0, 0.0) if not values.any() else None
+    terms = sympy.Add.make_args(truth.expand(power_base=False, power_exp=False, log=False, basic=False, complex=False))
+    try:
+        family = _Family(terms, dict(zip(symbols, points.T, strict=True)))
+    except NotImplementedError:
+        return None
+    inside = family.defined
+    if inside.sum() < POINTS // 3 or not np.isfinite(values[inside]).all():
+        return None
+    size = float(np.abs(values[inside]).max())
+    return family.fitted(values / size, size) if size > 0 else None
+
+
+def _points(box: Array) -> Array:
+    """Random points a little beyond the box, positive where the box is."""
+    low, high = box.T
+    wider = 0.25 * np.maximum(high - low, 1e-3 * np.abs(high))
+    below = np.where(low >= 0, np.maximum(low - wider, 0.5 * low), low - wider)
+    share = np.random.default_rng(0).random((POINTS, len(box)))
+    points: Array = below + share * (high + wider - below)
+    return points
+
+
+class _Constants:
+    """The constants inside the terms, in the order in which the walk meets them: given values, or the true ones."""
+
+    def __init__(self, values: Array | None = None) -> None:
+        self.values = values
+        self.taken: list[float] = []
+
+    def next(self, true: float) -> float:
+        """The next one, whose true value is `true`."""
+        self.taken.append(true if self.values is None else float(self.values[len(self.taken)]))
+        return self.taken[-1]
+
+
+class _Family:
+    """sum_j u_j phi_j(x; theta) at fixed points: terms of the truth, and the states' values there by symbol."""
+
+    def __init__(self, terms: tuple[sympy.Expr, ...], columns: Mapping[sympy.Symbol, Array]):
+        self.columns = columns
+        pairs = [term.as_coeff_Mul() for term in terms]
+        self.outer = np.array([float(number) for number, _ in pairs])
+        self.shapes = [shape for _, shape in pairs]
+        true = _Constants()
+        phi = self._terms(true)
+        self.theta = np.array(true.taken)
+        self.defined = np.isfinite(phi).all(axis=1)
+
+    def fitted(self, values: Array, size: float) -> ConstantErrors | None:
+        """The errors of the constants that give these values, which were divided by `size`."""
+        inside = self.defined
+
+        def best(theta: Array) -> tuple[Array, Array]:
+            phi = self._terms(_Constants(theta))[inside]
+            scale = np.abs(phi).max(axis=0)
+            # Constants with which no term exists: as far off as no term at all.
+            if not (np.isfinite(scale).all() and scale.all()):
+                return np.zeros(len(scale)), values[inside]
+            u = np.linalg.lstsq(phi / scale, values[inside], rcond=None)[0]
+            return u / scale, phi / scale @ u - values[inside]
+
+        theta = self.theta
+        try:
+            with np.errstate(all="ignore"):
+                if len(theta):
+                    theta = least_squares(
+                        lambda t: best(t)[1], theta, method="lm", **_TO_THE_END, max_nfev=200 * (len(theta) + 1)
+                    ).x
+                u, residual = best(theta)
+        except (ValueError, np.linalg.LinAlgError):
+            return None
+        vanishes = np.sqrt(np.mean(residual**2)) <= ROUNDING
+        share = u * size / self.outer
+        # A term with the other sign, or without weight but for rounding, is another term.
+        if not (vanishes and (share > WEIGHT).all()):
+            return None
+        inner = np.abs(theta - self.theta) / np.maximum(np.abs(self.theta), 1.0)
+        outer = np.abs(share - 1.0)
+        return ConstantErrors(float(inner.max(initial=0.0)), float(outer.max()))
+
+    def _terms(self, constants: _Constants) -> Array:
+        """phi [points, terms]."""
+        with np.errstate(all="ignore"):
+            return np.stack([self._value(shape, constants) for shape in self.shapes], axis=1)
+
+    def _value(self, e: sympy.Expr, constants: _Constants) -> Array:
+        if e == 1:
+            return np.ones(len(next(iter(self.columns.values()))))
+        if e.is_Mul:
+            product: Array = np.prod([self._value(f, constants) for f in e.args], axis=0)
+            return product
+        if isinstance(e, sympy.Function) and e.func.__name__ in _FUNCTIONS:
+            value: Array = getattr(np, e.func.__name__.lower())(self._sum(e.args[0], constants, False))
+            return value
+        base, power = e.as_base_exp()
+        if not (power.is_Number and (base.is_Symbol or base.is_Add or base.is_Function)):
+            raise NotImplementedError(f"a term of the form {e}")
+        # A factor of a sum that is raised to a power belongs to the outer coefficient: one of
+        # the sum's own coefficients stays as it is.
+        if base.is_Add:
+            value = self._sum(base, constants, True)
+        else:
+            value = self.columns[base] if base.is_Symbol else self._value(base, constants)
+        return _power(value, float(power), constants.next(float(power)))
+
+    def _sum(self, e: sympy.Expr, constants: _Constants, held: bool) -> Array:
+        """The terms of a sum, each with its coefficient; `held` fixes the first one that varies."""
+        total: Array = np.zeros(1)
+        for term in sympy.Add.make_args(e):
+            number, shape = term.as_coeff_Mul()
+            hold, held = held and shape != 1, held and shape == 1
+            factor = float(number) if hold else constants.next(float(number))
+            # A bare state in a sum is x, not x**1: its coefficient says enough, and the exponent
+            # in log(2*x**1) would only repeat the outer coefficient.
+            inner = self.columns[shape] if shape.is_Symbol else self._value(shape, constants)
+            total = total + factor * inner
+        return total
+
+
+def _power(base: Array, true: float, power: float) -> Array:
+    """base**power, with the sign that a whole true power gives to a negative base."""
+    size = np.abs(base) ** power
+    if not true.is_integer():
+        return np.where(base >= 0, size, np.nan)
+    return size if true % 2 == 0 else np.sign(base) * size
+
+
+def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> ConstantErrors | None:
+    """How far the constants of two laws with the same terms are apart; None for other terms.
+
+    Every true term is paired with one found term of the same equation, states and sign, so that
+    the exponents are as near as they can be, and none is left over. A monomial that stands in
+    several equations may have another exponent in each.
+
+    Args:
+        size: how large each state becomes [states], 1 if not given; it shows which terms are no more
+            than what rounding has left.
+
+    >>> truth = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
+    >>> near = distance(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), truth)
+    >>> round(near.inner, 4), round(near.outer, 4)
+    (0.02, 0.2)
+    """
+    if found.features is not None or truth.features is not None or found.n_states != truth.n_states:
+        return None
+    size = np.ones(truth.n_states) if size is None else np.where(size > 0, size, 1.0)
+    rows = [_paired(a, b) for a, b in zip(_terms(found, size), _terms(truth, size), strict=True)]
+    return ConstantErrors.worst_of(rows)
+
+
+def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> bool:
+    """Whether both have exactly the same terms, exponents within a tolerance (absolute, relative above 1).
+
+    >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
+    >>> same_terms(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), decay)
+    True
+    """
+    apart = distance(found, truth)
+    return apart is not None and apart.inner_within(tolerance)
+
+
+def worst_errors(found: PowerSum, truth: PowerSum) -> tuple[float, float]:
+    """Largest error of an exponent, absolute, relative above 1, and largest relative error of a
+    coefficient; infinite where the terms are not the same."""
+    apart = distance(found, truth)
+    return (np.inf, np.inf) if apart is None else (apart.inner, apart.outer)
+
+
+def _terms(law: PowerSum, size: Array) -> list[_Terms]:
+    law = law.merged()
+    monomials = np.exp(np.clip(law.exponents @ np.log(size), -300.0, 300.0))
+    rows = []
+    for a in law.coefficients:
+        terms = np.abs(a) * monomials
+        there = (a != 0) & (terms > _CANCELLED * terms.max(initial=0.0))
+        rows.append((a[there], law.exponents[there]))
+    return rows
+
+
+def _paired(found: _Terms, truth: _Terms) -> ConstantErrors | None:
+    """Each true term paired with one found term of the same states and sign."""
+    (a, w), (b, v) = found, truth
+    if len(a) != len(b):
+        return None
+    if not len(b):
+        return ConstantErrors(0.0, 0.0)
+    apart = np.abs(w[:, None] - v) / np.maximum(np.abs(v), 1.0)
+    # A factor x**0.01 is one state too many, not an exponent that is nearly right.
+    alike = ((w[:, None] != 0) == (v != 0)).all(axis=2) & (np.sign(a)[:, None] == np.sign(b))
+    cost = np.where(alike, apart.max(axis=2), 1e6)
+    k, j = linear_sum_assignment(cost)
+    if not alike[k, j].all():
+        return None
+    return ConstantErrors(float(cost[k, j].max()), float(np.abs(a[k] / b[j] - 1.0).max()))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What became of one system; R2 is -inf where the equations cannot be integrated."""
+
+    recon: float
+    gen: float
+    exact: bool
+    coef: bool
+    complexity: int
+
+
+def score(found: Equations, system: SuiteSystem, protocol: Protocol) -> Scores:
+    """Found equations, over the states of the system in their order, against the truth."""
+    clean = [true_trajectory(system, k) for k in range(len(system.starts))]
+    *recon, gen = (
+        trajectory_r2(found, system.starts[k], system.times, clean[k]) for k in (*range(protocol.trajectories), -1)
+    )
+    same = same_law(found, system.equations, box_of(np.concatenate(clean)))
+    return Scores(min(recon), gen, *exact_and_coef(same, protocol.is_clean), nodes(found))
+
+
+def box_of(values: Array) -> Array:
+    """Lowest and highest value of each state, [states, 2], of values [samples, states]."""
+    return np.stack([np.nanmin(values, axis=0), np.nanmax(values, axis=0)], axis=1)
+
+
+def exact_and_coef(errors: ConstantErrors | None, is_clean: bool) -> tuple[bool, bool]:
+    """Whether terms with errors as of `same_law` are the true ones, and their coefficients too; clean data ask more."""
+    exact = errors is not None and errors.inner_within(CLEAN_TOLERANCE if is_clean else NOISY_TOLERANCE)
+    return exact, errors is not None and exact and errors.outer_within(COEFFICIENT_TOLERANCE)
+
+
+def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protocol) -> float:
+    """The best RECON among laws, as an oracle would choose that sees the clean trajectory; -inf for none.
+
+    So are candidates chosen in the published studies of ODEBench.
+    """
+    starts = range(protocol.trajectories)
+    clean = [true_trajectory(system, k) for k in starts]
+    each = (min(trajectory_r2(law, system.starts[k], system.times, clean[k]) for k in starts) for law in laws)
+    return max(each, default=-np.inf)
+
+
+def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array) -> float:
+    """Variance-weighted R2 of the equations integrated from `start`; -inf where they blow up.
+
+    The integration ends after a number of evaluations of the right-hand sides, and what is not
+    finite, or too large to be squared, has failed.
+
+    Args:
+        clean: the true states [times, states].
+
+    >>> decay = Equations.parse(["x"], {"x": "-x"})
+    >>> t = np.linspace(0.0, 2.0, 5)
+    >>> round(trajectory_r2(decay, np.array([1.0]), t, np.exp(-t)[:, None]), 6)
+    1.0
+    """
+    values = found.simulate(start, times, most_evaluations=_MOST_EVALUATIONS)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float(np.sum((values - clean) ** 2))
+    spread = float(np.sum((clean - clean.mean(axis=0)) ** 2))
+    if not np.isfinite(squares):
+        return -np.inf
+    return 1.0 - squares / spread if spread > 0 else (1.0 if squares == 0 else -np.inf)
+
+
+def nodes(equations: Equations) -> int:
+    """Nodes of all expression trees: numbers, symbols, operations."""
+    return sum(1 for e in equations.right_hand_sides for _ in sympy.preorder_traversal(e))
+
+
+def same_law(found: Equations, truth: Equations, box: Array) -> ConstantErrors | None:
+    """How far the constants of two laws of the same form are apart; None for other forms.
+
+    Sums of products of powers are compared term by term; anything else asks whether every found
+    right-hand side is the true one with other constants (see `family`).
+
+    Args:
+        box: lowest and highest value of each state, [states, 2], where functions are compared.
+
+    >>> truth = Equations.parse(["x"], {"x": "2*x - x**0.5"})
+    >>> near = same_law(Equations.parse(["x"], {"x": "-x**0.49 + 2.02*x"}), truth, np.ones((1, 2)))
+    >>> round(near.inner, 4), round(near.outer, 4)
+    (0.01, 0.01)
+    """
+    if found.power_sum is not None and truth.power_sum is not None:
+        return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
+    rows = [
+        constant_errors(side, lambda x, i=i: found.rhs(x)[..., i], truth.symbols, box)  # type: ignore[misc]
+        for i, side in enumerate(truth.right_hand_sides)
+    ]
+    return ConstantErrors.worst_of(rows)

@@ -1,1 +1,0 @@
-"""Measured series beside the models that people use for them."""

@@ -1,1 +1,0 @@
-"""The time of fits and of layers."""

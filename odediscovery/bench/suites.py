@@ -1,0 +1,366 @@
+"""A suite run by one or more methods: one row for each system, kept as soon as it is done, and its tables.
+
+    training data -> method -> equations -> scores -> row
+
+A method is a function of the noisy training series alone; the truth is used only afterwards.
+Whatever goes wrong on the way is a row with its reason, since a benchmark that leaves out failures
+measures nothing. Kept rows of several folders also stand on one page, conditions and methods side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from odediscovery.bench.rows import Row, Study, Task, commit_of, exact_or_not, timed
+from odediscovery.bench.scores import best_recon, score
+from odediscovery.bench.summary import (
+    GOOD,
+    NEAR_PERFECT,
+    Cell,
+    by,
+    count,
+    figure,
+    first,
+    grouped,
+    hits,
+    in_percent,
+    late_seconds,
+    longest,
+    middle,
+    number,
+    number_and_share,
+    options_of,
+    printed,
+    size,
+    table,
+    total_seconds,
+    yes_or_no,
+)
+from odediscovery.bench.systems import Protocol, SuiteSystem, check_trajectories, choose, load_suite, training_data
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.settings import settings_for
+
+# Equations over the states of the series, how the search ended, and, of a method that offers several laws,
+# all of them.
+Answer: TypeAlias = tuple[Equations, str] | tuple[Equations, str, Sequence[Equations]]
+# (series, seconds it may take, seed) -> answer.
+Method: TypeAlias = Callable[[TimeSeries, float, int], Answer]
+
+# `outcome` is how the search ended, `recon` and `gen` are None where the equations cannot be integrated,
+# `recon_front` is the best `recon` of all laws that the method offers, None where it offers one;
+# `complexity` counts nodes of the expression trees, `seconds` are the processor's in the method.
+COLUMNS = (
+    *("id", "method", "states", "representation", "failed", "outcome", "recon", "recon_front", "gen"),
+    *("exact", "coef", "complexity", "seconds", "equations"),
+)
+
+
+def ours(series: TimeSeries, max_seconds: float, seed: int, **options: Any) -> Answer:
+    """`discover` with its default recipe, and the rows of its front."""
+    found = discover(series, settings_for("default", seed=seed, max_seconds=max_seconds, **options))
+    return found.equations, found.outcome, [row.equations for row in found.front]
+
+
+def untrained(series: TimeSeries, max_seconds: float, seed: int) -> Answer:
+    """The same without networks: what trained members bring to the default is the difference."""
+    return ours(series, max_seconds, seed, members=0)
+
+
+@dataclass(frozen=True)
+class SystemFit(Task):
+    """One system for one method; the system itself is given where its suite has no list of them."""
+
+    suite: str
+    protocol: Protocol
+    max_seconds: float
+    solve: Method
+    given: SuiteSystem | None = None
+
+    @property
+    def system(self) -> SuiteSystem:
+        """The system itself."""
+        return self.given or load_suite(self.suite)[self.id]
+
+    def known(self) -> Row:
+        system = self.system
+        form = {"states": len(system.states), "representation": system.representation}
+        return {**form, "exact": False, "coef": False}
+
+    def fill(self, row: Row) -> None:
+        system, protocol = self.system, self.protocol
+        series = training_data(system, protocol)
+        with timed(row):
+            equations, outcome, *offered = self.solve(series, self.max_seconds, protocol.seed)
+        row |= {"outcome": outcome, "equations": equations.texts()}
+        scores = score(equations, system, protocol)
+        best = max(best_recon(offered[0], system, protocol), scores.recon) if offered else None
+        row |= asdict(scores) | {"recon_front": best}
+        for key in ("recon", "recon_front", "gen"):
+            if row[key] is not None and not math.isfinite(row[key]):
+                row[key] = None
+
+
+def study_of(
+    suite: str,
+    protocol: Protocol,
+    max_seconds: float,
+    methods: Mapping[str, Method],
+    *,
+    ids: Sequence[str] | None = None,
+    systems: Sequence[SuiteSystem] | None = None,
+) -> Study:
+    """A suite by some methods.
+
+    Args:
+        max_seconds: limit of a method for one system, in seconds of the processor.
+        methods: by the name that rows carry; importable functions.
+        ids: of the systems, all if not given.
+        systems: instead of those of the suite, where it has no list of them.
+
+    Raises:
+        InputError: an option is out of range, or there is no such suite or system.
+    """
+    protocol.checked()
+    if not 0.0 < max_seconds < math.inf:
+        raise InputError(f"--max-seconds must be positive and finite, got {max_seconds}")
+    every = list(load_suite(suite).values()) if systems is None else systems
+    for system in every:
+        check_trajectories(system, protocol)
+    tasks = [
+        SystemFit(system.id, name, suite, protocol, max_seconds, solve, None if systems is None else system)
+        for name, solve in methods.items()
+        for system in (choose(suite, ids) if systems is None else systems)
+    ]
+    shared = {"suite": suite, **asdict(protocol), "max_seconds": max_seconds}
+    return Study(suite, shared, COLUMNS, tasks, max_seconds, _in_words, [system.id for system in every])
+
+
+def _in_words(row: Row) -> str:
+    return f"{exact_or_not(row)}, RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"
+
+
+# Tables of one suite
+
+_ABOUT = """\
+- RECON: R2 of the found equations from the training start, against the clean whole trajectory (the worst of several).
+- GEN: the same from a start that was not trained on.
+- EXACT: the true terms and no others; exponents and inner constants within 0.02 on clean and 0.1 on noisy data.
+- COEF: exact, and all coefficients within 5 %.
+- nodes: median of the nodes of the expression trees.
+- failed: no equations, counted as a miss everywhere."""
+# The columns of the table of systems.
+_SYSTEM: Mapping[str, Callable[[Row], str]] = {
+    "system": lambda row: row["id"],
+    "method": lambda row: row["method"],
+    "RECON": lambda row: figure(row["recon"]),
+    "GEN": lambda row: figure(row["gen"]),
+    "EXACT": lambda row: yes_or_no(row["exact"]),
+    "COEF": lambda row: yes_or_no(row["coef"]),
+    "nodes": lambda row: "-" if row["complexity"] is None else str(row["complexity"]),
+    "s": lambda row: f"{row['seconds']:.1f}",
+    "ended": lambda row: "failed" if row["failed"] else row["outcome"],
+    "equations": printed,
+}
+
+
+def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
+    """The tables of one suite: by method, by representation, and by system.
+
+    Args:
+        study: what the rows share.
+        rows: in the order of the suite.
+        systems: how many the whole suite has.
+    """
+    columns: dict[str, Cell] = {
+        "systems": lambda own: size(own) if len(own) == systems else f"{len(own)} of {systems}",
+        **{
+            f"{key.upper()} > {bound:g}": number_and_share(key, bound)
+            for key in ("recon", "gen")
+            for bound in (GOOD, NEAR_PERFECT)
+        },
+        "EXACT": number_and_share("exact"),
+        "COEF": number_and_share("coef"),
+        "failed": number("failed"),
+        "nodes": middle("complexity", "g"),
+        "median s": middle("seconds"),
+        "total s": total_seconds,
+    }
+    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options_of(study)}`"]
+    parts.append(grouped("method", by(rows, "method"), columns))
+    if len(by(rows, "representation")) > 1:
+        # Which laws are within reach of a method is seen by what it takes to write them.
+        groups = by(rows, "method", "representation")
+        parts.append(grouped(("method", "representation"), groups, columns | {"systems": size}))
+    parts += [_ABOUT, table(list(_SYSTEM), [[cell(row) for cell in _SYSTEM.values()] for row in rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+# Kept rows of suites as one page
+
+# What a suite is, in the order of the page: development, public and random ones never in one table.
+KINDS = {
+    "development": "Systems that the engine was developed on",
+    "public": "Public systems: the half of ODEBench that the engine was developed on",
+    "random-development": "Random laws, of seeds below 1000, which were developed on",
+    "random": "Random laws, of seeds that nobody developed on",
+}
+# Seeds of random laws below this one were developed on.
+FIRST_UNSEEN_SEED = 1000
+
+
+def kind_of(study: Mapping[str, Any]) -> str:
+    """Which table of the page a study belongs to.
+
+    >>> kind_of({"suite": "random", "seed": 1003}), kind_of({"suite": "odebench", "seed": 0})
+    ('random', 'public')
+    """
+    if study["suite"] == "random":
+        return "random" if study["seed"] >= FIRST_UNSEEN_SEED else "random-development"
+    return "public" if study["suite"] == "odebench" else "development"
+
+
+def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
+    """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side.
+
+    "Best of the front" counts the systems of which some row of the front reconstructs the trajectory: so
+    do published studies choose, by the clean trajectory that no user has. "Machine ms" is what the machine takes
+    for a fixed piece of work, by which seconds of two machines roughly compare.
+
+    Args:
+        folders: of suites, each with study.json and rows.jsonl, or folders of such folders.
+        sizes: how many systems every suite has; random laws have as many as were drawn.
+
+    Raises:
+        InputError: a folder holds no rows of a suite.
+    """
+    names, rows = [*sizes, "random"], list[Row]()
+    for folder in _folders_of_suites(folders, names):
+        study, own = _kept(folder, names)
+        about = {
+            "kind": kind_of(study),
+            "folder": folder,
+            "place": (names.index(study["suite"]), *(study[key] for key in ("sigma", "drop", "trajectories", "seed"))),
+            "condition": _condition(study),
+            "limit": f"{study['max_seconds']:g}" if "max_seconds" in study else "-",
+            "machine": _machine(study),
+            "commit": str(study.get("commit") or commit_of(folder / "rows.jsonl") or "unknown"),
+        }
+        for method, of_it in by(own, "method").items():
+            whole = sizes.get(study["suite"], len(of_it))
+            label = method if len(of_it) == whole else f"{method}, {len(of_it)} of {whole} systems"
+            rows += [{"recon_front": None, **row, **about, "label": label} for row in of_it]
+    rows.sort(key=lambda row: (row["place"], row["method"] != "ours"))
+    parts = []
+    for kind, title in KINDS.items():
+        if own := [row for row in rows if row["kind"] == kind]:
+            # Two folders of one condition, such as of two commits, have a line each.
+            groups, columns = by(own, "condition", "label", "folder"), _columns(rows)
+            lines = [(*name[:2], *(cell(group) for cell in columns.values())) for name, group in groups.items()]
+            parts.append(f"## {title}\n\n{table(('condition', 'method', *columns), lines)}")
+    return "\n\n".join([*parts, *_engines({row["commit"] for row in rows if row["method"] == "ours"})])
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
+    """The columns of the page; rows from before something was measured would fill its column with dashes."""
+    columns: dict[str, Cell] = {
+        "EXACT": hits("exact"),
+        "RECON (R2 > 0.9)": number("recon", GOOD),
+        "best of the front": _best_of_the_front,
+        "RECON > 0.999": number("recon", NEAR_PERFECT),
+        "GEN": number("gen", GOOD),
+        "median s": middle("seconds"),
+        "95 % s": late_seconds,
+        "longest s": longest,
+        "limit s": first("limit"),
+        "machine ms": first("machine"),
+        "commit": first("commit"),
+    }
+    newer = {"best of the front": _best_of_the_front(rows) != "-", "machine ms": any(r["machine"] != "-" for r in rows)}
+    return {title: cell for title, cell in columns.items() if newer.get(title, True)}
+
+
+def _best_of_the_front(rows: Sequence[Row]) -> str:
+    offered = any(row["recon_front"] is not None for row in rows)
+    return str(count(rows, "recon_front", GOOD)) if offered else "-"
+
+
+def _machine(study: Mapping[str, Any]) -> str:
+    """Milliseconds of the machine's reference, a dash where none was measured.
+
+    >>> _machine({"machine": {"reference_seconds": 0.0071}}), _machine({"suite": "odebench"})
+    ('7.1', '-')
+    """
+    machine = study.get("machine")
+    taken = machine.get("reference_seconds") if isinstance(machine, dict) else None
+    return f"{1000 * taken:.1f}" if isinstance(taken, int | float) else "-"
+
+
+def _engines(commits: set[str]) -> list[str]:
+    """Whether all rows of ours are of one engine, in a sentence.
+
+    >>> _engines({"abc1234"}), _engines(set())
+    (['All rows of ours are of commit abc1234.'], [])
+    """
+    if len(commits) == 1:
+        return [f"All rows of ours are of commit {min(commits)}."]
+    told = f"Rows of ours are of {len(commits)} commits; study.json of each folder says which."
+    return [told] if commits else []
+
+
+def _folders_of_suites(folders: Sequence[Path], names: Sequence[str]) -> list[Path]:
+    """The folders themselves, and of a folder that holds no rows those within it that are of a suite."""
+    found: list[Path] = []
+    for folder in folders:
+        below = [] if (folder / "rows.jsonl").is_file() else sorted(folder.glob("*/rows.jsonl"))
+        of_suites = [path.parent for path in below if _study(path.parent).get("suite") in names]
+        found += of_suites or [folder]
+    return found
+
+
+def _study(folder: Path) -> dict[str, Any]:
+    """What study.json says, nothing where there is none."""
+    try:
+        study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return study if isinstance(study, dict) else {}
+
+
+def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]]:
+    """The study of a folder and its rows."""
+    study, file = _study(folder), folder / "rows.jsonl"
+    try:
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        got = f"{error.strerror or error} for {file}"
+        raise InputError(f"{folder}: expected a folder of `bench SUITE`, or of such folders, got {got}") from None
+    except ValueError:
+        raise InputError(f"{file}: holds a line that is no row; measure it again") from None
+    if study.get("suite") not in names or not rows:
+        raise InputError(f"{folder}: holds no rows of a suite ({', '.join(names)})")
+    return study, rows
+
+
+def _condition(study: Mapping[str, Any]) -> str:
+    """What the training data of a study were, in words.
+
+    >>> _condition({"suite": "random", "sigma": 0.0, "digits": 4, "drop": 0.0, "trajectories": 2, "seed": 2002})
+    '`random`, 4 digits, 2 trajectories, seed 2002'
+    """
+    made = [f"{study['digits']} digits"] if study.get("digits") else []
+    made += [f"{in_percent(study['sigma'])} noise"] if study["sigma"] else []
+    parts = [f"`{study['suite']}`", *(made or ["clean"])]
+    if study["drop"]:
+        parts.append(f"{'half' if study['drop'] == 0.5 else in_percent(1.0 - study['drop'])} of the samples")
+    n = study["trajectories"]
+    parts.append("1 trajectory" if n == 1 else f"{n} trajectories")
+    parts += [f"seed {study['seed']}"] if study["seed"] else []
+    return ", ".join(parts)

@@ -1,1 +1,0 @@
-"""Systems with a known answer, and how often it is found."""

@@ -1,0 +1,333 @@
+"""Systems with a known answer, and what a method gets to see of them.
+
+    fractional   25 sums of products of real powers, additive noise
+    odebench     34 systems of ODEBench (its development half), multiplicative noise
+    classics     the systems of `odediscovery simulate`, additive noise
+
+    additive         y = x + sigma * std(x) * e        (std of each state over its trajectory)
+    multiplicative   y = x * (1 + sigma * e)           e ~ N(0, 1), independent
+
+Every system has several initial conditions. The last one is never trained on: it shows whether
+the found equations hold elsewhere. Equations are read as text through the package's own reader.
+
+Truth is integrated to a relative tolerance of 1e-10; a method sees the noisy samples of the
+first starts, rounded to some significant digits if asked for, of which a share may be dropped.
+Random numbers depend on the seed, the suite, the system and sigma alone, never on which other systems
+run or in which order.
+
+Source of the multiplicative noise and of the dropping: d'Ascoli et al., ODEFormer, ICLR 2024.
+There the first sample may be dropped too; here it stays, because R2 is counted from its time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.data.trajectories import SERIES
+from odediscovery.errors import FitError, InputError, unknown_name
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.systems import SYSTEMS
+from odediscovery.runtime.arrays import Array
+
+DATA = Path(str(resources.files("odediscovery.bench") / "data"))
+ADDITIVE, MULTIPLICATIVE = "additive", "multiplicative"
+# ODEBench stores 512 points, its own solving script 150; the later papers use 150.
+ODEBENCH_SAMPLES = 150
+# A law that one hidden layer of products of powers writes: NPU, then NAU.
+POWER_SUM = "npu_nau"
+RTOL = 1e-10
+# Digits that a float has.
+MAX_DIGITS = 17
+_MOST_EVALUATIONS = 2_000_000
+# Where LSODA gives up: an explicit method of high order, then one for stiff systems.
+_FALLBACKS = ("DOP853", "Radau")
+
+
+@dataclass(frozen=True, eq=False)
+class SuiteSystem:
+    """dx/dt = f(x) with known f, and what is measured of it.
+
+    Args:
+        suite: the suite that it belongs to.
+        id: its short name there.
+        name: what it describes.
+        equations: the truth f.
+        starts: initial values [starts, states]; the last one is the unseen one.
+        t_span: first and last time.
+        n_samples: equally spaced samples on `t_span`, ends included.
+        noise: "additive" (share of each state's standard deviation) or "multiplicative" (share
+            of each value).
+        representation: the smallest chain of units that can write f, as ODEBench's file names
+            them ("npu_nau" for a sum of products of powers).
+    """
+
+    suite: str
+    id: str
+    name: str
+    equations: Equations
+    starts: Array
+    t_span: tuple[float, float]
+    n_samples: int
+    noise: str
+    representation: str
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the states."""
+        return self.equations.states
+
+    @property
+    def times(self) -> Array:
+        """The sample times [n_samples]."""
+        return np.linspace(*self.t_span, self.n_samples)
+
+    @property
+    def trainable(self) -> int:
+        """How many of the starts may be trained on: all but the last."""
+        return len(self.starts) - 1
+
+
+# Starts of the classics besides their usual one: a second to train on, and the unseen one.
+_CLASSIC_STARTS: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "fsir": ((80.0, 5.0, 15.0), (50.0, 1.0, 49.0)),
+    "sir": ((70.0, 5.0, 25.0), (90.0, 3.0, 7.0)),
+    "lotka-volterra": ((30.0, 4.0), (15.0, 3.0)),
+    "logistic": ((150.0,), (20.0,)),
+    "theta-logistic": ((160.0,), (10.0,)),
+    "von-bertalanffy": ((900.0,), (50.0,)),
+    "torricelli": ((0.05,), (4.0,)),
+    "lorenz": ((5.0, 5.0, 20.0), (-3.0, 3.0, 15.0)),
+    "van-der-pol": ((0.1, 3.2), (-1.0, 2.0)),
+    "toy": ((1.3, 0.2), (1.2, -0.1)),
+    "damped-oscillator": ((0.5, 1.5), (-0.8, 1.0)),
+    "brusselator": ((2.5, 3.0), (1.2, 4.0)),
+    "fractional-drag": ((12.0,), (2.0,)),
+    "s-system": ((0.5, 1.0, 3.0, 1.0), (3.0, 1.0, 0.5, 2.0)),
+    "herd": ((1.5, 2.2), (8.0, 2.0)),
+    "pendulum": ((0.5, 1.0), (-1.2, 2.0)),
+}
+
+
+def document(name: str) -> dict[str, Any]:
+    """A file of the package's systems."""
+    read: dict[str, Any] = json.loads((DATA / name).read_text(encoding="utf-8"))
+    return read
+
+
+def _read(suite: str, entry: Mapping[str, Any], starts: Sequence[Any], samples: int, **about: str) -> SuiteSystem:
+    """A system of a file, whose right-hand sides are written over x0, x1, ..."""
+    names = [f"x{k}" for k in range(len(entry["equations"]))]
+    law = Equations.parse(names, dict(zip(names, entry["equations"], strict=True)))
+    if law.power_sum is not None and "states" in entry:
+        law = Equations.from_power_sum(entry["states"], law.power_sum)
+    span, values = (entry["t_span"][0], entry["t_span"][1]), np.array(starts, dtype=np.float64)
+    return SuiteSystem(suite, str(entry["id"]), entry["name"], law, values, span, samples, **about)
+
+
+def _fractional() -> list[SuiteSystem]:
+    systems = []
+    for entry in document("fractional.json")["systems"]:
+        uses = zip(entry["initial_conditions"], entry["ic_use"], strict=True)
+        starts = [start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")]
+        about = {"noise": ADDITIVE, "representation": POWER_SUM}
+        systems.append(_read("fractional", entry, starts, entry["n_samples"], **about))
+    return systems
+
+
+def _odebench() -> list[SuiteSystem]:
+    systems = []
+    for entry in document("odebench_dev.json")["systems"]:
+        about = {"noise": MULTIPLICATIVE, "representation": entry["representation"]}
+        systems.append(_read("odebench", entry, entry["initial_conditions"], ODEBENCH_SAMPLES, **about))
+    return systems
+
+
+def _classics() -> list[SuiteSystem]:
+    systems = []
+    for system in SYSTEMS.values():
+        equations = system.equations()
+        starts = np.array([[system.initial[state] for state in system.states], *_CLASSIC_STARTS[system.name]])
+        # The one that is no sum of powers, the pendulum, needs the sine as a feature.
+        form = POWER_SUM if equations.power_sum is not None else "features_npu_nau"
+        about = "classics", system.name, system.title, equations, starts
+        systems.append(SuiteSystem(*about, system.t_span, system.n_samples, ADDITIVE, form))
+    return systems
+
+
+SUITES: Mapping[str, Callable[[], list[SuiteSystem]]] = {
+    "fractional": _fractional,
+    "odebench": _odebench,
+    "classics": _classics,
+}
+
+
+@cache
+def load_suite(name: str) -> Mapping[str, SuiteSystem]:
+    """All systems of a suite by their ids, in its order.
+
+    >>> len(load_suite("fractional")), len(load_suite("odebench"))
+    (25, 34)
+    """
+    if name not in SUITES:
+        raise unknown_name("suite", name, SUITES)
+    return {system.id: system for system in SUITES[name]()}
+
+
+def choose(name: str, ids: Sequence[str] | None = None) -> list[SuiteSystem]:
+    """The systems of a suite with these ids, all if none are given, in the suite's order."""
+    return chosen(load_suite(name), ids, f"system of {name}")
+
+
+def chosen(known: Mapping[str, Any], ids: Sequence[str] | None, kind: str) -> list[Any]:
+    """What has one of these names, everything if none are given, in the order of what is known.
+
+    Raises:
+        InputError: a name is unknown, with those that exist.
+    """
+    for wanted in ids or ():
+        if wanted not in known:
+            raise unknown_name(kind, wanted, known)
+    return [one for name, one in known.items() if not ids or name in ids]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How the training data are made.
+
+    Args:
+        sigma: noise as a share, 0 for none.
+        drop: share of the samples left out at random, at least 0 and below 1.
+        trajectories: how many of the starts are trained on.
+        seed: of noise, dropping and the methods.
+        digits: significant ones of the values; all if not given.
+    """
+
+    sigma: float = 0.0
+    drop: float = 0.0
+    trajectories: int = 1
+    seed: int = 0
+    digits: int | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the values are the true ones."""
+        return self.sigma == 0.0 and self.digits is None
+
+    def checked(self) -> Protocol:
+        """This protocol, or an `InputError` that names the option that is out of range."""
+        check_sigma(self.sigma)
+        if not 0.0 <= self.drop < 1.0:
+            raise InputError(f"--drop must be at least 0 and below 1, got {self.drop}")
+        if self.trajectories < 1:
+            raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
+        if self.seed < 0:
+            raise InputError(f"--seed must be at least 0, got {self.seed}")
+        if self.digits is not None and not 1 <= self.digits <= MAX_DIGITS:
+            raise InputError(f"--digits must be at least 1 and at most {MAX_DIGITS}, got {self.digits}")
+        return self
+
+
+def check_sigma(sigma: float) -> None:
+    """Whether this can be a share of noise, or an `InputError`."""
+    if not 0.0 <= sigma < math.inf:
+        raise InputError(f"--sigma must be at least 0 and finite, got {sigma}")
+
+
+def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
+    """Whether a system has that many starts to train on, or an `InputError`."""
+    if protocol.trajectories > system.trainable:
+        raise InputError(
+            f"--trajectories {protocol.trajectories}: systems of {system.suite} have "
+            f"at most {system.trainable} to train on"
+        )
+
+
+def true_trajectory(system: SuiteSystem, start: int) -> Array:
+    """The noise-free states at `system.times`, [n_samples, states].
+
+    Args:
+        start: which of `system.starts`; -1 is the unseen one.
+
+    Raises:
+        FitError: no solver can follow the truth.
+    """
+    begin = system.starts[start]
+    values = system.equations.simulate(begin, system.times, RTOL, most_evaluations=_MOST_EVALUATIONS)
+    for method in _FALLBACKS:
+        if np.isfinite(values).all():
+            break
+        solved = _solved(system, begin, method, RTOL, 1e-12)
+        values = values if solved is None else solved
+    if not np.isfinite(values).all():
+        raise FitError(f"no solver follows the true equations of {system.suite} {system.id}")
+    return values
+
+
+def rough_trajectory(system: SuiteSystem, start: Array, size: Array, tolerance: float) -> Array:
+    """The states at `system.times` as scipy's Radau gives them at a tolerance, between its steps interpolated.
+
+    Args:
+        start: initial values [states].
+        size: how large each state becomes [states], for the absolute tolerance.
+    """
+    solved = _solved(system, start, "Radau", tolerance, 1e-3 * tolerance * size)
+    if solved is None:
+        raise FitError(f"Radau does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
+    return solved
+
+
+def _solved(system: SuiteSystem, start: Array, method: str, rtol: float, atol: float | Array) -> Array | None:
+    rhs = system.equations.rhs
+    solved = solve_ivp(lambda _, x: rhs(x), system.t_span, start, method, system.times, rtol=rtol, atol=atol)
+    return solved.y.T if solved.success else None
+
+
+def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
+    """The series that a method gets: noisy, rounded, thinned samples of the first starts."""
+    check_trajectories(system, protocol)
+    key = f"{protocol.seed}|{system.suite}|{system.id}|{protocol.sigma!r}"
+    stream = zlib.crc32(key.encode())
+    # Two streams, so that dropping samples leaves the noise of the others as it is.
+    noise, thinning = np.random.default_rng([stream, 0]), np.random.default_rng([stream, 1])
+    times, values = [], []
+    for start in range(protocol.trajectories):
+        clean = true_trajectory(system, start)
+        size = np.abs(clean) if system.noise == MULTIPLICATIVE else clean.std(axis=0)
+        seen = clean + protocol.sigma * size * noise.standard_normal(clean.shape)
+        if protocol.digits is not None:
+            seen = np.vectorize(rounded)(seen, protocol.digits)
+        kept = _kept(len(seen), protocol.drop, thinning)
+        times.append(system.times[kept])
+        values.append(seen[kept])
+    if protocol.trajectories == 1:
+        return TimeSeries.from_arrays(times[0], values[0], system.states)
+    return TimeSeries.from_arrays(times, values, system.states)
+
+
+def rounded(value: float, digits: int) -> float:
+    """A number to so many significant digits.
+
+    >>> rounded(0.123456, 3), rounded(-98765.4, 3)
+    (0.123, -98800.0)
+    """
+    return float(f"{value:.{digits - 1}e}")
+
+
+def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:
+    """Places of the samples that stay, in order; the first always does."""
+    removed = min(int(drop * samples), max(samples - SERIES.least_values, 0))
+    left_out = random.permutation(np.arange(1, samples))[:removed]
+    places: Array = np.setdiff1d(np.arange(samples), left_out)
+    return places

@@ -1,0 +1,440 @@
+"""Simple functions beyond the training range, the identity among them: dense nets, and arithmetic units beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from odediscovery.experiments.base import (
+    Arrays,
+    Experiment,
+    Job,
+    Plan,
+    Ran,
+    Row,
+    find,
+    markdown,
+    median_deviation,
+    number,
+    spread,
+)
+from odediscovery.experiments.figures import LOOK, Values, draw_groups, line_of, page
+from odediscovery.experiments.training import (
+    ACTIVATIONS,
+    Setting,
+    Training,
+    chain,
+    errors,
+    fresh,
+    rows_of,
+    sampler,
+    train,
+    uniform,
+)
+from odediscovery.plots.figures import COLOURS, GRID, MUTED
+from odediscovery.runtime.arrays import Mask
+from odediscovery.units import NAC, NALU, NAU, AbstractUnit, Dense
+
+ARITHMETIC: dict[str, Callable[..., AbstractUnit]] = {"NAC": NAC, "NAU": NAU, "NALU": NALU}
+# The words "fail outside" as a number: so many times the error inside.
+FAILS = 10.0
+
+
+def measured(network: nn.Sequential, x: Values, inside: Mask, runs: int) -> tuple[Values, dict[str, list[float]]]:
+    """The curves of all runs over x, [runs, points], and their mean absolute errors where x is inside and elsewhere."""
+    with torch.no_grad():
+        curves = network(torch.tensor(x)[None, :, None].expand(runs, -1, -1))[..., 0].numpy()
+    off = np.nan_to_num(np.abs(curves - x), nan=np.inf)
+    means = {name: off[:, where].mean(axis=1) for name, where in (("inside", inside), ("outside", ~inside))}
+    return curves, {f"error {name}": mean.tolist() for name, mean in means.items()}
+
+
+UNITS = ("NAC", "NALU")
+# Width of the dense nets, their rate and largest entry of a gradient, and the rate of the units.
+WIDTH, DENSE_RATE, CLIP, UNIT_RATE = 8, 1e-3, 1.0, 1e-2
+# Training range, and the end of the test range.
+LOW, HIGH, FARTHEST = -10.0, 10.0, 20.0
+
+
+class Extrapolation(Experiment):
+    """Sec. 2 of the project report on NAC and NALU: dense nets learn y = x and fail outside; 20 runs each.
+
+        y = x,    trained on x ~ U(-10, 10), tested on the grid -10, -9.9 ... 20
+
+    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers, squared loss and
+    plain gradient descent; beside them one NAC and one NALU, 1 -> 1, which the report does not put
+    into this test, with its smooth L1 loss and RMSProp. The report prints a figure, no number, and
+    neither rate, batch nor steps: ours are constants above, and gradients are clipped entry by entry
+    because descent at inputs up to 10 is unstable otherwise. Both presets are the same.
+
+    Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
+    """
+
+    name = "extrapolation"
+    title = "Numerical extrapolation failures (NAC/NALU report, Sec. 2): y = x beyond the training"
+    full = Setting(steps=20_000, points=301)
+    quick = replace(full, runs=3, steps=400)
+    models = (*ACTIVATIONS, *UNITS)
+    axes: ClassVar = {"model": models}
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how, model = self.how(job.plan), job.batch["model"]
+        if model in UNITS:
+            network = chain(how.runs, job.source, (ARITHMETIC[model], 1, 1))
+            training = Training(how.steps, UNIT_RATE, "rmsprop", "smooth-l1")
+        else:
+            first, second = (ACTIVATIONS[model](how.runs) for _ in range(2))
+            layers = (Dense, 1, WIDTH), first, (Dense, WIDTH, WIDTH), second, (Dense, WIDTH, 1)
+            network = chain(how.runs, job.source, *layers)
+            training = Training(how.steps, DENSE_RATE, "sgd", clip=CLIP)
+        train(network, sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
+        x = np.linspace(LOW, FARTHEST, how.points)
+        curves, columns = measured(network, x, x <= HIGH, how.runs)
+        middle = np.argsort(columns["error outside"], kind="stable")[how.runs // 2]
+        rows = rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch})
+        return rows, {"x": x, "median run": curves[middle], "median": np.median(curves, axis=0)}
+
+    def line(self, r: Ran) -> dict[str, str]:
+        model = r.batch["model"]
+        inside, outside = r.column("error inside"), r.column("error outside")
+        ratio = r.median("error outside") / r.median("error inside")
+        published = {"PReLU": "fails, the least"}.get(model, "fails")
+        return {
+            "model": model,
+            "published": "-" if model in UNITS else published,
+            "ours inside, median ± MAD": spread(*median_deviation(inside)),
+            "ours outside, median ± MAD": spread(*median_deviation(outside)),
+            "outside / inside": number(ratio),
+            "runs above 10 x": f"{int((outside > FAILS * inside).sum())} of {len(r.rows)}",
+            "agrees": "-" if model in UNITS else "yes" if ratio > FAILS else "no",
+        }
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        return f"{super().table(plan, ran)}\n{_remarks(ran)}\n"
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Left the curve of the median run of every model, right its error outside."""
+        figure = page()
+        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+        left.axvspan(LOW, HIGH, color=GRID, lw=0)
+        left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=LOOK.broad, alpha=LOOK.faint, label="y = x")
+        for r in ran:
+            model = r.batch["model"]
+            left.plot(r.arrays["x"], r.arrays["median run"], label=model, **line_of(self.models.index(model)))
+        limits = {"xlim": (LOW, FARTHEST), "ylim": (LOW - 2, FARTHEST + 2)}
+        left.set(xlabel="x", ylabel="prediction", title="median run; grey: training range", **limits)
+        left.legend(ncols=2, loc="upper left")
+
+        def errors(model: str, where: str) -> Values | None:
+            r = find(ran, model=model)
+            return None if r is None else r.column(f"error {where}").clip(*LOOK.errors)
+
+        models = [r.batch["model"] for r in ran]
+        draw_groups(right, models, ("inside", "outside"), errors, colours=(MUTED, COLOURS[1]), lying=True)
+        right.set(xscale="log", xlabel="mean absolute error", title="inside and outside, every run")
+        right.invert_yaxis()
+        right.legend(loc="lower right")
+        return figure
+
+
+def _remarks(ran: Sequence[Ran]) -> str:
+    """What the report says in words, next to what was found."""
+    dense = {r.batch["model"]: r.median("error outside") for r in ran if r.batch["model"] not in UNITS}
+    said = [
+        'Published as a figure only: "all nonlinear functions fail to learn to represent numbers '
+        f'outside", PReLU the least. Failing is taken as an error above {FAILS:.0f} times that '
+        "inside."
+    ]
+    if "PReLU" in dense and len(dense) > 1:
+        order = sorted(dense, key=lambda model: dense[model])
+        listed = ", ".join(f"{model} {number(dense[model])}" for model in order)
+        place = order.index("PReLU") + 1
+        said.append(f"Ours, by error outside: {listed}; PReLU is number {place} of {len(dense)}.")
+    return " ".join(said)
+
+
+# Sizes of the autoencoders, ends of their training and test ranges.
+SIZES = (1, 8, 8, 8, 1)
+EDGE, FAR_EDGE = 5.0, 20.0
+# An error outside that is no more than rounding is no failure.
+ROUNDING = 1e-6
+
+
+class Autoencoder(Experiment):
+    """Autoencoders of the same size on the scalar identity: dense nets know only the range they saw.
+
+        y = x,    1 -> 8 -> 8 -> 8 -> 1,    trained on x ~ U(-5, 5), tested on the grid -20, -19.8 ... 20
+
+    All models have the same layers, method and data, and differ in the nonlinearity alone: the nine of
+    the report, none at all, and layers of NAC, NAU and NALU in place of dense ones. `extrapolation` is
+    the report's own, smaller network; this is the seminar's "Autoencoder (same size)", with the figures
+    of the paper that it comes from: three hidden layers of 8, 10 000 steps at rate 0.01 on the squared
+    error, mean absolute error of 100 models (20 are enough for medians). Batch and method (Adam) are ours.
+
+    Source: the seminar, "NN fail at Extrapolation", after Fig. 1 of Trask et al. (2018); a figure there.
+    """
+
+    name = "autoencoder"
+    title = "Autoencoders of the same size on y = x (seminar; Trask et al., Fig. 1)"
+    full = Setting(points=201)
+    quick = replace(full, runs=3, steps=100)
+    models = (*ACTIVATIONS, "None", *ARITHMETIC)
+    axes: ClassVar = {"model": models}
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how = self.how(job.plan)
+        network = autoencoder(job.batch["model"], how.runs, job.source)
+        training = Training(how.steps, how.rate, anneal=0.5)
+        train(network, sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), training, job)
+        x = np.linspace(-FAR_EDGE, FAR_EDGE, how.points)
+        curves, columns = measured(network, x, np.abs(x) <= EDGE, how.runs)
+        mean = np.nan_to_num(np.abs(curves - x), nan=np.inf).mean(axis=0)
+        return rows_of(columns, training.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
+
+    def line(self, r: Ran) -> dict[str, str]:
+        inside, outside = r.column("error inside"), r.column("error outside")
+        failed = (outside > FAILS * inside) & (outside > ROUNDING)
+        dense = r.batch["model"] in ACTIVATIONS
+        return {
+            "model": r.batch["model"],
+            "published": "fails" if dense else "-",
+            "inside, median ± MAD": spread(*median_deviation(inside)),
+            "outside, median ± MAD": spread(*median_deviation(outside)),
+            "runs above 10 x": f"{int(failed.sum())} of {len(failed)}",
+            "agrees": "-" if not dense else "yes" if failed.mean() > 0.5 else "no",
+        }
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Mean absolute error over x, as the paper draws it, on a logarithmic scale."""
+        figure = page()
+        axis = figure.subplots()
+        axis.axvspan(-EDGE, EDGE, color=GRID, lw=0)
+        for r in ran:
+            model, error = r.batch["model"], r.arrays["mean error"].clip(*LOOK.errors)
+            axis.plot(r.arrays["x"], error, label=model, **line_of(self.models.index(model)))
+        least = f"mean absolute error, at least {LOOK.errors[0]:.0e}"
+        axis.set(yscale="log", xlabel="x", ylabel=least, title="grey: training range")
+        figure.legend(loc="outside right center")
+        return figure
+
+
+def autoencoder(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
+    """The layers of a model, its nonlinearity between them."""
+    parts: list[Any] = []
+    for i, (inputs, outputs) in enumerate(pairwise(SIZES)):
+        parts += [ACTIVATIONS[model](runs)] if i and model in ACTIVATIONS else []
+        parts.append((ARITHMETIC.get(model, Dense), inputs, outputs))
+    return chain(runs, source, *parts)
+
+
+FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "a + b": lambda a, b: a + b,
+    "a - b": lambda a, b: a - b,
+    "a b": lambda a, b: a * b,
+    "a / b": lambda a, b: a / b,
+    "a^2": lambda a, b: a * a,
+    "sqrt a": lambda a, b: a.sqrt(),
+}
+FUNCTION_MODELS = {"static": ("ReLU6", "None", "NAC", "NALU"), "recurrent": ("LSTM", "ReLU", "NAC", "NALU")}
+REACHES = ("interpolation", "extrapolation")
+# Interpolation, then extrapolation, of every operation in the order above; 1000 stands for "> 999".
+FUNCTIONS_PUBLISHED: dict[tuple[str, str], tuple[tuple[float, ...], tuple[float, ...]]] = {
+    ("static", "ReLU6"): ((0.2, 0.0, 3.2, 4.2, 0.7, 0.5), (42.6, 29.0, 10.1, 37.2, 47.0, 10.3)),
+    ("static", "None"): ((0.0, 0.0, 20.9, 35.0, 4.3, 2.2), (0.0, 0.0, 29.5, 52.3, 25.1, 20.0)),
+    ("static", "NAC"): ((0.0, 0.0, 21.4, 37.1, 22.4, 3.6), (0.0, 0.0, 33.3, 61.3, 53.3, 16.4)),
+    ("static", "NALU"): ((0.0, 0.0, 0.0, 5.3, 0.0, 0.0), (0.0, 0.0, 0.0, 0.7, 0.0, 0.0)),
+    ("recurrent", "LSTM"): ((0.0,) * 6, (96.1, 97.0, 98.2, 95.6, 98.0, 95.8)),
+    ("recurrent", "ReLU"): ((0.0,) * 6, (85.5, 70.9, 97.9, 863.5, 98.0, 34.1)),
+    ("recurrent", "NAC"): ((0.0, 0.0, 1.5, 1.2, 2.3, 2.1), (0.0, 0.0, 88.4, 1000.0, 123.7, 1000.0)),
+    ("recurrent", "NALU"): ((0.0,) * 6, (0.0, 0.0, 0.0, 1000.0, 0.0, 0.0)),
+}
+# Per cent: above the most one table prints "> 999", below the least the other prints 0.0.
+MOST, NOTHING = 999.0, 0.05
+# Inputs at once or a step, those that a and b take, ranges, and steps of a sequence.
+INPUTS = {"static": 10, "recurrent": 4}
+SUBSETS = {"static": (slice(0, 5), slice(3, 8)), "recurrent": (slice(0, 2), slice(1, 3))}
+LIMITS = {"static": ((1.0, 2.0), (2.0, 6.0)), "recurrent": ((0.1, 0.2), (0.1, 0.2))}
+LENGTHS = {"static": (1, 1), "recurrent": (10, 100)}
+
+
+@dataclass(frozen=True)
+class FunctionSetting(Setting):
+    """Ours throughout: the documents give no training.
+
+    Args:
+        recurrent_steps, recurrent_clip: steps over sequences, and largest entry of a gradient there.
+        drawn: random nets that set the 100 %.
+    """
+
+    runs: int = 10
+    points: int = 500
+    recurrent_steps: int = 2000
+    recurrent_clip: float = 0.1
+    width: int = 8
+    drawn: int = 30
+
+
+class Recurrent(nn.Module):
+    """h_t = cell([x_t, h_{t-1}]), h_0 = 0, y = output(h_T); x [members, batch, steps * inputs].
+
+    Args:
+        cell: the LSTM, a dense layer (a rectifier follows) or a unit, from inputs and state to state.
+        output: from the state to y.
+        inputs: of a step.
+    """
+
+    def __init__(self, cell: nn.Module, output: AbstractUnit, inputs: int) -> None:
+        super().__init__()
+        self.cell, self.output, self.inputs = cell, output, inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The output after the last step."""
+        state = x.new_zeros(self.output.members, x.shape[1], self.output.n_in)
+        memory = state
+        for step in x.reshape(*x.shape[:2], -1, self.inputs).expand(len(state), -1, -1, -1).unbind(dim=-2):
+            if isinstance(self.cell, LSTM):
+                state, memory = self.cell(torch.cat([step, state], dim=-1), memory)
+            else:
+                state = self.cell(torch.cat([step, state], dim=-1))
+        found: Tensor = self.output(state)
+        return found
+
+
+class LSTM(nn.Module):
+    """c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); (f, i, g, o) = W [x, h] + b.
+
+    Args:
+        n_in: inputs and state together.
+        width: of the state.
+    """
+
+    def __init__(self, n_in: int, width: int, **base: Any) -> None:
+        super().__init__()
+        self.gates = Dense(n_in, 4 * width, **base)
+
+    def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """State and memory after a step."""
+        forget, take, fresh, give = self.gates(x).chunk(4, dim=-1)
+        memory = forget.sigmoid() * memory + take.sigmoid() * fresh.tanh()
+        return give.sigmoid() * memory.tanh(), memory
+
+
+class SimpleFunctions(Experiment):
+    """Simple functions of two sums of inputs, at once and over a sequence: the seminar's NALU table.
+
+        a = sum of one subset of the inputs, b = sum of another;   a + b, a - b, a b, a / b, a^2, sqrt(a)
+
+    Static: 10 inputs at once, one hidden layer of 8: dense with ReLU6, dense without (None), NAC, NALU.
+    Recurrent: 4 inputs a step for 10 steps, a and b are sums over all steps, a state of 8, one output
+    layer on the last state: LSTM, ReLU, NAC, NALU, whose state is unit([inputs, state]).
+
+    Errors are in per cent of a dense net's that was just drawn: 0 is exact, 100 is random. Interpolation
+    is the training range, extrapolation beyond it: static inputs U(1, 2), then U(2, 6); recurrent
+    sequences of 10 steps U(0.1, 0.2), then of 100. The documents print neither subsets nor ranges,
+    sizes, rate and steps: these are ours. a is a sum of five inputs (recurrent: two), b as well, they
+    share half of them.
+
+    Source: the seminar, table of the NALU; Trask et al. (2018), Sec. 4.1, Table 1.
+    """
+
+    name = "simple-functions"
+    title = "Simple functions, static and recurrent (seminar; Trask et al., Table 1)"
+    full = FunctionSetting()
+    quick = replace(full, runs=2, steps=40, recurrent_steps=4, batch=16, points=40, drawn=4)
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [
+            {"kind": kind, "model": model, "task": task}
+            for kind, models in FUNCTION_MODELS.items()
+            for model in models
+            for task in FUNCTIONS
+        ]
+
+    def run(self, job: Job) -> tuple[list[Row], Arrays]:
+        how, kind, task = self.how(job.plan), job.batch["kind"], job.batch["task"]
+        network = build(kind, job.batch["model"], how.width, how.runs, job.source)
+        tests = [drawn(kind, task, far, how.points, job.fresh("test")) for far in (0, 1)]
+        simplest = "ReLU6" if kind == "static" else "LSTM"
+        random = build(kind, simplest, how.width, how.drawn, job.plan.generator({}, kind))
+
+        def draw() -> tuple[Tensor, Tensor]:
+            x, y = drawn(kind, task, 0, how.batch, job.source)
+            return x, y.expand(how.runs, -1, -1)
+
+        training = Training(how.steps, how.rate, anneal=0.5)
+        if kind == "recurrent":
+            # Rectified sums over many steps explode once; entries of gradients are clipped.
+            training = replace(training, steps=how.recurrent_steps, clip=how.recurrent_clip)
+        scale = [errors(random, *test)[:, 0].median() for test in tests]
+        train(network, draw, training, job)
+        ours = [100.0 * errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
+        return rows_of(dict(zip(REACHES, ours, strict=True)), training.row()), {}
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        text = "Error in per cent of a random dense net's: published / ours (median run; best run).\n"
+        for kind, models in FUNCTION_MODELS.items():
+            rows = []
+            for far, name in enumerate(REACHES):
+                for i, task in enumerate(FUNCTIONS):
+                    cells = {}
+                    for model in models:
+                        r, published = find(ran, kind=kind, model=model, task=task), FUNCTIONS_PUBLISHED[kind, model]
+                        ours = "-" if r is None else f"{_shown(r.median(name))}; {_shown(float(r.column(name).min()))}"
+                        cells[model] = f"{_shown(published[far][i])} / {ours}"
+                    rows.append({"task": f"{kind}, {name}, {task}", **cells})
+            text += "\n" + markdown(rows)
+        return text
+
+    def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Errors of every run inside (left) and outside (right), at once above, sequences below."""
+        figure = page(rows=2)
+        axes = figure.subplots(2, 2, sharey=True)
+        for row, (kind, models) in zip(axes, FUNCTION_MODELS.items(), strict=True):
+            for axis, name in zip(row, REACHES, strict=True):
+                done = {(r.batch["task"], r.batch["model"]): r for r in ran if r.batch["kind"] == kind}
+                clipped = {key: r.column(name).clip(*LOOK.errors) for key, r in done.items()}
+                draw_groups(axis, [*FUNCTIONS], models, lambda *key, clipped=clipped: clipped.get(key))
+                axis.axhline(NOTHING, color=MUTED, lw=LOOK.thin, ls=":")
+                axis.set(yscale="log", title=f"{kind}, {name}; dotted: prints as 0.0")
+            if row[0].get_legend_handles_labels()[0]:
+                row[0].legend(ncols=len(models))
+            row[0].set_ylabel("error, % of random")
+        return figure
+
+
+def build(kind: str, model: str, width: int, runs: int, source: torch.Generator) -> nn.Sequential:
+    """A network of `FUNCTION_MODELS`, as the one module or the layers of a chain."""
+    units: dict[str, Callable[..., AbstractUnit]] = {"NAC": NAC, "NALU": NALU}
+    unit, inputs = units.get(model, Dense), INPUTS[kind]
+    if kind == "static":
+        between = [nn.ReLU6()] if model == "ReLU6" else []
+        return chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
+    if model not in units:
+        # A rectified cell is drawn behind an LSTM that is not used: so the kept runs began.
+        cell: nn.Module = LSTM(inputs + width, width, members=runs, generator=source, dtype=torch.float64)
+    if model != "LSTM":
+        cell = chain(runs, source, (unit, inputs + width, width), *([nn.ReLU()] if model == "ReLU" else []))
+    return nn.Sequential(Recurrent(cell, fresh(runs, source, unit, width, 1), inputs))
+
+
+def drawn(kind: str, task: str, far: int, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Inputs [1, count, steps * inputs] and the function's values [1, count, 1].
+
+    Args:
+        far: 0 for the training range, 1 beyond it.
+    """
+    steps, inputs = LENGTHS[kind][far], INPUTS[kind]
+    x = uniform((1, count, steps, inputs), *LIMITS[kind][far], source)
+    a, b = (x[..., subset].sum(dim=(-1, -2)) for subset in SUBSETS[kind])
+    return x.flatten(2), FUNCTIONS[task](a, b)[..., None]
+
+
+def _shown(value: float) -> str:
+    return "> 999" if not value <= MOST else f"{value:.1f}"
