@@ -28,8 +28,8 @@ PICTURES = ROOT / "docs" / "assets" / "gallery"
 
 HEAD = """# Gallery
 
-Measured series and classical systems: code, result (without notes and Pareto front) and picture. Each entry is a notebook
-in `notebooks/gallery/`, rendered by `python .ci/gallery.py`; paths here begin at the clone.
+Measured series and classical systems: code, result (without notes and Pareto front) and picture. Each entry is a
+notebook in `notebooks/gallery/`, rendered by `python .ci/gallery.py`; paths here begin at the clone.
 """
 # Before the first cell, and in no page: pictures of a size that a page can show.
 SETUP = "%config InlineBackend.print_figure_kwargs = {'dpi': 110, 'bbox_inches': None}"
