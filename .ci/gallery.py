@@ -28,9 +28,8 @@ PICTURES = ROOT / "docs" / "assets" / "gallery"
 
 HEAD = """# Gallery
 
-Measured series and classical systems: the code, the result as a notebook shows it (without its Pareto front), and its
-picture. Each entry is a notebook in `notebooks/gallery/`, rendered by `python .ci/gallery.py`. (Paths here begin at the
-clone, in the notebooks with `../../`.)
+Measured series and classical systems: code, result (without notes and Pareto front) and picture. Each entry is a
+notebook in `notebooks/gallery/`, rendered by `python .ci/gallery.py`; paths here begin at the clone.
 """
 # Before the first cell, and in no page: pictures of a size that a page can show.
 SETUP = "%config InlineBackend.print_figure_kwargs = {'dpi': 110, 'bbox_inches': None}"
@@ -104,13 +103,14 @@ def section(entry: Entry, html: str) -> str:
     )
 
 
-def without_front(html: str) -> str:
-    """A result without its folded Pareto front, which would be half of the page.
+def brief(html: str) -> str:
+    """A result without its notes and its folded Pareto front, which would be most of the page.
 
-    >>> without_front("<b>x</b><details><summary>Pareto front</summary><table></table></details></div>")
+    >>> brief("<b>x</b><ul><li>a note</li></ul><details><summary>Pareto front</summary><p></p></details></div>")
     '<b>x</b></div>'
     """
-    return re.sub(r"<details><summary>Pareto front</summary>.*?</details>", "", html)
+    folded = r"<details><summary>(?:Pareto front|\d+ more notes?)</summary>.*?</details>"
+    return re.sub(rf"{folded}|<ul>.*?</ul>", "", html)
 
 
 def words(html: str) -> str:
@@ -138,7 +138,7 @@ def main(names: list[str]) -> None:
         shown = run(entry)
         keep(shown.picture, PICTURES / f"{entry.name}.png")
         print(f"== {entry.name}\n{words(shown.html)}", flush=True)
-        page += section(entry, without_front(shown.html))
+        page += section(entry, brief(shown.html))
     if not names:
         (ROOT / "docs" / "gallery.md").write_text(page, encoding="utf-8")
 
