@@ -1,31 +1,11 @@
-"""Prints the page of the search: textbook laws, families and strategies, from the code that tries them."""
+"""Prints the page of the search: textbook laws, families and moves, from the code that tries them."""
 
-from odediscovery.search.table import families_table, strategies_table
+from odediscovery.search.search import families_table, moves_table
 from odediscovery.textbook.registry import table
 
+print(f"""# The search
 
-def of_rungs(tables: str) -> str:
-    """Tables of strategies with two of their columns, the rung and what it proposes.
-
-    >>> print(of_rungs("**clean**\\n\\n|  | rung | when | proposes |\\n| 1 | few powers | always | small sums |"))
-    **clean**
-    <BLANKLINE>
-    | rung | proposes |
-    | few powers | small sums |
-    """
-    lines = []
-    for line in tables.splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
-        if "rung" in cells:
-            columns = [cells.index("rung"), cells.index("proposes")]
-        lines.append("| " + " | ".join(cells[i] for i in columns) + " |" if line.startswith("|") else line)
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(f"""# The search
-
-Laws are tried from simple to rich, in strategies of several rungs. These tables are printed from the code.
+Laws are tried from simple to rich. These tables are printed from the code.
 
 ## Textbook laws
 
@@ -39,9 +19,9 @@ A family is a form of laws.
 
 {families_table()}
 
-## Strategies
+## Moves
 
-Rungs are tried in order. A strategy fits all candidates on the same windows and takes those of an earlier one as
-proposals.
+A move proposes laws, which are pruned. Moves are made in this order, each under its condition, until one of them ends
+the search; those at the end are made last, however it ended.
 
-{of_rungs(strategies_table())}""")
+{moves_table()}""")

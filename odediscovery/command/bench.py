@@ -113,20 +113,20 @@ def series(
 
 @bench.command()
 @with_groups
-def rungs(
-    names: Annotated[str | None, flag('rungs as "STRATEGY: RUNG", or strategies, with commas (default: all)')] = None,
+def moves(
+    names: Annotated[str | None, flag("moves, with commas (default: all)")] = None,
     sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
     each: Annotated[int, flag("so many random laws of each family", 3)] = 3,
     run: TaskOptions = MINUTE,
 ) -> None:
-    """Leave out each rung of the search: what changes in random laws."""
+    """Leave out each move of the search: what changes in random laws."""
     chosen = names_in(names, "--names")
     if each < 1:
         raise InputError(f"--each must be at least 1, got {each}")
-    from odediscovery.bench.rungs import markdown, run_rungs
+    from odediscovery.bench.moves import markdown, run_moves
 
-    work = partial(run_rungs, names=chosen, sigma=sigma, each=each, seed=run.seed, max_seconds=run.max_seconds)
-    _keep(work, lambda rows: markdown(rows, _command()), f"rungs-sigma{sigma:g}-seed{run.seed}", run)
+    work = partial(run_moves, names=chosen, sigma=sigma, each=each, seed=run.seed, max_seconds=run.max_seconds)
+    _keep(work, lambda rows: markdown(rows, _command()), f"moves-sigma{sigma:g}-seed{run.seed}", run)
 
 
 @bench.command()

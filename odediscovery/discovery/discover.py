@@ -70,10 +70,9 @@ from odediscovery.result.outliers import outliers
 from odediscovery.result.rest import rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.runtime.resources import at_most, blas_threads
-from odediscovery.search.neural import train_networks
+from odediscovery.search.moves import at_rest, each_alone, is_settled, warm_start
 from odediscovery.search.refinement import count_independent, shorten_windows
-from odediscovery.search.rungs import at_rest, each_alone, is_settled, warm_start
-from odediscovery.search.strategies import search
+from odediscovery.search.search import search, train_networks
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate, Polished

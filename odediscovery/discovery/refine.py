@@ -48,6 +48,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import JUDGING, TELLING, Monitor
 from odediscovery.search.conditions import SEARCH
+from odediscovery.search.moves import at_rest, each_alone
 from odediscovery.search.refinement import (
     REFINEMENT,
     SHORTENING,
@@ -65,7 +66,6 @@ from odediscovery.search.refinement import (
     without_excess,
     without_memory,
 )
-from odediscovery.search.rungs import at_rest, each_alone
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish.polish import POLISHING, as_it_is

@@ -1,1 +1,1 @@
-"""The search as data: rungs and strategies, one driver that climbs them, and where laws come from."""
+"""The search as data: a table of moves, one loop that makes them, and where laws come from."""

@@ -1,6 +1,6 @@
-"""Whether the best law of a climb ends the search in noise: it leaves noise only, and looks like a law.
+"""The questions that moves ask of a search, in words and in code, and the numbers in them.
 
-The questions that the rungs of the search ask of a climb, in words and in code, and the numbers in them.
+Most of them are on whether the best law ends the search in noise: it leaves noise only, and looks like a law.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.laws.power_sum import SIMPLE, PowerSum, but_whole_powers
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.search.noiseless import is_coarse, is_growable
+from odediscovery.search.moves import Condition, Search, is_settled, leaves_only_rounding, simplest
+from odediscovery.search.noiseless import is_growable
 from odediscovery.search.refinement import REFINEMENT, SHORTENING, follows, leaves_nothing, refined, sigma_of
-from odediscovery.search.rungs import Climb, Condition, is_settled, leaves_only_rounding, simplest
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish.intervals import INTERVALS
 from odediscovery.stages.values import STAGES, Candidate, Polished
@@ -65,7 +65,7 @@ class ConvincingThresholds:
 CONVINCING_LAW = ConvincingThresholds()
 
 
-def in_doubt(at: Climb, law: PowerSum) -> Mask:
+def in_doubt(at: Search, law: PowerSum) -> Mask:
     """Equations that leave something, or do not look like those of a law, bool [states].
 
     The first terms of a series leave nothing of intervals, as far as laws are fitted to these. Refined on whole
@@ -90,7 +90,7 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
     return moving & (interval_squares(found.law, p) > INTERVALS.exact)
 
 
-def likeliest(at: Climb) -> Candidate:
+def likeliest(at: Search) -> Candidate:
     """The best of the laws so far, where in little noise a fit that is closer than noise earns little.
 
     There solvers and smoothing leave errors that are smaller than noise seems, and that more terms would fit.
@@ -98,12 +98,12 @@ def likeliest(at: Climb) -> Candidate:
     return min(at.candidates, key=lambda c: _score(at, c))
 
 
-def _score(at: Climb, c: Candidate) -> float:
+def _score(at: Search, c: Candidate) -> float:
     p = at.problem
     return score(c, p.samples, max(p.unexplained, 1.0) if has_little_noise(p) else ABOVE_ZERO)
 
 
-def is_convincing(at: Climb) -> bool:
+def is_convincing(at: Search) -> bool:
     """Whether the best law leaves noise only, follows the data closely, and is short or needs all its terms.
 
     A law may meet windows and not their neighbours: each window has a start of its own. Of
@@ -124,7 +124,7 @@ def is_convincing(at: Climb) -> bool:
     return near is not None and (short or needs_every_term(near[1], p.nonnegative & ~p.constant))
 
 
-def may_be_it(at: Climb) -> bool:
+def may_be_it(at: Search) -> bool:
     """Whether the best law leaves hardly more than noise with so few terms that it may be believed."""
     if not at.candidates:
         return False
@@ -133,7 +133,7 @@ def may_be_it(at: Climb) -> bool:
     return is_within_noise(at.problem, best) and bool(terms <= DOUBT.constants)
 
 
-def is_unrivalled(at: Climb) -> bool:
+def is_unrivalled(at: Search) -> bool:
     """Whether the best law may be it, is short or needs all its terms, and no terms along its trajectory do as well.
 
     So long polynomials and odd powers are believed in noise too: where they are the series of another law, or
@@ -153,7 +153,7 @@ def is_unrivalled(at: Climb) -> bool:
     return near is not None and needs_every_term(near[1], changing, long=may_be_long(at))
 
 
-def may_be_long(at: Climb) -> bool:
+def may_be_long(at: Search) -> bool:
     """Whether the best law is a polynomial, and there are so many values that one of any length is told from others."""
     p = at.problem
     if not at.candidates or p.samples < CONVINCING_LAW.large:
@@ -162,7 +162,7 @@ def may_be_long(at: Climb) -> bool:
     return best.law.features is None and bool(best.whole.all()) and is_within_noise(p, best)
 
 
-def was_sought_in_vain(at: Climb) -> bool:
+def was_sought_in_vain(at: Search) -> bool:
     """Whether terms were sought along the best law in vain, or along one with the same terms, fitted otherwise."""
     sought = at.unrivalled
     if sought is None:
@@ -172,7 +172,7 @@ def was_sought_in_vain(at: Climb) -> bool:
     return alike or _score(at, best) > _score(at, sought) - CONVINCING_LAW.equal_score
 
 
-def _is_rivalled(at: Climb, best: Candidate) -> bool:
+def _is_rivalled(at: Search, best: Candidate) -> bool:
     """Whether a law with other functions or sums is about as good: whether its powers are simple is not known yet."""
     most, own = _score(at, best) + CRITERION.close, _functions(best.law)
     return any(_functions(c.law) != own and _score(at, c) < most for c in at.candidates)
@@ -190,7 +190,7 @@ def _may_be_long(law: PowerSum, p: Problem) -> bool:
     return law.features is not None or has_little_noise(p)
 
 
-def leaves_noise_alone(at: Climb) -> bool:
+def leaves_noise_alone(at: Search) -> bool:
     """Whether the best law is short or needs all its terms, and what it leaves of whole trajectories is noise."""
     p = at.problem
     if not at.candidates:
@@ -210,7 +210,7 @@ def leaves_noise_alone(at: Climb) -> bool:
     return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])
 
 
-def is_named(at: Climb) -> bool:
+def is_named(at: Search) -> bool:
     """Whether a textbook law that is no sum of powers leaves noise alone, with no more constants than the best law.
 
     It is no candidate, which are sums: it stands beside them once all are judged. Richer families would look for what
@@ -243,7 +243,7 @@ def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
     return bool((usual & (np.nanmax(np.abs(ratio), axis=0) < CONVINCING_LAW.within)).all())
 
 
-def has_odd_powers(at: Climb) -> bool:
+def has_odd_powers(at: Search) -> bool:
     """Whether the best law has a power that the data tell from all that laws of nature like, or do not tell at all.
 
     Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers. Where
@@ -325,7 +325,7 @@ def _is_odd(exponents: Array, errors: Array | float) -> bool:
 
 @dataclass(frozen=True)
 class SearchThresholds:
-    """When rungs apply and how hard their laws are pruned."""
+    """When moves apply and how hard their laws are pruned."""
 
     brief_extrema: float = 2.0  # extrema of a window on which coarse samples are pruned
     hopeless: float = 100.0  # trained members worse than this are not pruned [mean square of the best one]
@@ -343,7 +343,7 @@ class SearchThresholds:
 SEARCH = SearchThresholds()
 
 
-def _is_exact_and_plain(at: Climb) -> bool:
+def _is_exact_and_plain(at: Search) -> bool:
     p = at.problem
     if not p.clean:
         best = rank(at.candidates, p.samples)[:1]
@@ -351,20 +351,20 @@ def _is_exact_and_plain(at: Climb) -> bool:
     return is_settled(at.candidates) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 
-def _is_beyond_doubt(at: Climb) -> bool:
+def _is_beyond_doubt(at: Search) -> bool:
     """Whether no equation of the simplest law is doubtful, by intervals that nothing was smoothed in."""
     p = at.problem
     tells = p.noisiness <= SMOOTHING.clean and at.candidates
     return bool(tells) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 
-def _gains_nothing(at: Climb) -> bool:
+def _gains_nothing(at: Search) -> bool:
     """Whether no new candidate is better than the best one before it."""
     least = score(rank(at.before, at.problem.samples)[0], at.problem.samples) - CONVINCING_LAW.equal_score
     return all(score(c, at.problem.samples) > least for c in at.new)
 
 
-def _is_improvable(at: Climb) -> bool:
+def _is_improvable(at: Search) -> bool:
     least = min((c.mean_square for c in at.candidates), default=np.inf)
     return bool(least >= SEARCH.improvable * at.problem.unexplained)
 
@@ -381,9 +381,6 @@ LITTLE_NOISE = Condition(
 )
 SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates))
 UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))
-TRAINS = Condition(
-    "there are members and real powers", lambda at: bool(at.settings.members) and not at.problem.integer_exponents
-)
 CONVINCING = Condition(
     "the best law leaves noise only, follows the data closely, and is short or needs all its terms", is_convincing
 )
@@ -395,9 +392,6 @@ REGRESSED = Condition(
 NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
 MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
 MAY_BE_LONG = Condition("it is a polynomial, and there are so many values that it may be long", may_be_long)
-WITHIN_NOISE = Condition(
-    "the best law leaves hardly more than noise", lambda at: is_within_noise(at.problem, likeliest(at))
-)
 LARGE = Condition(
     "there are so many values that growing takes long", lambda at: at.problem.samples >= CONVINCING_LAW.large
 )
@@ -420,6 +414,3 @@ BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _i
 LEAVES_NOISE = Condition("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
 NAMED = Condition("a textbook law that is no sum of powers leaves noise alone", is_named)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
-COARSE = Condition(
-    "no value is missing and samples are few a turn", lambda at: is_coarse(at.problem) and at.problem.complete
-)

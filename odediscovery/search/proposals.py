@@ -1,10 +1,8 @@
-"""One monomial for another: what backward elimination cannot bring back.
+"""Where the laws of each move come from.
 
-Where 1 / sqrt(S) stands for R, removing it is always worse; only R in its place is better. So
-each monomial of the best laws is replaced by simple ones in turn, and the new laws are pruned
-like all others.
-
-Where the laws of each rung come from.
+What backward elimination cannot bring back is swapped: where 1 / sqrt(S) stands for R, removing it is always worse,
+only R in its place is better. So each monomial of the best laws is replaced by simple ones in turn, and the new laws
+are pruned like all others.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.conditions import begins_a_sine, in_doubt, likeliest
-from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable, plain_law
+from odediscovery.search.moves import Proposal, Search, simplest
+from odediscovery.search.noiseless import NOISELESS, fit_library, is_coarse, is_growable, plain_law
 from odediscovery.search.refinement import sigma_of
-from odediscovery.search.rungs import Climb, Proposal, simplest
 from odediscovery.stages.grow.grow import GROWING, grow
-from odediscovery.stages.grow.polynomials import fewest_terms, polynomials, polynomials_along, shared_products
+from odediscovery.stages.grow.polynomials import fewest_terms, polynomials, shared_products
 from odediscovery.stages.grow.score_test import propose_terms
 from odediscovery.stages.prune.paths import all_whole, has_whole_powers
 from odediscovery.stages.values import Candidate, FoundBy
@@ -86,14 +84,13 @@ class ProposalThresholds:
     many_states: int = 10  # above it no richer families are looked through
     named: int = 2  # textbook laws that are pruned, the likeliest
     rounds_along_a_law: int = 10  # times that terms are sought along a law
-    rounds_of_powers: int = 3  # the same for whole powers; the second agrees, or none will
     better_score: float = 1.0  # gain from which on terms are sought again along the new law [of the criterion]
 
 
 PROPOSALS = ProposalThresholds()
 
 
-def grow_powers(at: Climb, most: int) -> list[PowerSum]:
+def grow_powers(at: Search, most: int) -> list[PowerSum]:
     """Sums of real powers grown on the integral form, the best first."""
     p = at.problem
     if not at.settings.grow or not is_growable(p):
@@ -108,7 +105,7 @@ def grow_family(p: Problem, family: Family, monitor: Monitor, most: int | None =
     return grow(p, family=family, max_monomials=most, monitor=monitor)
 
 
-def exact_law(at: Climb) -> Iterator[Proposal]:
+def exact_law(at: Search) -> Iterator[Proposal]:
     """The law by which it is known that there is no noise."""
     law = at.problem.exact
     if law is not None:
@@ -120,14 +117,14 @@ def exact_law(at: Climb) -> Iterator[Proposal]:
             yield Proposal([short], whole=True, linear=True, found_by="regression")
 
 
-def plain_exact_law(at: Climb) -> Iterator[Proposal]:
+def plain_exact_law(at: Search) -> Iterator[Proposal]:
     """That law without the terms that are nothing once constants are exact."""
     found = None if at.problem.exact is None else plain_law(at.problem.exact, at.problem)
     if found is not None:
         yield Proposal([found], whole=True, found_by="regression")
 
 
-def named_laws(at: Climb) -> Iterator[Proposal]:
+def named_laws(at: Search) -> Iterator[Proposal]:
     """The likeliest textbook laws among those that are sums of powers."""
     p = at.problem
     fitted = sorted(at.named(), key=lambda one: criterion_of(p, one))
@@ -139,10 +136,10 @@ def named_laws(at: Climb) -> Iterator[Proposal]:
         yield Proposal([law for law in laws if has_whole_powers(law) is whole], whole=whole, found_by="textbook")
 
 
-def near(laws: Callable[[Climb], Iterator[Proposal]]) -> Callable[[Climb], Iterator[Proposal]]:
+def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Iterator[Proposal]]:
     """What is proposed, without laws that leave so much that pruning them is not worth its time."""
 
-    def nearest(at: Climb) -> Iterator[Proposal]:
+    def nearest(at: Search) -> Iterator[Proposal]:
         for proposal in laws(at):
             kept = [k for k, law in enumerate(proposal.laws) if is_near(law, at.problem)]
             source = [proposal.source(k) for k in kept]
@@ -151,10 +148,10 @@ def near(laws: Callable[[Climb], Iterator[Proposal]]) -> Callable[[Climb], Itera
     return nearest
 
 
-def sines_for_a_series(at: Climb) -> Iterator[Proposal]:
+def sines_for_a_series(at: Search) -> Iterator[Proposal]:
     """Textbook laws with sines that come near, then sines in equations that may be the first terms of some.
 
-    Other laws are for later rungs: here they would stand alone, without simpler ones beside them.
+    Other laws are for later moves: here they would stand alone, without simpler ones beside them.
     """
     for proposal in near(named_laws)(at):
         yield dataclasses.replace(proposal, laws=_with_functions(proposal.laws), found_by="textbook")
@@ -171,7 +168,7 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
     return [law for law in laws if law.features is not None and law.features.functions]
 
 
-def few_powers(at: Climb) -> Iterator[Proposal]:
+def few_powers(at: Search) -> Iterator[Proposal]:
     """A few monomials; the best of what comes of them is what richer families go on from."""
     p = at.problem
     powers = grow_powers(at, min(GROWING.quick_monomials, at.settings.hidden))
@@ -188,7 +185,7 @@ def is_near(law: PowerSum, p: Problem) -> bool:
     return bool((interval_squares(law, p)[moving] < NOISELESS.near).all() or is_explained(law, p)[moving].all())
 
 
-def richer_families(at: Climb) -> Iterator[Proposal]:
+def richer_families(at: Search) -> Iterator[Proposal]:
     """Laws of each richer family, the best first, while equations of the reference are doubtful."""
     p = at.problem
     if (~p.constant).sum() > PROPOSALS.many_states:
@@ -217,7 +214,7 @@ def _as_they_are(laws: Sequence[PowerSum], *, whole: bool) -> Proposal:
     return Proposal(laws, whole=whole, linear=linear)
 
 
-def _from_simple_to_rich(at: Climb) -> list[Family]:
+def _from_simple_to_rich(at: Search) -> list[Family]:
     """The families in the order in which they are tried."""
     p = at.problem
     if not p.nonnegative[~p.constant].all():
@@ -232,88 +229,63 @@ def _with_whole_powers(law: PowerSum) -> PowerSum:
     return law.with_constants(a, np.where(np.abs(w - whole) < DOUBT.whole, whole, w), *inner)
 
 
-def more_powers(at: Climb) -> Iterator[Proposal]:
-    """As many monomials as the settings allow."""
-    yield Proposal(grow_powers(at, at.settings.hidden))
-
-
-def trained_members(at: Climb) -> Iterator[Proposal]:
+def trained_members(at: Search) -> Iterator[Proposal]:
     """Random networks trained on one-interval windows."""
     yield Proposal(_trained(at), found_by="training")
 
 
-def trained_and_grown(at: Climb) -> Iterator[Proposal]:
+def trained_and_grown(at: Search) -> Iterator[Proposal]:
     """Random networks trained on one-interval windows, and grown laws beside them."""
     p, trained = at.problem, list[PowerSum]()
     grown = grow_powers(at, at.settings.hidden)
     # Where every state changes its sign powers are whole: there is nothing that training could find.
     real = p.nonnegative[~p.constant].any() and not p.integer_exponents
+    # On clean data whatever grows is grown.
+    real = real and not (p.clean and at.settings.grow)
     if at.settings.members and real and not (at.out_of_time or (grown and at.monitor.stopping())):
         trained = _trained(at)
     sources: list[FoundBy] = ["training" if k < len(trained) else "growing" for k in range(len(trained) + len(grown))]
     yield Proposal([*trained, *grown], found_by=sources)
 
 
-def _trained(at: Climb) -> list[PowerSum]:
+def _trained(at: Search) -> list[PowerSum]:
     from odediscovery.neural.members import trained_laws  # noqa: PLC0415 (torch waits until somebody trains)
 
     return trained_laws(at.problem, at.settings, at.monitor)
 
 
-def coarse_library(at: Climb) -> Iterator[Proposal]:
-    """All products up to degree two, fitted to the samples as they are.
+def whole_powers(at: Search) -> Iterator[Proposal]:
+    """Laws of whole powers by regression; of samples that are few a turn all products up to degree two, fitted.
 
-    Smoothing flattens samples that are few a turn; brief windows forgive that the law which is
-    pruned is still far from the true one, longer ones would be out of phase.
+    Smoothing flattens such samples, so that they are fitted as they are.
     """
-    law = fit_library(at.problem, 2, at.monitor)
-    if law is not None:
-        yield Proposal([law], whole=True, found_by="regression")
+    p, coarse = at.problem, None
+    if p.complete and is_coarse(p):
+        coarse = fit_library(p, 2, at.monitor)
+    laws = [*polynomials(p), *([] if coarse is None else [coarse])]
+    yield Proposal(laws, whole=True, linear=True, found_by="regression")
 
 
-def whole_powers(at: Climb) -> Iterator[Proposal]:
-    """Laws of whole powers by regression, and the best of the coarse library."""
-    best = rank(at.earlier.get("brief", ()), at.problem.samples)[:1]
-    yield Proposal([*polynomials(at.problem), *(c.law for c in best)], whole=True, linear=True, found_by="regression")
-
-
-def few_products(at: Climb) -> Iterator[Proposal]:
+def few_products(at: Search) -> Iterator[Proposal]:
     """Laws whose equations consist of the same few products, by regression, unless it confirms the best law."""
     known = likeliest(at).law if at.candidates else None
     yield Proposal(shared_products(at.problem, known), whole=True, linear=True, found_by="regression")
 
 
-def whole_powers_along(at: Climb) -> Iterator[Proposal]:
-    """Laws of whole powers by regression along the best law, and again along a better one."""
-    p = at.problem
-    for _ in range(PROPOSALS.rounds_of_powers):
-        best = likeliest(at)
-        near = None if at.monitor.stopping() else at.follow(best)
-        if near is None or p.data.controls:
-            return
-        q, law = near
-        yield Proposal(
-            polynomials_along(q, law.law, law.initial, sigma_of(q)), whole=True, linear=True, found_by="regression"
-        )
-        least = min((score(c, p.samples) for c in at.new), default=np.inf)
-        if not least < score(best, p.samples) - PROPOSALS.better_score:
-            return
-
-
-def freed_powers(at: Climb) -> Iterator[Proposal]:
+def freed_powers(at: Search) -> Iterator[Proposal]:
     """The best law with real powers of all states that never change sign, if it has any."""
     p, best = at.problem, likeliest(at)
     if not p.integer_exponents and (best.law.exponents[:, : p.data.n_states][:, p.nonnegative] != 0).any():
         yield Proposal([best.law], found_by=[best.found_by])
 
 
-def swapped_monomials(at: Climb) -> Iterator[Proposal]:
+def swapped_monomials(at: Search) -> Iterator[Proposal]:
     """The best laws with one monomial replaced by a simple one."""
     swapped = swap_monomials(at.problem, at.candidates)
     yield Proposal([law for law, _ in swapped], found_by=[source for _, source in swapped])
 
 
-def noisy_families(at: Climb) -> Iterator[Proposal]:
+def noisy_families(at: Search) -> Iterator[Proposal]:
     """Laws of each richer family that is looked through in noise."""
     if (~at.problem.constant).sum() > PROPOSALS.many_states:
         return
@@ -326,7 +298,7 @@ def noisy_families(at: Climb) -> Iterator[Proposal]:
         yield _as_they_are(grow_family(at.problem, family, at.monitor)[: PROPOSALS.grown], whole=True)
 
 
-def terms_along_the_best(at: Climb) -> Iterator[Proposal]:
+def terms_along_the_best(at: Search) -> Iterator[Proposal]:
     """What regression along the trajectory of the best law proposes, and again along a better one.
 
     A law along which no family does better is unrivalled. Nothing where controls act or something is known of the

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from odediscovery.bench import rungs as of
+from odediscovery.bench import moves as of
+from odediscovery.bench.moves import WHOLE, left_out, moves, run_moves, watched_moves
+from odediscovery.bench.moves import markdown as moves_markdown
 from odediscovery.bench.random_families import Builder, Draft, Term
 from odediscovery.bench.random_laws import (
     FAMILIES,
@@ -20,8 +22,6 @@ from odediscovery.bench.random_laws import (
     random_systems,
     standard_errors,
 )
-from odediscovery.bench.rungs import WHOLE, left_out, run_rungs, rungs, watched_rungs
-from odediscovery.bench.rungs import markdown as rungs_markdown
 from odediscovery.bench.scores import score
 from odediscovery.bench.suites import COLUMNS, study_of
 from odediscovery.bench.systems import Protocol, SuiteSystem, load_suite, training_data, true_trajectory
@@ -29,7 +29,7 @@ from odediscovery.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.search import strategies
+from odediscovery.search import search
 
 # x' = 1 - 0.5 x from three starts: both constants are seen.
 LINEAR = Draft(1, (Term(0, 1.0, "1"), Term(0, -0.5, "x0**a")), {"a": 1.0}, np.array([[0.1], [6.0], [4.0]]), 6.0, 40)
@@ -214,54 +214,51 @@ def test_digits_out_of_range_are_told() -> None:
     assert Protocol().is_clean and not Protocol(digits=4).is_clean
 
 
-# The search without one of its rungs
+# The search without one of its moves
 
 
-def test_a_rung_is_left_out_for_a_while_and_every_one_of_its_name() -> None:
-    before, every = strategies.STRATEGIES, rungs()
-    assert "closing: few products" in every
-    twice = "noisy: swapped monomials"
-    assert [r.name for r in before[-1].rungs].count("swapped monomials") == 2
-    with left_out(twice):
-        assert list(rungs()) == [name for name in every if name != twice]
-    with pytest.raises(ZeroDivisionError), left_out("closing: few products"):
-        assert "few products" not in [r.name for r in strategies.CLOSING.rungs]
+def test_a_move_is_left_out_for_a_while() -> None:
+    before, every = search.MOVES, moves()
+    with left_out("swapped monomials"):
+        assert list(moves()) == [name for name in every if name != "swapped monomials"]
+    with pytest.raises(ZeroDivisionError), left_out("few products"):
+        assert "few products" not in moves()
         raise ZeroDivisionError
-    assert strategies.STRATEGIES is before and list(rungs()) == list(every)
+    assert search.MOVES is before
 
 
-def test_a_rung_is_noted_once_laws_are_asked_of_it() -> None:
-    with watched_rungs() as climbed:
-        watched = strategies.STRATEGIES[0].rungs[1]
-        assert climbed == set()
-        watched.proposes.laws(None)  # type: ignore[arg-type] (a generator: nobody reads the climb yet)
-        assert climbed == {"clean: exact law"}
-    strategies.STRATEGIES[0].rungs[1].proposes.laws(None)  # type: ignore[arg-type]
-    assert climbed == {"clean: exact law"}
+def test_a_move_is_noted_once_laws_are_asked_of_it() -> None:
+    with watched_moves() as made:
+        watched = search.MOVES[1]
+        assert made == set()
+        watched.laws(None)  # type: ignore[arg-type] (a generator: nobody reads the search yet)
+        assert made == {"exact law"}
+    search.MOVES[1].laws(None)  # type: ignore[arg-type]
+    assert made == {"exact law"}
 
 
 @pytest.mark.slow
-def test_only_what_climbs_a_rung_is_fitted_without_it(
+def test_only_what_makes_a_move_is_fitted_without_it(
     here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Logistic growth is a textbook law; without its rung another one finds it."""
+    """Logistic growth is a textbook law; without its move another one finds it."""
 
     def one_law(_seed: int, each: int) -> list[SuiteSystem]:
         return [load_suite("classics")["logistic"]][:each]
 
     monkeypatch.setattr(of, "random_systems", one_law)
-    rows = run_rungs(tmp_path, sigma=0.01, each=1)
+    rows = run_moves(tmp_path, sigma=0.01, each=1)
     clean, noisy = (row for row in rows if row["method"] == WHOLE)
-    assert clean["exact"] and clean["climbed"] and noisy["climbed"]
+    assert clean["exact"] and clean["made"] and noisy["made"]
     again = {(row["id"], row["method"]) for row in rows} - {(row["id"], WHOLE) for row in (clean, noisy)}
-    assert again == {(row["id"], name) for row in (clean, noisy) for name in row["climbed"]}
-    assert all(row["method"] not in row["climbed"] for row in rows)
-    count, text = len(here), rungs_markdown(rows, "odediscovery bench rungs")
-    assert text.startswith("# rungs") and f"| {clean['climbed'][0]} | " in text and "2 fits" in text
+    assert again == {(row["id"], name) for row in (clean, noisy) for name in row["made"]}
+    assert all(row["method"] not in row["made"] for row in rows)
+    count, text = len(here), moves_markdown(rows, "odediscovery bench moves")
+    assert text.startswith("# moves") and f"| {clean['made'][0]} | " in text and "2 fits" in text
     # The same command goes on and has nothing left to do.
-    assert run_rungs(tmp_path, sigma=0.01, each=1) == rows and len(here) == count
-    with pytest.raises(InputError, match="unknown rung"):
-        run_rungs(tmp_path, names=["clean: nothing"])
+    assert run_moves(tmp_path, sigma=0.01, each=1) == rows and len(here) == count
+    with pytest.raises(InputError, match="unknown move"):
+        run_moves(tmp_path, names=["nothing"])
     with pytest.raises(InputError, match="--sigma"):
-        run_rungs(tmp_path / "other", sigma=-1.0)
+        run_moves(tmp_path / "other", sigma=-1.0)
     assert not (tmp_path / "other").exists()

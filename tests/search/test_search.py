@@ -17,13 +17,11 @@ from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.laws.power_sum import PowerSum, all_free
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
-from odediscovery.search import noiseless, rungs
-from odediscovery.search.neural import NEURAL
+from odediscovery.search import moves, noiseless
+from odediscovery.search.moves import Proposal, Pruning, Search
 from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.refinement import count_independent, refined, sigma_of
-from odediscovery.search.rungs import Climb, Proposal, Pruning
-from odediscovery.search.strategies import CLOSING, STRATEGIES
-from odediscovery.search.table import families_table, strategies_table
+from odediscovery.search.search import MOVES, families_table, moves_table
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
@@ -119,19 +117,19 @@ LAW = PowerSum(np.array([[0.1, -0.1]]), np.array([[1.0], [2.0]]))
 
 
 @pytest.fixture
-def at() -> Climb:
-    return Climb(prepare(simulate_system("logistic")), settings_for(), Monitor())
+def at() -> Search:
+    return Search(prepare(simulate_system("logistic")), settings_for(), Monitor())
 
 
-def test_laws_stay_as_they_came_only_where_there_is_no_memory(at: Climb, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_laws_stay_as_they_came_only_where_there_is_no_memory(at: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     # Laws that all blow up leave none, which is no lack of memory.
-    monkeypatch.setattr(rungs, "prune_laws", lambda *_, **__: [])
+    monkeypatch.setattr(moves, "prune_laws", lambda *_, **__: [])
     assert Pruning("to the end").candidates(at, Proposal([LAW])) == [] and not at.monitor.log
 
     def full(*_: object, **__: object) -> list[Candidate]:
         raise NoRoomError
 
-    monkeypatch.setattr(rungs, "prune_laws", full)
+    monkeypatch.setattr(moves, "prune_laws", full)
     assert [c.law for c in Pruning("to the end").candidates(at, Proposal([LAW]))] == [LAW]
     assert at.monitor.log[-1]["event"] == OUT_OF_MEMORY
 
@@ -147,12 +145,10 @@ def test_every_family_has_a_row_in_its_order() -> None:
     assert {len(cells(row)) for row in rows} == {len(cells(head))}
 
 
-def test_every_strategy_has_a_table_with_its_rungs_in_their_order() -> None:
-    tables = strategies_table().split("**")[1:]
-    assert tables[::2] == [strategy.name for strategy in (*STRATEGIES, CLOSING, *NEURAL)]
-    for strategy, table in zip((*STRATEGIES, CLOSING, *NEURAL), tables[1::2], strict=True):
-        rows = [cells(line) for line in table.splitlines() if line.startswith("| ") and "---" not in line][1:]
-        assert [row[:2] for row in rows] == [[str(i), r.name] for i, r in enumerate(strategy.rungs, start=1)]
+def test_every_move_has_a_row_in_its_order() -> None:
+    head, _, *rows = map(cells, moves_table().splitlines())
+    assert [row[:2] for row in rows] == [[str(i), move.name] for i, move in enumerate(MOVES, start=1)]
+    assert {len(row) for row in rows} == {len(head)} and len({move.name for move in MOVES}) == len(MOVES) <= 20
 
 
 def names(*given):

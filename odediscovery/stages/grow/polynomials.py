@@ -31,7 +31,6 @@ from odediscovery.laws.power_sum import PowerSum, constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
-from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.grow.grow import best_subsets
 
 
@@ -45,7 +44,6 @@ class PolynomialThresholds:
     library: int = 200  # most coefficients over all equations
     whole_library: int = 60  # most coefficients of a law with a whole library in every equation
     selected_library: int = 200  # the same of a law whose equations lose the terms that they do not need first
-    least_degree: int = 2  # degree up to which products are always tried along a law; fluxes
     gap_power: float = 3.0  # power of a gap by which it weighs less where samples are interpolated
     penalties: tuple[float, ...] = (1.5, 0.3, 0.0)  # what a term has to gain, a law each [penalty of a constant]
     unpruned: int = 30  # most coefficients of a library that is pruned as a whole
@@ -149,49 +147,6 @@ def _best_sets(columns: Array, y: Array, most: int) -> list[tuple[float, NDArray
     misfits = np.log(left).mean(axis=1)
     best = np.argsort(misfits, kind="stable")[: POLYNOMIALS.kept_sets]
     return [(float(misfits[k]), sets[k], a[k].T) for k in best]
-
-
-def polynomials_along(p: Problem, law: PowerSum, initial: Array, sigma: Array) -> list[PowerSum]:
-    """A law for each penalty, by regression of all equations at once along the trajectory of a law of whole powers.
-
-        data - x + sum_i A[i, .] r_i = starts + sum_i B[i, .] s_i + noise
-
-    r and s are the responses of the samples to the law's terms and to those of the library, see `score_test`.
-    Nothing is smoothed, which flattens fast turns and so misleads regression on increments.
-
-    Args:
-        law: dimensionless, one that follows the data.
-        initial: its start values [trajectories, states].
-        sigma: standard deviation of the noise [states].
-    """
-    n, degree = law.n_states, max(int(law.exponents.sum(axis=1).max(initial=0.0)), POLYNOMIALS.least_degree)
-    plain = law.features is None and law.stoichiometry is None and bool((law.exponents >= 0.0).all())
-    if not plain or n * math.comb(n + degree, degree) > POLYNOMIALS.library:
-        return []
-    along = LinearisedTrajectory.of(p, law, initial, sigma)
-    if along is None:
-        return []
-    rows = products(n, degree)
-    allowed = allowed_products(p, rows)
-    library = PowerSum(np.zeros((n, len(rows))), rows)
-    of_rows, own = [library.monomials(x) for x in along.x], [law.monomials(x) for x in along.x]
-    y, blocks = along.residual, []
-    for i in np.flatnonzero(~p.constant):
-        y = y + along.responses(int(i), own) @ law.coefficients[i]
-        blocks.append(along.responses(int(i), [x[:, allowed[i]] for x in of_rows]))
-    starts = along.starts()
-    q = np.linalg.qr(starts / np.maximum(column_norms(starts), ABOVE_ZERO))[0]
-    columns = np.hstack(blocks)
-    columns, y = columns - q @ (q.T @ columns), y - q @ (q.T @ y)
-    found, way = dict[bytes, PowerSum](), _Selection.of(columns, y)
-    for factor in (one for one in POLYNOMIALS.penalties if one > 0.0):
-        worth = factor * constant_penalty(n, along.samples)
-        a = np.zeros((n, len(rows)))
-        a[~p.constant[:, None] & allowed] = way.best(worth, along.samples, along.within)[0]
-        one = PowerSum(a, rows).merged()
-        if one.n_monomials:
-            found.setdefault(_structure(one), one)
-    return list(found.values())
 
 
 def _products_of(law: PowerSum) -> set[tuple[float, ...]]:
@@ -321,17 +276,16 @@ class _Selection:
             of_kept = np.delete(of_kept, int(np.argmin(statistic)))
         return found
 
-    def best(self, worth: float, samples: int, beyond: float = 0.0) -> tuple[Array, float]:
+    def best(self, worth: float, samples: int) -> tuple[Array, float]:
         """The step that an information criterion prefers, and its score.
 
         Args:
             worth: what a term has to gain.
             samples: values that the rows stand for.
-            beyond: squares that no column explains.
         """
         chosen, least = np.zeros(self.size), math.inf
         for a, misfit in zip(self.coefficients, self.misfits, strict=True):
-            score = samples * math.log(max(misfit + beyond, ABOVE_ZERO) / samples) + worth * np.count_nonzero(a)
+            score = samples * math.log(max(misfit, ABOVE_ZERO) / samples) + worth * np.count_nonzero(a)
             if score < least:
                 chosen, least = a, float(score)
         return chosen, least

@@ -1,18 +1,16 @@
-"""Candidates of a search: laws taken as they were grown or found before, and which one of clean data is simplest.
+"""A search is a table of moves, and one loop that makes them.
 
-A search is a list of rungs, and one driver climbs it.
+    for move in moves:   when it applies:   laws = propose   ->   candidates = prune   until the search ends
 
-    for rung in strategy:   when it applies:   laws = propose   ->   candidates = prune   until it ends
-
-A rung knows the problem and the candidates found so far, but no other rung, so that a strategy is
-data: it can be printed, shortened for an ablation, or lengthened by one more line.
+A move knows the problem and the candidates so far, but no other move, so that a table can be printed, shortened for an
+ablation, or lengthened by one more line.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -103,19 +101,17 @@ def is_settled(candidates: Sequence[Candidate]) -> bool:
 
 
 @dataclass(eq=False)
-class Climb:
-    """Where a climb stands; what rungs may look at.
+class Search:
+    """Where a search stands; what moves may look at.
 
     Args:
         problem: the data and what is known, dimensionless.
         settings: options of the fit.
-        monitor: hears the progress and can end the climb.
+        monitor: hears the progress and can end the search.
         families: families of laws, from simple to rich.
         named: gives the textbook laws, fitted.
-        earlier: candidates of earlier strategies by their names; found on other windows, they
-            compare among themselves only, but for those that a strategy begins with.
         candidates: found so far.
-        before: those that were there when the present rung began.
+        before: those that were there when the present move began.
         new: what became of the last proposal.
         reference: the law that richer families go on from; its equations beyond doubt stay.
         unrivalled: a candidate along whose trajectory no terms of any family do better.
@@ -129,7 +125,6 @@ class Climb:
     monitor: Monitor
     families: Sequence[Family] = FAMILIES
     named: Callable[[], Sequence[FittedForm]] = tuple
-    earlier: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     before: tuple[Candidate, ...] = ()
     new: list[Candidate] = field(default_factory=list)
@@ -137,19 +132,6 @@ class Climb:
     unrivalled: Candidate | None = None
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
     followed: dict[Candidate, tuple[Problem, Polished] | None] = field(default_factory=dict)
-
-    def begin(self, earlier: Mapping[str, Sequence[Candidate]], name: str) -> Climb:
-        """A climb that begins with the candidates of an earlier strategy; what was learnt of laws is not asked again.
-
-        Args:
-            earlier: candidates of earlier strategies by their names.
-            name: of the one that it begins with; none if empty.
-        """
-        found = earlier.get(name, ())
-        unrivalled = self.unrivalled if self.unrivalled in found else None
-        return dataclasses.replace(
-            self, earlier=earlier, candidates=[*found], before=(), new=[], reference=None, unrivalled=unrivalled
-        )
 
     def follow(self, c: Candidate) -> tuple[Problem, Polished] | None:
         """The candidate refined until it follows the data closely, see `follow_closely`."""
@@ -165,35 +147,33 @@ class Climb:
 
 @dataclass(frozen=True)
 class Condition:
-    """A question to a climb, in words and in code.
+    """A question to a search, in words and in code.
 
-    >>> always = Condition("always", lambda climb: True)
-    >>> (always & Condition("it rains", lambda climb: False)).says
+    >>> always = Condition("always", lambda at: True)
+    >>> (always & Condition("it rains", lambda at: False)).says
     'always, and it rains'
     """
 
     says: str
-    holds: Callable[[Climb], bool]
+    holds: Callable[[Search], bool]
 
     def __and__(self, other: Condition) -> Condition:
-        return Condition(
-            f"{self._in_and()}, and {other._in_and()}", lambda climb: self.holds(climb) and other.holds(climb)
-        )
+        return Condition(f"{self._in_and()}, and {other._in_and()}", lambda at: self.holds(at) and other.holds(at))
 
     def __or__(self, other: Condition) -> Condition:
-        return Condition(f"{self.says}, or {other.says}", lambda climb: self.holds(climb) or other.holds(climb))
+        return Condition(f"{self.says}, or {other.says}", lambda at: self.holds(at) or other.holds(at))
 
     def __invert__(self) -> Condition:
         says = f"not ({self.says})" if ", " in self.says else f"not: {self.says}"
-        return Condition(says, lambda climb: not self.holds(climb))
+        return Condition(says, lambda at: not self.holds(at))
 
     def _in_and(self) -> str:
         """The words with brackets where an "and" beside them would be misread."""
         return f"({self.says})" if ", or " in self.says else self.says
 
 
-ALWAYS = Condition("always", lambda climb: True)
-NEVER = Condition("never", lambda climb: False)
+ALWAYS = Condition("always", lambda at: True)
+NEVER = Condition("never", lambda at: False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,14 +198,6 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Proposer:
-    """Where laws come from, in words and in code: batch after batch, each seeing what became of the last."""
-
-    says: str
-    laws: Callable[[Climb], Iterator[Proposal]]
-
-
-@dataclass(frozen=True)
 class Pruning:
     """How the laws of a proposal are pruned: on which windows, and how hard.
 
@@ -243,9 +215,9 @@ class Pruning:
     fitted: bool = False
     as_grown: bool = False
 
-    def candidates(self, climb: Climb, proposal: Proposal) -> list[Candidate]:
+    def candidates(self, at: Search, proposal: Proposal) -> list[Candidate]:
         """What becomes of the laws."""
-        p = climb.problem
+        p = at.problem
         if self.as_grown:
             return [as_grown(p, law) for law in proposal.laws]
         try:
@@ -253,80 +225,65 @@ class Pruning:
                 p,
                 proposal.laws,
                 dataclasses.replace(self.how(), linear=proposal.linear),
-                climb.monitor,
+                at.monitor,
                 whole=proposal.whole,
-                long=climb.settings.prune_long and not p.clean,
+                long=at.settings.prune_long and not p.clean,
                 extrema=None if self.extrema is None else self.extrema(),
                 fitted=self.fitted,
             )
         except NoRoomError:  # laws stay as they came
-            climb.monitor.note(event=OUT_OF_MEMORY)
+            at.monitor.note(event=OUT_OF_MEMORY)
             return [as_grown(p, law) for law in proposal.laws]
 
 
 @dataclass(frozen=True)
-class Rung:
+class Move:
     """One step of a search.
 
     Args:
         name: a few words.
-        when: it is climbed; else it is passed by.
-        proposes: laws.
+        when: it is made; else it is passed by.
+        says: what it proposes, in words.
+        laws: proposes them, batch after batch, each seeing what became of the last.
         pruning: what is done with them.
         enough: no more laws are proposed.
-        until: the climb ends here.
-        late: it is climbed although the time is up: such rungs are quick then, and what comes of
-            the first ones alone may blow up on whole trajectories.
+        until: the search ends here.
+        late: it is made although the time is up: such moves are quick then, and what comes of the first ones alone
+            may blow up on whole trajectories.
+        last: it is made when the search has ended, however it did.
     """
 
     name: str
     when: Condition
-    proposes: Proposer
+    says: str
+    laws: Callable[[Search], Iterator[Proposal]]
     pruning: Pruning
     enough: Condition = NEVER
     until: Condition = NEVER
     late: bool = False
+    last: bool = False
 
 
-@dataclass(frozen=True)
-class Strategy:
-    """Rungs whose candidates are found on the same windows, and so compare.
-
-    Args:
-        name: one word.
-        says: what it is for.
-        when: it is tried.
-        rungs: from cheap to dear.
-        begins_with: the strategy whose candidates it begins with, as they were found on the same windows.
-    """
-
-    name: str
-    says: str
-    when: Condition
-    rungs: tuple[Rung, ...]
-    begins_with: str = ""
-
-
-def climb(strategy: Strategy, at: Climb) -> bool:
-    """The rungs in their order; whether one of them, or the time, ended the search."""
+def make(moves: Sequence[Move], at: Search) -> None:
+    """The moves in their order until one of them, or the time, ends the search; then those that are made last."""
     try:
         with at.monitor.patient(SEARCHING):
-            return _climb(strategy, at)
+            _make([move for move in moves if not move.last], at)
+            _make([move for move in moves if move.last], at)
     except TimeIsUp:
-        return True
+        return
 
 
-def _climb(strategy: Strategy, at: Climb) -> bool:
-    for rung in strategy.rungs:
-        if (at.out_of_time and not rung.late) or not rung.when.holds(at):
+def _make(moves: Sequence[Move], at: Search) -> None:
+    for move in moves:
+        if (at.out_of_time and not move.late) or not move.when.holds(at):
             continue
         at.before, at.new = tuple(at.candidates), []
-        for proposal in rung.proposes.laws(at):
-            pruned = rung.pruning.candidates(at, proposal)
+        for proposal in move.laws(at):
+            pruned = move.pruning.candidates(at, proposal)
             at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
             at.candidates += at.new
-            if rung.enough.holds(at):
+            if move.enough.holds(at):
                 break
-        if rung.until.holds(at):
-            return True
-    return False
+        if move.until.holds(at):
+            return

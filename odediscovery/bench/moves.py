@@ -1,0 +1,174 @@
+"""What does each move of the search give? Random laws, with and without noise, fitted without one of them.
+
+First all fits are made with the whole search, and each row notes which moves were made. A fit that does not make a
+move cannot change without it, so only the others are repeated, once for each move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from odediscovery.bench.random_laws import random_systems
+from odediscovery.bench.rows import Row, Study, Task, timed
+from odediscovery.bench.scores import score
+from odediscovery.bench.summary import by, count, in_short, table, total_seconds
+from odediscovery.bench.systems import Protocol, SuiteSystem, training_data
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import unknown_name
+from odediscovery.laws.systems import simulate_system
+from odediscovery.search import search
+from odediscovery.search.moves import Move, Proposal, Search
+from odediscovery.settings import settings_for
+
+# Equations count as changed where they differ in so many digits.
+DIGITS = 3
+# The method of the rows of the whole search; of the others it is the move that is left out.
+WHOLE = "whole search"
+COLUMNS = ("id", "method", "failed", "exact", "seconds", "equations", "made")
+HEADER = ("move", "fits that make it", "exact without it", "changed", "time", "what it proposes")
+
+
+def moves() -> dict[str, Move]:
+    """The moves of the search by their names, in their order.
+
+    >>> list(moves())[:2]
+    ['plain exact law', 'exact law']
+    """
+    return {move.name: move for move in search.MOVES}
+
+
+@contextmanager
+def left_out(name: str) -> Iterator[None]:
+    """The search without a move within the block."""
+    with _changed_moves(lambda move: None if move.name == name else move):
+        yield
+
+
+@contextmanager
+def watched_moves() -> Iterator[set[str]]:
+    """The names of moves that are made within the block."""
+    found: set[str] = set()
+
+    def noted(move: Move) -> Move:
+        def laws(at: Search) -> Iterator[Proposal]:
+            found.add(move.name)
+            return move.laws(at)
+
+        return replace(move, laws=laws)
+
+    with _changed_moves(noted):
+        yield found
+
+
+@contextmanager
+def _changed_moves(change: Callable[[Move], Move | None]) -> Iterator[None]:
+    """The search with other moves, or without those that become None, within the block."""
+    before = search.MOVES
+    try:
+        search.MOVES = tuple(move for move in map(change, before) if move is not None)
+        yield
+    finally:
+        search.MOVES = before
+
+
+@dataclass(frozen=True)
+class MoveFit(Task):
+    """One random law with one noise, by the whole search or without a move."""
+
+    system: SuiteSystem
+    protocol: Protocol
+    max_seconds: float
+
+    def known(self) -> Row:
+        return {"exact": False, "made": []}
+
+    def fill(self, row: Row) -> None:
+        series = training_data(self.system, self.protocol)
+        _warm_up()
+        settings = settings_for(seed=self.protocol.seed, max_seconds=self.max_seconds)
+        with left_out(self.method), watched_moves() as made:
+            try:
+                with timed(row):
+                    found = discover(series, settings).equations
+            finally:
+                row["made"] = sorted(made)
+        row["equations"] = found.texts()
+        row["exact"] = score(found, self.system, self.protocol).exact
+
+
+@cache
+def _warm_up() -> None:
+    """A fit that does not count: the first one of a process also pays for what is loaded on first use."""
+    discover(simulate_system("logistic"), settings_for(members=0))
+
+
+def run_moves(
+    folder: Path,
+    *,
+    names: Sequence[str] | None = None,
+    sigma: float = 0.02,
+    each: int = 3,
+    seed: int = 0,
+    max_seconds: float = 60.0,
+    **where: Any,
+) -> list[Row]:
+    """Make the fits that are not yet in `folder`; all rows, those of the whole search first.
+
+    Args:
+        names: moves (default: all).
+        sigma: noise of the noisy fits, see `Protocol`.
+        each: so many random laws of each family.
+        max_seconds: limit of a fit, in seconds of the processor.
+
+    Raises:
+        InputError: an option is out of range, or the folder holds something else.
+    """
+    known = moves()
+    for name in names or ():
+        if name not in known:
+            raise unknown_name("move", name, known)
+    chosen = [name for name in known if names is None or name in names]
+    protocols = [Protocol(noise, seed=seed).checked() for noise in dict.fromkeys((0.0, sigma))]
+    settings_for(seed=seed, max_seconds=max_seconds)
+    fits = [
+        MoveFit(f"{system.id}, sigma {protocol.sigma:g}", WHOLE, system, protocol, max_seconds)
+        for system in random_systems(seed, each=each)
+        for protocol in protocols
+    ]
+    shared = {"measure": "moves", "sigma": sigma, "each": each, "seed": seed, "max_seconds": max_seconds}
+
+    def study(tasks: Sequence[MoveFit]) -> Study:
+        return Study("moves", shared, COLUMNS, tasks, max_seconds)
+
+    made = {row["id"]: row["made"] for row in study(fits).run(folder, **where) if row["method"] == WHOLE}
+    without = [replace(fit, method=name) for name in chosen for fit in fits if name in made.get(fit.id, ())]
+    rows = study([*fits, *without]).run(folder, **where)
+    return sorted(rows, key=lambda row: [WHOLE, *known].index(row["method"]))
+
+
+def markdown(rows: Sequence[Row], command: str) -> str:
+    """What all fits come to without each move."""
+    groups = by(rows, "method")
+    whole = {row["id"]: row for row in groups.pop(WHOLE)}
+    known, lines = moves(), []
+    for name, own in groups.items():
+        fits = whole | {row["id"]: row for row in own}
+        changed = sum(_law(row) != _law(whole[row["id"]]) for row in own)
+        time = sum(row["seconds"] for row in fits.values()) / max(sum(row["seconds"] for row in whole.values()), 1e-9)
+        cells = str(count(list(fits.values()), "exact")), str(changed), f"{time:.2f}"
+        lines.append((name, str(len(own)), *cells, known[name].says))
+    return (
+        f"# moves\n\n`{command}`\n\n{len(whole)} fits, {count(list(whole.values()), 'exact')} exact with the whole "
+        f"search, {total_seconds(list(whole.values()))} s of the processor. Changed: equations that "
+        f"differ within {DIGITS} digits. Time is that of all fits, in units of the whole search. Moves that no fit "
+        f"makes are left out.\n\n{table(HEADER, lines)}\n"
+    )
+
+
+def _law(row: Row) -> str:
+    return str(row["failed"]) if row["equations"] is None else in_short(row["equations"], DIGITS)
