@@ -50,7 +50,18 @@ from odediscovery.search.conditions import (
     UNSETTLED,
     WHOLE,
 )
-from odediscovery.search.moves import ALWAYS, Move, Pruning, Search, at_rest, each_alone, is_settled, make, warm_start
+from odediscovery.search.moves import (
+    ALWAYS,
+    NEVER,
+    Move,
+    Pruning,
+    Search,
+    at_rest,
+    each_alone,
+    is_settled,
+    make,
+    warm_start,
+)
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.values import Candidate
