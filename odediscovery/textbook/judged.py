@@ -240,6 +240,8 @@ class NamedRowThresholds:
 
     # A law with a name stands for one of its complexity that is nearer by no more [ratio of mean squares]
     name: float = 2.0
+    # A row is nearer to the data than a simpler one below this, or two fits of one law would be two rows [mean square]
+    nearer: float = 0.999
 
 
 NAMED_ROWS = NamedRowThresholds()
@@ -300,7 +302,7 @@ def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRo
     for row in sorted([*named, *front], key=_place):
         # What is not shown itself hides nothing.
         simpler = [one for one in kept.values() if one.complexity < row.complexity]
-        if row.complexity not in kept and (row.name or all(row.mse < one.mse for one in simpler)):
+        if row.complexity not in kept and (row.name or all(row.mse < NAMED_ROWS.nearer * one.mse for one in simpler)):
             kept[row.complexity] = row
     return tuple(kept[size] for size in sorted(kept))
 
