@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from odediscovery.data.recorded.statements import FOUND, dose_factor
@@ -19,13 +19,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
 from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.holdout import continue_over, split
-from odediscovery.discovery.preference import (
-    charge_fragile,
-    explain_dominated,
-    prefer_explained,
-    prefer_what_predicts,
-    prefer_what_stays,
-)
+from odediscovery.discovery.preference import charge_fragile, explain_dominated, prefer_what_predicts
 from odediscovery.discovery.refine import (
     cut_until_followed,
     drop_artefacts,
@@ -196,22 +190,84 @@ def _judge_laws(
     else:
         verdict = count_independent(judge_textbook(whole, named))
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
-    for step in (
-        partial(simplify_exponents, monitor=monitor),
-        partial(simplify_quotients, monitor=monitor),
-        partial(prefer_shared_monomials, monitor=monitor),
-        partial(prefer_what_predicts, monitor=monitor),
-        partial(prefer_what_stays, monitor=monitor),
-        prefer_textbook,
-        partial(prefer_explained, fitted=simple, series=task.series),
-        partial(drop_artefacts, monitor=monitor),
-        partial(refine_constants, monitor=monitor),
-        partial(drop_idle_terms, monitor=monitor),
-        partial(join_longer_pieces, whole, monitor=monitor),
-        drop_excess,
-    ):
-        verdict = _unless_late(monitor, step, verdict)
+    for change in CHANGES:
+        verdict = monitor.in_time(JUDGING, partial(change.make, verdict, task, whole), verdict)
     return _told(task, verdict, named, asked)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A step after the search, which changes laws or which of them is claimed.
+
+    Args:
+        name: a few words.
+        says: what it does.
+        make: (verdict, task, series in whole trajectories) -> the verdict after it.
+    """
+
+    name: str
+    says: str
+    make: Callable[[Verdict, Task, Problem], Verdict]
+
+
+CHANGES = (
+    Change(
+        "simple exponents",
+        "exponents are set to simple values where the data cannot tell",
+        lambda verdict, task, whole: simplify_exponents(verdict, task.monitor),
+    ),
+    Change(
+        "short quotients",
+        "terms over sums, and functions of one state, lose constants where that is as good",
+        lambda verdict, task, whole: simplify_quotients(verdict, task.monitor),
+    ),
+    Change(
+        "shared monomials",
+        "an equation is made of monomials that others have",
+        lambda verdict, task, whole: prefer_shared_monomials(verdict, task.monitor),
+    ),
+    Change(
+        "left-out blocks",
+        "a simpler law is claimed if it clearly predicts blocks of time better that it was not fitted to",
+        lambda verdict, task, whole: prefer_what_predicts(verdict, task.monitor),
+    ),
+    Change(
+        "names",
+        "a textbook law with no more constants is claimed if it is about as good",
+        lambda verdict, task, whole: prefer_textbook(verdict),
+    ),
+    Change(
+        "no artefacts",
+        "laws lose numbers that are no more than the error of a solver",
+        lambda verdict, task, whole: drop_artefacts(verdict, task.monitor),
+    ),
+    Change(
+        "refined constants",
+        "constants of the claimed law go to the maximum of the likelihood",
+        lambda verdict, task, whole: refine_constants(verdict, task.monitor),
+    ),
+    Change(
+        "no idle terms",
+        "the claimed law loses terms that are not significant",
+        lambda verdict, task, whole: drop_idle_terms(verdict, task.monitor),
+    ),
+    Change(
+        "longer pieces",
+        "constants that were fitted to pieces are fitted to longer ones",
+        lambda verdict, task, whole: join_longer_pieces(whole, verdict, task.monitor),
+    ),
+    Change(
+        "no excess",
+        "laws lose terms that a conserved sum makes superfluous",
+        lambda verdict, task, whole: drop_excess(verdict),
+    ),
+)
+
+
+def changes_table() -> str:
+    """The changes in their order, as Markdown."""
+    rows = [f"| {i} | {change.name} | {change.says} |" for i, change in enumerate(CHANGES, start=1)]
+    return "\n".join(["|  | change | what it does |", "| --- | --- | --- |", *rows])
 
 
 def _unless_late(monitor: Monitor, step: Callable[[Verdict], Verdict], verdict: Verdict) -> Verdict:

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.conclude import equations_of
-from odediscovery.judge.claim import has_idle_terms
 from odediscovery.judge.criterion import CRITERION, Verdict, count_constants, judge_on
 from odediscovery.judge.doubt import runs_away
-from odediscovery.judge.extrapolation import EXTRAPOLATION, excursion
-from odediscovery.judge.notes import Note, simpler_and_nearer, weaker_ahead, weaker_between
+from odediscovery.judge.notes import Note, simpler_and_nearer, weaker_between
 from odediscovery.laws.power_sum import count
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
@@ -33,8 +29,6 @@ from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.search.refinement import refined, residual_sigma, sigma_of
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.values import Judged
-from odediscovery.textbook.fit import FittedForm, in_user_units
-from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, has_terms_of, is_left_to_noise
 
 
 @dataclass(frozen=True)
@@ -101,29 +95,6 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
     return verdict.passed_over(chosen, weaker_between)
 
 
-def prefer_explained(verdict: Verdict, fitted: Sequence[FittedForm], series: TimeSeries) -> Verdict:
-    """The verdict for a textbook law about as good that leaves only noise, where the claimed one leaves more.
-
-    In a short table a constant costs the criterion more than three times the noise's variance does: the estimate of
-    the noise, which knows no law, decides between laws that it holds for alike.
-    """
-    p, best = verdict.p, verdict.best
-    if p.clean or p.heads is not None:
-        return verdict
-    most, claimed = best.criterion + CRITERION.no_evidence, equations_of(p, best, series)
-    ranked = sorted((criterion_of(p, one), i) for i, one in enumerate(fitted))
-    alike = [fitted[i] for score, i in ranked if score < most and as_numbers(fitted[i]) is not None]
-    own = next((one for one in alike if has_terms_of(one.equations, claimed)), None)
-    if own is None or is_left_to_noise(p, own):
-        return verdict
-    for better in (one for one in alike if is_left_to_noise(p, one)):
-        row = as_judged(p, better)
-        if row is not None and not has_idle_terms(row):
-            row = dataclasses.replace(row, criterion=min(row.criterion, criterion_of(p, better)))
-            return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
-    return verdict
-
-
 def allows_blocks(p: Problem, row: Judged) -> bool:
     """Whether there are enough samples to leave a block of them out."""
     fitted = count(row.polished.free) + row.polished.initial.size
@@ -170,43 +141,6 @@ def without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
         runs.append(dataclasses.replace(run, values=values))
         blocks.append(block)
     return dataclasses.replace(series, trajectories=tuple(runs)), blocks
-
-
-def prefer_what_stays(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict for a law about as good where the claimed one leaves the data absurdly when continued.
-
-    Growth goes on growing: only a law that is no more complex may take the place of one that leaves the data
-    behind, any that is about as good that of one that blows up.
-    """
-    p, best = verdict.p, verdict.best
-    if p.clean or p.heads is not None or p.data.controls or monitor.stopping():
-        return verdict
-    # What was searched may be runs of a long series, each with a start of its own.
-    searched = in_user_units(p, p.data)
-    own = _excursion(verdict, verdict.chosen, searched)
-    if own <= EXTRAPOLATION.absurd:
-        return verdict
-    size = best.polished.law.complexity if np.isfinite(own) else np.inf
-    rivals = [
-        i
-        for i, row in enumerate(verdict.rows)
-        if i != verdict.chosen
-        and row.criterion < best.criterion + CRITERION.no_evidence
-        and row.polished.law.complexity <= size
-        and not row.fragile
-    ]
-    for i in sorted(rivals, key=lambda i: verdict.rows[i].criterion):
-        if _excursion(verdict, i, searched) <= EXTRAPOLATION.far:
-            return verdict.passed_over(i, weaker_ahead)
-    return verdict
-
-
-def _excursion(verdict: Verdict, i: int, series: TimeSeries) -> float:
-    """How far a law leaves the data when it is continued, in ranges of the data; inf where it blows up."""
-    p, row = verdict.p, verdict.rows[i]
-    own = ~p.data.is_control
-    found = excursion(equations_of(p, row, series), series, row.polished.initial * p.scale.state[own])
-    return 0.0 if found is None else found.off
 
 
 def explain_dominated(found: Discovery) -> list[Note]:

@@ -24,7 +24,6 @@ class ExtrapolationThresholds:
 
     trajectories: int = 5  # trajectories that are continued, for as long again as they were measured
     times: int = 50  # times at which they are looked at
-    absurd: float = 10.0  # a state that goes so far beyond the data counts against its law [range of the data]
     far: float = 2.0  # a state that goes so far beyond the data is reported [range of the data]
     gone: float = 0.3  # a solution that was so far from its start may come back to it [range of the data]
     # a solution that comes so near to its start again is a closed orbit [range of the data]; chords of eighty to a

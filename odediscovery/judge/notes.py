@@ -274,15 +274,6 @@ def weaker_between(complexity: int) -> Note:
     )
 
 
-def weaker_ahead(complexity: int) -> Note:
-    """A closer law was passed over: it leaves the data absurdly when it is continued."""
-    return Note(
-        f"equations of complexity {complexity} fit about as well, but run far away from everything measured as soon as "
-        "they are continued: they were passed over",
-        Weight.CHOICE,
-    )
-
-
 def close_rivals(complexities: Sequence[int]) -> Note:
     """Other rows of the front that the data hardly tell from the chosen one.
 
