@@ -15,10 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.population.model.measured import ANY, GroupModel, Measured, Start
-from odediscovery.population.model.members import Members, members_of
-from odediscovery.population.model.separate import SeparateFit, fit_each
-from odediscovery.population.model.structures import Entry, Structure
+from odediscovery.population.groups import (
+    ANY,
+    Entry,
+    GroupModel,
+    Measured,
+    Members,
+    SeparateFit,
+    Start,
+    Structure,
+    fit_each,
+    members_of,
+)
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 

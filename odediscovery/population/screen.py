@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
-from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
-from odediscovery.population.model.members import Members
-from odediscovery.population.model.structures import Structure, structure_of
+from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, Members, Structure, structure_of
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -104,20 +102,11 @@ def fine_times(data: Members) -> Array:
     return np.vstack([*parts, data.times[-1:]])
 
 
-def fine_doses(data: Members) -> Array | None:
-    """Doses right after the points of `fine_times` [points, states, groups]; None for none."""
-    if data.doses is None:
-        return None
-    found = np.zeros(((len(data.doses) - 1) * SCREEN.points + 1, *data.doses.shape[1:]))
-    found[:: SCREEN.points] = data.doses
+def fine_doses(data: Members) -> Array:
+    """Doses right after the points of `fine_times` [points, states, groups]."""
+    found = np.zeros(((len(data.times) - 1) * SCREEN.points + 1, *data.values.shape[1:]))
+    found[:: SCREEN.points] = data.added
     return found
-
-
-def _in_units(measured: Measured) -> Array | None:
-    """The same in the units of their states, as far as factors are known."""
-    doses = fine_doses(measured.data)
-    factors = np.array([[start.factor] for start in measured.starts])
-    return None if doses is None else doses * factors
 
 
 def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list[list[Candidate]]:
@@ -128,31 +117,27 @@ def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list
         curves: of the states at `fine_times` [points, states, groups], before a dose, of a law that
             follows the samples; by default smooth curves through the samples.
     """
-    data = measured.data
-    rows, fine, doses = library(data.n_states, whole), fine_times(data), _in_units(measured)
-    runs = []
-    for g in range(data.n_groups):
-        x = _smoothed(measured, g, fine[:, g]) if curves is None else curves[:, :, g].T
-        runs.append(_integrals(fine[:, g], x, rows, None if doses is None else doses[:, :, g].T))
-    return [_equation(measured, i, rows, runs) for i in range(data.n_states)]
+    rows = library(measured.data.n_states, whole)
+    runs = _integrals(measured, rows, curves)
+    return [_equation(measured, i, rows, runs) for i in range(measured.data.n_states)]
 
 
-def _integrals(fine: Array, x: Array, rows: Sequence[tuple[float, ...]], doses: Array | None = None) -> Array:
-    """Integrals of all monomials from the start to the samples of one group [samples, monomials].
+def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Array | None = None) -> list[Array]:
+    """Integrals of products of powers from the start to the samples of every group [samples, products].
 
     Args:
-        fine: points between the samples too.
-        x: states at these, before a dose [states, points].
-        rows: exponents of the monomials.
-        doses: right after the points [states, points].
+        rows: exponents of the products.
+        curves: of `screen`.
     """
-    found, after = [], x if doses is None else x + doses
-    for row in rows:
-        before = _product(x, row)
-        begun = before if doses is None else _product(after, row)
-        steps = 0.5 * (before[1:] + begun[:-1]) * np.diff(fine)
-        found.append(np.append(0.0, np.cumsum(steps))[:: SCREEN.points])
-    return np.stack(found, axis=1)
+    data, runs = measured.data, []
+    factors = np.array([[start.factor] for start in measured.starts])
+    doses, given = fine_doses(data) * factors, data.given() * factors
+    for g, fine in enumerate(fine_times(data).T):
+        before = _smoothed(measured, g, fine, given[:, :, g]) if curves is None else curves[:, :, g].T
+        after = before + doses[:, :, g].T
+        steps = [0.5 * (_product(before, row)[1:] + _product(after, row)[:-1]) * np.diff(fine) for row in rows]
+        runs.append(np.stack([np.append(0.0, np.cumsum(own))[:: SCREEN.points] for own in steps], axis=1))
+    return runs
 
 
 def _product(x: Array, row: tuple[float, ...]) -> Array:
@@ -164,45 +149,29 @@ def _product(x: Array, row: tuple[float, ...]) -> Array:
     return m
 
 
-def _smoothed(measured: Measured, g: int, fine: Array) -> Array:
+def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
     """Smooth curves through the samples of one group, before a dose [states, points].
 
-    Doses are taken away before: what is smoothed has no jumps.
+    What was given before each sample [samples, states] is taken away first: what is smoothed has no jumps.
     """
-    factors = np.array([start.factor for start in measured.starts])
-    data, given = measured.data, measured.data.given()[:, :, g] * factors
+    data, curves = measured.data, []
     count = int(np.sum(np.append(True, np.diff(data.times[:, g]) > 0)))
-    t, y = data.times[:count, g], data.values[:count, :, g]
-    kinds = [start.kind for start in measured.starts]
     # Before a dose at the start of an interval what was given is that of the sample there.
-    index = np.minimum(np.ceil(np.arange(len(fine)) / SCREEN.points).astype(int), len(given) - 1)
-    return np.stack(
-        [
-            _smooth(t, y[:, i], fine, data.scale[i], kinds[i], given[:count, i], given[index, i])
-            for i in range(data.n_states)
-        ]
-    )
-
-
-def _smooth(t: Array, y: Array, fine: Array, scale: float, kind: str, given: Array, between: Array) -> Array:
-    """A curve through noisy samples.
-
-    Args:
-        given: what doses added before the samples.
-        between: the same of the points of the curve.
-    """
-    seen = np.isfinite(y)
-    t, positive, y = t[seen], y[seen], y[seen] - given[seen]
-    if len(t) < 2:
-        return (y[0] if len(y) else 0.0) + between
-    if len(t) < SCREEN.smooth:
-        found = PchipInterpolator(t, y, extrapolate=True)(np.clip(fine, t[0], t[-1]))
-    else:
-        found = make_smoothing_spline(t, y)(fine)
-    found = found + between
-    if kind != ANY:
-        found = np.maximum(found, 0.5 * positive.min() if positive.min() > 0 else 0.0)
-    return np.asarray(np.clip(found, -SCREEN.most * scale, SCREEN.most * scale))
+    index = np.minimum(np.ceil(np.arange(len(fine)) / SCREEN.points).astype(int), len(data.times) - 1)
+    for i, start in enumerate(measured.starts):
+        values, before = data.values[:count, i, g], given[index, i]
+        seen = np.isfinite(values)
+        t, y, left = data.times[:count, g][seen], values[seen], (values - given[:count, i])[seen]
+        if len(t) < 2:
+            curves.append((left[0] if len(left) else 0.0) + before)
+            continue
+        few = len(t) < SCREEN.smooth
+        spline = PchipInterpolator(t, left, extrapolate=True) if few else make_smoothing_spline(t, left)
+        x = spline(np.clip(fine, t[0], t[-1]) if few else fine) + before
+        if start.kind != ANY:
+            x = np.maximum(x, 0.5 * y.min() if y.min() > 0 else 0.0)
+        curves.append(np.clip(x, -SCREEN.most * data.scale[i], SCREEN.most * data.scale[i]))
+    return np.stack(curves)
 
 
 class _Normal(NamedTuple):
@@ -299,14 +268,8 @@ def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
 
 def first_constants(measured: Measured, structure: Structure) -> Array:
     """Logarithms of the constants of given terms in every group, from the integral form [constants, groups]."""
-    fine = fine_times(measured.data)
-    rows = [tuple(row) for row in structure.exponents.tolist()]
-    groups, doses = range(measured.data.n_groups), _in_units(measured)
-    runs = [
-        _integrals(fine[:, g], _smoothed(measured, g, fine[:, g]), rows, None if doses is None else doses[:, :, g].T)
-        for g in groups
-    ]
-    logs, count = np.zeros((structure.n_constants, len(groups))), np.zeros((structure.n_constants, 1))
+    runs = _integrals(measured, [tuple(row) for row in structure.exponents.tolist()])
+    logs, count = np.zeros((structure.n_constants, len(runs))), np.zeros((structure.n_constants, 1))
     for i in range(structure.n_states):
         own = [e for e in structure.entries if e.state == i]
         a = _normal(measured, i, runs).solved(np.array([0, *(e.monomial + 1 for e in own)]))[0][:, 1:].T
