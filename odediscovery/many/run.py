@@ -12,16 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from odediscovery.errors import InputError
-from odediscovery.many.blocks import Block, blocks_of, read_block
-from odediscovery.many.parquet import (
-    ParquetBlock,
-    hash_of,
-    is_parquet,
-    parquet_blocks,
-    read_parquet_block,
-    write_parquet,
-)
 from odediscovery.many.simple import Row, explain
+from odediscovery.many.tables import Block, ParquetBlock, blocks_of, hash_of, is_parquet, parquet_blocks, write_parquet
 from odediscovery.result.folder import source_of
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor
@@ -55,7 +47,7 @@ class Many:
 
 def explain_block(block: Block | ParquetBlock) -> list[Row]:
     """The laws of one block."""
-    return explain(*(read_block(block) if isinstance(block, Block) else read_parquet_block(block)))
+    return explain(*block.read())
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.ivp.steps import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
@@ -54,7 +53,7 @@ class GroupThresholds(Thresholds):
     settled: float = threshold(1e-4, "change of the squares that ends a fit", unit="share")
     dampings: tuple[float, float] = threshold((1e-9, 1e9), "ends of the damping", unit="diagonal of the normal matrix")
     stuck: float = threshold(1e2, "damping beyond which a group that got no better has ended")
-    ridge: float = threshold(1e-12, "added to that diagonal", unit="largest entry", origin="rounding")
+    least_size: float = threshold(1e-9, "least entry of that diagonal", unit="largest entry", origin="rounding")
     loosely: float = threshold(
         3.0, "how far unknowns are looked for from where they are expected", unit="logarithm", origin="a factor of 20"
     )
@@ -409,7 +408,7 @@ class GroupModel:
         i, j, k = (np.array([e[at] for e in self.structure.entries], int) for at in range(3))
         w, first_free, groups = self._exponents, self.n_constants, unknowns.shape[1]
         if self.n_free:
-            w = np.repeat(w, groups, axis=2)
+            w = np.broadcast_to(w, (*w.shape[:2], groups)).copy()
             for f, place in enumerate(self.structure.free, start=first_free):
                 w[place] = unknowns[f]
         with np.errstate(over="ignore"):
@@ -539,7 +538,10 @@ def fit_each(
         weighted = slopes * weight[:, None, None]
         normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True) + np.diag(precision)
         gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (expected - x)).T
-        found = damped_steps(normal, -gradient, damping, GROUPS.ridge, ABOVE_ZERO).T
+        size = np.einsum("gpp->gp", normal)
+        added = damping[:, None] * np.maximum(size, GROUPS.least_size * size.max(axis=1, keepdims=True))
+        normal += np.maximum(added, ABOVE_ZERO)[:, :, None] * np.eye(len(x))
+        found = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0].T
         longest = np.maximum(np.abs(found).max(axis=0), ABOVE_ZERO)
         return np.nan_to_num(found * np.minimum(1.0, GROUPS.longest / longest))
 

@@ -1,25 +1,30 @@
-"""Tables of many series in Parquet: one file, or a folder of files partitioned by a column; summaries in Parquet.
+"""A table of many series in blocks that are read one at a time, so that memory does not grow with it.
 
-A folder may be partitioned as Hive, Spark and dask write it: `plates/well=A1/part-0.parquet`, where the
-name of a folder holds the value of a column. As with text, one pass notes where blocks are, and who fits a
-block reads its row groups alone.
+The table is a CSV file whose rows of one group stand together, one file of Parquet, or a folder of such files
+partitioned by a column, as Hive, Spark and dask write it: `plates/well=A1/part-0.parquet`, where the name of a folder
+holds the value of a column. One pass notes where blocks begin, as places in the file; who fits a block reads that part
+alone, of Parquet its row groups. Summaries are written as Parquet too.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import itertools
+import math
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
 
-from odediscovery.data.sheets import header_table
+from odediscovery.data.sheets import header_table, separator_of
+from odediscovery.data.table import Table
 from odediscovery.errors import InputError
-from odediscovery.many.blocks import chosen_columns
 from odediscovery.runtime.arrays import Array
 
 try:
@@ -30,6 +35,134 @@ except ImportError:
 
 # Labels that are in memory at once while blocks are looked for.
 _LABELS = 65536
+# Labels and (times, values) of some series.
+Series: TypeAlias = tuple[list[str], list[tuple[Array, Array]]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Part of a table.
+
+    Args:
+        path: of the table.
+        start, end: bytes of the part.
+        columns: of the group, the time and the state.
+        places: of these.
+        separator: between columns.
+    """
+
+    path: str
+    start: int
+    end: int
+    columns: tuple[str, str, str]
+    places: tuple[int, int, int]
+    separator: str
+
+    def read(self) -> Series:
+        """Labels and (times, values) of its series, nan for what is no number."""
+        with open(self.path, "rb") as file:
+            file.seek(self.start)
+            text = file.read(self.end - self.start).decode()
+        found: dict[str, tuple[list[float], list[float]]] = {}
+        group, time, state = self.places
+        for _, row in _rows(io.StringIO(text, newline=""), self.separator):
+            if len(row) > max(self.places):
+                t, x = found.setdefault(row[group].strip(), ([], []))
+                t.append(_number(row[time], self.separator))
+                x.append(_number(row[state], self.separator))
+        return list(found), [(np.array(t), np.array(x)) for t, x in found.values()]
+
+
+def blocks_of(
+    path: Path, group: str, time: str | None, state: str | None, series: int
+) -> tuple[list[Block], tuple[str, str, str]]:
+    """The blocks of a table and its columns: of the group, the time and the state.
+
+    Args:
+        group: column that tells the series apart.
+        time: column of times; by default the one called t or time, else the first other one.
+        state: the only column to model; by default the only other one.
+        series: of one block.
+
+    Raises:
+        InputError: no such file or column, or rows of a group apart from each other.
+    """
+    if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+        raise InputError(f"{path}: --each reads a CSV file or Parquet part by part; write the table as one of these")
+    try:
+        with path.open("rb") as file:
+            begin = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+            file.seek(begin)
+            separator = separator_of(next((line for line in file if line.strip()), b"").decode())
+            file.seek(begin)
+            rows = _rows((line.decode() for line in file), separator)
+            names = next(rows, (0, []))[1]
+            table, places = header_table(names, path, separator)
+            columns = chosen_columns(table, group, time, state)
+            found = places[columns[0]], places[columns[1]], places[columns[2]]
+            starts = list(_starts(file, rows, len(names), found[0], series, path))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or (
+            f"{error}; look at its quotation marks" if isinstance(error, csv.Error) else "no text in UTF-8"
+        )
+        raise InputError(f"{path}: cannot be read ({reason})") from None
+    return [Block(str(path), a, b, columns, found, separator) for a, b in itertools.pairwise(starts)], columns
+
+
+def chosen_columns(table: Table, group: str, time: str | None, state: str | None) -> tuple[str, str, str]:
+    """The columns of group, time and state, by the rules for all tables.
+
+    Raises:
+        InputError: no such column, or several that may be the state.
+    """
+    own = table.chosen([group], "group column")[0]
+    when = table.time_column(time, [own])
+    taken = {own: "the group", when: "the time"}
+    states, _ = table.state_columns(None if state is None else [state], taken)
+    if len(states) != 1:
+        raise InputError(f"--each fits one state: name its column, --states, among {', '.join(states) or 'none'}")
+    return own, when, states[0]
+
+
+def _rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows that hold anything, each with the line at which it ends."""
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    return ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
+
+
+def _starts(
+    file: IO[bytes], rows: Iterable[tuple[int, list[str]]], width: int, place: int, series: int, path: Path
+) -> Iterator[int]:
+    """Where blocks begin, and the end of the file."""
+    at = file.tell()
+    yield at
+    label, count, seen = None, 0, set[int]()
+    for number, row in rows:
+        if not place < len(row) <= width:
+            raise InputError(f"{path}, line {number}: expected {width} cells as in the header, got {len(row)}")
+        if row[place].strip() != label:
+            label = row[place].strip()
+            if hash(label) in seen:
+                raise InputError(
+                    f"{path}, line {number}: the rows of group {label!r} do not stand together; sort the table by its "
+                    "group column"
+                )
+            seen.add(hash(label))
+            count += 1
+            if count > series:
+                count = 1
+                yield at
+        at = file.tell()
+    yield at
+
+
+def _number(cell: str, separator: str) -> float:
+    try:
+        # A comma that parts no columns is that of decimals.
+        value = float(cell if separator == "," else cell.replace(",", "."))
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
 
 
 @dataclass(frozen=True)
@@ -59,6 +192,26 @@ class ParquetBlock:
 
     parts: tuple[Part, ...]
     columns: tuple[str, str, str]
+
+    def read(self) -> Series:
+        """Labels and (times, values) of its series, nan for what is no number."""
+        group, time, state = self.columns
+        found: dict[str, tuple[list[Array], list[Array]]] = {}
+        for part in self.parts:
+            own = [time, state] + [group] * (part.label is None)
+            rows = _rows_of(part, own)
+            t, x = (np.array(rows.column(name).to_numpy(zero_copy_only=False), float) for name in (time, state))
+            labels = (
+                [part.label] * len(t) if part.label is not None else [str(v) for v in rows.column(group).to_pylist()]
+            )
+            at = 0
+            for label, run in itertools.groupby(labels):
+                end = at + sum(1 for _ in run)
+                times, values = found.setdefault(str(label), ([], []))
+                times.append(t[at:end])
+                values.append(np.where(np.isfinite(x[at:end]), x[at:end], np.nan))
+                at = end
+        return list(found), [(np.concatenate(t), np.concatenate(x)) for t, x in found.values()]
 
 
 def is_parquet(path: Path) -> bool:
@@ -108,25 +261,6 @@ def parquet_blocks(
         parts = [part for own in chunk for part in own]
         found.append(ParquetBlock(tuple(parts if group in keys else _merged(parts)), chosen))
     return found, columns
-
-
-def read_parquet_block(block: ParquetBlock) -> tuple[list[str], list[tuple[Array, Array]]]:
-    """Labels and (times, values) of the series of a block, nan for what is no number."""
-    group, time, state = block.columns
-    found: dict[str, tuple[list[Array], list[Array]]] = {}
-    for part in block.parts:
-        own = [time, state] + [group] * (part.label is None)
-        rows = _rows(part, own)
-        t, x = (np.array(rows.column(name).to_numpy(zero_copy_only=False), float) for name in (time, state))
-        labels = [part.label] * len(t) if part.label is not None else [str(v) for v in rows.column(group).to_pylist()]
-        at = 0
-        for label, run in itertools.groupby(labels):
-            end = at + sum(1 for _ in run)
-            times, values = found.setdefault(str(label), ([], []))
-            times.append(t[at:end])
-            values.append(np.where(np.isfinite(x[at:end]), x[at:end], np.nan))
-            at = end
-    return list(found), [(np.concatenate(t), np.concatenate(x)) for t, x in found.values()]
 
 
 def write_parquet(path: Path, blocks: Iterable[Sequence[dict[str, Any]]]) -> None:
@@ -213,7 +347,7 @@ def _merged(parts: Sequence[Part]) -> Iterator[Part]:
         yield Part(file, own[0].first, own[-1].end, None)
 
 
-def _rows(part: Part, columns: Sequence[str]) -> Any:
+def _rows_of(part: Part, columns: Sequence[str]) -> Any:
     """The rows of a part, from the row groups that hold them."""
     opened = _opened(Path(part.path))
     ends = np.cumsum([opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)])
