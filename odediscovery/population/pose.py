@@ -220,7 +220,6 @@ def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
 
 def _first_factor(data: Members, i: int) -> float:
     """How much a measured state rises for each amount that is given to it, roughly: the median over all doses."""
-    assert data.doses is not None  # callers have a dose of this state
     ratios = []
     for g in range(data.n_groups):
         seen = np.flatnonzero(np.isfinite(data.values[:, i, g]))
@@ -251,39 +250,29 @@ def dose_rows(fit: MixedFit) -> list[tuple[int, str, int | None]]:
     return [(i, name, first + m.open_starts.index(i) if m.starts[i].kind == SCALED else None) for i, name in m.dosed]
 
 
-def with_doses(law: PowerSum, fit: MixedFit, controls: Sequence[str], factors: Mapping[int | None, float]) -> PowerSum:
-    """A law of states alone with its doses as further terms, and no other control.
+def law_with_doses(fit: MixedFit, controls: Sequence[str]) -> tuple[PowerSum, list[tuple[int, int]], list[int | None]]:
+    """The law of the typical group, with its doses as further terms, and no other control.
 
     Args:
-        law: of the states.
-        fit: knows the doses.
         controls: of the series, the columns of doses among them.
-        factors: by unknown; that of a dose without one is under None.
+
+    Returns:
+        The law; state and monomial of every term in the order of the results; the unknown of the constant of each.
     """
-    a, w = law.coefficients, np.pad(law.exponents, ((0, 0), (0, len(controls))))
-    columns = list(dict.fromkeys(name for _, name, _ in dose_rows(fit)))
-    more, rows = np.zeros((len(a), len(columns))), np.zeros((len(columns), w.shape[1]))
-    for d, name in enumerate(columns):
-        rows[d, len(a) + list(controls).index(name)] = 1.0
-    for i, name, unknown in dose_rows(fit):
-        more[i, columns.index(name)] = factors[unknown]
+    model, beta, rows = fit.model, fit.estimate.beta, dose_rows(fit)
+    k, n = model.n_constants, model.structure.n_states
+    law = model.structure.with_exponents(beta[k : model.first_start].tolist()).law(beta[:k])
+    columns = {name: len(law.exponents) + d for d, name in enumerate(dict.fromkeys(name for _, name, _ in rows))}
     # With all controls the law has a row without terms for each.
-    a = np.pad(np.hstack([a, more]), ((0, len(controls)), (0, 0)))
-    return PowerSum(a, np.vstack([w, rows]))
-
-
-def unknown_of_terms(fit: MixedFit, law: PowerSum) -> tuple[list[tuple[int, int]], list[int | None]]:
-    """State and monomial of every term in the order of the results, and the unknown of its constant.
-
-    Args:
-        law: of `with_doses`.
-    """
-    terms = [(int(i), int(j)) for i, j in zip(*np.nonzero(law.coefficients), strict=True)]
-    of: dict[tuple[int, int], int | None] = {(e.state, e.monomial): e.constant for e in fit.model.structure.entries}
-    size, rows = len(fit.model.structure.exponents), dose_rows(fit)
-    columns = list(dict.fromkeys(name for _, name, _ in rows))
-    of |= {(i, size + columns.index(name)): unknown for i, name, unknown in rows}
-    return terms, [of[term] for term in terms]
+    a = np.pad(law.coefficients, ((0, len(controls)), (0, len(columns))))
+    w = np.pad(law.exponents, ((0, len(columns)), (0, len(controls))))
+    of: dict[tuple[int, int], int | None] = {(e.state, e.monomial): e.constant for e in model.structure.entries}
+    for i, name, unknown in rows:
+        w[columns[name], n + list(controls).index(name)] = 1.0
+        a[i, columns[name]] = 1.0 if unknown is None else float(np.exp(beta[unknown]))
+        of[i, columns[name]] = unknown
+    terms = [(int(i), int(j)) for i, j in zip(*np.nonzero(a), strict=True)]
+    return PowerSum(a, w), terms, [of[term] for term in terms]
 
 
 def factor_names(fit: MixedFit, given: Mapping[int, str], taken: Mapping[int, str]) -> dict[int, str]:

@@ -118,31 +118,30 @@ def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list
             follows the samples; by default smooth curves through the samples.
     """
     rows = library(measured.data.n_states, whole)
-    runs = _integrals(measured, rows, curves)
-    return [_equation(measured, i, rows, runs) for i in range(measured.data.n_states)]
+    integrals = _integrals(measured, rows, curves)
+    return [_equation(measured, i, rows, integrals) for i in range(measured.data.n_states)]
 
 
-def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Array | None = None) -> list[Array]:
-    """Integrals of products of powers from the start to the samples of every group [samples, products].
+def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Array | None = None) -> Array:
+    """Integrals of products of powers from the start to the samples of every group [products, samples, groups].
 
     Args:
         rows: exponents of the products.
         curves: of `screen`.
     """
-    data, runs = measured.data, []
+    data, fine = measured.data, fine_times(measured.data)
     factors = np.array([[start.factor] for start in measured.starts])
-    doses, given = fine_doses(data) * factors, data.given() * factors
-    for g, fine in enumerate(fine_times(data).T):
-        before = _smoothed(measured, g, fine, given[:, :, g]) if curves is None else curves[:, :, g].T
-        after = before + doses[:, :, g].T
-        steps = [0.5 * (_product(before, row)[1:] + _product(after, row)[:-1]) * np.diff(fine) for row in rows]
-        runs.append(np.stack([np.append(0.0, np.cumsum(own))[:: SCREEN.points] for own in steps], axis=1))
-    return runs
+    if curves is None:
+        given = data.given() * factors
+        curves = np.stack([_smoothed(measured, g, fine[:, g], given[:, :, g]) for g in range(data.n_groups)], axis=2)
+    before, after = (np.moveaxis(x, 1, 0) for x in (curves, curves + fine_doses(data) * factors))
+    steps = [0.5 * (_product(before, row)[1:] + _product(after, row)[:-1]) * np.diff(fine, axis=0) for row in rows]
+    return np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))[:, :: SCREEN.points]
 
 
 def _product(x: Array, row: tuple[float, ...]) -> Array:
-    """A product of powers of states [states, points] at every point."""
-    m = np.ones(x.shape[1])
+    """A product of powers of states [states, points, groups] at every point."""
+    m = np.ones(x.shape[1:])
     for k, p in enumerate(row):
         if p:
             m = m * (x[k] ** p if p == int(p) else np.maximum(x[k], 0.0) ** p)
@@ -150,7 +149,7 @@ def _product(x: Array, row: tuple[float, ...]) -> Array:
 
 
 def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
-    """Smooth curves through the samples of one group, before a dose [states, points].
+    """Smooth curves through the samples of one group, before a dose [points, states].
 
     What was given before each sample [samples, states] is taken away first: what is smoothed has no jumps.
     """
@@ -171,7 +170,7 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
         if start.kind != ANY:
             x = np.maximum(x, 0.5 * y.min() if y.min() > 0 else 0.0)
         curves.append(np.clip(x, -SCREEN.most * data.scale[i], SCREEN.most * data.scale[i]))
-    return np.stack(curves)
+    return np.stack(curves, axis=1)
 
 
 class _Normal(NamedTuple):
@@ -197,30 +196,27 @@ class _Normal(NamedTuple):
         return c / self.norm[:, at], self.square - np.einsum("gp,gp->g", c, self.moment[:, at])
 
 
-def _normal(measured: Measured, i: int, runs: Sequence[Array]) -> _Normal:
-    """Those of state i from the integrals of all monomials [samples, monomials] in every group."""
-    data, groups, size = measured.data, measured.data.n_groups, runs[0].shape[1] + 1
-    fixed = measured.starts[i].kind in (KNOWN, EXACT)
-    gram, moment, square, count = np.zeros((groups, size, size)), np.zeros((groups, size)), np.zeros(groups), 0
-    given, scaled = data.given()[:, i], measured.starts[i].kind == SCALED
-    for g in range(groups):
-        y, first = data.values[:, i, g], np.full(len(given), 0.0 if fixed else 1.0)
-        if scaled:  # what was given, in a unit that is fitted
-            first = measured.starts[i].value[g] + given[:, g]
-        else:
-            y = y - given[:, g] - (measured.starts[i].value[g] if fixed else 0.0)
-        design = np.column_stack([first, runs[g]])
-        seen = np.isfinite(y)
-        d = design[seen]
-        gram[g], moment[g], square[g] = d.T @ d, d.T @ y[seen], y[seen] @ y[seen]
-        count += int(seen.sum())
+def _normal(measured: Measured, i: int, integrals: Array) -> _Normal:
+    """Those of state i from the integrals of all monomials in every group [monomials, samples, groups]."""
+    start, given, y = measured.starts[i], measured.data.given()[:, i], measured.data.values[:, i]
+    fixed = start.kind in (KNOWN, EXACT)
+    if start.kind == SCALED:  # what was given, in a unit that is fitted
+        first = start.value + given
+    else:
+        y = y - given - (start.value if fixed else 0.0)
+        first = np.full(y.shape, 0.0 if fixed else 1.0)
+    seen = np.isfinite(y)
+    y = np.where(seen, y, 0.0)
+    design = np.where(seen, np.concatenate([first[None], integrals]), 0.0).transpose(2, 1, 0)
+    gram, moment = design.swapaxes(1, 2) @ design, np.einsum("gtp,tg->gp", design, y)
     norm = np.sqrt(np.maximum(np.einsum("gpp->gp", gram), ABOVE_ZERO))
-    return _Normal(gram / norm[:, :, None] / norm[:, None, :], moment / norm, norm, square, count)
+    square = np.einsum("tg,tg->g", y, y)
+    return _Normal(gram / norm[:, :, None] / norm[:, None, :], moment / norm, norm, square, int(seen.sum()))
 
 
-def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], runs: Sequence[Array]) -> list[Candidate]:
+def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], integrals: Array) -> list[Candidate]:
     """The best sets of terms of one equation."""
-    data, normal = measured.data, _normal(measured, i, runs)
+    data, normal = measured.data, _normal(measured, i, integrals)
     found: list[Candidate] = []
     ranked: list[tuple[int, ...]] = []
     for k in range(1, SCREEN.terms + 1):
@@ -268,11 +264,11 @@ def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
 
 def first_constants(measured: Measured, structure: Structure) -> Array:
     """Logarithms of the constants of given terms in every group, from the integral form [constants, groups]."""
-    runs = _integrals(measured, [tuple(row) for row in structure.exponents.tolist()])
-    logs, count = np.zeros((structure.n_constants, len(runs))), np.zeros((structure.n_constants, 1))
+    integrals = _integrals(measured, [tuple(row) for row in structure.exponents.tolist()])
+    logs, count = np.zeros((structure.n_constants, measured.data.n_groups)), np.zeros((structure.n_constants, 1))
     for i in range(structure.n_states):
         own = [e for e in structure.entries if e.state == i]
-        a = _normal(measured, i, runs).solved(np.array([0, *(e.monomial + 1 for e in own)]))[0][:, 1:].T
+        a = _normal(measured, i, integrals).solved(np.array([0, *(e.monomial + 1 for e in own)]))[0][:, 1:].T
         for e, size in zip(own, _sizes(a, np.array([e.sign for e in own])), strict=True):
             logs[e.constant] += np.log(size)
             count[e.constant] += 1.0

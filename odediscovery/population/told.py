@@ -40,15 +40,7 @@ from odediscovery.population.mixed import (
     theta_errors,
     with_covariates,
 )
-from odediscovery.population.pose import (
-    asked_to_vary,
-    dose_rows,
-    factor_names,
-    pose_groups,
-    unknown_of_terms,
-    with_doses,
-    with_factors,
-)
+from odediscovery.population.pose import asked_to_vary, factor_names, law_with_doses, pose_groups, with_factors
 from odediscovery.population.written import WrittenLaw, fit_written, written_law
 from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, GroupExponent, Population
@@ -180,9 +172,8 @@ def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenL
     named = None if law is None else law.places_of(settings.vary)
     if named is not None:
         return _with_named(fit, named, settings.vary)
-    law_of_all = _law(fit, series.controls)
-    terms, unknowns = unknown_of_terms(fit, law_of_all)
-    names = monomial_names(Equations.from_power_sum(series.states, law_of_all, controls=series.controls))
+    typical, terms, unknowns = law_with_doses(fit, series.controls)
+    names = monomial_names(Equations.from_power_sum(series.states, typical, controls=series.controls))
     asked = asked_to_vary(settings.vary, series.states, [(i, names[j]) for i, j in terms])
     if asked is None:
         return choose_varying(fit)
@@ -208,19 +199,11 @@ def _with_named(fit: MixedFit, places: Sequence[int], vary: str) -> MixedFit:
     return min(found, key=criterion)
 
 
-def _law(fit: MixedFit, controls: Sequence[str]) -> PowerSum:
-    """The law of the typical group, with its doses."""
-    k, model, beta = fit.model.n_constants, fit.model, fit.estimate.beta
-    law = model.structure.with_exponents(beta[k : model.first_start].tolist()).law(beta[:k])
-    factors = {unknown: 1.0 if unknown is None else float(np.exp(beta[unknown])) for *_, unknown in dose_rows(fit)}
-    return with_doses(law, fit, controls, factors)
-
-
 def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
     """The law of the typical group, with standard errors."""
-    law, errors = _law(fit, series.controls), fit.estimate.errors
+    (law, *terms), errors = law_with_doses(fit, series.controls), fit.estimate.errors
     a, w = np.zeros(law.coefficients.shape), np.zeros(law.exponents.shape)
-    for place, unknown in zip(*unknown_of_terms(fit, law), strict=True):
+    for place, unknown in zip(*terms, strict=True):
         a[place] = 0.0 if unknown is None else abs(law.coefficients[place]) * errors[unknown]
     for f, place in enumerate(fit.model.structure.free, start=fit.model.n_constants):
         w[place] = errors[f]
@@ -281,7 +264,7 @@ def _population(
     spreads[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
     apart, constants, number = _apart(fit), list[GroupConstant](), 0
     terms_of: dict[int, list[int]] = {}
-    for place, unknown in enumerate(unknown_of_terms(fit, _law(fit, series.controls))[1]):
+    for place, unknown in enumerate(law_with_doses(fit, series.controls)[2]):
         if unknown is not None:
             terms_of.setdefault(unknown, []).append(place)
     for k, places in terms_of.items():
