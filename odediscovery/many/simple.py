@@ -27,27 +27,25 @@ from odediscovery.population.groups import (
     members_of,
 )
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class EachThresholds(Thresholds):
+class EachThresholds:
     """When a simple law explains a series."""
 
-    steps: int = threshold(12, "Levenberg-Marquardt steps of a law", origin="cost")
-    alike: float = threshold(
-        2.5, "autocorrelation of the residuals from which a law does not explain them", unit="1 / root of the samples"
-    )
-    explained: float = threshold(0.5, "least share of the variance that a law explains", origin="as for other fits")
-    exact: float = threshold(1e-4, "residuals below this are none", unit="spread", origin="accuracy of the solver")
-    width: float = threshold(4.0, "how far constants are looked for from their first guess", unit="logarithm")
-    noise: float = threshold(0.05, "noise of these fits", unit="size of the series")
-    least: float = threshold(1e-3, "least value in a power", unit="size of the series")
-    ridge: float = threshold(1e-9, "added to the normal equations of the first guess", origin="keeps them regular")
-    unsigned: float = threshold(0.3, "first guess of a constant whose sign comes out wrong", unit="scaled")
-    constants: tuple[float, float] = threshold((1e-2, 1e3), "ends of first guesses", unit="scaled")
-    exponent: float = threshold(1.5, "price of an exponent that is fitted", unit="constants")
-    samples: int = threshold(4, "samples that a law needs", origin="a start, two constants, and one to judge them")
+    steps: int = 12  # Levenberg-Marquardt steps of a law; cost
+    # autocorrelation of the residuals from which a law does not explain them [1 / root of the samples]
+    alike: float = 2.5
+    explained: float = 0.5  # least share of the variance that a law explains; as for other fits
+    exact: float = 1e-4  # residuals below this are none [spread]; accuracy of the solver
+    width: float = 4.0  # how far constants are looked for from their first guess [logarithm]
+    noise: float = 0.05  # noise of these fits [size of the series]
+    least: float = 1e-3  # least value in a power [size of the series]
+    ridge: float = 1e-9  # added to the normal equations of the first guess; keeps them regular
+    unsigned: float = 0.3  # first guess of a constant whose sign comes out wrong [scaled]
+    constants: tuple[float, float] = (1e-2, 1e3)  # ends of first guesses [scaled]
+    exponent: float = 1.5  # price of an exponent that is fitted [constants]
+    samples: int = 4  # samples that a law needs; a start, two constants, and one to judge them
 
 
 EACH = EachThresholds()

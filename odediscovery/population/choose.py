@@ -43,46 +43,38 @@ from odediscovery.population.mixed import MIXED, MixedFit, criterion, sound_mode
 from odediscovery.population.screen import SCREEN, combined, fine_doses, fine_times, screen
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class ChoiceThresholds(Thresholds):
+class ChoiceThresholds:
     """How many structures go how far, and when a group does not follow the law of the others."""
 
-    screens: int = threshold(
-        3, "times that terms are screened, each on the curves of the best law so far", origin="cost"
-    )
-    steps: int = threshold(12, "Levenberg-Marquardt steps of these", origin="cost")
-    mixed: int = threshold(10, "structures that are fitted as mixed models", origin="cost")
-    freed: int = threshold(3, "structures whose exponents are fitted", origin="cost")
-    one_constant: float = threshold(
-        0.35, "what leaves and what enters are one constant within this", unit="logarithm, median"
-    )
-    width: float = threshold(1.0, "how far constants of a group are from the median of all, loosely", unit="logarithm")
-    near: float = threshold(2.5, "an exponent is set to a simple number within so many standard errors")
-    proportional: float = threshold(
-        6.0, "gain of -2 log likelihood from which noise is proportional", origin="BIC: strong"
-    )
-    kinds: int = threshold(3, "structures that are asked for the kind of noise", origin="cost")
-    varied: int = threshold(4, "structures for which it is asked which constants vary", origin="cost")
-    noise: float = threshold(0.05, "noise where structures are fitted to every group", unit="spread of the state")
-    least_reach: float = threshold(1e-3, "an exponent so near to a simple number is set to it, however sure it is")
-    flows: int = threshold(3, "flows, at most", origin="cost: all sets and beginnings are fitted")
-    flow_rates: tuple[float, ...] = threshold(
-        (1.0, 5.0, 25.0), "rate constants to begin from", unit="inverse longest span", origin="all that samples can see"
-    )
-    flow_steps: int = threshold(20, "Levenberg-Marquardt steps from each beginning", origin="cost")
-    flow_width: float = threshold(2.0, "how far rates are looked for from a beginning", unit="logarithm")
-    flow_noise: float = threshold(0.1, "noise of these fits", unit="largest sample")
-    flows_mixed: int = threshold(4, "sets of flows that are fitted as mixed models", origin="cost")
-    odd: float = threshold(3.0, "residuals from which on a group is odd", unit="median of all groups")
-    exact: float = threshold(1e-12, "least residual that others are compared with", unit="sigma", origin="rounding")
-    values: int = threshold(3, "fewest values of such a group", origin="fewer follow any law")
-    share: float = threshold(0.25, "most groups that are left out", unit="share", origin="the law is that of most")
-    laws: int = threshold(6, "laws, the best first, under which they are looked for", origin="cost: a fit each")
-    constants: int = threshold(5, "constants and starts of a law that a strange group has", origin="as most laws have")
-    margin: float = threshold(10.0, "gain of the criterion from which on they are left out", origin="BIC: very strong")
+    screens: int = 3  # times that terms are screened, each on the curves of the best law so far; cost
+    steps: int = 12  # Levenberg-Marquardt steps of these; cost
+    mixed: int = 10  # structures that are fitted as mixed models; cost
+    freed: int = 3  # structures whose exponents are fitted; cost
+    one_constant: float = 0.35  # what leaves and what enters are one constant within this [logarithm, median]
+    width: float = 1.0  # how far constants of a group are from the median of all, loosely [logarithm]
+    near: float = 2.5  # an exponent is set to a simple number within so many standard errors
+    proportional: float = 6.0  # gain of -2 log likelihood from which noise is proportional; BIC: strong
+    kinds: int = 3  # structures that are asked for the kind of noise; cost
+    varied: int = 4  # structures for which it is asked which constants vary; cost
+    noise: float = 0.05  # noise where structures are fitted to every group [spread of the state]
+    least_reach: float = 1e-3  # an exponent so near to a simple number is set to it, however sure it is
+    flows: int = 3  # flows, at most; cost: all sets and beginnings are fitted
+    # rate constants to begin from [inverse longest span]; all that samples can see
+    flow_rates: tuple[float, ...] = (1.0, 5.0, 25.0)
+    flow_steps: int = 20  # Levenberg-Marquardt steps from each beginning; cost
+    flow_width: float = 2.0  # how far rates are looked for from a beginning [logarithm]
+    flow_noise: float = 0.1  # noise of these fits [largest sample]
+    flows_mixed: int = 4  # sets of flows that are fitted as mixed models; cost
+    odd: float = 3.0  # residuals from which on a group is odd [median of all groups]
+    exact: float = 1e-12  # least residual that others are compared with [sigma]; rounding
+    values: int = 3  # fewest values of such a group; fewer follow any law
+    share: float = 0.25  # most groups that are left out [share]; the law is that of most
+    laws: int = 6  # laws, the best first, under which they are looked for; cost: a fit each
+    constants: int = 5  # constants and starts of a law that a strange group has; as most laws have
+    margin: float = 10.0  # gain of the criterion from which on they are left out; BIC: very strong
 
 
 CHOICE = ChoiceThresholds()

@@ -23,41 +23,30 @@ from numpy.typing import NDArray
 from odediscovery.ivp.steps import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class GroupThresholds(Thresholds):
+class GroupThresholds:
     """How groups are solved and fitted side by side."""
 
-    steps: int = threshold(48, "steps over the longest span of a group, at least", origin="cost; doubled until settled")
-    rounding: float = threshold(
-        1e-9, "part of a step by which samples miss a grid and still lie on it", unit="steps", origin="rounding"
-    )
-    least_steps: int = threshold(
-        2, "steps between two samples, at least", origin="early samples stand close where rates are high"
-    )
-    tiny: float = threshold(
-        1e-9, "least size of a state in a power", unit="largest sample", origin="keeps 0 ** p differentiable"
-    )
-    most_log: float = threshold(
-        600.0, "largest logarithm of a product of powers", origin="times the largest constant it is a float"
-    )
-    wild: float = threshold(1e6, "beyond this a solution has run away", unit="largest sample")
-    leaving: float = threshold(0.1, "beyond this no step of a fit follows from a solution", unit="`wild`")
-    lost: float = threshold(1e30, "residual that stands for one beyond all numbers", origin="its square is a float")
-    fit_steps: int = threshold(25, "Levenberg-Marquardt steps, at most", origin="cost: bounds the time")
-    damping: float = threshold(1e-2, "damping to begin from", unit="diagonal of the normal matrix")
-    change: float = threshold(4.0, "change of the damping after a step", unit="ratio", origin="customary: 2 to 10")
-    longest: float = threshold(1.5, "longest step of a logarithm", origin="a factor of 4.5")
-    settled: float = threshold(1e-4, "change of the squares that ends a fit", unit="share")
-    dampings: tuple[float, float] = threshold((1e-9, 1e9), "ends of the damping", unit="diagonal of the normal matrix")
-    stuck: float = threshold(1e2, "damping beyond which a group that got no better has ended")
-    least_size: float = threshold(1e-9, "least entry of that diagonal", unit="largest entry", origin="rounding")
-    loosely: float = threshold(
-        3.0, "how far unknowns are looked for from where they are expected", unit="logarithm", origin="a factor of 20"
-    )
-    held: float = threshold(1e-6, "the same of those that stay where they are")
+    steps: int = 48  # steps over the longest span of a group, at least; cost; doubled until settled
+    rounding: float = 1e-9  # part of a step by which samples miss a grid and still lie on it [steps]; rounding
+    least_steps: int = 2  # steps between two samples, at least; early samples stand close where rates are high
+    tiny: float = 1e-9  # least size of a state in a power [largest sample]; keeps 0 ** p differentiable
+    most_log: float = 600.0  # largest logarithm of a product of powers; times the largest constant it is a float
+    wild: float = 1e6  # beyond this a solution has run away [largest sample]
+    leaving: float = 0.1  # beyond this no step of a fit follows from a solution [`wild`]
+    lost: float = 1e30  # residual that stands for one beyond all numbers; its square is a float
+    fit_steps: int = 25  # Levenberg-Marquardt steps, at most; cost: bounds the time
+    damping: float = 1e-2  # damping to begin from [diagonal of the normal matrix]
+    change: float = 4.0  # change of the damping after a step [ratio]; customary: 2 to 10
+    longest: float = 1.5  # longest step of a logarithm; a factor of 4.5
+    settled: float = 1e-4  # change of the squares that ends a fit [share]
+    dampings: tuple[float, float] = (1e-9, 1e9)  # ends of the damping [diagonal of the normal matrix]
+    stuck: float = 1e2  # damping beyond which a group that got no better has ended
+    least_size: float = 1e-9  # least entry of that diagonal [largest entry]; rounding
+    loosely: float = 3.0  # how far unknowns are looked for from where they are expected [logarithm]; a factor of 20
+    held: float = 1e-6  # the same of those that stay where they are
 
 
 GROUPS = GroupThresholds()

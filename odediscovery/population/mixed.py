@@ -31,60 +31,46 @@ from scipy.optimize import minimize
 
 from odediscovery.population.groups import GroupModel, Measured, Structure
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class MixedThresholds(Thresholds):
+class MixedThresholds:
     """How the mixed model is fitted, and which numbers are those of a law."""
 
-    negligible: float = threshold(0.01, "a spread below it is none", unit="logarithm", origin="one per cent")
-    beyond: float = threshold(1e30, "likelihood of what cannot be computed", origin="the search turns back from it")
-    spreads: tuple[float, float] = threshold((1e-4, 10.0), "ends of the spreads that are looked for", unit="logarithm")
-    reach: float = threshold(8.0, "how far the logarithm of sigma may go in one search")
-    steps: int = threshold(200, "steps of the search, at most", origin="cost")
-    converged: float = threshold(1e-11, "change of the likelihood that ends it", unit="relative")
-    difference: float = threshold(1e-4, "step of a second derivative", unit="logarithm")
-    ridge: float = threshold(1e-9, "added where a matrix is singular", unit="its largest entry", origin="rounding")
-    singular: float = threshold(1e-12, "least singular value of the information", unit="the largest", origin="rounding")
-    rounds: int = threshold(30, "straightenings of the curves, at most", origin="cost: most fits need 5 to 10")
-    few_rounds: int = threshold(8, "the same for a structure among others", origin="cost")
-    settled: float = threshold(1e-3, "change of -2 log likelihood that ends them")
-    calm: int = threshold(
-        10,
-        "straightenings after which each one that is worse than the last halves the steps",
-        origin="what has not settled until then may go round in circles, and where it ends would be chance",
-    )
-    noise: float = threshold(
-        1e-4, "noise from which on that is done", unit="size of the values", origin="less is the solver's"
-    )
-    halvings: int = threshold(4, "times that a step is halved before it is given up")
-    begin: float = threshold(0.3, "spread of a logarithm to begin from", origin="typical of constants of people")
-    begin_again: float = threshold(0.02, "the same on newly straightened curves, at least")
-    begin_others: float = threshold(0.1, "the same of a fit with other spreads, at least")
-    common: float = threshold(1e-4, "spread of a logarithm that all groups share, while steps are weighed")
-    exact: float = threshold(
-        1e-14,
-        "least mean square of residuals",
-        unit="mean square of the values",
-        origin="keeps the likelihood finite without noise",
-    )
-    least_noise: float = threshold(1e-8, "least noise", unit="size of the values", origin="the same")
-    rounding: float = threshold(1e-9, "relative differences that are none", origin="rounding")
-    least_gain: float = threshold(
-        3.84, "gain of -2 log likelihood that a spread has to bring, at least", origin="one in forty without a spread"
-    )
-    most_log: float = threshold(
-        80.0, "largest logarithm of a constant and of sigma", origin="e^80: no unit is as far from any scale"
-    )
-    largest: float = threshold(6.0, "largest exponent", origin="as elsewhere in the program: more is a step")
-    apart: float = threshold(0.05, "exponents of one state no further apart than this make one term, not two")
-    honest: float = threshold(
-        4.0, "sigma squared may differ from the mean square of the residuals by this factor", unit="ratio"
-    )
-    nothing: float = threshold(1e-6, "residuals below this are none, whatever sigma is", unit="spread of the state")
-    refinings: int = threshold(3, "times that the steps are doubled, at most", origin="cost: each is twice the last")
-    refined: float = threshold(0.1, "change of -2 log likelihood that is none")
+    negligible: float = 0.01  # a spread below it is none [logarithm]; one per cent
+    beyond: float = 1e30  # likelihood of what cannot be computed; the search turns back from it
+    spreads: tuple[float, float] = (1e-4, 10.0)  # ends of the spreads that are looked for [logarithm]
+    reach: float = 8.0  # how far the logarithm of sigma may go in one search
+    steps: int = 200  # steps of the search, at most; cost
+    converged: float = 1e-11  # change of the likelihood that ends it [relative]
+    difference: float = 1e-4  # step of a second derivative [logarithm]
+    ridge: float = 1e-9  # added where a matrix is singular [its largest entry]; rounding
+    singular: float = 1e-12  # least singular value of the information [the largest]; rounding
+    rounds: int = 30  # straightenings of the curves, at most; cost: most fits need 5 to 10
+    few_rounds: int = 8  # the same for a structure among others; cost
+    settled: float = 1e-3  # change of -2 log likelihood that ends them
+    # straightenings after which each one that is worse than the last halves the steps; what has not settled until then
+    # may go round in circles, and where it ends would be chance
+    calm: int = 10
+    noise: float = 1e-4  # noise from which on that is done [size of the values]; less is the solver's
+    halvings: int = 4  # times that a step is halved before it is given up
+    begin: float = 0.3  # spread of a logarithm to begin from; typical of constants of people
+    begin_again: float = 0.02  # the same on newly straightened curves, at least
+    begin_others: float = 0.1  # the same of a fit with other spreads, at least
+    common: float = 1e-4  # spread of a logarithm that all groups share, while steps are weighed
+    # least mean square of residuals [mean square of the values]; keeps the likelihood finite without noise
+    exact: float = 1e-14
+    least_noise: float = 1e-8  # least noise [size of the values]; the same
+    rounding: float = 1e-9  # relative differences that are none; rounding
+    # gain of -2 log likelihood that a spread has to bring, at least; one in forty without a spread
+    least_gain: float = 3.84
+    most_log: float = 80.0  # largest logarithm of a constant and of sigma; e^80: no unit is as far from any scale
+    largest: float = 6.0  # largest exponent; as elsewhere in the program: more is a step
+    apart: float = 0.05  # exponents of one state no further apart than this make one term, not two
+    honest: float = 4.0  # sigma squared may differ from the mean square of the residuals by this factor [ratio]
+    nothing: float = 1e-6  # residuals below this are none, whatever sigma is [spread of the state]
+    refinings: int = 3  # times that the steps are doubled, at most; cost: each is twice the last
+    refined: float = 0.1  # change of -2 log likelihood that is none
 
 
 MIXED = MixedThresholds()

@@ -28,19 +28,18 @@ from odediscovery.population.groups import ANY, EXACT, KNOWN, POSITIVE, SCALED, 
 from odediscovery.population.mixed import MixedFit
 from odediscovery.problem.prepare import dose_statements, of_groups
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 
 
 @dataclass(frozen=True)
-class PoseThresholds(Thresholds):
+class PoseThresholds:
     """When negative samples are errors about a state that is positive."""
 
-    noise: float = threshold(4.0, "negative samples are noise within so many of its standard deviations")
-    blank: float = threshold(0.1, "and no larger than this part of the largest sample", unit="share")
-    few: float = threshold(0.05, "or where no more samples than this are negative", unit="share")
-    small: float = threshold(0.03, "none of them larger than this part of the largest sample", unit="share")
-    same: float = threshold(1e-9, "logarithms of a covariate no further apart are one", origin="rounding")
+    noise: float = 4.0  # negative samples are noise within so many of its standard deviations
+    blank: float = 0.1  # and no larger than this part of the largest sample [share]
+    few: float = 0.05  # or where no more samples than this are negative [share]
+    small: float = 0.03  # none of them larger than this part of the largest sample [share]
+    same: float = 1e-9  # logarithms of a covariate no further apart are one; rounding
 
 
 POSE = PoseThresholds()

@@ -22,37 +22,30 @@ from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, Members, Structure, structure_of
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class ScreenThresholds(Thresholds):
+class ScreenThresholds:
     """How terms are screened on the integral form."""
 
-    terms: int = threshold(3, "terms of one equation, at most", origin="cost")
-    subsets: int = threshold(
-        30_000,
-        "subsets of one length that are all looked at, as those of four states are",
-        origin="cost: a ten-thousandth of a second each",
-    )
-    longer: int = threshold(30, "best subsets that get one term more where there are too many", origin="cost")
-    kept: int = threshold(5, "subsets of one equation and one length that go on", origin="cost")
-    kept_alone: int = threshold(12, "the same of the only equation", origin="cost")
-    curves: int = threshold(16, "structures at each price that are fitted to the curves of every group", origin="cost")
-    prices: tuple[float, ...] = threshold(
-        (0.0, 0.05, 0.2, 1.0, 5.0),
-        "what a term costs where structures are taken from the integral form",
-        unit="-2 log likelihood a value",
-        origin="interpolated curves are wrong by an unknown amount: laws of every length go on",
-    )
-    one_sign: float = threshold(0.8, "part of the groups in which a term has one sign", unit="share")
-    points: int = threshold(8, "points of a quadrature between two samples", origin="cost")
-    most: float = threshold(3.0, "curves between samples go no further than this", unit="largest sample")
-    ridge: float = threshold(1e-9, "added to the scaled normal equations", origin="keeps them regular")
-    exact: float = threshold(1e-12, "least squares that are left, as a share of all", origin="rounding")
-    odd_size: float = threshold(5.0, "constants of groups differ by no more at first", unit="ratio to the middle group")
-    least_size: float = threshold(1e-12, "least constant at first", origin="its logarithm is fitted")
-    smooth: int = threshold(6, "samples from which a smoothing spline is used", origin="it needs five")
+    terms: int = 3  # terms of one equation, at most; cost
+    # subsets of one length that are all looked at, as those of four states are; cost: a ten-thousandth of a second each
+    subsets: int = 30_000
+    longer: int = 30  # best subsets that get one term more where there are too many; cost
+    kept: int = 5  # subsets of one equation and one length that go on; cost
+    kept_alone: int = 12  # the same of the only equation; cost
+    curves: int = 16  # structures at each price that are fitted to the curves of every group; cost
+    # what a term costs where structures are taken from the integral form [-2 log likelihood a value]; interpolated
+    # curves are wrong by an unknown amount: laws of every length go on
+    prices: tuple[float, ...] = (0.0, 0.05, 0.2, 1.0, 5.0)
+    one_sign: float = 0.8  # part of the groups in which a term has one sign [share]
+    points: int = 8  # points of a quadrature between two samples; cost
+    most: float = 3.0  # curves between samples go no further than this [largest sample]
+    ridge: float = 1e-9  # added to the scaled normal equations; keeps them regular
+    exact: float = 1e-12  # least squares that are left, as a share of all; rounding
+    odd_size: float = 5.0  # constants of groups differ by no more at first [ratio to the middle group]
+    least_size: float = 1e-12  # least constant at first; its logarithm is fitted
+    smooth: int = 6  # samples from which a smoothing spline is used; it needs five
 
 
 SCREEN = ScreenThresholds()

@@ -46,26 +46,20 @@ from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, GroupExponent, Population
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 
 
 @dataclass(frozen=True)
-class NoteThresholds(Thresholds):
+class NoteThresholds:
     """When something of the groups is said."""
 
-    followed: float = threshold(
-        0.3, "autocorrelation of neighbours that is told", origin="errors are larger by a third: (1 + r) / (1 - r)"
-    )
-    apart: float = threshold(1e-2, "least distance from 1 with which such an autocorrelation counts")
-    far: float = threshold(
-        50.0,
-        "a group with values so many times as large or small may be in another unit",
-        origin="units differ by more",
-    )
-    usual: float = threshold(20.0, "if those of the others differ by no more", origin="one size")
-    most_correlated: float = threshold(0.9999, "largest correlation", origin="that of 1 is infinitely far from none")
-    surely: float = threshold(4.0, "and how far it is from none", unit="1 / root of the pairs", origin="beyond chance")
+    followed: float = 0.3  # autocorrelation of neighbours that is told; errors are larger by a third: (1 + r) / (1 - r)
+    apart: float = 1e-2  # least distance from 1 with which such an autocorrelation counts
+    # a group with values so many times as large or small may be in another unit; units differ by more
+    far: float = 50.0
+    usual: float = 20.0  # if those of the others differ by no more; one size
+    most_correlated: float = 0.9999  # largest correlation; that of 1 is infinitely far from none
+    surely: float = 4.0  # and how far it is from none [1 / root of the pairs]; beyond chance
 
 
 NOTES = NoteThresholds()
