@@ -302,21 +302,13 @@ def _opened(file: Path) -> Any:
 
 def _series(path: Path, files: Sequence[Path], group: str) -> Iterator[list[Part]]:
     """Every series with its parts, in the order of the files."""
-    seen: set[int] = set()
-    label, parts = None, list[Part]()
-    for part in itertools.chain.from_iterable(_runs(path, file, group) for file in files):
-        if part.label == label:
-            parts.append(part)
-            continue
-        if label is not None:
-            yield parts
-        if hash(part.label) in seen:
-            raise InputError(
-                f"{part.path}: the rows of group {part.label!r} do not stand together; sort by this column"
-            )
-        seen.add(hash(part.label))
-        label, parts = part.label, [part]
-    if label is not None:
+    seen = set[int]()
+    every = itertools.chain.from_iterable(_runs(path, file, group) for file in files)
+    for label, run in itertools.groupby(every, key=lambda part: part.label):
+        parts = list(run)
+        if hash(label) in seen:
+            raise InputError(f"{parts[0].path}: the rows of group {label!r} do not stand together; sort by this column")
+        seen.add(hash(label))
         yield parts
 
 
@@ -328,15 +320,9 @@ def _runs(path: Path, file: Path, group: str) -> Iterator[Part]:
         return
     if group not in opened.schema_arrow.names:
         raise InputError(f"{file}: no column {group!r}, which other files of the folder have")
-    first, at, label = 0, 0, None
-    for batch in opened.iter_batches(_LABELS, columns=[group]):
-        for value in batch.column(0).to_pylist():
-            if str(value) != label:
-                if at > first:
-                    yield Part(str(file), first, at, label)
-                first, label = at, str(value)
-            at += 1
-    if at > first:
+    batches, at = opened.iter_batches(_LABELS, columns=[group]), 0
+    for label, run in itertools.groupby(str(value) for batch in batches for value in batch.column(0).to_pylist()):
+        first, at = at, at + sum(1 for _ in run)
         yield Part(str(file), first, at, label)
 
 

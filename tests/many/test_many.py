@@ -120,20 +120,14 @@ def test_numbers_may_have_decimal_commas_where_these_part_no_columns(tmp_path: P
         ('g,t,"x, mg"\na,0,1\na,1,5,1\n', "line 3: expected 3 cells as in the header, got 4"),
         ('g,t,x\na,0,"1\na,1,2\n', "look at its quotation marks"),
         ("g,t,x,z\na,0,1,1\n", "name its column, --states, among x, z"),
+        ("g,t,x\na,0,1\nb,0,1\na,1,2\n", "line 4: the rows of group 'a' do not stand together"),
     ],
 )
-def test_a_table_whose_columns_are_not_certain_is_refused(text: str, told: str, tmp_path: Path) -> None:
+def test_a_table_whose_columns_or_series_are_not_certain_is_refused(text: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=told):
         blocks_of(path, "g", "t", None, 2)
-
-
-def test_rows_of_a_group_have_to_stand_together(tmp_path: Path) -> None:
-    path = tmp_path / "mixed.csv"
-    path.write_text("well,t,od\na,0,1\nb,0,1\na,1,2\n")
-    with pytest.raises(InputError, match="line 4: the rows of group 'a' do not stand together"):
-        blocks_of(path, "well", None, None, 2)
 
 
 @pytest.mark.slow
