@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -115,16 +115,15 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[
         measured = kind
         begun = monitor.in_time(SEARCHING, partial(_fit_apart, measured, pairs), begun)
     monitor.step(1)
-    rows = _mixed(
-        measured, _best_of_each_size(begun, [one.structure.n_constants for one in begun], CHOICE.mixed), monitor
-    )
+    best = _best_of_each_size(begun, [one.structure.n_constants for one in begun], CHOICE.mixed)
+    rows = _mixed(measured, best, monitor)
     if not rows:
         raise FitError("no law could be fitted to all groups; fit them one by one")
     monitor.step(2)
     for row in _best_of_each_size(rows, [row.model.n_constants for row in rows], CHOICE.freed):
         if not monitor.stopping() and not whole:
             rows.append(monitor.in_time(SEARCHING, partial(_with_own_exponents, row), row))
-    rows = _distinct(sorted(rows, key=criterion))
+    rows = _first_of_each(sorted(rows, key=criterion), _terms)
     # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
     for place, row in enumerate(rows[: CHOICE.varied] if not monitor.stopping() else []):
         rows[place] = monitor.in_time(SEARCHING, partial(with_spreads, row), row)
@@ -147,10 +146,7 @@ def _screened(measured: Measured, whole: bool, begun: list[Begun]) -> list[Begun
     """The structures so far and those whose terms are chosen on the curves of the best of them, each once."""
     curves = _curves(measured, begun[0]) if begun else None
     more = _fit_apart(measured, combined(measured, screen(measured, whole, curves)))
-    found: dict[object, Begun] = {}
-    for one in sorted([*begun, *more], key=lambda one: one.score):
-        found.setdefault(one.structure.terms(), one)
-    return list(found.values())
+    return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.terms())
 
 
 def _with_own_exponents(row: MixedFit) -> MixedFit:
@@ -158,13 +154,17 @@ def _with_own_exponents(row: MixedFit) -> MixedFit:
     return shorter(simple_exponents(shorter(row)))
 
 
-def _distinct(rows: Sequence[MixedFit]) -> list[MixedFit]:
-    """Every set of terms once, in the same order."""
-    found: dict[object, MixedFit] = {}
+def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:
+    """Of rows of one kind the first, in the same order."""
+    found: dict[object, T] = {}
     for row in rows:
-        structure = row.model.structure
-        found.setdefault((structure.terms(), structure.n_constants, structure.free), row)
+        found.setdefault(kind(row), row)
     return list(found.values())
+
+
+def _terms(row: MixedFit) -> object:
+    structure = row.model.structure
+    return structure.terms(), structure.n_constants, structure.free
 
 
 def _best_of_each_size(rows: Sequence[T], sizes: Sequence[int], most: int) -> list[T]:
