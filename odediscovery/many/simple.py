@@ -155,7 +155,7 @@ class _Found(NamedTuple):
 
     def in_units(self, span: float, size: float) -> Row:
         """The law in the units of the series."""
-        text, constants = "", []
+        text, constants = "", list[float]()
         for (sign, power), own in zip(self.law.terms, self.sizes, strict=True):
             # The exponent that is fitted is the last one.
             p = power if self.exponent is None or len(constants) + 1 < len(self.law.terms) else self.exponent
@@ -176,12 +176,11 @@ class _Found(NamedTuple):
 def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     """The best of some laws for every series."""
     groups, many, size = data.n_groups, len(laws), max(len(law.terms) for law in laws)
-    w, signs = np.zeros((size, 1, many, groups)), np.zeros((size, many, groups))
+    w, signs = np.zeros((size, 1, many * groups)), np.zeros((size, many * groups))
     for s, law in enumerate(laws):
         # The free exponent is the last one of the pattern.
         for q, (sign, power) in enumerate(law.terms, start=size - len(law.terms)):
-            w[q, 0, s], signs[q, s] = power, sign
-    w, signs = w.reshape(size, 1, -1), signs.reshape(size, -1)
+            w[q, 0, s * groups : (s + 1) * groups], signs[q, s * groups : (s + 1) * groups] = power, sign
     free = ((size - 1, 0),) if laws[0].free else ()
     pattern = Structure(np.ones((size, 1)), tuple(Entry(0, q, q, 1) for q in range(size)), free)
     wide = data.taken(np.tile(np.arange(groups), many))
@@ -205,8 +204,8 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
         alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
         r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)
         explained = bool(total <= 4 * floor[g] or (alike < EACH.alike and r2 > EACH.explained))
-        sizes, power = np.exp(unknowns[size - len(laws[s].terms) : size]), float(unknowns[size]) if free else None
-        found.append(_Found(laws[s], sizes, power, float(unknowns[-1]), r2, float(score[s, g]), explained))
+        sizes, exponent = np.exp(unknowns[size - len(laws[s].terms) : size]), float(unknowns[size]) if free else None
+        found.append(_Found(laws[s], sizes, exponent, float(unknowns[-1]), r2, float(score[s, g]), explained))
     return found
 
 

@@ -532,7 +532,7 @@ def fit_each(
         normal += np.maximum(added, ABOVE_ZERO)[:, :, None] * np.eye(len(x))
         found = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0].T
         longest = np.maximum(np.abs(found).max(axis=0), ABOVE_ZERO)
-        return np.nan_to_num(found * np.minimum(1.0, GROUPS.longest / longest))
+        return np.asarray(np.nan_to_num(found * np.minimum(1.0, GROUPS.longest / longest)))
 
     residual, slopes = model.curves(x)
     best, damping = value(residual, x), np.full(x.shape[1], GROUPS.damping)
