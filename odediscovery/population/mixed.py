@@ -447,8 +447,12 @@ def is_sound(fit: MixedFit) -> bool:
     spread = fit.model.measured.spread()[seen]
     if np.abs(fit.unknowns[:k]).max() > MIXED.most_log or np.any(squares > counts * spread**2):
         return False
-    ratio = sigma**2 * counts / np.maximum(squares, ABOVE_ZERO)
     tiny = np.sqrt(squares / counts) < MIXED.nothing * spread
+    # No likelihood is as large as that: of slopes without bound only rounding is left.
+    least = float(np.sum(counts * (np.log(2 * np.pi * sigma**2) - 1.0)))
+    if not tiny.any() and fit.estimate.minus_2_log_likelihood < least:
+        return False
+    ratio = sigma**2 * counts / np.maximum(squares, ABOVE_ZERO)
     return bool(np.all(tiny | ((ratio > 1 / MIXED.honest) & (ratio < MIXED.honest))))
 
 
