@@ -42,7 +42,6 @@ ROOMS = (
     "search",
     "search.flows",
     "search.published",
-    "population.model",
     "population",
     "discovery",
     "many",

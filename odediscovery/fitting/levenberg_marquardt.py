@@ -3,7 +3,7 @@
 Three more loops of this name stand elsewhere, each with its reason at its head, because they minimise
 something else or a batch of another kind: `stages/grow/side_by_side.py` (a likelihood without known
 variances, coefficients eliminated), `search/flows/rough_fits.py` (a fixed number of steps, members by the
-ten thousand) and `population/model/separate.py` (groups that are solved together or not at all).
+ten thousand) and `population/groups.py` (groups that are solved together or not at all).
 """
 
 from __future__ import annotations

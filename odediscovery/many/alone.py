@@ -12,8 +12,6 @@ from typing import Any
 from odediscovery.data.series import TimeSeries, series_text
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
-from odediscovery.many.blocks import Block, read_block
-from odediscovery.many.parquet import read_parquet_block
 from odediscovery.many.run import Table, label_places
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.folder import read_document
@@ -74,8 +72,7 @@ def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source
     found: dict[str, Alone] = {}
     for number in sorted(set(places.values())):
         block = table.blocks[number]
-        names, runs = read_block(block) if isinstance(block, Block) else read_parquet_block(block)
-        for label, (t, x) in zip(names, runs, strict=True):
+        for label, (t, x) in zip(*block.read(), strict=True):
             if label in labels:
                 try:
                     series = TimeSeries.from_arrays(t, x, [table.state], time_name=block.columns[1])

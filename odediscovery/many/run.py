@@ -12,16 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from odediscovery.errors import InputError
-from odediscovery.many.blocks import Block, blocks_of, read_block
-from odediscovery.many.parquet import (
-    ParquetBlock,
-    hash_of,
-    is_parquet,
-    parquet_blocks,
-    read_parquet_block,
-    write_parquet,
-)
 from odediscovery.many.simple import Row, explain
+from odediscovery.many.tables import Block, ParquetBlock, blocks_of, hash_of, is_parquet, parquet_blocks, write_parquet
 from odediscovery.result.folder import source_of
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor
@@ -53,9 +45,9 @@ class Many:
     finished: bool
 
 
-def explain_block(block: Block | ParquetBlock) -> list[Row]:
+def _explained(block: Block | ParquetBlock) -> list[Row]:
     """The laws of one block."""
-    return explain(*(read_block(block) if isinstance(block, Block) else read_parquet_block(block)))
+    return explain(*block.read())
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,27 +97,29 @@ def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[
         say: hears what failed.
     """
     folder, blocks, name = table.folder, table.blocks, table.state
-    kept = folder / "rows.jsonl"
+    kept, failed = folder / "rows.jsonl", dict[int, Failure]()
     done = _done(kept)
-    failed: dict[int, Failure] = {}
     monitor.stage("blocks of series", len(blocks))
     with kept.open("ab") as file:
         waiting = [number for number in range(len(blocks)) if number not in done]
         tasks = [blocks[number] for number in waiting]
-        for place, rows in results_of_tasks(backend, explain_block, tasks, MAX_SECONDS, monitor.stopping):
+        for place, rows in results_of_tasks(backend, _explained, tasks, MAX_SECONDS, monitor.stopping):
             number = waiting[place]
             if isinstance(rows, Failure):
                 failed[number] = rows
                 continue
             file.write((json.dumps({"block": number, "rows": rows}) + "\n").encode())
             file.flush()
-            done[number] = True
+            done.add(number)
             monitor.step(len(done))
     reasons = [f"block {number}: {failure.reason}" for number, failure in sorted(failed.items())]
     for reason in reasons:
         say(reason)
     if table.parquet:
-        write_parquet(folder / "summary.parquet", _named(folder / "rows.jsonl", name))
+        named = (
+            [row | {"equation": _cell(row["equation"], name, "equation")} for row in rows] for _, rows in _lines(kept)
+        )
+        write_parquet(folder / "summary.parquet", named)
     return _summarised(folder, name, len(blocks), tuple(reasons))
 
 
@@ -148,15 +142,15 @@ def _begin(folder: Path, source: dict[str, Any]) -> None:
     write_whole(path, json.dumps(source).encode())
 
 
-def _done(path: Path) -> dict[int, bool]:
+def _done(path: Path) -> set[int]:
     """Blocks that are kept; a line that was cut off by a kill is taken away."""
     if not path.exists():
-        return {}
-    found, whole = {}, 0
+        return set()
+    found, whole = set[int](), 0
     with path.open("rb") as file:
         for line in file:
             try:
-                found[int(json.loads(line)["block"])] = True
+                found.add(int(json.loads(line)["block"]))
             except (ValueError, KeyError, TypeError):
                 break
             whole += len(line)
@@ -186,12 +180,6 @@ def label_places(folder: Path, labels: Sequence[str] | None) -> dict[str, int]:
         for row in rows
         if asked is None or row["series"] in asked
     }
-
-
-def _named(path: Path, name: str) -> Iterator[list[Row]]:
-    """The rows of every block, their equations with the name of the state."""
-    for _, rows in _lines(path):
-        yield [row | {"equation": _cell(row["equation"], name, "equation")} for row in rows]
 
 
 def _summarised(folder: Path, name: str, blocks: int, failed: tuple[str, ...]) -> Many:

@@ -11,36 +11,41 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from odediscovery.population.model.measured import ANY, GroupModel, Measured, Start
-from odediscovery.population.model.members import Members, members_of
-from odediscovery.population.model.separate import SeparateFit, fit_each
-from odediscovery.population.model.structures import Entry, Structure
+from odediscovery.population.groups import (
+    ANY,
+    Entry,
+    GroupModel,
+    Measured,
+    Members,
+    Start,
+    Structure,
+    fit_each,
+    members_of,
+)
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class EachThresholds(Thresholds):
+class EachThresholds:
     """When a simple law explains a series."""
 
-    steps: int = threshold(12, "Levenberg-Marquardt steps of a law", origin="cost")
-    alike: float = threshold(
-        2.5, "autocorrelation of the residuals from which a law does not explain them", unit="1 / root of the samples"
-    )
-    explained: float = threshold(0.5, "least share of the variance that a law explains", origin="as for other fits")
-    exact: float = threshold(1e-4, "residuals below this are none", unit="spread", origin="accuracy of the solver")
-    width: float = threshold(4.0, "how far constants are looked for from their first guess", unit="logarithm")
-    noise: float = threshold(0.05, "noise of these fits", unit="size of the series")
-    least: float = threshold(1e-3, "least value in a power", unit="size of the series")
-    ridge: float = threshold(1e-9, "added to the normal equations of the first guess", origin="keeps them regular")
-    unsigned: float = threshold(0.3, "first guess of a constant whose sign comes out wrong", unit="scaled")
-    constants: tuple[float, float] = threshold((1e-2, 1e3), "ends of first guesses", unit="scaled")
-    exponent: float = threshold(1.5, "price of an exponent that is fitted", unit="constants")
-    samples: int = threshold(4, "samples that a law needs", origin="a start, two constants, and one to judge them")
+    steps: int = 12  # Levenberg-Marquardt steps of a law; cost
+    # autocorrelation of the residuals from which a law does not explain them [1 / root of the samples]
+    alike: float = 2.5
+    explained: float = 0.5  # least share of the variance that a law explains; as for other fits
+    exact: float = 1e-4  # residuals below this are none [spread]; accuracy of the solver
+    width: float = 4.0  # how far constants are looked for from their first guess [logarithm]
+    noise: float = 0.05  # noise of these fits [size of the series]
+    least: float = 1e-3  # least value in a power [size of the series]
+    ridge: float = 1e-9  # added to the normal equations of the first guess; keeps them regular
+    unsigned: float = 0.3  # first guess of a constant whose sign comes out wrong [scaled]
+    constants: tuple[float, float] = (1e-2, 1e3)  # ends of first guesses [scaled]
+    exponent: float = 1.5  # price of an exponent that is fitted [constants]
+    samples: int = 4  # samples that a law needs; a start, two constants, and one to judge them
 
 
 EACH = EachThresholds()
@@ -95,21 +100,22 @@ def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[
     rows: list[Row] = [
         {"series": label, "samples": int(np.isfinite(x).sum())} for label, (_, x) in zip(labels, runs, strict=True)
     ]
-    told = [_why_not(t, x) for t, x in runs]
-    for row, reason in zip(rows, told, strict=True):
-        if reason:
+    fine = []
+    for row, (t, x) in zip(rows, runs, strict=True):
+        if reason := _why_not(t, x):
             row |= {"outcome": reason, "law": "", "equation": ""}
-    fine = [k for k, reason in enumerate(told) if not reason]
+        else:
+            # Span and largest size are 1, so that one batch holds any units.
+            fine.append((row, t, x, float(t[-1] - t[0]), float(np.nanmax(np.abs(x)))))
     if fine:
-        data = _normalised([runs[k] for k in fine])
-        first = _best(data, LAWS)
-        open_ = [g for g in range(len(fine)) if not first[g]["explained"]]
-        if open_:
-            for g, found in zip(open_, _best(data.taken(open_), RICHER), strict=True):
-                if found["criterion"] < first[g]["criterion"]:
-                    first[g] = found
-        for g, k in enumerate(fine):
-            rows[k] |= _in_units(first[g], runs[k])
+        data = members_of([((t - t[0]) / span, (x / size)[:, None]) for _, t, x, span, size in fine])
+        found = _best(data, LAWS)
+        open_ = [g for g, one in enumerate(found) if not one.explained]
+        richer = _best(data.taken(open_), RICHER) if open_ else []
+        for g, one in zip(open_, richer, strict=True):
+            found[g] = min(found[g], one, key=lambda one: one.criterion)
+        for (row, *_, span, size), one in zip(fine, found, strict=True):
+            row |= one.in_units(span, size)
     seconds = (time.perf_counter() - began) / max(len(rows), 1)
     return [row | {"seconds": round(seconds, 5)} for row in rows]
 
@@ -126,31 +132,55 @@ def _why_not(t: Array, x: Array) -> str:
     return "never changes" if np.nanmax(x) == np.nanmin(x) else ""
 
 
-def _sizes(t: Array, x: Array) -> tuple[float, float, float]:
-    """First time, span, and largest size of a series."""
-    return float(t[0]), float(t[-1] - t[0]), float(np.nanmax(np.abs(x)))
+class _Found(NamedTuple):
+    """A law of one series whose span and largest size are 1.
+
+    Args:
+        law: of `LAWS` or `RICHER`.
+        sizes: of its constants.
+        exponent: the one that was fitted.
+        start: where its curve begins.
+        r2: share of the variance that it explains.
+        criterion: a smaller one is better.
+        explained: whether nothing is left to explain.
+    """
+
+    law: SimpleLaw
+    sizes: Array
+    exponent: float | None
+    start: float
+    r2: float
+    criterion: float
+    explained: bool
+
+    def in_units(self, span: float, size: float) -> Row:
+        """The law in the units of the series."""
+        text, constants = "", list[float]()
+        for (sign, power), own in zip(self.law.terms, self.sizes, strict=True):
+            # The exponent that is fitted is the last one.
+            p = power if self.exponent is None or len(constants) + 1 < len(self.law.terms) else self.exponent
+            constants.append(float(own) * size ** (1.0 - p) / span)
+            product = "" if p == 0 else "*x" if p == 1 else f"*x^{p:.4g}"
+            text += f" {'+' if sign > 0 else '-'} {constants[-1]:.5g}{product}"
+        return {
+            "law": self.law.name,
+            "equation": f"x' = {text.removeprefix(' + ').removeprefix(' ')}",
+            "constants": constants,
+            "exponent": self.exponent,
+            "start": self.start * size,
+            "r2": round(self.r2, 6),
+            "outcome": "explained" if self.explained else "no simple law",
+        }
 
 
-def _normalised(runs: Sequence[tuple[Array, Array]]) -> Members:
-    """Series whose span and largest size are 1, so that one batch holds any units."""
-    found = []
-    for t, x in runs:
-        first, span, size = _sizes(t, x)
-        found.append(((t - first) / span, (x / size)[:, None]))
-    return members_of(found)
-
-
-def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[dict[str, Any]]:
+def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     """The best of some laws for every series."""
-    groups, size = data.n_groups, max(len(law.terms) for law in laws)
-    many = len(laws)
+    groups, many, size = data.n_groups, len(laws), max(len(law.terms) for law in laws)
     w, signs = np.zeros((size, 1, many * groups)), np.zeros((size, many * groups))
     for s, law in enumerate(laws):
-        at = slice(s * groups, (s + 1) * groups)
-        for q, (sign, power) in enumerate(law.terms):
-            # The free exponent is the last one of the pattern.
-            place = q if not laws[0].free else size - len(law.terms) + q
-            w[place, 0, at], signs[place, at] = power, sign
+        # The free exponent is the last one of the pattern.
+        for q, (sign, power) in enumerate(law.terms, start=size - len(law.terms)):
+            w[q, 0, s * groups : (s + 1) * groups], signs[q, s * groups : (s + 1) * groups] = power, sign
     free = ((size - 1, 0),) if laws[0].free else ()
     pattern = Structure(np.ones((size, 1)), tuple(Entry(0, q, q, 1) for q in range(size)), free)
     wide = data.taken(np.tile(np.arange(groups), many))
@@ -160,91 +190,39 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[dict[str, Any]]:
     model = GroupModel(pattern, measured, signs, w, scale=np.ones(1))
     width = np.array([EACH.width] * size + [1.0] * len(free) + [np.inf])
     fit = fit_each(model, begin, np.array([EACH.noise]), begin, width, EACH.steps)
-    return _chosen(data, laws, model, fit)
+    x, squares = data.values[:, 0], fit.squares[0].reshape(many, groups)
+    seen, spread = np.isfinite(x), np.nanstd(x, axis=0)
+    n = seen.sum(axis=0)
+    parameters = np.array([[1 + len(law.terms) + EACH.exponent * law.free] for law in laws])
+    floor = n * (EACH.exact * spread) ** 2
+    with np.errstate(divide="ignore"):
+        score = n * np.log(np.maximum(squares, floor) / n) + parameters * np.log(n)
+    residual, found = model.curves(fit.unknowns, slopes=False).residual[:, 0], []
+    for g, s in enumerate(np.argmin(np.where(np.isfinite(score), score, np.inf), axis=0).tolist()):
+        unknowns, r = fit.unknowns[:, s * groups + g], residual[seen[:, g], s * groups + g]
+        total = float(r @ r)
+        alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
+        r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)
+        explained = bool(total <= 4 * floor[g] or (alike < EACH.alike and r2 > EACH.explained))
+        sizes, exponent = np.exp(unknowns[size - len(laws[s].terms) : size]), float(unknowns[size]) if free else None
+        found.append(_Found(laws[s], sizes, exponent, float(unknowns[-1]), r2, float(score[s, g]), explained))
+    return found
 
 
 def _begin(data: Members, w: Array, signs: Array) -> Array:
     """Logarithms of constants from the integral form of the samples [terms, members]."""
-    x, t = data.values[:, 0], data.times
-    filled = _filled(x)
-    steps = np.diff(t, axis=0)
-    integrals = []
-    for q in range(len(w)):
+    # Where there is a gap, the last value that is known.
+    filled, steps = data.values[:, 0].copy(), np.diff(data.times, axis=0)
+    for k in range(1, len(filled)):
+        filled[k] = np.where(np.isfinite(filled[k]), filled[k], filled[k - 1])
+    filled = np.nan_to_num(filled, nan=0.5)
+    columns = [np.ones(filled.shape)]
+    for sign, power in zip(signs, w[:, 0], strict=True):
         with np.errstate(all="ignore"):
-            m = signs[q] * np.maximum(np.abs(filled), EACH.least) ** w[q, 0]
-        integrals.append(np.vstack([np.zeros(m.shape[1]), np.cumsum(0.5 * (m[1:] + m[:-1]) * steps, axis=0)]))
-    columns = np.stack([np.ones(x.shape), *integrals])
-    gram = np.einsum("atg,btg->gab", columns, columns) + EACH.ridge * np.eye(len(columns))
-    right = np.einsum("atg,tg->ga", columns, filled)
+            m = sign * np.maximum(np.abs(filled), EACH.least) ** power
+        columns.append(np.vstack([np.zeros((1, m.shape[1])), np.cumsum(0.5 * (m[1:] + m[:-1]) * steps, axis=0)]))
+    every = np.stack(columns)
+    gram = np.einsum("atg,btg->gab", every, every) + EACH.ridge * np.eye(len(every))
+    right = np.einsum("atg,tg->ga", every, filled)
     a = np.linalg.solve(gram, right[:, :, None])[:, 1:, 0].T
     return np.asarray(np.log(np.clip(np.where(a > 0, a, EACH.unsigned), *EACH.constants)))
-
-
-def _filled(x: Array) -> Array:
-    """The values, the last one known where there is a gap [samples, members]."""
-    found = x.copy()
-    for k in range(1, len(x)):
-        found[k] = np.where(np.isfinite(found[k]), found[k], found[k - 1])
-    return np.nan_to_num(found, nan=0.5)
-
-
-def _chosen(data: Members, laws: Sequence[SimpleLaw], model: GroupModel, fit: SeparateFit) -> list[dict[str, Any]]:
-    groups, size = data.n_groups, model.n_constants
-    x = data.values[:, 0]
-    seen = np.isfinite(x)
-    n = seen.sum(axis=0)
-    squares = fit.squares[0].reshape(len(laws), groups)
-    parameters = np.array([1 + len(law.terms) + EACH.exponent * law.free for law in laws])[:, None]
-    spread = np.nanstd(x, axis=0)
-    floor = n * (EACH.exact * spread) ** 2
-    with np.errstate(divide="ignore"):
-        score = n * np.log(np.maximum(squares, floor) / n) + parameters * np.log(n)
-    best = np.argmin(np.where(np.isfinite(score), score, np.inf), axis=0)
-    residual = model.curves(fit.unknowns, slopes=False).residual[:, 0]
-    found = []
-    for g in range(groups):
-        at, law = int(best[g]) * groups + g, laws[int(best[g])]
-        r = residual[:, at][seen[:, g]]
-        total = float(r @ r)
-        alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
-        r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)
-        exact = total <= 4 * floor[g]
-        shift = 0 if not law.free else size - len(law.terms)
-        logs = fit.unknowns[shift : shift + len(law.terms), at]
-        power = float(fit.unknowns[size, at]) if law.free else None
-        found.append(
-            {
-                "law": law,
-                "logs": logs,
-                "power": power,
-                "start": float(fit.unknowns[-1, at]),
-                "r2": r2,
-                "criterion": float(score[best[g], g]),
-                "explained": bool(exact or (alike < EACH.alike and r2 > EACH.explained)),
-            }
-        )
-    return found
-
-
-def _in_units(found: dict[str, Any], run: tuple[Array, Array]) -> Row:
-    """The law of one series in its own units."""
-    law: SimpleLaw = found["law"]
-    _, span, size = _sizes(*run)
-    text, constants = "", []
-    for q, (sign, power) in enumerate(law.terms):
-        p = found["power"] if law.free and q == len(law.terms) - 1 else power
-        c = float(np.exp(found["logs"][q])) * size ** (1.0 - p) / span
-        constants.append(c)
-        product = "" if p == 0 else "*x" if p == 1 else f"*x^{p:.4g}"
-        text += f" {'+' if sign > 0 else '-'} {c:.5g}{product}"
-    text = text.removeprefix(" + ").removeprefix(" ")
-    outcome = "explained" if found["explained"] else "no simple law"
-    return {
-        "law": law.name,
-        "equation": f"x' = {text}",
-        "constants": constants,
-        "exponent": found["power"],
-        "start": found["start"] * size,
-        "r2": round(float(found["r2"]), 6),
-        "outcome": outcome,
-    }

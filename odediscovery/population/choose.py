@@ -1,55 +1,80 @@
 r"""The structure that all groups share, chosen by the mixed model.
 
-Sets of terms that the integral form likes are fitted to whole curves of every group; the best of them
-as mixed models; the exponents of the best of those are set free, and set to simple numbers again where
-the data allow.
+Where all states were measured, sets of terms that the integral form likes are fitted to whole curves of every group;
+the best of them as mixed models; the exponents of the best of those are set free, and set to simple numbers again
+where the data allow. Where one state was not, all sets of linear flows between the states and out of them are fitted
+to every group from several beginnings. Groups that follow another law are left out, so that they do not bend that of
+all others, where
+
+    C(others) + \sum_g [ n_g (\ln 2 \pi \sigma^2 + 1) + k \ln N ] + margin < C(all)
+
+C is the criterion of a mixed model, n_g the values of a group that is left out, N those of all. Such a group
+counts as if a law of its own, with k constants, followed it within the noise of the others. Looked for are
+groups whose residuals are much larger than those of the others, under any of the best laws: the best one of
+all groups may be one that bends until it follows the strange one as well.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from odediscovery.errors import FitError
-from odediscovery.population.model.measured import ANY, GroupModel, Measured
-from odediscovery.population.model.mixed import MIXED, MixedFit
-from odediscovery.population.model.separate import SEPARATE, SeparateFit, fit_each
-from odediscovery.population.model.structures import Entry, Structure, tied, without
-from odediscovery.population.model.vary import criterion
+from odediscovery.population.groups import (
+    ANY,
+    GROUPS,
+    SCALED,
+    Entry,
+    GroupModel,
+    Measured,
+    SeparateFit,
+    Structure,
+    fit_each,
+    tied,
+    without,
+)
+from odediscovery.population.mixed import MIXED, MixedFit, criterion, sound_model, with_spreads
 from odediscovery.population.screen import SCREEN, combined, fine_doses, fine_times, screen
-from odediscovery.population.sound import sound_model, with_spreads
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class ChoiceThresholds(Thresholds):
-    """How many structures go how far."""
+class ChoiceThresholds:
+    """How many structures go how far, and when a group does not follow the law of the others."""
 
-    screens: int = threshold(
-        3, "times that terms are screened, each on the curves of the best law so far", origin="cost"
-    )
-    steps: int = threshold(12, "Levenberg-Marquardt steps of these", origin="cost")
-    mixed: int = threshold(10, "structures that are fitted as mixed models", origin="cost")
-    freed: int = threshold(3, "structures whose exponents are fitted", origin="cost")
-    one_constant: float = threshold(
-        0.35, "what leaves and what enters are one constant within this", unit="logarithm, median"
-    )
-    width: float = threshold(1.0, "how far constants of a group are from the median of all, loosely", unit="logarithm")
-    near: float = threshold(2.5, "an exponent is set to a simple number within so many standard errors")
-    proportional: float = threshold(
-        6.0, "gain of -2 log likelihood from which noise is proportional", origin="BIC: strong"
-    )
-    kinds: int = threshold(3, "structures that are asked for the kind of noise", origin="cost")
-    varied: int = threshold(4, "structures for which it is asked which constants vary", origin="cost")
-    noise: float = threshold(0.05, "noise where structures are fitted to every group", unit="spread of the state")
-    least_reach: float = threshold(1e-3, "an exponent so near to a simple number is set to it, however sure it is")
+    screens: int = 3  # times that terms are screened, each on the curves of the best law so far; cost
+    steps: int = 12  # Levenberg-Marquardt steps of these; cost
+    mixed: int = 10  # structures that are fitted as mixed models; cost
+    freed: int = 3  # structures whose exponents are fitted; cost
+    one_constant: float = 0.35  # what leaves and what enters are one constant within this [logarithm, median]
+    width: float = 1.0  # how far constants of a group are from the median of all, loosely [logarithm]
+    near: float = 2.5  # an exponent is set to a simple number within so many standard errors
+    proportional: float = 6.0  # gain of -2 log likelihood from which noise is proportional; BIC: strong
+    kinds: int = 3  # structures that are asked for the kind of noise; cost
+    varied: int = 4  # structures for which it is asked which constants vary; cost
+    noise: float = 0.05  # noise where structures are fitted to every group [spread of the state]
+    least_reach: float = 1e-3  # an exponent so near to a simple number is set to it, however sure it is
+    flows: int = 3  # flows, at most; cost: all sets and beginnings are fitted
+    # rate constants to begin from [inverse longest span]; all that samples can see
+    flow_rates: tuple[float, ...] = (1.0, 5.0, 25.0)
+    flow_steps: int = 20  # Levenberg-Marquardt steps from each beginning; cost
+    flow_width: float = 2.0  # how far rates are looked for from a beginning [logarithm]
+    flow_noise: float = 0.1  # noise of these fits [largest sample]
+    flows_mixed: int = 4  # sets of flows that are fitted as mixed models; cost
+    odd: float = 3.0  # residuals from which on a group is odd [median of all groups]
+    exact: float = 1e-12  # least residual that others are compared with [sigma]; rounding
+    values: int = 3  # fewest values of such a group; fewer follow any law
+    share: float = 0.25  # most groups that are left out [share]; the law is that of most
+    laws: int = 6  # laws, the best first, under which they are looked for; cost: a fit each
+    constants: int = 5  # constants and starts of a law that a strange group has; as most laws have
+    margin: float = 10.0  # gain of the criterion from which on they are left out; BIC: very strong
 
 
 CHOICE = ChoiceThresholds()
@@ -57,19 +82,19 @@ T = TypeVar("T")
 # Simple exponents: from -2 to 4, of these denominators.
 DENOMINATORS = (1, 2, 3, 4)
 SIMPLE = tuple(sorted({n / d for d in DENOMINATORS for n in range(-2 * d, 4 * d + 1)}))
+OUTSIDE = -1
 
 
-@dataclass(frozen=True, eq=False)
-class Begun:
-    """A structure with constants of every group, fitted apart."""
+class Begun(NamedTuple):
+    """A structure with the unknowns of every group [unknowns, groups], fitted apart; a smaller score is better."""
 
     structure: Structure
-    fit: SeparateFit
+    unknowns: Array
     score: float
 
 
-def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> tuple[list[MixedFit], Measured]:
-    """Mixed models of the best structures, the best first, and the groups with the kind of noise that they show.
+def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[MixedFit]:
+    """Mixed models of the best structures, the best first, with the kind of noise that the groups show.
 
     Raises:
         FitError: no structure could be integrated through the groups.
@@ -84,35 +109,44 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> tuple
         begun = more
     if not begun:
         raise FitError("no law could be integrated through the groups; fit them one by one")
-    pairs = [(one.structure, one.fit.unknowns) for one in begun]
+    pairs = [(one.structure, one.unknowns) for one in begun]
     kind = monitor.in_time(SEARCHING, partial(with_noise_seen, measured, pairs[: CHOICE.kinds]), measured)
     if kind is not measured:
         measured = kind
         begun = monitor.in_time(SEARCHING, partial(_fit_apart, measured, pairs), begun)
     monitor.step(1)
-    rows = list[MixedFit]()
-    for one in _best_of_each_size(begun, [one.structure.n_constants for one in begun], CHOICE.mixed):
-        mixed = partial(sound_model, measured, one.structure, one.fit.unknowns)
-        rows += monitor.in_time(SEARCHING if rows else JUDGING, mixed, [])
+    best = _best_of_each_size(begun, [one.structure.n_constants for one in begun], CHOICE.mixed)
+    rows = _mixed(measured, best, monitor)
     if not rows:
         raise FitError("no law could be fitted to all groups; fit them one by one")
-    rows.sort(key=criterion)
     monitor.step(2)
     for row in _best_of_each_size(rows, [row.model.n_constants for row in rows], CHOICE.freed):
         if not monitor.stopping() and not whole:
             rows.append(monitor.in_time(SEARCHING, partial(_with_own_exponents, row), row))
-    rows = _distinct(sorted(rows, key=criterion))
+    rows = _first_of_each(sorted(rows, key=criterion), _terms)
     # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
     for place, row in enumerate(rows[: CHOICE.varied] if not monitor.stopping() else []):
         rows[place] = monitor.in_time(SEARCHING, partial(with_spreads, row), row)
     monitor.step(3)
-    return sorted(rows, key=criterion), measured
+    return sorted(rows, key=criterion)
+
+
+def _mixed(
+    measured: Measured, begun: Iterable[Begun], monitor: Monitor, rounds: int = MIXED.few_rounds
+) -> list[MixedFit]:
+    """Sound mixed models of some structures, the best first."""
+    rows = list[MixedFit]()
+    for one in begun:
+        mixed = partial(sound_model, measured, one.structure, one.unknowns, rounds)
+        rows += monitor.in_time(SEARCHING if rows else JUDGING, mixed, [])
+    return sorted(rows, key=criterion)
 
 
 def _screened(measured: Measured, whole: bool, begun: list[Begun]) -> list[Begun]:
-    """The structures so far and those whose terms are chosen on the curves of the best of them; these alone without."""
+    """The structures so far and those whose terms are chosen on the curves of the best of them, each once."""
     curves = _curves(measured, begun[0]) if begun else None
-    return _joined(begun, _fit_apart(measured, combined(measured, screen(measured, whole, curves))))
+    more = _fit_apart(measured, combined(measured, screen(measured, whole, curves)))
+    return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.terms())
 
 
 def _with_own_exponents(row: MixedFit) -> MixedFit:
@@ -120,15 +154,17 @@ def _with_own_exponents(row: MixedFit) -> MixedFit:
     return shorter(simple_exponents(shorter(row)))
 
 
-def _distinct(rows: Sequence[MixedFit]) -> list[MixedFit]:
-    """Every set of terms once, in the same order."""
-    found: dict[object, MixedFit] = {}
+def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:
+    """Of rows of one kind the first, in the same order."""
+    found: dict[object, T] = {}
     for row in rows:
-        structure = row.model.structure
-        w = structure.exponents
-        key = frozenset((e.state, e.sign, tuple(w[e.monomial])) for e in structure.entries)
-        found.setdefault((key, structure.n_constants, structure.free), row)
+        found.setdefault(kind(row), row)
     return list(found.values())
+
+
+def _terms(row: MixedFit) -> object:
+    structure = row.model.structure
+    return structure.terms(), structure.n_constants, structure.free
 
 
 def _best_of_each_size(rows: Sequence[T], sizes: Sequence[int], most: int) -> list[T]:
@@ -138,23 +174,13 @@ def _best_of_each_size(rows: Sequence[T], sizes: Sequence[int], most: int) -> li
     return [rows[place] for place in chosen]
 
 
-def _joined(begun: list[Begun], more: list[Begun]) -> list[Begun]:
-    """All structures once, the best first."""
-    found: dict[object, Begun] = {}
-    for one in sorted([*begun, *more], key=lambda one: one.score):
-        w = one.structure.exponents
-        found.setdefault(frozenset((e.state, e.sign, tuple(w[e.monomial])) for e in one.structure.entries), one)
-    return list(found.values())
-
-
 def _curves(measured: Measured, one: Begun) -> Array:
     """Curves of a law that follows the samples, between them too [points, states, groups]."""
-    times = fine_times(measured.data)
-    values = np.full((len(times), *measured.data.values.shape[1:]), np.nan)
-    fine = replace(measured, data=replace(measured.data, times=times, values=values, doses=fine_doses(measured.data)))
-    found = GroupModel(one.structure, fine, scale=measured.data.scale).fitted(one.fit.unknowns)
-    most = SCREEN.most * measured.data.scale[:, None]
-    return np.nan_to_num(np.clip(found, -most, most))
+    data, times = measured.data, fine_times(measured.data)
+    values = np.full((len(times), *data.values.shape[1:]), np.nan)
+    fine = replace(measured, data=replace(data, times=times, values=values, doses=fine_doses(data)))
+    most = SCREEN.most * data.scale[:, None]
+    return np.nan_to_num(np.clip(GroupModel(one.structure, fine, scale=data.scale).fitted(one.unknowns), -most, most))
 
 
 def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
@@ -178,55 +204,43 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     longest = [max(sum(e.state == i for e in s.entries) for s, _ in begins) for i in range(n)]
     pattern = tuple(Entry(i, q, q, 1) for q, i in enumerate(np.repeat(np.arange(n), longest).tolist()))
     size, first = len(pattern), len(begins[0][1]) - begins[0][0].n_constants
-    signs, w = np.zeros((size, many * groups)), np.zeros((size, n, many * groups))
-    begin, places = np.zeros((size + first, many * groups)), []
+    # [..., structures, groups]
+    signs, w = np.zeros((size, many, groups)), np.zeros((size, n, many, groups))
+    begin, places = np.zeros((size + first, many, groups)), []
     for s, (structure, x) in enumerate(begins):
-        at, slot, own = slice(s * groups, (s + 1) * groups), np.cumsum([0, *longest]), []
+        slot, own = np.cumsum([0, *longest]), dict[int, int]()
         for e in structure.entries:
             q = int(slot[e.state])
             slot[e.state] += 1
-            signs[q, at], begin[q, at] = e.sign, x[e.constant]
-            w[q, :, at] = structure.exponents[e.monomial][:, None]
-            own.append((e.constant, q))
-        begin[size:, at] = x[structure.n_constants :]
-        places.append([q for _, q in sorted(dict(own).items())])
-    whole = Structure(np.ones((size, n)), pattern)
-    starts = tuple(start._replace(value=np.tile(start.value, many)) for start in measured.starts)
-    wide = replace(measured, data=measured.data.taken(np.tile(np.arange(groups), many)), starts=starts)
+            signs[q, s], begin[q, s] = e.sign, x[e.constant]
+            w[q, :, s] = structure.exponents[e.monomial][:, None]
+            own[e.constant] = q
+        begin[size:, s] = x[structure.n_constants :]
+        places.append([own[k] for k in sorted(own)])
     centre = begin.copy()
-    for s in range(many):
-        at = slice(s * groups, (s + 1) * groups)
-        centre[:size, at] = np.median(begin[:size, at], axis=1, keepdims=True)
-    model, sigma = GroupModel(whole, wide, signs, w), CHOICE.noise * measured.spread()
-    fit = fit_each(model, begin, sigma, centre, _widths(measured, size), CHOICE.steps)
-    found = []
+    centre[:size] = np.median(begin[:size], axis=2, keepdims=True)
+    whole = Structure(np.ones((size, n)), pattern)
+    model = GroupModel(whole, measured.repeated(many), signs.reshape(size, -1), w.reshape(size, n, -1))
+    fit = _fit_loosely(measured, model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
+    unknowns, squares = fit.unknowns.reshape(begin.shape), fit.squares.reshape(n, many, groups)
+    counts, spread, found = measured.counts(), measured.spread(), []
     for s, (structure, _) in enumerate(begins):
-        at = slice(s * groups, (s + 1) * groups)
-        logs, starts_of = fit.unknowns[places[s], at], fit.unknowns[size:, at]
-        joined, kept = _tied(structure, logs)
-        alone = SeparateFit(np.vstack([kept, starts_of]), fit.squares[:, at], fit.objective[at])
-        found.append(_begun(measured, joined, alone))
+        joined, kept = _tied(structure, unknowns[places[s], s])
+        mean = np.maximum(squares[:, s].sum(axis=1) / np.maximum(counts, 1), MIXED.exact * spread**2)
+        score = float(np.sum(counts * np.log(mean))) + 2.0 * joined.n_constants * groups
+        found.append(Begun(joined, np.vstack([kept, unknowns[size:, s]]), score))
     return sorted((one for one in found if np.isfinite(one.score)), key=lambda one: one.score)
 
 
 def fit_apart(measured: Measured, structure: Structure, begin: Array) -> SeparateFit:
     """One structure fitted to every group, its constants about those of the middle group."""
-    middle = np.median(begin, axis=1)
-    model, sigma = GroupModel(structure, measured), CHOICE.noise * measured.spread()
-    return fit_each(model, begin, sigma, middle, _widths(measured, structure.n_constants), CHOICE.steps)
+    return _fit_loosely(measured, GroupModel(structure, measured), begin, np.median(begin, axis=1))
 
 
-def _widths(measured: Measured, constants: int) -> Array:
-    """How far from the middle unknowns of groups are looked for [constants and starts]."""
-    starts = [np.inf if measured.starts[i].kind == ANY else SEPARATE.loosely for i in measured.open_starts]
-    return np.array([*[CHOICE.width] * constants, *starts])
-
-
-def _begun(measured: Measured, structure: Structure, fit: SeparateFit) -> Begun:
-    counts, spread = measured.counts(), measured.spread()
-    mean = np.maximum(fit.squares.sum(axis=1) / np.maximum(counts, 1), MIXED.exact * spread**2)
-    score = float(np.sum(counts * np.log(mean))) + 2.0 * structure.n_constants * measured.data.n_groups
-    return Begun(structure, fit, score)
+def _fit_loosely(measured: Measured, model: GroupModel, begin: Array, centre: Array) -> SeparateFit:
+    starts = [np.inf if measured.starts[i].kind == ANY else GROUPS.loosely for i in measured.open_starts]
+    width = np.array([*[CHOICE.width] * model.n_constants, *starts])
+    return fit_each(model, begin, CHOICE.noise * measured.spread(), centre, width, CHOICE.steps)
 
 
 def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]) -> Measured:
@@ -235,15 +249,13 @@ def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]
     Args:
         begun: structures with their unknowns.
     """
+    seen, values = measured.seen, measured.data.values
     positive = np.array(
-        [
-            start.kind != ANY and bool(np.all(measured.data.values[:, i][measured.seen[:, i]] > 0))
-            for i, start in enumerate(measured.starts)
-        ]
+        [s.kind != ANY and bool(np.all(values[:, i][seen[:, i]] > 0)) for i, s in enumerate(measured.starts)]
     )
     if not positive.any():
         return measured
-    kinds = [measured, measured.with_noise(positive)]
+    kinds = [measured, replace(measured, logarithmic=positive)]
     rows = [[row for one in begun for row in sound_model(kind, *one)] for kind in kinds]
     plain, logs = (min((criterion(row) for row in kind), default=np.inf) for kind in rows)
     return kinds[1] if logs < plain - CHOICE.proportional else measured
@@ -251,21 +263,16 @@ def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]
 
 def shorter(fit: MixedFit) -> MixedFit:
     """The model without terms that the criterion does not want."""
-    best = fit
+    best, structure = fit, fit.model.structure
     for k in range(fit.model.n_constants):
-        structure = without(fit.model.structure, k)
-        if not structure.entries:
+        if not (fewer := without(structure, k)).entries:
             continue
-        gone = [k, *_lost_exponents(fit.model.structure, k)]
-        for less in sound_model(fit.model.measured, structure, np.delete(fit.unknowns, gone, axis=0)):
+        # Exponents that nothing needs any more are gone as well.
+        needed = {e.monomial for e in structure.entries if e.constant != k}
+        gone = [k, *(structure.n_constants + f for f, (j, _) in enumerate(structure.free) if j not in needed)]
+        for less in sound_model(fit.model.measured, fewer, np.delete(fit.unknowns, gone, axis=0)):
             best = min(best, less, key=criterion)
     return best if best is fit else shorter(best)
-
-
-def _lost_exponents(structure: Structure, constant: int) -> list[int]:
-    """Unknowns of free exponents that nothing needs without the entries of one constant."""
-    needed = {e.monomial for e in structure.entries if e.constant != constant}
-    return [structure.n_constants + f for f, (j, _) in enumerate(structure.free) if j not in needed]
 
 
 def simple_exponents(fit: MixedFit) -> MixedFit:
@@ -285,9 +292,10 @@ def simple_exponents(fit: MixedFit) -> MixedFit:
 
 def freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
     """The model with these exponents fitted; none where the numbers do not allow it."""
-    structure, k = replace(fit.model.structure, free=places), fit.model.n_constants
-    values = np.repeat(structure.free_values()[:, None], fit.unknowns.shape[1], axis=1)
-    return sound_model(fit.model.measured, structure, np.vstack([fit.unknowns[:k], values, fit.unknowns[k:]]))
+    structure, k = fit.model.structure, fit.model.n_constants
+    values = [np.full(fit.unknowns.shape[1], structure.exponents[place]) for place in places]
+    begin = np.vstack([fit.unknowns[:k], *values, fit.unknowns[k:]])
+    return sound_model(fit.model.measured, replace(structure, free=places), begin)
 
 
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
@@ -296,30 +304,144 @@ def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
     Args:
         best_only: all of them at the nearest simple number, however far.
     """
-    k, structure = fit.model.n_constants, fit.model.structure
-    values = fit.unknowns[k : k + fit.model.n_free].mean(axis=1)
-    errors = np.sqrt(np.maximum(np.diag(fit.estimate.covariance)[k : k + fit.model.n_free], 0.0))
-    w, free, kept = structure.exponents.copy(), [], []
-    for f, place in enumerate(structure.free):
-        near = _nearest(values[f], errors[f])
-        w[place] = values[f] if near is None and not best_only else near if near is not None else _closest(values[f])
+    model, k = fit.model, fit.model.n_constants
+    exponents = slice(k, model.first_start)
+    w, free, kept = model.structure.exponents.copy(), [], []
+    values = zip(fit.unknowns[exponents].mean(axis=1), fit.estimate.errors[exponents], strict=True)
+    for f, (place, (value, error)) in enumerate(zip(model.structure.free, values, strict=True)):
+        near = _nearest(value, error)
+        w[place] = near if near is not None else _closest(value) if best_only else value
         if near is None and not best_only:
             free.append(place)
             kept.append(k + f)
-    rest = [*range(k), *kept, *range(k + fit.model.n_free, len(fit.unknowns))]
-    return sound_model(fit.model.measured, replace(structure, exponents=w, free=tuple(free)), fit.unknowns[rest])
+    rest = [*range(k), *kept, *range(model.first_start, len(fit.unknowns))]
+    return sound_model(model.measured, replace(model.structure, exponents=w, free=tuple(free)), fit.unknowns[rest])
 
 
 def _nearest(value: float, error: float) -> float | None:
     """The simplest number within the error: of the smallest denominator."""
     reach = max(CHOICE.near * error, CHOICE.least_reach)
-    for d in DENOMINATORS:
-        number = round(value * d) / d
-        if abs(number - value) <= reach:
-            return number if number else None
-    return None
+    near = (number for d in DENOMINATORS if abs((number := round(value * d) / d) - value) <= reach)
+    return next(near, None) or None
 
 
 def _closest(value: float) -> float:
     """The nearest simple number; the least above 0 in the place of 0, which is no exponent."""
     return min(SIMPLE, key=lambda one: abs(one - value)) or 1 / max(DENOMINATORS)
+
+
+def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
+    """Mixed models of the best sets of flows where a state was not measured, the best first.
+
+    Raises:
+        FitError: no set of flows could be fitted to all groups.
+    """
+    n = measured.data.n_states
+    hidden = [i for i in range(n) if not np.isfinite(measured.data.values[:, i]).any()]
+    ways = [(i, j) for i in range(n) for j in [*range(n), OUTSIDE] if i != j]
+    sizes = range(1, CHOICE.flows + 1)
+    sets = [flows for k in sizes for flows in itertools.combinations(ways, k) if _is_fed(flows, hidden, n)]
+    monitor.stage("flows of all groups", len(sets))
+    begun = list[Begun]()
+    for place, flows in enumerate(sets, start=1):
+        first = monitor.in_time(SEARCHING, partial(_begun, measured, _structure(flows, n)), None)
+        if first is None:
+            break
+        begun.append(first)
+        monitor.step(place)
+    best = sorted(begun, key=lambda one: one.score)[: CHOICE.flows_mixed]
+    rows = _mixed(measured, best, monitor, MIXED.rounds)
+    if not rows:
+        raise FitError("no set of flows could be fitted to all groups; fit them one by one")
+    return rows
+
+
+def _is_fed(flows: tuple[tuple[int, int], ...], hidden: list[int], n: int) -> bool:
+    """Whether every unmeasured state has an effect on a measured one, and every measured one an equation."""
+    reached = {i for i in range(n) if i not in hidden}
+    for _ in range(n):
+        reached |= {i for i, j in flows if j in reached}
+    touched = {k for flow in flows for k in flow}
+    return reached >= set(range(n)) and touched >= set(range(n)) and all(any(i == h for i, _ in flows) for h in hidden)
+
+
+def _structure(flows: tuple[tuple[int, int], ...], n: int) -> Structure:
+    """Each flow is proportional to the state that it leaves."""
+    sources = sorted({i for i, _ in flows})
+    entries = [Entry(i, sources.index(i), k, -1) for k, (i, _) in enumerate(flows)]
+    # What leaves a state on two ways is two entries of one place: they stay two constants of one term.
+    entries += [Entry(j, sources.index(i), k, 1) for k, (i, j) in enumerate(flows) if j != OUTSIDE]
+    return Structure(np.eye(n)[sources], tuple(sorted(entries)))
+
+
+def _amount(measured: Measured, i: int) -> Array:
+    """The largest amount that is known of a state at once: of its start, or a dose [groups]."""
+    found = np.maximum(measured.starts[i].value, measured.data.added[:, i].max(axis=0))
+    # A group that was given nothing tells nothing of the factor.
+    usual: Array = np.where(found > 0, found, np.median(found[found > 0]))
+    return usual
+
+
+def _begun(measured: Measured, structure: Structure) -> Begun:
+    """The best of several beginnings for every group, and what it leaves in units of -2 log likelihood."""
+    data, k = measured.data, structure.n_constants
+    span = max(float(np.median(data.times[-1] - data.times[0])), ABOVE_ZERO)
+    rates = np.log(np.array(list(itertools.product(CHOICE.flow_rates, repeat=k))) / span)
+    counts, first = measured.counts(), measured.first_starts()
+    highest = np.nanmax(np.where(np.isfinite(data.values), data.values, -np.inf), axis=0)
+    height = max(float(np.nanmedian(highest[counts > 0])), ABOVE_ZERO)
+    for row, i in enumerate(measured.open_starts):
+        if measured.starts[i].kind == SCALED:
+            first[row] = np.log(height) - np.log(_amount(measured, i))
+    begin = np.vstack([np.repeat(rates.T, data.n_groups, axis=1), np.tile(first, (1, len(rates)))])
+    model, width = GroupModel(structure, measured.repeated(len(rates))), np.full(len(begin), CHOICE.flow_width)
+    fit = fit_each(model, begin, CHOICE.flow_noise * data.scale, begin, width, CHOICE.flow_steps)
+    value = (np.where(counts > 0, 1.0 / data.scale**2, 0.0) @ fit.squares).reshape(len(rates), -1).sum(axis=1)
+    # One beginning for all groups: what is called what may differ from beginning to beginning.
+    best, total = int(np.argmin(value)), counts.sum()
+    score = float(total * np.log(max(value[best] / total, ABOVE_ZERO))) + 2.0 * k * data.n_groups
+    return Begun(structure, fit.unknowns.reshape(len(begin), len(rates), -1)[:, best], score)
+
+
+def odd_groups(fit: MixedFit) -> Mask:
+    """Groups that the law follows much worse than the others [groups]."""
+    residual = fit.model.curves(fit.unknowns, slopes=False).residual
+    count = fit.model.seen.sum(axis=(0, 1))
+    ratio = np.sqrt(np.einsum("tig,i->g", residual**2, 1.0 / fit.estimate.sigma**2) / np.maximum(count, 1))
+    odd: Mask = (ratio > CHOICE.odd * max(float(np.median(ratio)), CHOICE.exact)) & (count >= CHOICE.values)
+    return odd
+
+
+def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[MixedFit, Mask]:
+    """The best law of all groups, or of those that it is the law of, and the groups left out [groups].
+
+    Args:
+        rows: mixed models of all groups, the best first.
+    """
+    best, least = rows[0], criterion(rows[0]) - CHOICE.margin
+    out = np.zeros(best.model.measured.data.n_groups, bool)
+    for row in rows[: CHOICE.laws]:
+        odd = odd_groups(row)
+        if not 0 < odd.sum() <= CHOICE.share * len(odd):
+            continue
+        for less in monitor.in_time(SEARCHING, partial(_without, row, odd), list[MixedFit]()):
+            cost = criterion(less) + _own_cost(row, odd, less)
+            if cost < least:
+                best, least, out = less, cost, odd
+    return best, out
+
+
+def _without(row: MixedFit, odd: Mask) -> list[MixedFit]:
+    """The same law without some groups, its spreads chosen anew; none where the numbers do not allow it."""
+    kept = np.flatnonzero(~odd)
+    found = sound_model(row.model.measured.taken(kept), row.model.structure, row.unknowns[:, kept])
+    return [with_spreads(one) for one in found]
+
+
+def _own_cost(row: MixedFit, odd: Mask, less: MixedFit) -> float:
+    """What groups of a law of their own cost, which follows them within the noise of the others."""
+    measured = row.model.measured
+    values: Array = measured.seen[:, :, odd].sum(axis=(0, 2)).astype(float)
+    noise = float(values[values > 0] @ (np.log(2.0 * math.pi * less.estimate.sigma[values > 0] ** 2) + 1.0))
+    total = math.log(max(float(measured.counts().sum()), 2.0))
+    return noise + measured.taken(np.flatnonzero(odd)).jacobian_of_logs() + CHOICE.constants * total * int(odd.sum())

@@ -1,8 +1,13 @@
-"""A series of many trajectories and what is known of its groups, as `Measured`.
+r"""A series of many trajectories and what is known of its groups, as `Measured`; its doses in the model and the law.
 
 Known starts are written as "conc = 0", "gut = dose" (a column that is constant within a group) or
 "gut = measured" (the first sample is exact). The start of a state that nobody measured is known but for
-a factor, which stands for its unknown scale.
+a factor, which stands for its unknown scale. Doses are given to each group at known times:
+
+    dx_i/dt = ... + f_i D_i(t),    D_i(t) = \sum_k d_k \delta(t - t_k)
+
+Amounts d and times t_k are of each group's own. They are in the units of a state that was measured, f = 1. A state
+that nobody measured is in units of the one that it flows into: f is fitted, with a mean and a spread over groups.
 """
 
 from __future__ import annotations
@@ -13,29 +18,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.noise import estimate_noise
-from odediscovery.data.recorded.statements import OF_SAMPLE, known_start
+from odediscovery.data.recorded.statements import OF_SAMPLE, dose_column, dose_factor, known_start
 from odediscovery.data.samples import measured as has_samples
 from odediscovery.data.samples import with_latent_states
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.population.doses import dosed_places, doses_of_groups, first_factor, with_factors
-from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Start
-from odediscovery.population.model.members import Members, members_of
-from odediscovery.problem.prepare import of_groups
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.population.groups import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Members, Start, members_of
+from odediscovery.population.mixed import MixedFit
+from odediscovery.problem.prepare import dose_statements, of_groups
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 
 
 @dataclass(frozen=True)
-class PoseThresholds(Thresholds):
+class PoseThresholds:
     """When negative samples are errors about a state that is positive."""
 
-    noise: float = threshold(4.0, "negative samples are noise within so many of its standard deviations")
-    blank: float = threshold(0.1, "and no larger than this part of the largest sample", unit="share")
-    few: float = threshold(0.05, "or where no more samples than this are negative", unit="share")
-    small: float = threshold(0.03, "none of them larger than this part of the largest sample", unit="share")
-    same: float = threshold(1e-9, "logarithms of a covariate no further apart are one", origin="rounding")
+    noise: float = 4.0  # negative samples are noise within so many of its standard deviations
+    blank: float = 0.1  # and no larger than this part of the largest sample [share]
+    few: float = 0.05  # or where no more samples than this are negative [share]
+    small: float = 0.03  # none of them larger than this part of the largest sample [share]
+    same: float = 1e-9  # logarithms of a covariate no further apart are one; rounding
 
 
 POSE = PoseThresholds()
@@ -51,27 +55,24 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
         raise InputError("--vary compares groups: expected two or more, name their column with --group")
     if settings.hidden_states:
         series = with_latent_states(series, settings.hidden_states)
-    data = members_of(*doses_of_groups(series, settings))
-    dosed = dosed_places(series, settings)
+    dose_statements(series, settings)
+    dosed = tuple((series.states.index(state), name) for state, name in map(dose_column, settings.doses))
+    data = members_of(*_doses_of_groups(series, dosed))
     known = dict(map(known_start, settings.starts))
     for state in known:
         if state not in series.states:
             raise unknown_name("state with a known start", state, series.states)
-    seen = has_samples(series)
     _refuse_columns_of_groups(series)
-    factors = with_factors(series, settings)
-    for i, _ in dosed:
+    factors, seen, starts = with_factors(series, settings), has_samples(series), list[Start]()
+    for i, state in enumerate(series.states):
+        given, first = i in dict(dosed), data.values[0, i]
         # Who has nothing but doses and no first sample had nothing before the first of them.
-        if series.states[i] not in known and not np.isfinite(data.values[0, i]).any():
-            known[series.states[i]] = 0.0
-    starts = tuple(
-        _start(series, data.values[0, i], i, known.get(state), bool(seen[i]), i in dict(dosed))
-        for i, state in enumerate(series.states)
-    )
-    starts = tuple(_with_factor(one, data, i, series.states) if i in factors else one for i, one in enumerate(starts))
+        nothing = 0.0 if given and not np.isfinite(first).any() else None
+        start = _start(series, first, i, known.get(state, nothing), bool(seen[i]), given)
+        starts.append(_with_factor(start, data, i, state) if i in factors else start)
     labels = tuple(run.label or str(g + 1) for g, run in enumerate(series.trajectories))
     covariates = {name: _logarithm(series, name) for name in settings.covariate}
-    return series, Measured(data, starts, np.zeros(series.n_states, bool), labels, covariates, dosed)
+    return series, Measured(data, tuple(starts), np.zeros(series.n_states, bool), labels, covariates, dosed)
 
 
 def _refuse_columns_of_groups(series: TimeSeries) -> None:
@@ -80,23 +81,17 @@ def _refuse_columns_of_groups(series: TimeSeries) -> None:
     Raises:
         InputError: a state changes within no group.
     """
-    idle = [
-        name
-        for i, name in enumerate(series.states)
-        if (columns := [x for run in series.trajectories if len(x := _finite(run.values[:, i]))])
-        and all(np.ptp(x) == 0 for x in columns)
-        and any(len(x) > 1 for x in columns)
-    ]
+    idle = []
+    for i, name in enumerate(series.states):
+        columns = [x[np.isfinite(x)] for x in (run.values[:, i] for run in series.trajectories)]
+        if any(len(x) > 1 for x in columns) and all(np.ptp(x) == 0 for x in columns if len(x)):
+            idle.append(name)
     if idle:
         others = [name for name in series.states if name not in idle]
         advice = f"name the states, --states {','.join(others)}" if others else "there is no law to find"
         raise InputError(
             f"{', '.join(idle)}: expected states that change, got the same value within every group; {advice}"
         )
-
-
-def _finite(values: Array) -> Array:
-    return values[np.isfinite(values)]
 
 
 def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, seen: bool, dosed: bool) -> Start:
@@ -110,10 +105,8 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, 
                 "a column of amounts at their times"
             )
         values = np.concatenate([run.values[:, i] for run in series.trajectories])
-        least, middle = (
-            float(np.nanmin(values)),
-            float(np.nanmedian(first[np.isfinite(first)])) if np.isfinite(first).any() else 1.0,
-        )
+        least, begun = float(np.nanmin(values)), first[np.isfinite(first)]
+        middle = float(np.median(begun)) if len(begun) else 1.0
         filled = np.where(np.isfinite(first), first, middle)
         if least < 0 and not _is_positive_but_for_noise(series, i, values):
             return Start(ANY, filled)
@@ -130,16 +123,16 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, 
     return Start(KNOWN if seen else SCALED, value)
 
 
-def _with_factor(start: Start, data: Members, i: int, states: Sequence[str]) -> Start:
+def _with_factor(start: Start, data: Members, i: int, state: str) -> Start:
     """The start of a state in whose unit doses are but for a factor that is fitted."""
     if start.kind == SCALED:
         return start
     if start.kind != KNOWN or start.value.any():
         raise InputError(
-            f"--doses with a factor for {states[i]}: expected that it starts at 0 before the first dose, say so with "
-            f'--starts "{states[i]} = 0"'
+            f"--doses with a factor for {state}: expected that it starts at 0 before the first dose, say so with "
+            f'--starts "{state} = 0"'
         )
-    return Start(SCALED, start.value, first_factor(data, i))
+    return Start(SCALED, start.value, _first_factor(data, i))
 
 
 def _is_positive_but_for_noise(series: TimeSeries, i: int, values: Array) -> bool:
@@ -189,3 +182,107 @@ def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, s
             raise InputError(f"--vary {piece.strip()!r}: the equation of {state} has the terms {names}")
         found.update(dict.fromkeys(chosen, True))
     return found
+
+
+def _doses_of_groups(
+    series: TimeSeries, dosed: Sequence[tuple[int, str]]
+) -> tuple[list[tuple[Array, Array]], list[Array]]:
+    """Times [samples] and values [samples, states] of all groups, and amounts right after these samples.
+
+    Args:
+        series: with doses as rates for a moment, see `with_moments`; samples without values that end one are
+            left out.
+        dosed: places of the states that are given doses, with the columns of these.
+
+    Raises:
+        InputError: a column without any amount.
+    """
+    pairs = [(i, series.controls.index(name)) for i, name in dosed]
+    runs, doses = [], []
+    for run in series.trajectories:
+        kept, amounts = _amounts(run, pairs)
+        runs.append((run.time[kept] - run.time[0], run.values[kept]))
+        doses.append(amounts[kept])
+    for i, name in dosed:
+        if not any(given[:, i].any() for given in doses):
+            raise InputError(
+                f"--doses {series.states[i]} = {name}: no group has an amount before its last sample; leave it out"
+            )
+    return runs, doses if pairs else []
+
+
+def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
+    """Names of the factors that the user gave to doses, by the place of their state."""
+    named = {state: name for text in settings.doses if (name := dose_factor(text)) for state, _ in [dose_column(text)]}
+    return {series.states.index(state): name for state, name in named.items()}
+
+
+def _first_factor(data: Members, i: int) -> float:
+    """How much a measured state rises for each amount that is given to it, roughly: the median over all doses."""
+    ratios = []
+    for g in range(data.n_groups):
+        seen = np.flatnonzero(np.isfinite(data.values[:, i, g]))
+        given, y = data.given()[seen, i, g], data.values[seen, i, g]
+        amounts = np.diff(np.append(0.0, given))
+        rises = np.diff(np.append(0.0, y))
+        ratios += (rises[amounts > 0] / amounts[amounts > 0]).tolist()
+    above = [ratio for ratio in ratios if ratio > 0]
+    return float(np.median(above)) if above else 1.0
+
+
+def _amounts(run: Trajectory, pairs: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
+    """Samples that are kept, and amounts right after every sample [samples, states]."""
+    found, kept = np.zeros(run.values.shape), np.ones(len(run.time), dtype=bool)
+    if run.controls is None or not pairs:
+        return kept, found
+    for state, column in pairs:
+        found[:-1, state] += run.controls.values[:-1, column] * np.diff(run.time)
+    # Right after a dose stands a sample without values, where its moment ends.
+    given = np.flatnonzero(found.any(axis=1))
+    kept[given + 1] = np.isfinite(run.values[given + 1]).any(axis=1)
+    return kept, found
+
+
+def dose_rows(fit: MixedFit) -> list[tuple[int, str, int | None]]:
+    """State and column of every dose in the law, and the unknown that is the logarithm of its factor, if it has one."""
+    m, first = fit.model.measured, fit.model.first_start
+    return [(i, name, first + m.open_starts.index(i) if m.starts[i].kind == SCALED else None) for i, name in m.dosed]
+
+
+def law_with_doses(fit: MixedFit, controls: Sequence[str]) -> tuple[PowerSum, list[tuple[int, int]], list[int | None]]:
+    """The law of the typical group, with its doses as further terms, and no other control.
+
+    Args:
+        controls: of the series, the columns of doses among them.
+
+    Returns:
+        The law; state and monomial of every term in the order of the results; the unknown of the constant of each.
+    """
+    model, beta, rows = fit.model, fit.estimate.beta, dose_rows(fit)
+    k, n = model.n_constants, model.structure.n_states
+    law = model.structure.with_exponents(beta[k : model.first_start].tolist()).law(beta[:k])
+    columns = {name: len(law.exponents) + d for d, name in enumerate(dict.fromkeys(name for _, name, _ in rows))}
+    # With all controls the law has a row without terms for each.
+    a = np.pad(law.coefficients, ((0, len(controls)), (0, len(columns))))
+    w = np.pad(law.exponents, ((0, len(columns)), (0, len(controls))))
+    of: dict[tuple[int, int], int | None] = {(e.state, e.monomial): e.constant for e in model.structure.entries}
+    for i, name, unknown in rows:
+        w[columns[name], n + list(controls).index(name)] = 1.0
+        a[i, columns[name]] = 1.0 if unknown is None else float(np.exp(beta[unknown]))
+        of[i, columns[name]] = unknown
+    terms = [(int(i), int(j)) for i, j in zip(*np.nonzero(a), strict=True)]
+    return PowerSum(a, w), terms, [of[term] for term in terms]
+
+
+def factor_names(fit: MixedFit, given: Mapping[int, str], taken: Mapping[int, str]) -> dict[int, str]:
+    """Names of the factors of doses, by unknown: those that were given, or f, f1, f2, ..., which no constant has.
+
+    Args:
+        given: of the user, by the place of the state.
+        taken: names of constants that somebody wrote, by unknown.
+    """
+    states = {unknown: i for i, _, unknown in dose_rows(fit) if unknown is not None}
+    names = {unknown: given.get(i, "f" if len(states) == 1 else f"f{i + 1}") for unknown, i in states.items()}
+    while set(names.values()) & set(taken.values()):
+        names = {unknown: f"{name}_dose" for unknown, name in names.items()}
+    return names

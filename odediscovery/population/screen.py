@@ -19,42 +19,33 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
-from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
-from odediscovery.population.model.members import Members
-from odediscovery.population.model.structures import Structure, structure_of
+from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, Members, Structure, structure_of
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class ScreenThresholds(Thresholds):
+class ScreenThresholds:
     """How terms are screened on the integral form."""
 
-    terms: int = threshold(3, "terms of one equation, at most", origin="cost")
-    subsets: int = threshold(
-        30_000,
-        "subsets of one length that are all looked at, as those of four states are",
-        origin="cost: a ten-thousandth of a second each",
-    )
-    longer: int = threshold(30, "best subsets that get one term more where there are too many", origin="cost")
-    kept: int = threshold(5, "subsets of one equation and one length that go on", origin="cost")
-    kept_alone: int = threshold(12, "the same of the only equation", origin="cost")
-    curves: int = threshold(16, "structures at each price that are fitted to the curves of every group", origin="cost")
-    prices: tuple[float, ...] = threshold(
-        (0.0, 0.05, 0.2, 1.0, 5.0),
-        "what a term costs where structures are taken from the integral form",
-        unit="-2 log likelihood a value",
-        origin="interpolated curves are wrong by an unknown amount: laws of every length go on",
-    )
-    one_sign: float = threshold(0.8, "part of the groups in which a term has one sign", unit="share")
-    points: int = threshold(8, "points of a quadrature between two samples", origin="cost")
-    most: float = threshold(3.0, "curves between samples go no further than this", unit="largest sample")
-    ridge: float = threshold(1e-9, "added to the scaled normal equations", origin="keeps them regular")
-    exact: float = threshold(1e-12, "least squares that are left, as a share of all", origin="rounding")
-    odd_size: float = threshold(5.0, "constants of groups differ by no more at first", unit="ratio to the middle group")
-    least_size: float = threshold(1e-12, "least constant at first", origin="its logarithm is fitted")
-    smooth: int = threshold(6, "samples from which a smoothing spline is used", origin="it needs five")
+    terms: int = 3  # terms of one equation, at most; cost
+    # subsets of one length that are all looked at, as those of four states are; cost: a ten-thousandth of a second each
+    subsets: int = 30_000
+    longer: int = 30  # best subsets that get one term more where there are too many; cost
+    kept: int = 5  # subsets of one equation and one length that go on; cost
+    kept_alone: int = 12  # the same of the only equation; cost
+    curves: int = 16  # structures at each price that are fitted to the curves of every group; cost
+    # what a term costs where structures are taken from the integral form [-2 log likelihood a value]; interpolated
+    # curves are wrong by an unknown amount: laws of every length go on
+    prices: tuple[float, ...] = (0.0, 0.05, 0.2, 1.0, 5.0)
+    one_sign: float = 0.8  # part of the groups in which a term has one sign [share]
+    points: int = 8  # points of a quadrature between two samples; cost
+    most: float = 3.0  # curves between samples go no further than this [largest sample]
+    ridge: float = 1e-9  # added to the scaled normal equations; keeps them regular
+    exact: float = 1e-12  # least squares that are left, as a share of all; rounding
+    odd_size: float = 5.0  # constants of groups differ by no more at first [ratio to the middle group]
+    least_size: float = 1e-12  # least constant at first; its logarithm is fitted
+    smooth: int = 6  # samples from which a smoothing spline is used; it needs five
 
 
 SCREEN = ScreenThresholds()
@@ -104,20 +95,11 @@ def fine_times(data: Members) -> Array:
     return np.vstack([*parts, data.times[-1:]])
 
 
-def fine_doses(data: Members) -> Array | None:
-    """Doses right after the points of `fine_times` [points, states, groups]; None for none."""
-    if data.doses is None:
-        return None
-    found = np.zeros(((len(data.doses) - 1) * SCREEN.points + 1, *data.doses.shape[1:]))
-    found[:: SCREEN.points] = data.doses
+def fine_doses(data: Members) -> Array:
+    """Doses right after the points of `fine_times` [points, states, groups]."""
+    found = np.zeros(((len(data.times) - 1) * SCREEN.points + 1, *data.values.shape[1:]))
+    found[:: SCREEN.points] = data.added
     return found
-
-
-def _in_units(measured: Measured) -> Array | None:
-    """The same in the units of their states, as far as factors are known."""
-    doses = fine_doses(measured.data)
-    factors = np.array([[start.factor] for start in measured.starts])
-    return None if doses is None else doses * factors
 
 
 def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list[list[Candidate]]:
@@ -128,81 +110,60 @@ def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list
         curves: of the states at `fine_times` [points, states, groups], before a dose, of a law that
             follows the samples; by default smooth curves through the samples.
     """
-    data = measured.data
-    rows, fine, doses = library(data.n_states, whole), fine_times(data), _in_units(measured)
-    runs = []
-    for g in range(data.n_groups):
-        x = _smoothed(measured, g, fine[:, g]) if curves is None else curves[:, :, g].T
-        runs.append(_integrals(fine[:, g], x, rows, None if doses is None else doses[:, :, g].T))
-    return [_equation(measured, i, rows, runs) for i in range(data.n_states)]
+    rows = library(measured.data.n_states, whole)
+    integrals = _integrals(measured, rows, curves)
+    return [_equation(measured, i, rows, integrals) for i in range(measured.data.n_states)]
 
 
-def _integrals(fine: Array, x: Array, rows: Sequence[tuple[float, ...]], doses: Array | None = None) -> Array:
-    """Integrals of all monomials from the start to the samples of one group [samples, monomials].
+def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Array | None = None) -> Array:
+    """Integrals of products of powers from the start to the samples of every group [products, samples, groups].
 
     Args:
-        fine: points between the samples too.
-        x: states at these, before a dose [states, points].
-        rows: exponents of the monomials.
-        doses: right after the points [states, points].
+        rows: exponents of the products.
+        curves: of `screen`.
     """
-    found, after = [], x if doses is None else x + doses
-    for row in rows:
-        before = _product(x, row)
-        begun = before if doses is None else _product(after, row)
-        steps = 0.5 * (before[1:] + begun[:-1]) * np.diff(fine)
-        found.append(np.append(0.0, np.cumsum(steps))[:: SCREEN.points])
-    return np.stack(found, axis=1)
+    data, fine = measured.data, fine_times(measured.data)
+    factors = np.array([[start.factor] for start in measured.starts])
+    if curves is None:
+        given = data.given() * factors
+        curves = np.stack([_smoothed(measured, g, fine[:, g], given[:, :, g]) for g in range(data.n_groups)], axis=2)
+    before, after = (np.moveaxis(x, 1, 0) for x in (curves, curves + fine_doses(data) * factors))
+    steps = [0.5 * (_product(before, row)[1:] + _product(after, row)[:-1]) * np.diff(fine, axis=0) for row in rows]
+    return np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))[:, :: SCREEN.points]
 
 
 def _product(x: Array, row: tuple[float, ...]) -> Array:
-    """A product of powers of states [states, points] at every point."""
-    m = np.ones(x.shape[1])
+    """A product of powers of states [states, points, groups] at every point."""
+    m = np.ones(x.shape[1:])
     for k, p in enumerate(row):
         if p:
             m = m * (x[k] ** p if p == int(p) else np.maximum(x[k], 0.0) ** p)
     return m
 
 
-def _smoothed(measured: Measured, g: int, fine: Array) -> Array:
-    """Smooth curves through the samples of one group, before a dose [states, points].
+def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
+    """Smooth curves through the samples of one group, before a dose [points, states].
 
-    Doses are taken away before: what is smoothed has no jumps.
+    What was given before each sample [samples, states] is taken away first: what is smoothed has no jumps.
     """
-    factors = np.array([start.factor for start in measured.starts])
-    data, given = measured.data, measured.data.given()[:, :, g] * factors
+    data, curves = measured.data, []
     count = int(np.sum(np.append(True, np.diff(data.times[:, g]) > 0)))
-    t, y = data.times[:count, g], data.values[:count, :, g]
-    kinds = [start.kind for start in measured.starts]
     # Before a dose at the start of an interval what was given is that of the sample there.
-    index = np.minimum(np.ceil(np.arange(len(fine)) / SCREEN.points).astype(int), len(given) - 1)
-    return np.stack(
-        [
-            _smooth(t, y[:, i], fine, data.scale[i], kinds[i], given[:count, i], given[index, i])
-            for i in range(data.n_states)
-        ]
-    )
-
-
-def _smooth(t: Array, y: Array, fine: Array, scale: float, kind: str, given: Array, between: Array) -> Array:
-    """A curve through noisy samples.
-
-    Args:
-        given: what doses added before the samples.
-        between: the same of the points of the curve.
-    """
-    seen = np.isfinite(y)
-    t, positive, y = t[seen], y[seen], y[seen] - given[seen]
-    if len(t) < 2:
-        return (y[0] if len(y) else 0.0) + between
-    if len(t) < SCREEN.smooth:
-        found = PchipInterpolator(t, y, extrapolate=True)(np.clip(fine, t[0], t[-1]))
-    else:
-        found = make_smoothing_spline(t, y)(fine)
-    found = found + between
-    if kind != ANY:
-        found = np.maximum(found, 0.5 * positive.min() if positive.min() > 0 else 0.0)
-    return np.asarray(np.clip(found, -SCREEN.most * scale, SCREEN.most * scale))
+    index = np.minimum(np.ceil(np.arange(len(fine)) / SCREEN.points).astype(int), len(data.times) - 1)
+    for i, start in enumerate(measured.starts):
+        values, before = data.values[:count, i, g], given[index, i]
+        seen = np.isfinite(values)
+        t, y, left = data.times[:count, g][seen], values[seen], (values - given[:count, i])[seen]
+        if len(t) < 2:
+            curves.append((left[0] if len(left) else 0.0) + before)
+            continue
+        few = len(t) < SCREEN.smooth
+        spline = PchipInterpolator(t, left, extrapolate=True) if few else make_smoothing_spline(t, left)
+        x = spline(np.clip(fine, t[0], t[-1]) if few else fine) + before
+        if start.kind != ANY:
+            x = np.maximum(x, 0.5 * y.min() if y.min() > 0 else 0.0)
+        curves.append(np.clip(x, -SCREEN.most * data.scale[i], SCREEN.most * data.scale[i]))
+    return np.stack(curves, axis=1)
 
 
 class _Normal(NamedTuple):
@@ -228,30 +189,27 @@ class _Normal(NamedTuple):
         return c / self.norm[:, at], self.square - np.einsum("gp,gp->g", c, self.moment[:, at])
 
 
-def _normal(measured: Measured, i: int, runs: Sequence[Array]) -> _Normal:
-    """Those of state i from the integrals of all monomials [samples, monomials] in every group."""
-    data, groups, size = measured.data, measured.data.n_groups, runs[0].shape[1] + 1
-    fixed = measured.starts[i].kind in (KNOWN, EXACT)
-    gram, moment, square, count = np.zeros((groups, size, size)), np.zeros((groups, size)), np.zeros(groups), 0
-    given, scaled = data.given()[:, i], measured.starts[i].kind == SCALED
-    for g in range(groups):
-        y, first = data.values[:, i, g], np.full(len(given), 0.0 if fixed else 1.0)
-        if scaled:  # what was given, in a unit that is fitted
-            first = measured.starts[i].value[g] + given[:, g]
-        else:
-            y = y - given[:, g] - (measured.starts[i].value[g] if fixed else 0.0)
-        design = np.column_stack([first, runs[g]])
-        seen = np.isfinite(y)
-        d = design[seen]
-        gram[g], moment[g], square[g] = d.T @ d, d.T @ y[seen], y[seen] @ y[seen]
-        count += int(seen.sum())
+def _normal(measured: Measured, i: int, integrals: Array) -> _Normal:
+    """Those of state i from the integrals of all monomials in every group [monomials, samples, groups]."""
+    start, given, y = measured.starts[i], measured.data.given()[:, i], measured.data.values[:, i]
+    fixed = start.kind in (KNOWN, EXACT)
+    if start.kind == SCALED:  # what was given, in a unit that is fitted
+        first = start.value + given
+    else:
+        y = y - given - (start.value if fixed else 0.0)
+        first = np.full(y.shape, 0.0 if fixed else 1.0)
+    seen = np.isfinite(y)
+    y = np.where(seen, y, 0.0)
+    design = np.where(seen, np.concatenate([first[None], integrals]), 0.0).transpose(2, 1, 0)
+    gram, moment = design.swapaxes(1, 2) @ design, np.einsum("gtp,tg->gp", design, y)
     norm = np.sqrt(np.maximum(np.einsum("gpp->gp", gram), ABOVE_ZERO))
-    return _Normal(gram / norm[:, :, None] / norm[:, None, :], moment / norm, norm, square, count)
+    square = np.einsum("tg,tg->g", y, y)
+    return _Normal(gram / norm[:, :, None] / norm[:, None, :], moment / norm, norm, square, int(seen.sum()))
 
 
-def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], runs: Sequence[Array]) -> list[Candidate]:
+def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], integrals: Array) -> list[Candidate]:
     """The best sets of terms of one equation."""
-    data, normal = measured.data, _normal(measured, i, runs)
+    data, normal = measured.data, _normal(measured, i, integrals)
     found: list[Candidate] = []
     ranked: list[tuple[int, ...]] = []
     for k in range(1, SCREEN.terms + 1):
@@ -299,17 +257,11 @@ def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
 
 def first_constants(measured: Measured, structure: Structure) -> Array:
     """Logarithms of the constants of given terms in every group, from the integral form [constants, groups]."""
-    fine = fine_times(measured.data)
-    rows = [tuple(row) for row in structure.exponents.tolist()]
-    groups, doses = range(measured.data.n_groups), _in_units(measured)
-    runs = [
-        _integrals(fine[:, g], _smoothed(measured, g, fine[:, g]), rows, None if doses is None else doses[:, :, g].T)
-        for g in groups
-    ]
-    logs, count = np.zeros((structure.n_constants, len(groups))), np.zeros((structure.n_constants, 1))
+    integrals = _integrals(measured, [tuple(row) for row in structure.exponents.tolist()])
+    logs, count = np.zeros((structure.n_constants, measured.data.n_groups)), np.zeros((structure.n_constants, 1))
     for i in range(structure.n_states):
         own = [e for e in structure.entries if e.state == i]
-        a = _normal(measured, i, runs).solved(np.array([0, *(e.monomial + 1 for e in own)]))[0][:, 1:].T
+        a = _normal(measured, i, integrals).solved(np.array([0, *(e.monomial + 1 for e in own)]))[0][:, 1:].T
         for e, size in zip(own, _sizes(a, np.array([e.sign for e in own])), strict=True):
             logs[e.constant] += np.log(size)
             count[e.constant] += 1.0

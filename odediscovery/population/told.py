@@ -1,10 +1,20 @@
-"""What is told of many groups: the law that all share, and its population of constants."""
+r"""What is told of many groups: the law that all share, its population of constants, and what the reader should know.
+
+Among that: who does not follow the law, what is unsure, and where groups come to rest whose law is a gain and a loss
+of one state, as final sizes and carrying capacities:
+
+    dx/dt = a x^p - b x^q = 0    =>    \ln x^* = (\ln a - \ln b) / (q - p),    p < q
+
+Constants are log-normal over groups, and so is the resting point. Its spread is that of the groups' own points and
+of what is not known of each.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,25 +24,45 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
 from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
-from odediscovery.population.choose import choose
-from odediscovery.population.doses import dose_rows, factor_names, unknown_of_terms, with_doses, with_factors
-from odediscovery.population.hidden import choose_flows
-from odediscovery.population.model.linear_mixed import theta_errors
-from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
-from odediscovery.population.model.mixed import MixedFit, fit_mixed
-from odediscovery.population.model.separate import SEPARATE, fit_each
-from odediscovery.population.model.vary import always_own, choose_varying, criterion, refit, with_covariates
-from odediscovery.population.notes import notes, strange_groups
-from odediscovery.population.pose import asked_to_vary, pose_groups
-from odediscovery.population.sound import is_sound, refined
-from odediscovery.population.strangers import STRANGERS, leave_out_strangers
+from odediscovery.population.choose import CHOICE, choose, choose_flows, leave_out_strangers, odd_groups
+from odediscovery.population.groups import ANY, EXACT, GROUPS, KNOWN, SCALED, Measured, fit_each
+from odediscovery.population.mixed import (
+    MixedFit,
+    always_own,
+    choose_varying,
+    criterion,
+    fit_mixed,
+    refined,
+    refit,
+    sound,
+    theta_errors,
+    with_covariates,
+)
+from odediscovery.population.pose import asked_to_vary, factor_names, law_with_doses, pose_groups, with_factors
 from odediscovery.population.written import WrittenLaw, fit_written, written_law
 from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, GroupExponent, Population
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.settings import Settings
+
+
+@dataclass(frozen=True)
+class NoteThresholds:
+    """When something of the groups is said."""
+
+    followed: float = 0.3  # autocorrelation of neighbours that is told; errors are larger by a third: (1 + r) / (1 - r)
+    apart: float = 1e-2  # least distance from 1 with which such an autocorrelation counts
+    # a group with values so many times as large or small may be in another unit; units differ by more
+    far: float = 50.0
+    usual: float = 20.0  # if those of the others differ by no more; one size
+    most_correlated: float = 0.9999  # largest correlation; that of 1 is infinitely far from none
+    surely: float = 4.0  # and how far it is from none [1 / root of the pairs]; beyond chance
+
+
+NOTES = NoteThresholds()
 
 # Exponent of a covariate and its error, by constant and name.
 Powers = dict[tuple[int, str], tuple[float, float]]
@@ -94,15 +124,14 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, writ
     powers: Powers = {}
     best, powers = monitor.in_time(JUDGING, lambda: with_covariates(best), (best, powers))
     monitor.note(event="chosen", criterion=criterion(best), beta=best.estimate.beta.tolist())
-    front = _front(series, [best, *(row for row in rows[1:])])
-    noise = np.sqrt(_squares_in_units(best) / np.maximum(best.sums.counts, 1))
-    noise = np.where(best.sums.counts > 0, noise, np.nan)
-    exponents = [] if law is None else law.exponents
+    counts = best.sums.counts
+    noise = np.where(counts > 0, np.sqrt(_squares_in_units(best) / np.maximum(counts, 1)), np.nan)
+    exponents = () if law is None else law.exponents
     names = {} if law is None else law.names
     names |= factor_names(best, with_factors(series, settings), names)
     population = _population(best, series, powers, names, exponents)
-    messages += notes(best, series, population, exponents)
-    return Told(series, front, _starts(best), noise, population, tuple(messages))
+    messages += [*_notes(best, series, population, exponents)]
+    return Told(series, _front(series, [best, *rows[1:]]), _starts(best), noise, population, tuple(messages))
 
 
 def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor) -> tuple[list[MixedFit], Mask]:
@@ -115,7 +144,7 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
     rows = _chosen(measured, settings, monitor)
     while True:
         first, strange = leave_out_strangers(rows, monitor)
-        if not strange.any() or out.sum() + strange.sum() > STRANGERS.share * len(out):
+        if not strange.any() or out.sum() + strange.sum() > CHOICE.share * len(out):
             return rows, out
         out[kept[strange]] = True
         kept = kept[~strange]
@@ -127,8 +156,8 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
 def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
     """Mixed models of the groups, the best first."""
     if not np.isfinite(measured.data.values).any(axis=(0, 2)).all():
-        return choose_flows(measured, monitor)[0]
-    return choose(measured, monitor, settings.integer_exponents)[0]
+        return choose_flows(measured, monitor)
+    return choose(measured, monitor, settings.integer_exponents)
 
 
 def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenLaw | None) -> MixedFit:
@@ -137,9 +166,8 @@ def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenL
     named = None if law is None else law.places_of(settings.vary)
     if named is not None:
         return _with_named(fit, named, settings.vary)
-    law_of_all = _law(fit, series.controls)
-    terms, unknowns = unknown_of_terms(fit, law_of_all)
-    names = monomial_names(Equations.from_power_sum(series.states, law_of_all, controls=series.controls))
+    typical, terms, unknowns = law_with_doses(fit, series.controls)
+    names = monomial_names(Equations.from_power_sum(series.states, typical, controls=series.controls))
     asked = asked_to_vary(settings.vary, series.states, [(i, names[j]) for i, j in terms])
     if asked is None:
         return choose_varying(fit)
@@ -156,42 +184,29 @@ def _with_named(fit: MixedFit, places: Sequence[int], vary: str) -> MixedFit:
     Raises:
         FitError: it cannot be fitted to all groups.
     """
-    random, shared, found = always_own(fit.model), fit.unknowns.copy(), list[MixedFit]()
+    random, shared = always_own(fit.model), fit.unknowns.copy()
     random[places] = True
     shared[~random] = shared[~random].mean(axis=1, keepdims=True)
-    for begin in (fit.unknowns, shared):
-        with contextlib.suppress(np.linalg.LinAlgError):
-            found.append(fit_mixed(fit.model, begin, random))
-    sound = [one for one in found if is_sound(one)]
-    if not sound:
+    found = [one for begin in (fit.unknowns, shared) for one in sound(partial(fit_mixed, fit.model, begin, random))]
+    if not found:
         raise FitError(f"the law could not be fitted to all groups where {vary} varies; let other constants vary")
-    return min(sound, key=criterion)
-
-
-def _law(fit: MixedFit, controls: Sequence[str]) -> PowerSum:
-    """The law of the typical group, with its doses."""
-    k, model, beta = fit.model.n_constants, fit.model, fit.estimate.beta
-    law = model.structure.with_exponents(beta[k : k + model.n_free].tolist()).law(beta[:k])
-    factors = {unknown: 1.0 if unknown is None else float(np.exp(beta[unknown])) for *_, unknown in dose_rows(fit)}
-    return with_doses(law, fit, controls, factors)
+    return min(found, key=criterion)
 
 
 def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
     """The law of the typical group, with standard errors."""
-    law, k = _law(fit, series.controls), fit.model.n_constants
-    errors = np.sqrt(np.maximum(np.diag(fit.estimate.covariance), 0.0))
+    (law, *terms), errors = law_with_doses(fit, series.controls), fit.estimate.errors
     a, w = np.zeros(law.coefficients.shape), np.zeros(law.exponents.shape)
-    for place, unknown in zip(*unknown_of_terms(fit, law), strict=True):
+    for place, unknown in zip(*terms, strict=True):
         a[place] = 0.0 if unknown is None else abs(law.coefficients[place]) * errors[unknown]
-    for f, place in enumerate(fit.model.structure.free):
-        w[place] = errors[k + f]
-    held = PowerSum(a, w)
+    for f, place in enumerate(fit.model.structure.free, start=fit.model.n_constants):
+        w[place] = errors[f]
     return Equations.from_power_sum(
         series.states,
         law,
         time_name=series.time_name,
-        standard_errors=held,
-        snapped=((law.coefficients != 0) & (held.coefficients == 0), (law.exponents != 0) & (held.exponents == 0)),
+        standard_errors=PowerSum(a, w),
+        snapped=((law.coefficients != 0) & (a == 0), (law.exponents != 0) & (w == 0)),
         units=series.units,
         controls=series.controls,
     )
@@ -215,17 +230,13 @@ def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]
     spread = float(np.nansum((seen - np.nanmean(seen, axis=0)) ** 2)) if seen.size else 0.0
     found = []
     for place, fit in enumerate(rows):
-        squares = float(_squares_in_units(fit).sum())
-        equations = _equations(fit, series)
-        count = int(np.isfinite(fit.model.measured.data.values).sum())
+        squares, equations = float(_squares_in_units(fit).sum()), _equations(fit, series)
+        mse = squares / int(np.isfinite(fit.model.measured.data.values).sum())
         r2 = 1.0 - squares / spread if spread > 0 else 1.0
-        starts = _starts(fit)
-        found.append(FrontRow(equations, equations.complexity, squares / count, r2, criterion(fit), place == 0, starts))
-    chosen = found[0]
-    listed = sorted(found, key=lambda row: (row.complexity, not row.selected, row.mse))
+        found.append(FrontRow(equations, equations.complexity, mse, r2, criterion(fit), place == 0, _starts(fit)))
     kept: list[FrontRow] = []
-    for row in listed:
-        other = row.complexity != chosen.complexity and all(row.mse < one.mse for one in kept)
+    for row in sorted(found, key=lambda row: (row.complexity, not row.selected, row.mse)):
+        other = row.complexity != found[0].complexity and all(row.mse < one.mse for one in kept)
         if row.selected or (other and np.isfinite(row.mse)):
             kept.append(row)
     return tuple(kept)
@@ -233,91 +244,63 @@ def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]
 
 def _starts(fit: MixedFit) -> Array:
     """Start values of every group [groups, states]."""
-    k = fit.model.n_constants + fit.model.n_free
-    values: Array = fit.model.measured.start_values(fit.unknowns[k:])[0].T
-    return values
+    return fit.model.measured.begun(fit.unknowns[fit.model.first_start :])[0].T
 
 
 def _population(
     fit: MixedFit, series: TimeSeries, powers: Powers, names: Mapping[int, str], exponents: Sequence[object]
 ) -> Population:
     """What groups share and how they differ."""
-    errors, terms_of = _Errors.of(fit), _terms_of(fit, series)
-    m = fit.model.measured
+    m, e, model = fit.model.measured, fit.estimate, fit.model
+    # Standard errors of the means, of the spreads as shares of these, and of each group's own unknowns.
+    means, groups = e.errors, np.sqrt(np.maximum(np.einsum("gpp->pg", e.spread), 0.0))
+    spreads = np.full(len(fit.random), np.nan)
+    spreads[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
+    apart, constants, number = _apart(fit), list[GroupConstant](), 0
+    terms_of: dict[int, list[int]] = {}
+    for place, unknown in enumerate(law_with_doses(fit, series.controls)[2]):
+        if unknown is not None:
+            terms_of.setdefault(unknown, []).append(place)
+    for k, places in terms_of.items():
+        number += k < model.n_constants
+        values, mean, sd = np.exp(fit.unknowns[k]), float(np.exp(e.beta[k])), float(e.deviations[k])
+        constants.append(
+            GroupConstant(
+                names.get(k, f"k{number}"),
+                tuple(places),
+                mean,
+                mean * float(means[k]),
+                sd,
+                sd * float(spreads[k]) if sd > 0 else float("nan"),
+                values,
+                values * groups[k],
+                (float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))),
+                {name: power for (which, name), power in powers.items() if which == k},
+                np.exp(apart[k]),
+            )
+        )
+    free = zip(range(model.n_constants, model.first_start), exponents, model.structure.free, strict=False)
+    own = []
+    for p, name, monomial in free:
+        if (sd := float(e.deviations[p])) > 0:
+            mean, error = float(e.beta[p]), float(means[p])
+            own.append(
+                GroupExponent(str(name), monomial, mean, error, sd, sd * float(spreads[p]), fit.unknowns[p], groups[p])
+            )
     seen = [i for i in range(len(series.states)) if fit.sums.counts[i] > 0]
     return Population(
         m.labels,
-        _constants(fit, errors, terms_of, names, powers),
+        tuple(constants),
         _start_population(fit, series),
-        {series.states[i]: float(fit.estimate.sigma[i]) for i in seen},
+        {series.states[i]: float(e.sigma[i]) for i in seen},
         tuple(series.states[i] for i in seen if m.logarithmic[i]),
         {"mixed": fit.minus_2_log_likelihood},
         {"mixed": fit.parameters},
         (),
         _r2_of_groups(fit),
         correlation=_correlation(fit, list(terms_of)),
-        exponents=_exponents(fit, errors, exponents),
+        exponents=tuple(own),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Errors:
-    """Standard errors of a mixed model.
-
-    Args:
-        means: of the unknowns of the typical group [unknowns].
-        deviations: of the standard deviations between groups, as shares of these [unknowns], nan where none varies.
-        groups: of each group's own unknowns [groups, unknowns].
-    """
-
-    means: Array
-    deviations: Array
-    groups: Array
-
-    @classmethod
-    def of(cls, fit: MixedFit) -> _Errors:
-        e, deviations = fit.estimate, np.full(len(fit.random), np.nan)
-        deviations[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
-        means = np.sqrt(np.maximum(np.diag(e.covariance), 0.0))
-        return cls(means, deviations, np.sqrt(np.maximum(np.einsum("gpp->gp", e.spread), 0.0)))
-
-
-def _terms_of(fit: MixedFit, series: TimeSeries) -> dict[int, list[int]]:
-    """The terms of the law that each unknown stands in, in the order of the terms."""
-    found: dict[int, list[int]] = {}
-    for place, unknown in enumerate(unknown_of_terms(fit, _law(fit, series.controls))[1]):
-        if unknown is not None:
-            found.setdefault(unknown, []).append(place)
-    return found
-
-
-def _constants(
-    fit: MixedFit, errors: _Errors, terms_of: Mapping[int, Sequence[int]], names: Mapping[int, str], powers: Powers
-) -> tuple[GroupConstant, ...]:
-    """Constants that groups share or have of their own, by the terms that they stand in."""
-    e, apart = fit.estimate, _apart(fit)
-    found, number = [], 0
-    for k, places in terms_of.items():
-        number += k < fit.model.n_constants
-        values, mean, sd = np.exp(fit.unknowns[k]), float(np.exp(e.beta[k])), float(e.deviations[k])
-        two_stage = float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))
-        own = {name: power for (which, name), power in powers.items() if which == k}
-        found.append(
-            GroupConstant(
-                names.get(k, f"k{number}"),
-                tuple(places),
-                mean,
-                mean * float(errors.means[k]),
-                sd,
-                sd * float(errors.deviations[k]) if sd > 0 else float("nan"),
-                values,
-                values * errors.groups[:, k],
-                two_stage,
-                own,
-                np.exp(apart[k]),
-            )
-        )
-    return tuple(found)
 
 
 def _r2_of_groups(fit: MixedFit) -> Array:
@@ -328,19 +311,6 @@ def _r2_of_groups(fit: MixedFit) -> Array:
     total = np.nansum((values - centre) ** 2, axis=(0, 1))
     found: Array = 1.0 - np.nansum(left**2, axis=(0, 1)) / np.where(total > 0, total, np.nan)
     return found
-
-
-def _exponents(fit: MixedFit, errors: _Errors, names: Sequence[object]) -> tuple[GroupExponent, ...]:
-    """Exponents that groups have of their own."""
-    first, e, found = fit.model.n_constants, fit.estimate, []
-    for f, (name, place) in enumerate(zip(names, fit.model.structure.free, strict=False)):
-        p = first + f
-        if e.deviations[p] > 0:
-            sd = float(e.deviations[p])
-            mean = float(e.beta[p]), float(errors.means[p])
-            own = fit.unknowns[p], errors.groups[:, p]
-            found.append(GroupExponent(str(name), place, *mean, sd, sd * float(errors.deviations[p]), *own))
-    return tuple(found)
 
 
 def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
@@ -355,21 +325,139 @@ def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
 
 def _apart(fit: MixedFit) -> Array:
     """Unknowns of separate fits of the same structure, the first of two stages [unknowns, groups]."""
-    width = np.full(len(fit.unknowns), SEPARATE.loosely)
-    k = fit.model.n_constants
-    width[k : k + fit.model.n_free] = SEPARATE.held
+    width = np.full(len(fit.unknowns), GROUPS.loosely)
+    width[fit.model.n_constants : fit.model.first_start] = GROUPS.held
     return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width).unknowns
 
 
 def _start_population(fit: MixedFit, series: TimeSeries) -> dict[str, tuple[str, float, float]]:
     """How the starts of every state are distributed."""
-    found, k = {}, fit.model.n_constants + fit.model.n_free
-    for i, start in enumerate(fit.model.measured.starts):
+    found, rows = {}, itertools.count(fit.model.first_start)
+    for state, start in zip(series.states, fit.model.measured.starts, strict=True):
         if start.kind in (KNOWN, EXACT):
-            found[series.states[i]] = ("known", float("nan"), 0.0)
+            found[state] = ("known", float("nan"), 0.0)
             continue
-        row = k + fit.model.measured.open_starts.index(i)
+        row = next(rows)
         beta, sd = float(fit.estimate.beta[row]), float(fit.estimate.deviations[row])
         kind = "normal" if start.kind == ANY else "scaled" if start.kind == SCALED else "log-normal"
-        found[series.states[i]] = (kind, beta if start.kind == ANY else float(np.exp(beta)), sd)
+        found[state] = (kind, beta if start.kind == ANY else float(np.exp(beta)), sd)
     return found
+
+
+def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents: Sequence[object]) -> Iterator[str]:
+    """What the reader should know of the groups, one sentence each."""
+    m = fit.model.measured
+    for row, i in enumerate(m.open_starts, start=fit.model.first_start):
+        start = m.starts[i]
+        if start.kind == SCALED and not m.seen[:, i].any():
+            factor, sd = float(np.exp(fit.estimate.beta[row])), float(fit.estimate.deviations[row])
+            dosed = i in dict(m.dosed)
+            what = "starts at" if start.value.any() else "is given"
+            of = "every dose" if dosed and not start.value.any() else "what is known of it" + ", and of doses" * dosed
+            yield (
+                f"{series.states[i]} was not measured: it is in units of the state that it flows into and {what} "
+                f"{factor:.4g} times {of} (sd_log {sd:.2g} over groups)"
+            )
+    if m.logarithmic.any():
+        names = ", ".join(series.states[i] for i in np.flatnonzero(m.logarithmic))
+        yield f"the noise of {names} grows with its size: logarithms were compared, residual_sd is theirs"
+    if not m.dosed and (rest := resting_point(fit)):
+        yield f"comes to rest at {series.states[0]} = {rest}"
+    k, e = fit.model.n_constants, fit.estimate
+    for name, value, error, spread in zip(exponents, e.beta[k:], e.errors[k:], e.deviations[k:], strict=False):
+        if not spread:
+            yield f"the exponent {name} = {constant(float(value), float(error))} is one for all groups"
+    if pairs := _together(population):
+        yield f"constants that go together over groups (correlation of their logarithms): {', '.join(pairs)}"
+    left = fit.model.curves(fit.unknowns, slopes=False).residual
+    for i, state in enumerate(series.states):
+        # r = sum e_t e_(t+1) / sum e_t^2 over all groups
+        both = fit.model.seen[1:, i] & fit.model.seen[:-1, i]
+        squares = float(np.sum(left[:, i] ** 2))
+        r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, ABOVE_ZERO)
+        larger = np.sqrt((1 + r) / max(1 - r, NOTES.apart))
+        if r > NOTES.followed and r * np.sqrt(both.sum()) > NOTES.surely:
+            yield (
+                f"residuals of {state} follow each other (autocorrelation {r:.2f}): the law lacks something, its terms "
+                f"are less sure than they look, and errors are about {larger:.1f} times "
+                "as large as said"
+            )
+    for g in np.flatnonzero(odd_groups(fit))[:5]:
+        yield (
+            f"group {m.labels[g]} does not follow the law as the others do: its residuals are over three times as large"
+        )
+    few = [m.labels[g] for g in np.flatnonzero(m.seen.sum(axis=(0, 1)) <= fit.model.n_constants)]
+    if few:
+        yield (
+            f"{len(few)} groups have no more samples than the law has constants ({', '.join(few[:5])}): "
+            "their own constants lean on those of the others"
+        )
+
+
+def strange_groups(series: TimeSeries, strange: Mask) -> list[str]:
+    """Groups that are left out, and groups whose values are far larger or smaller than those of the others."""
+    labels = [run.label for run in series.trajectories]
+    out = [repr(labels[g]) for g in np.flatnonzero(strange)]
+    which = f"group {out[0]} follows" if len(out) == 1 else f"groups {', '.join(out[:5])} follow"
+    rest = len(labels) - len(out)
+    told = [f"{which} another law: left out, the law is that of the other {rest}; fit them alone"] if out else []
+    for i, state in enumerate(series.states):
+        sizes = [np.nanmax(np.abs(run.values[:, i]), initial=0.0) for run in series.trajectories]
+        if not np.median(sizes):
+            continue  # absent in most groups
+        ratio = np.array(sizes) / float(np.median(sizes))
+        far = np.flatnonzero((ratio > NOTES.far) | ((ratio < 1.0 / NOTES.far) & (ratio > 0.0)))
+        usual = np.delete(ratio, far)
+        if len(far) and len(far) <= CHOICE.share * len(ratio) and usual.max() < NOTES.usual * usual[usual > 0].min():
+            names = ", ".join(repr(labels[g]) for g in far[:5])
+            told.append(
+                f"{state} of group {names} is about {ratio[far[0]]:.2g} times that of the others: another unit?"
+            )
+    return told
+
+
+def _together(population: Population) -> list[str]:
+    """Constants that go together over groups, beyond chance."""
+    if population.correlation is None:
+        return []
+    names = [one.name for one in population.constants if one.varies]
+    most = NOTES.most_correlated
+    # Fisher's transformation: its error is one over the root of the number of groups less 3.
+    root = max(len(population.labels) - 3, 0) ** 0.5
+    far = np.arctanh(np.clip(population.correlation, -most, most)) * root
+    return [
+        f"{names[a]} and {names[b]} {population.correlation[a, b]:.2f}"
+        for a, b in itertools.combinations(range(len(names)), 2)
+        if abs(far[a, b]) > NOTES.surely
+    ]
+
+
+def resting_point(fit: MixedFit) -> str:
+    """Where groups come to rest, in words; nothing unless the law is a gain and a loss of one state that grows faster.
+
+    Nothing too where groups have exponents of their own.
+    """
+    structure, e, k = fit.model.structure, fit.estimate, fit.model.n_constants
+    own_exponents = e.deviations[k : fit.model.first_start].any()
+    if own_exponents or structure.n_states != 1 or sorted(entry.sign for entry in structure.entries) != [-1, 1]:
+        return ""
+    loss, gain = sorted(structure.entries, key=lambda entry: entry.sign)
+    w = structure.with_exponents(e.beta[k : fit.model.first_start].tolist()).exponents[:, 0]
+    apart = float(w[loss.monomial] - w[gain.monomial])
+    if apart <= 0.0:
+        return ""
+    slope = np.zeros(len(e.beta))
+    slope[gain.constant], slope[loss.constant] = 1.0 / apart, -1.0 / apart
+    at = float(slope @ e.beta)
+    for place, (j, _) in enumerate(structure.free, start=k):
+        slope[place] = at / apart * ((j == gain.monomial) - (j == loss.monomial))
+    median = float(np.exp(at))
+    if not np.any(fit.random[:k] & (e.deviations[:k] > 0.0)):
+        return f"{constant(median, median * float(slope @ e.covariance @ slope) ** 0.5, 3)} in every group"
+    # What groups are like themselves, since constants that go together spread the point less than each of them.
+    own = slope[:k] @ fit.unknowns[:k]
+    unsure = np.einsum("p,gpq,q->g", slope[:k], e.spread[:, :k, :k], slope[:k])
+    sd_log, groups = float(np.sqrt(own.var(ddof=1) + np.maximum(unsure, 0.0).mean())), len(own)
+    error = max(median * sd_log / groups**0.5, ABOVE_ZERO)
+    spread = constant(sd_log, sd_log / (2.0 * (groups - 1)) ** 0.5, 3)
+    return f"{constant(median, error, 3)} in the typical group, with sd_log {spread} over groups"

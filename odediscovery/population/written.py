@@ -18,12 +18,9 @@ import sympy
 from odediscovery.errors import FitError, InputError
 from odediscovery.laws.equations import Form
 from odediscovery.population.choose import fit_apart, freed, with_noise_seen
-from odediscovery.population.model.measured import ANY, Measured
-from odediscovery.population.model.mixed import MixedFit
-from odediscovery.population.model.structures import Entry, Structure
-from odediscovery.population.model.vary import criterion
+from odediscovery.population.groups import ANY, Entry, Measured, Structure
+from odediscovery.population.mixed import MixedFit, criterion, sound_model
 from odediscovery.population.screen import first_constants
-from odediscovery.population.sound import sound_model
 from odediscovery.runtime.arrays import Array
 
 # Where the fit of an exponent begins: it takes the best of these.

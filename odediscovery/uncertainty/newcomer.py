@@ -17,10 +17,20 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.sheets import read_table
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, GroupModel, Measured, Start
-from odediscovery.population.model.members import Members
-from odediscovery.population.model.separate import fit_each
-from odediscovery.population.model.structures import Entry, Structure
+from odediscovery.population.groups import (
+    ANY,
+    EXACT,
+    KNOWN,
+    POSITIVE,
+    SCALED,
+    Entry,
+    GroupModel,
+    Measured,
+    Members,
+    Start,
+    Structure,
+    fit_each,
+)
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.arrays import Array
 

@@ -18,10 +18,9 @@ from odediscovery import settings_for
 from odediscovery.command.cli import main
 from odediscovery.errors import InputError
 from odediscovery.many.alone import chosen_alone, fit_alone, folder_name
-from odediscovery.many.blocks import blocks_of, read_block
-from odediscovery.many.parquet import parquet_blocks, read_parquet_block
 from odediscovery.many.run import Table, fit_many, opened_table, told
 from odediscovery.many.simple import explain
+from odediscovery.many.tables import blocks_of, parquet_blocks
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Failure
@@ -100,19 +99,19 @@ def test_columns_are_those_that_are_named_wherever_quotes_stand(header: str, row
     rows = [row.format(g=g, t=float(t), x=float(x)) for g in "abc" for t, x in zip(T, curve, strict=True)]
     path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
     blocks, columns = blocks_of(path, "g", "t", "x", 2)
-    assert columns == ("g", "t", "x") and [read_block(block)[0] for block in blocks] == [["a", "b"], ["c"]]
-    for t, x in (run for block in blocks for run in read_block(block)[1]):
+    assert columns == ("g", "t", "x") and [block.read()[0] for block in blocks] == [["a", "b"], ["c"]]
+    for t, x in (run for block in blocks for run in block.read()[1]):
         np.testing.assert_array_equal((t, x), (T, curve))
 
 
 def test_numbers_may_have_decimal_commas_where_these_part_no_columns(tmp_path: Path) -> None:
     path = tmp_path / "comma.csv"
     path.write_text("g;t;x\na;0;1,5\na;0,5;-2e-3\na;1;\na;1.5;1,2,3\n")
-    ((t, x),) = read_block(blocks_of(path, "g", None, None, 2)[0][0])[1]
+    ((t, x),) = blocks_of(path, "g", None, None, 2)[0][0].read()[1]
     np.testing.assert_array_equal(t, [0.0, 0.5, 1.0, 1.5])
     np.testing.assert_array_equal(x, [1.5, -0.002, np.nan, np.nan])
     path.write_text('g,t,x\na,0,"1,234"\n')
-    assert np.isnan(read_block(blocks_of(path, "g", None, None, 2)[0][0])[1][0][1]).all()
+    assert np.isnan(blocks_of(path, "g", None, None, 2)[0][0].read()[1][0][1]).all()
 
 
 @pytest.mark.parametrize(
@@ -121,20 +120,14 @@ def test_numbers_may_have_decimal_commas_where_these_part_no_columns(tmp_path: P
         ('g,t,"x, mg"\na,0,1\na,1,5,1\n', "line 3: expected 3 cells as in the header, got 4"),
         ('g,t,x\na,0,"1\na,1,2\n', "look at its quotation marks"),
         ("g,t,x,z\na,0,1,1\n", "name its column, --states, among x, z"),
+        ("g,t,x\na,0,1\nb,0,1\na,1,2\n", "line 4: the rows of group 'a' do not stand together"),
     ],
 )
-def test_a_table_whose_columns_are_not_certain_is_refused(text: str, told: str, tmp_path: Path) -> None:
+def test_a_table_whose_columns_or_series_are_not_certain_is_refused(text: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=told):
         blocks_of(path, "g", "t", None, 2)
-
-
-def test_rows_of_a_group_have_to_stand_together(tmp_path: Path) -> None:
-    path = tmp_path / "mixed.csv"
-    path.write_text("well,t,od\na,0,1\nb,0,1\na,1,2\n")
-    with pytest.raises(InputError, match="line 4: the rows of group 'a' do not stand together"):
-        blocks_of(path, "well", None, None, 2)
 
 
 @pytest.mark.slow
@@ -213,8 +206,8 @@ def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
     parquet_table(5).to_parquet(path, row_group_size=47)  # series lie across row groups
     blocks, columns = parquet_blocks(path, "well", None, None, 2)
     assert columns == ("well", "t", "od")
-    assert [read_parquet_block(block)[0] for block in blocks] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
-    t, x = read_parquet_block(blocks[1])[1][1]
+    assert [block.read()[0] for block in blocks] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
+    t, x = blocks[1].read()[1][1]
     assert np.array_equal(t, T)
     assert np.array_equal(x, curves(5)[3])
     lost = fit_many(opened_table(path, "well", folder), Here(lost=0, times=2), Monitor())

@@ -15,9 +15,7 @@ from odediscovery import TimeSeries, discover, fit_constants, load_with_controls
 from odediscovery.command.cli import main
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
-from odediscovery.population.model.measured import KNOWN, SCALED, GroupModel, Measured, Start
-from odediscovery.population.model.members import members_of
-from odediscovery.population.model.structures import Entry, Structure
+from odediscovery.population.groups import KNOWN, SCALED, Entry, GroupModel, Measured, Start, Structure, members_of
 from odediscovery.population.pose import pose_groups
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant

@@ -10,17 +10,23 @@ import pytest
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
-from odediscovery.population.model.linear_mixed import Sums, estimate
-from odediscovery.population.model.measured import ANY, POSITIVE, GroupModel, Measured, Start
-from odediscovery.population.model.members import Field, members_of, solve
-from odediscovery.population.model.mixed import fit_mixed
-from odediscovery.population.model.separate import fit_each
-from odediscovery.population.model.structures import Entry, Structure, structure_of
-from odediscovery.population.model.vary import choose_varying, criterion, may_vary
-from odediscovery.population.notes import strange_groups
+from odediscovery.population.choose import leave_out_strangers
+from odediscovery.population.groups import (
+    ANY,
+    POSITIVE,
+    Entry,
+    GroupModel,
+    Measured,
+    Start,
+    Structure,
+    fit_each,
+    members_of,
+    structure_of,
+)
+from odediscovery.population.mixed import Sums, choose_varying, criterion, estimate, fit_mixed, may_vary
 from odediscovery.population.pose import pose_groups
 from odediscovery.population.screen import screen
-from odediscovery.population.strangers import leave_out_strangers
+from odediscovery.population.told import strange_groups
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.monitor import Monitor
@@ -55,11 +61,11 @@ def test_curves_are_those_of_the_closed_form_with_their_derivatives() -> None:
     measured, _ = measured_wells(groups=3)
     logs = np.log(np.array([[0.5, 1.0, 2.0], [1.0, 1.0, 1.0]]))
     start = np.full((1, 3), 0.1)
-    x = solve(measured.data, Field(LOGISTIC, logs, np.ones(1)), start)
+    model, at = GroupModel(LOGISTIC, measured), np.vstack([logs, np.log(start)])
+    x = model.fitted(at)
     for g, r in enumerate((0.5, 1.0, 2.0)):
         exact = r / (1 + (r / 0.1 - 1) * np.exp(-r * measured.data.times[:, g]))
         assert np.allclose(x[:, 0, g], exact, rtol=5e-4)
-    model, at = GroupModel(LOGISTIC, measured), np.vstack([logs, np.log(start)])
     slopes = model.curves(at).slopes
     assert slopes is not None
     for p in range(3):

@@ -1,0 +1,343 @@
+"""A table of many series in blocks that are read one at a time, so that memory does not grow with it.
+
+The table is a CSV file whose rows of one group stand together, one file of Parquet, or a folder of such files
+partitioned by a column, as Hive, Spark and dask write it: `plates/well=A1/part-0.parquet`, where the name of a folder
+holds the value of a column. One pass notes where blocks begin, as places in the file; who fits a block reads that part
+alone, of Parquet its row groups. Summaries are written as Parquet too.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import itertools
+import math
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+from urllib.parse import unquote
+
+import numpy as np
+
+from odediscovery.data.sheets import header_table, separator_of
+from odediscovery.data.table import Table
+from odediscovery.errors import InputError
+from odediscovery.runtime.arrays import Array
+
+try:
+    import pyarrow
+    import pyarrow.parquet
+except ImportError:
+    pyarrow = None
+
+# Labels that are in memory at once while blocks are looked for.
+_LABELS = 65536
+# Labels and (times, values) of some series.
+Series: TypeAlias = tuple[list[str], list[tuple[Array, Array]]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Part of a table.
+
+    Args:
+        path: of the table.
+        start, end: bytes of the part.
+        columns: of the group, the time and the state.
+        places: of these.
+        separator: between columns.
+    """
+
+    path: str
+    start: int
+    end: int
+    columns: tuple[str, str, str]
+    places: tuple[int, int, int]
+    separator: str
+
+    def read(self) -> Series:
+        """Labels and (times, values) of its series, nan for what is no number."""
+        with open(self.path, "rb") as file:
+            file.seek(self.start)
+            text = file.read(self.end - self.start).decode()
+        found: dict[str, tuple[list[float], list[float]]] = {}
+        group, time, state = self.places
+        for _, row in _rows(io.StringIO(text, newline=""), self.separator):
+            if len(row) > max(self.places):
+                t, x = found.setdefault(row[group].strip(), ([], []))
+                t.append(_number(row[time], self.separator))
+                x.append(_number(row[state], self.separator))
+        return list(found), [(np.array(t), np.array(x)) for t, x in found.values()]
+
+
+def blocks_of(
+    path: Path, group: str, time: str | None, state: str | None, series: int
+) -> tuple[list[Block], tuple[str, str, str]]:
+    """The blocks of a table and its columns: of the group, the time and the state.
+
+    Args:
+        group: column that tells the series apart.
+        time: column of times; by default the one called t or time, else the first other one.
+        state: the only column to model; by default the only other one.
+        series: of one block.
+
+    Raises:
+        InputError: no such file or column, or rows of a group apart from each other.
+    """
+    if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+        raise InputError(f"{path}: --each reads a CSV file or Parquet part by part; write the table as one of these")
+    try:
+        with path.open("rb") as file:
+            begin = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+            file.seek(begin)
+            separator = separator_of(next((line for line in file if line.strip()), b"").decode())
+            file.seek(begin)
+            rows = _rows((line.decode() for line in file), separator)
+            names = next(rows, (0, []))[1]
+            table, places = header_table(names, path, separator)
+            columns = chosen_columns(table, group, time, state)
+            found = places[columns[0]], places[columns[1]], places[columns[2]]
+            starts = list(_starts(file, rows, len(names), found[0], series, path))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or (
+            f"{error}; look at its quotation marks" if isinstance(error, csv.Error) else "no text in UTF-8"
+        )
+        raise InputError(f"{path}: cannot be read ({reason})") from None
+    return [Block(str(path), a, b, columns, found, separator) for a, b in itertools.pairwise(starts)], columns
+
+
+def chosen_columns(table: Table, group: str, time: str | None, state: str | None) -> tuple[str, str, str]:
+    """The columns of group, time and state, by the rules for all tables.
+
+    Raises:
+        InputError: no such column, or several that may be the state.
+    """
+    own = table.chosen([group], "group column")[0]
+    when = table.time_column(time, [own])
+    taken = {own: "the group", when: "the time"}
+    states, _ = table.state_columns(None if state is None else [state], taken)
+    if len(states) != 1:
+        raise InputError(f"--each fits one state: name its column, --states, among {', '.join(states) or 'none'}")
+    return own, when, states[0]
+
+
+def _rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows that hold anything, each with the line at which it ends."""
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    return ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
+
+
+def _starts(
+    file: IO[bytes], rows: Iterable[tuple[int, list[str]]], width: int, place: int, series: int, path: Path
+) -> Iterator[int]:
+    """Where blocks begin, and the end of the file."""
+    at = file.tell()
+    yield at
+    label, count, seen = None, 0, set[int]()
+    for number, row in rows:
+        if not place < len(row) <= width:
+            raise InputError(f"{path}, line {number}: expected {width} cells as in the header, got {len(row)}")
+        if row[place].strip() != label:
+            label = row[place].strip()
+            if hash(label) in seen:
+                raise InputError(
+                    f"{path}, line {number}: the rows of group {label!r} do not stand together; sort the table by its "
+                    "group column"
+                )
+            seen.add(hash(label))
+            count += 1
+            if count > series:
+                count = 1
+                yield at
+        at = file.tell()
+    yield at
+
+
+def _number(cell: str, separator: str) -> float:
+    try:
+        # A comma that parts no columns is that of decimals.
+        value = float(cell if separator == "," else cell.replace(",", "."))
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one file.
+
+    Args:
+        path: of the file.
+        first, end: rows.
+        label: the group of all of them, where the name of a folder tells it.
+    """
+
+    path: str
+    first: int
+    end: int
+    label: str | None
+
+
+@dataclass(frozen=True)
+class ParquetBlock:
+    """Parts of a table.
+
+    Args:
+        parts: in their order.
+        columns: of the group, the time and the state.
+    """
+
+    parts: tuple[Part, ...]
+    columns: tuple[str, str, str]
+
+    def read(self) -> Series:
+        """Labels and (times, values) of its series, nan for what is no number."""
+        group, time, state = self.columns
+        found: dict[str, tuple[list[Array], list[Array]]] = {}
+        for part in self.parts:
+            own = [time, state] + [group] * (part.label is None)
+            rows = _rows_of(part, own)
+            t, x = (np.array(rows.column(name).to_numpy(zero_copy_only=False), float) for name in (time, state))
+            labels = (
+                [part.label] * len(t) if part.label is not None else [str(v) for v in rows.column(group).to_pylist()]
+            )
+            at = 0
+            for label, run in itertools.groupby(labels):
+                end = at + sum(1 for _ in run)
+                times, values = found.setdefault(str(label), ([], []))
+                times.append(t[at:end])
+                values.append(np.where(np.isfinite(x[at:end]), x[at:end], np.nan))
+                at = end
+        return list(found), [(np.concatenate(t), np.concatenate(x)) for t, x in found.values()]
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a table is read as Parquet: by its ending, or because it is a folder."""
+    return path.suffix.lower() == ".parquet" or path.is_dir()
+
+
+def hash_of(path: Path) -> str:
+    """Hash of the content of a table, and of the names of its files, which may hold a column."""
+    whole = hashlib.sha256()
+    for part in _files(path):
+        with part.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        whole.update(f"{part.relative_to(path).as_posix()}\n{content}\n".encode(errors="surrogateescape"))
+    return whole.hexdigest()
+
+
+def parquet_blocks(
+    path: Path, group: str, time: str | None, state: str | None, series: int
+) -> tuple[list[ParquetBlock], tuple[str, str, str]]:
+    """The blocks of a table and its columns; arguments and columns as of `blocks_of`.
+
+    Raises:
+        InputError: no such file or column, a column without numbers, or rows of a group apart from each other.
+    """
+    if pyarrow is None:
+        raise InputError(f'{path}: Parquet needs the package pyarrow: pip install "odediscovery[tables]"')
+    files = _files(path)
+    if not files:
+        raise InputError(f"{path}: expected Parquet files in this folder, found none")
+    keys = _keys(path, files[0])
+    schema = _opened(files[0]).schema_arrow
+    # pandas writes an index without a name as such a column.
+    own = (name for name in schema.names if name not in keys and not name.startswith("__index_level_"))
+    names = [*keys, *own]
+    table, places = header_table(names, path)
+    columns = chosen_columns(table, group, time, state)
+    # As the file calls them, units in brackets included.
+    chosen = group, *_ = (names[places[columns[0]]], names[places[columns[1]]], names[places[columns[2]]])
+    for column in chosen[1:]:
+        kind = schema.field(column).type if column not in keys else None
+        if kind is None or not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
+            raise InputError(f"{path}: column {column!r} holds {kind or 'names of folders'}; --each needs numbers")
+    every = _series(path, files, group)
+    found: list[ParquetBlock] = []
+    while chunk := list(itertools.islice(every, series)):
+        parts = [part for own in chunk for part in own]
+        found.append(ParquetBlock(tuple(parts if group in keys else _merged(parts)), chosen))
+    return found, columns
+
+
+def write_parquet(path: Path, blocks: Iterable[Sequence[dict[str, Any]]]) -> None:
+    """Rows of series as a Parquet file, a row group a block; `constants` is a list in every row."""
+    text, number = pyarrow.string(), pyarrow.float64()
+    kinds = dict.fromkeys(("series", "outcome", "law", "equation"), text)
+    kinds |= {"r2": number, "samples": pyarrow.int64(), "constants": pyarrow.list_(number)}
+    schema = pyarrow.schema(kinds | dict.fromkeys(("exponent", "start", "seconds"), number))
+    part = path.with_suffix(".part")
+    with pyarrow.parquet.ParquetWriter(part, schema) as writer:
+        for rows in blocks:
+            writer.write_table(
+                pyarrow.Table.from_pylist([{k: row.get(k) for k in schema.names} for row in rows], schema)
+            )
+    part.replace(path)
+
+
+def _files(path: Path) -> list[Path]:
+    """Files of a table, sorted; of a folder all that end so and are not hidden."""
+    if not path.is_dir():
+        return [path]
+    found = (file for file in path.rglob("*.parquet") if file.is_file())
+    return sorted(file for file in found if not file.name.startswith((".", "_")))
+
+
+def _keys(path: Path, file: Path) -> dict[str, str]:
+    """Columns that the names of folders hold."""
+    between = file.relative_to(path).parts[:-1] if path.is_dir() else ()
+    pairs = (part.split("=", 1) for part in between if "=" in part)
+    return {key: unquote(value) for key, value in pairs}
+
+
+def _opened(file: Path) -> Any:
+    try:
+        return pyarrow.parquet.ParquetFile(file)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{file}: cannot be read as Parquet ({' '.join(str(error).split())[:120]})") from None
+
+
+def _series(path: Path, files: Sequence[Path], group: str) -> Iterator[list[Part]]:
+    """Every series with its parts, in the order of the files."""
+    seen = set[int]()
+    every = itertools.chain.from_iterable(_runs(path, file, group) for file in files)
+    for label, run in itertools.groupby(every, key=lambda part: part.label):
+        parts = list(run)
+        if hash(label) in seen:
+            raise InputError(f"{parts[0].path}: the rows of group {label!r} do not stand together; sort by this column")
+        seen.add(hash(label))
+        yield parts
+
+
+def _runs(path: Path, file: Path, group: str) -> Iterator[Part]:
+    """Rows of one file that follow each other and belong to one group."""
+    opened, keys = _opened(file), _keys(path, file)
+    if group in keys:
+        yield Part(str(file), 0, opened.metadata.num_rows, keys[group])
+        return
+    if group not in opened.schema_arrow.names:
+        raise InputError(f"{file}: no column {group!r}, which other files of the folder have")
+    batches, at = opened.iter_batches(_LABELS, columns=[group]), 0
+    for label, run in itertools.groupby(str(value) for batch in batches for value in batch.column(0).to_pylist()):
+        first, at = at, at + sum(1 for _ in run)
+        yield Part(str(file), first, at, label)
+
+
+def _merged(parts: Sequence[Part]) -> Iterator[Part]:
+    """Parts that follow each other in one file as one, whose labels are then read from it."""
+    for file, run in itertools.groupby(parts, key=lambda one: one.path):
+        own = list(run)
+        yield Part(file, own[0].first, own[-1].end, None)
+
+
+def _rows_of(part: Part, columns: Sequence[str]) -> Any:
+    """The rows of a part, from the row groups that hold them."""
+    opened = _opened(Path(part.path))
+    ends = np.cumsum([opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)])
+    begins = np.append(0, ends[:-1])
+    held = np.flatnonzero((ends > part.first) & (begins < part.end)).tolist()
+    rows = opened.read_row_groups(held, columns=list(columns))
+    return rows.slice(part.first - int(begins[held[0]]), part.end - part.first)
