@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -157,11 +157,7 @@ def with_intervals(
     return (*states, *ends), np.hstack([values, sides])
 
 
-# A series, its problem, and noise [variables].
-Posed: TypeAlias = tuple[TimeSeries, Problem, Array]
-
-
-def posed(found: Discovery) -> Posed:
+def posed(found: Discovery) -> tuple[TimeSeries, Problem, Array]:
     """The series as the search saw it, its problem, and the noise that the equations leave, 0 of inputs [variables]."""
     # States without a column are in the series already.
     series, p, _ = pose(found.series, dataclasses.replace(found.settings, hidden_states=()))

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from functools import cache, cached_property, partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import stdtrit
@@ -38,7 +39,7 @@ from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.runtime.workers import Backend, Failure
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Polished, residual_freedom
-from odediscovery.uncertainty.bands import Posed, checked_estimates, ended, posed, residual_deviation
+from odediscovery.uncertainty.bands import checked_estimates, ended, posed, residual_deviation
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,22 @@ PROFILING = ProfileThresholds()
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """Whole trajectories and what they are fitted with."""
+    """Whole trajectories, what they are fitted with, and where all constants are fitted."""
 
     series: TimeSeries
     sigma: Array
     floor: Array
     nonnegative: Mask
     relative_sigma: tuple[Array, ...]
+    law: PowerSum
+    free: Free
+    initial: Array
+    scale: Scale
+
+    @cached_property
+    def best(self) -> Polished:
+        """The fit of all constants, which those in the same units have in common."""
+        return self(self.law, self.free, self.initial)
 
     def __call__(self, law: PowerSum, free: Free, initial: Array) -> Polished:
         return polish(
@@ -105,7 +115,12 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
     >>> growth.low < 0.4 < growth.high
     True
     """
-    return _interval(_asked(found, checked_estimates(found), posed(found), kind, monomial, of))
+    estimates = checked_estimates(found)
+    return _interval(_asked(found, estimates, _fits(found, estimates), kind, monomial, of))
+
+
+# Which exponents of a monomial are fitted, to the fit.
+_Fits: TypeAlias = Callable[[tuple[bool, ...] | None], _Fit]
 
 
 class _Asked(NamedTuple):
@@ -116,13 +131,10 @@ class _Asked(NamedTuple):
     monomial: int
     of: str
     fit: _Fit
-    # In units in which the constant is that of the user's units but for the factor `unit`.
-    law: PowerSum
-    free: Free
-    initial: Array
     # The array of the law that holds it, and its place there.
     which: int
     place: tuple[int, int]
+    # Times this factor it is the constant in the user's units.
     unit: float
 
 
@@ -193,36 +205,54 @@ def _profiled(asked: _Asked) -> Profile | str:
 
 def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
     """All fitted constants of the chosen equations."""
-    printed, variables, data = found.equations.law, found.equations.variables, posed(found)
+    printed, variables, fits = found.equations.law, found.equations.variables, _fits(found, estimates)
     assert printed is not None  # estimates are those of a law
     places = [(KINDS[0], int(j), variables[i]) for i, j in np.argwhere(printed.coefficients != 0)]
     places += [(KINDS[1], int(j), variables[k]) for j, k in np.argwhere(printed.exponents[:, : len(variables)] != 0)]
     asked = []
     for place in places:
         with suppress(InputError):  # it was not fitted
-            asked.append(_asked(found, estimates, data, *place))
+            asked.append(_asked(found, estimates, fits, *place))
     return asked
 
 
-def _asked(found: Discovery, estimates: Estimates, data: Posed, kind: str, monomial: int, of: str) -> _Asked:
+def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monomial: int, of: str) -> _Asked:
     """What the interval of a constant needs."""
     which, place = _place(found, estimates, kind, monomial, of)
-    law, scale = _in_units(estimates, which, place)
-    initial = found.initial_values / scale.state[: len(found.equations.states)]
-    unit = float(law.unscaled(scale.state, scale.time).constants[which][place] / law.constants[which][place])
-    series, p, _ = data
-    floor = p.floor * p.scale.size / scale.size
+    fit = fits(None if which else tuple(estimates.free[1][place[1], : estimates.law.n_states].tolist()))
+    user = fit.law.unscaled(fit.scale.state, fit.scale.time)
+    unit = float(user.constants[which][place] / fit.law.constants[which][place])
+    return _Asked(kind, monomial, of, fit, which, place, unit)
+
+
+def _fits(found: Discovery, estimates: Estimates) -> _Fits:
+    """Fits in units in which a constant is that of the user's units but for a factor.
+
+    The factor of a coefficient holds powers of the scales with the monomial's exponents: states whose
+    exponents are fitted keep the user's units. None: of exponents, which have no units.
+    """
+    (series, p, _), scale = posed(found), estimates.scale
     # Inputs are taken as exact.
     noise = np.append(residual_deviation(found), np.zeros(len(series.controls)))
-    sigma = np.maximum(noise / scale.size, floor)
-    fit = _Fit(scale.apply(append_controls(series)), sigma, floor, p.nonnegative, p.relative_sigma)
-    return _Asked(kind, monomial, of, fit, law, estimates.free, initial, which, place, unit)
+
+    @cache
+    def in_units(fitted: tuple[bool, ...] | None) -> _Fit:
+        law, own = estimates.law, scale
+        if fitted is not None:
+            own = Scale(np.where(fitted, np.sign(scale.state), scale.state), scale.time)
+            law = law.unscaled(scale.state, scale.time).rescaled(own.state, own.time)
+        floor = p.floor * p.scale.size / own.size
+        sigma, data = np.maximum(noise / own.size, floor), own.apply(append_controls(series))
+        initial = found.initial_values / own.state[: len(found.equations.states)]
+        return _Fit(data, sigma, floor, p.nonnegative, p.relative_sigma, law, estimates.free, initial, own)
+
+    return in_units
 
 
 def _interval(asked: _Asked) -> Profile:
     """Both ends of the interval of a constant."""
     fit, which, place = asked.fit, asked.which, asked.place
-    best = fit(asked.law, asked.free, asked.initial)
+    best = fit.best
     least = fit.squares(best)
     if not least < PROFILING.pieces * float(best.counts.sum()):
         raise InputError(
@@ -257,21 +287,6 @@ def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of:
             "zero, held at a round number, known, or follows from others"
         )
     return which, place
-
-
-def _in_units(estimates: Estimates, which: int, place: tuple[int, int]) -> tuple[PowerSum, Scale]:
-    """The law in units in which this constant is that of the user's units but for a factor.
-
-    The factor of a coefficient holds powers of the scales with the monomial's exponents: states
-    whose exponents are fitted keep the user's units.
-    """
-    scale, law = estimates.scale, estimates.law
-    if which == 1:
-        return law, scale
-    fitted = estimates.free[1][place[1], : law.n_states]
-    own = Scale(np.where(fitted, np.sign(scale.state), scale.state), scale.time)
-    user = law.unscaled(scale.state, scale.time)
-    return user.rescaled(own.state, own.time), own
 
 
 def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:
