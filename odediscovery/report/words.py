@@ -15,12 +15,12 @@ from markupsafe import Markup, escape
 
 from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.dates import date_of_time
-from odediscovery.data.samples import measured
+from odediscovery.data.samples import measured, pooled
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.laws.printing import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, sides, split_number, term_mathml
-from odediscovery.result.discovery import Discovery, head, is_contested, is_doubted, is_of_a_form, shown_notes
+from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict
 from odediscovery.result.named import constant_records, named_units
 from odediscovery.result.survival import shares_of
 from odediscovery.settings import OPTIONS, RECIPES, Settings
@@ -65,10 +65,7 @@ class Outcome(NamedTuple):
 
 def outcome(found: Discovery) -> Outcome:
     """The outcome, with what it means for somebody who wants to use the equations."""
-    case: str = found.outcome
-    if case == "converged":
-        case = "doubted" if is_doubted(found) else "contested" if is_contested(found) else case
-    kind, meaning = MEANINGS[case]
+    kind, meaning = MEANINGS[verdict(found)]
     form = "of their form" if is_of_a_form(found) else "that were found"
     remarks = " Remarks stand below, under What to know." * bool(found.messages)
     return Outcome(kind, head(found).capitalize(), meaning.format(form=form, remarks=remarks))
@@ -115,10 +112,9 @@ def summary(found: Discovery) -> str:
     unit = series.units.get(series.time_name, "")
     runs = len(series.trajectories)
     several = f" of {runs} trajectories" if runs > 1 else ""
-    lost = [np.isnan(run.values[:, measured(series)]).sum() for run in series.trajectories]
-    missing = int(sum(lost))
+    missing = int(np.isnan(pooled(series)[:, measured(series)]).sum())
     gaps = f", {missing} values missing" if missing else ""
-    acting = f", with the input{'s'[: len(series.controls) > 1]} {listed(series.controls)}" if (series.controls) else ""
+    acting = f", with the input{'s'[: len(series.controls) > 1]} {listed(series.controls)}" if series.controls else ""
     if series.since:
         span = " to ".join(date_of_time(t, series.since, unit) for t in (first, last))
     else:

@@ -530,19 +530,12 @@ MOST_NOTES = 5
 HEADS = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no law found"}
 # Of a form that somebody wrote down, which nobody had to find.
 HEADS_OF_FORMS = {**HEADS, "converged": "constants fitted", "poor-fit": "the form does not fit"}
-
-
-DOUBTED, CONTESTED = ", with doubts", ", others about as good"
+REMARKS = {"doubted": ", with doubts", "contested": ", others about as good"}
 
 
 def doubts_of(messages: Sequence[str]) -> list[str]:
     """Those of the messages that doubt the law."""
     return [str(text) for text in messages if getattr(text, "weight", Weight.DATA) <= Weight.DOUBT]
-
-
-def is_doubted(found: Discovery) -> bool:
-    """Whether a law is claimed that a note below doubts."""
-    return found.outcome == "converged" and bool(doubts_of(found.messages))
 
 
 def rows_about_as_good(found: Discovery) -> list[FrontRow]:
@@ -557,9 +550,11 @@ def rows_about_as_good(found: Discovery) -> list[FrontRow]:
     return [row for row in close if row.plain() != own]
 
 
-def is_contested(found: Discovery) -> bool:
-    """Whether a law is claimed that the data hardly prefer to another row of the front."""
-    return found.outcome == "converged" and bool(rows_about_as_good(found))
+def verdict(found: Discovery) -> str:
+    """The outcome, or of a claimed law that a note doubts it, or that the data hardly prefer it to another row."""
+    if found.outcome != "converged":
+        return found.outcome
+    return "doubted" if doubts_of(found.messages) else "contested" if rows_about_as_good(found) else found.outcome
 
 
 def state_scores(found: Discovery) -> dict[str, float]:
@@ -579,7 +574,7 @@ def head(found: Discovery) -> str:
     """How the fit ended, in a few words."""
     written = is_of_a_form(found) or (found.population is not None and found.population.written)
     heads = HEADS_OF_FORMS if written else HEADS
-    return heads[found.outcome] + (DOUBTED if is_doubted(found) else CONTESTED * is_contested(found))
+    return heads[found.outcome] + REMARKS.get(verdict(found), "")
 
 
 def headline(found: Discovery) -> str:
