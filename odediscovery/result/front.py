@@ -72,10 +72,13 @@ class FrontRow:
         """Inverse of `record()`, for equations of the fitted `series`."""
         # Rows of earlier versions have no start values, scores of states, or name.
         starts, scores = record.get("initial_values"), record.get("r2_by_state")
+        mse, r2, criterion = (number(record[name]) for name in ("mse", "r2", "criterion"))
         return cls(
             parsed_equations(record["equations"], series),
             int(record["complexity"]),
-            *(number(record[name]) for name in ("mse", "r2", "criterion")),
+            mse,
+            r2,
+            criterion,
             selected=bool(record["selected"]),
             initial_values=None if starts is None else starts_from_record(starts, series),
             name=checked_text(record.get("name", "")),

@@ -198,7 +198,7 @@ class Population:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows: a group, its constants that vary, R2 of its curve."""
-        vary = [*self.varying, *self.exponents]
+        vary: list[GroupConstant | GroupExponent] = [*self.varying, *self.exponents]
         header = ["group", *(one.name for one in vary)]
         rows = [
             [label, *(constant(float(one.values[g]), float(one.errors[g])) for one in vary)]
@@ -302,6 +302,11 @@ def _of_groups(groups: Mapping[str, Any], pick: Callable[[Any], Any]) -> Array:
     return numbers(map(pick, groups.values()))
 
 
+def _numbers_of(entry: Mapping[str, Any], *keys: str) -> list[float]:
+    """Numbers of an entry by their keys."""
+    return [number(entry[key]) for key in keys]
+
+
 def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
     return {
         "name": one.name,
@@ -317,11 +322,10 @@ def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
 
 def _exponent(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupExponent:
     """Inverse of `_exponent_entry`, with the values of the groups."""
-    name = checked_text(entry["name"])
+    name, place = checked_text(entry["name"]), (int(entry["monomial"]), int(entry["state"]))
+    mean, mean_error, sd, sd_error = _numbers_of(entry, "mean", "standard_error", "sd", "sd_standard_error")
     return GroupExponent(
-        name,
-        (int(entry["monomial"]), int(entry["state"])),
-        *(number(entry[key]) for key in ("mean", "standard_error", "sd", "sd_standard_error")),
+        *(name, place, mean, mean_error, sd, sd_error),
         values=_of_groups(groups, lambda group: group["exponents"][name]),
         errors=numbers(entry["standard_errors"]),
     )
@@ -350,10 +354,9 @@ def _constant(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupConst
     own, first = float(entry["sd_log"] or 0) > 0, str(terms[0])
     # Constants of separate fits were not always kept.
     apart = _of_groups(groups, lambda group: group.get("separate", {}).get(first))
+    mean, mean_error, sd, sd_error = _numbers_of(entry, "mean", "standard_error", "sd_log", "sd_log_standard_error")
     return GroupConstant(
-        checked_text(entry["name"]),
-        terms,
-        *(number(entry[key]) for key in ("mean", "standard_error", "sd_log", "sd_log_standard_error")),
+        *(checked_text(entry["name"]), terms, mean, mean_error, sd, sd_error),
         values=_of_groups(groups, lambda group: group["constants"][first] if own else entry["mean"]),
         errors=_of_groups(groups, lambda group: group["standard_errors"][first] if own else None),
         two_stage=(number(entry["two_stage"]["mean"]), number(entry["two_stage"]["sd_log"])),
