@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from odediscovery.neural.prune import prune
     from odediscovery.neural.train import train
     from odediscovery.plots.show import pareto, plot_fit, plot_laws
-    from odediscovery.report.notebook import notebook_html
+    from odediscovery.report import notebook_html
     from odediscovery.result.compare import Comparison, compare
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.monitor import Monitor
@@ -91,7 +91,7 @@ _HOME = {
     "neural.prune": ("prune",),
     "neural.train": ("train",),
     "plots.show": ("pareto", "plot_fit", "plot_laws"),
-    "report.notebook": ("notebook_html",),
+    "report": ("notebook_html",),
     "result.compare": ("Comparison", "compare"),
     "result.discovery": ("Discovery",),
     "runtime.monitor": ("Monitor",),

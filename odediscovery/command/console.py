@@ -182,8 +182,8 @@ def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
 def print_discovery(found: Discovery) -> None:
     """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
     from odediscovery.laws.records import monomial_names
+    from odediscovery.result.named import units_text
     from odediscovery.result.profiled import profiles_text
-    from odediscovery.result.units import units_text
 
     room = Console().width - 1 if sys.stdout.isatty() else MAX_LINE_LETTERS
     for line in found.equations_text().splitlines():
@@ -198,7 +198,7 @@ def print_discovery(found: Discovery) -> None:
     ):
         if text:
             say("\n".join(wrapped(line) for line in text.splitlines()))
-    from odediscovery.result.shown import headline, shown_notes
+    from odediscovery.result.discovery import headline, shown_notes
 
     say(wrapped(headline(found)))
     for message in shown_notes(found.messages):

@@ -43,9 +43,8 @@ from odediscovery.laws.power_sum import count, expanded
 from odediscovery.laws.records import monomial_names
 from odediscovery.networks.translate import Network, network_of
 from odediscovery.problem.problem import Problem, in_user_units, linear_relation
-from odediscovery.result.discovery import Discovery
+from odediscovery.result.discovery import Discovery, rows_about_as_good
 from odediscovery.result.front import FrontRow
-from odediscovery.result.shown import rows_about_as_good
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import DRAWING, TELLING, Monitor
 from odediscovery.search.refinement import leaves_nothing

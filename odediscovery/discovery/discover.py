@@ -60,8 +60,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import break_controls, with_breaks, without_controls
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.outliers import outliers
-from odediscovery.result.rest import rest
+from odediscovery.result.remarks import outliers, rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.runtime.resources import at_most, blas_threads
 from odediscovery.search.moves import at_rest, each_alone, is_settled, warm_start

@@ -9,8 +9,7 @@ from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.result.compare import criterion
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import is_of_a_form
+from odediscovery.result.discovery import Discovery, is_of_a_form
 from odediscovery.runtime.monitor import Monitor
 
 

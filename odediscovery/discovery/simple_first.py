@@ -22,7 +22,7 @@ from odediscovery.judge.residual_tests import is_walk_as_good
 from odediscovery.laws.records import interval
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.rest import rest
+from odediscovery.result.remarks import rest
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.noiseless import detect_noiseless

@@ -1,9 +1,13 @@
-"""Axes of all pictures: labels with units, times and dates, powers of ten, limits, bands, zero lines."""
+"""How pictures look, and their axes: colours, lines, marks, letters, labels with units, dates, limits, bands.
+
+Lines, marks and letters are measured in points, panels in inches; all were chosen by eye.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -16,21 +20,104 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from odediscovery.data.dates import UNITS
 from odediscovery.data.series import TimeSeries
-from odediscovery.plots.theme import (
-    BEYOND,
-    COLOURS,
-    FEW_TICKS,
-    HAIR,
-    LINE,
-    MAX_TICKS,
-    MUTED,
-    NOTE,
-    PAPER,
-    ROOM,
-    STYLE,
-    Depth,
-)
 from odediscovery.runtime.arrays import Array
+
+INK, MUTED, GRID, PAPER = "#222222", "#707070", "#e6e6e6", "#ffffff"
+# Okabe and Ito (2008): blue, vermilion, green, orange, sky blue, purple, black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000")
+# Points of a curve that is integrated for a picture, and of one for a small panel of many.
+CURVE_POINTS, PANEL_POINTS = 500, 300
+
+
+# What covers what, from behind; matplotlib itself draws areas in the first layer, lines in the second.
+Depth = IntEnum("Depth", ["BEHIND", "DATA", "CURVE", "POINT", "MARK", "FRONT"])
+
+
+# Lines: curves of the equations; fronts, sums and intervals; axes, arrows and edges.
+CURVE_WIDTH, LINE_WIDTH, HAIR_WIDTH = 1.6, 1.2, 0.8
+# Marks: one of many samples, a sample, a row of a front, a row with a name, the chosen row, the ring around a row.
+SMALL_MARK, SAMPLE, POINT, NAMED, CHOSEN, RING = 2.8, 4.2, 6.5, 8.0, 16.0, 22.0
+# Letters: panels side by side, remarks (8 pixels on a telephone), pages, files, titles.
+SMALL_TEXT, NOTE_TEXT, PAGE_TEXT, TEXT, TITLE = 7.5, 8.5, 9.5, 10.0, 11.0
+# Opacity of areas: wide bands, the band of the curve itself, cells and arrows.
+FAINT, SHADED, STRONG = 0.15, 0.30, 0.75
+# Samples of a panel; more as large rings would hide the curve.
+MANY = 120
+# Ticks of low axes and of others, at most.
+FEW_TICKS, MAX_TICKS = 3, 6
+# Room around curves, as a share of their range, and how far they may leave the range of the data.
+ROOM, BEYOND = 0.06, 0.3
+# Pictures in files: a panel, its height with residuals, the least width.
+WIDTH, HEIGHT, LEAST_WIDTH = 4.2, 4.3, 6.0
+
+STYLE: dict[Any, Any] = {
+    "font.size": TEXT,
+    "lines.linewidth": CURVE_WIDTH,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": HAIR_WIDTH,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": HAIR_WIDTH,
+    "axes.axisbelow": True,
+    "axes.titlesize": TITLE,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "figure.dpi": 150.0,
+    "axes.formatter.limits": (-3, 4),
+    "axes.formatter.useoffset": False,
+}
+# No name of a column is mathematics.
+NAMES: dict[Any, Any] = STYLE | {"text.parse_math": False}
+# Pictures of many panels.
+DENSE = NAMES | {
+    "font.size": NOTE_TEXT,
+    "axes.titlesize": PAGE_TEXT,
+    "legend.fontsize": SMALL_TEXT,
+    "figure.labelsize": "medium",
+}
+# Drawings within a page, whose letters stay letters.
+PAGE = NAMES | {
+    "svg.fonttype": "none",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": PAGE_TEXT,
+    "axes.labelsize": PAGE_TEXT,
+    "xtick.labelsize": 9.0,
+    "ytick.labelsize": 9.0,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
+    "path.simplify_threshold": 0.15,
+}
+
+# Remarks.
+NOTE: dict[str, Any] = {"color": MUTED, "fontsize": NOTE_TEXT}
+# Bands: areas without an edge, behind everything.
+LIGHT: dict[str, Any] = {"alpha": FAINT, "lw": 0, "zorder": Depth.BEHIND}
+DARK: dict[str, Any] = LIGHT | {"alpha": SHADED}
+# Lines that are read beside the curves, and those that only help the eye.
+LINE: dict[str, Any] = {"lw": LINE_WIDTH}
+HAIR: dict[str, Any] = {"lw": HAIR_WIDTH, "color": MUTED, "zorder": Depth.BEHIND}
+# Measured values are rings, small and open where they are many.
+RINGS: dict[str, Any] = {
+    "marker": "o",
+    "ls": "none",
+    "markersize": SAMPLE,
+    "markerfacecolor": PAPER,
+    "markeredgewidth": HAIR_WIDTH,
+}
+SMALL_RINGS = RINGS | {"markersize": SMALL_MARK, "markerfacecolor": "none"}
+
+
+def rings(count: int) -> dict[str, Any]:
+    """How so many measured values of one panel are drawn."""
+    return SMALL_RINGS if count > MANY else RINGS
+
 
 # Its functions have no types.
 _DATES: Any = dates
@@ -44,11 +131,7 @@ def empty_figure(width: float, height: float) -> Figure:
 
 
 def with_unit(name: str, units: Mapping[str, str]) -> str:
-    """A name with its unit in brackets, where one is known.
-
-    >>> with_unit("x", {"x": "g"}), with_unit("x", {})
-    ('x [g]', 'x')
-    """
+    """A name with its unit in brackets, where one is known."""
     return f"{name} [{units[name]}]" if units.get(name) else name
 
 
@@ -76,12 +159,7 @@ def set_times(axes: Axes, series: TimeSeries) -> None:
 
 
 def frame(axes: Axes, curves: Iterable[Array], seen: Array) -> None:
-    """Vertical limits by what was measured; curves may go a little beyond it, and decide where nothing was.
-
-    Args:
-        curves: values of curves and edges of bands.
-        seen: measured values.
-    """
+    """Vertical limits by what was measured; curves and bands may go a little beyond, and decide where nothing was."""
     drawn = np.concatenate([np.ravel(v) for v in curves] or [np.zeros(0)])
     drawn, known = drawn[np.isfinite(drawn)], seen[np.isfinite(seen)]
     base = known if known.size else drawn
@@ -96,28 +174,19 @@ def frame(axes: Axes, curves: Iterable[Array], seen: Array) -> None:
 
 
 def ends_of(values: Array) -> tuple[float, float]:
-    """Least and greatest value with some room around them."""
-    low, high = float(values.min()), float(values.max())
+    """Least and greatest value that are known, with some room around them."""
+    known = values[np.isfinite(values)]
+    low, high = float(known.min()), float(known.max())
     room = ROOM * ((high - low) or abs(high) or 1.0)
     return low - room, high + room
 
 
 def draw_band(axes: Axes, times: Array, curve: Array, half: Array, ends: tuple[Any, Any], **look: Any) -> None:
-    """An area of half a width around a curve, between two ends, where the width is known.
-
-    Args:
-        half: nan where it is unknown.
-        ends: least and greatest value that the band may have, where the curve itself goes no farther.
-    """
+    """An area around a curve where its half width is known, between two ends unless the curve goes farther itself."""
     if np.isfinite(half).any():
         low = np.maximum(curve - half, np.minimum(curve, ends[0]))
         high = np.minimum(curve + half, np.maximum(curve, ends[1]))
         axes.fill_between(times, low, high, **look)
-
-
-def draw_zero(axes: Axes) -> None:
-    """The line at 0, behind everything."""
-    axes.axhline(0.0, **HAIR)
 
 
 def frame_residuals(axes: Axes, residuals: Sequence[Array]) -> None:
@@ -141,11 +210,7 @@ def label_decades(axes: Axes, low: float, high: float) -> None:
 
 
 def power_of_ten(value: float) -> str:
-    """How one, two, three or five times a power of ten is written on an axis.
-
-    >>> power_of_ten(100.0), power_of_ten(1e-12), power_of_ten(2e7)
-    ('100', '10⁻¹²', '2·10⁷')
-    """
+    """How one, two, three or five times a power of ten is written on an axis: 100, 10⁻¹², 2·10⁷."""
     first, _, power = f"{value:.0e}".partition("e")
     least, most = STYLE["axes.formatter.limits"]
     if least <= int(power) < most:

@@ -1,4 +1,4 @@
-"""What a critical reader asks for: each term over time, rates, residuals, how the constants hang together.
+"""What a critical reader asks for: terms over time, rates, residuals, correlations of constants, groups side by side.
 
 autocorrelation at lag l:  r_l = sum_n e_n e_{n+l} / sum_n e_n^2,   95 % of noise within 1.96 / sqrt(N)
 """
@@ -6,6 +6,8 @@ autocorrelation at lag l:  r_l = sum_n e_n e_{n+l} / sum_n e_n^2,   95 % of nois
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
@@ -13,81 +15,62 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri
 
+import odediscovery.plots.axes as style
+from odediscovery.data.samples import measured
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import count, equations_with
 from odediscovery.laws.records import LEVEL, monomial_names
-from odediscovery.plots.axes import draw_zero, ends_of, set_times, with_unit
-from odediscovery.plots.theme import (
-    COLOURS,
-    INK,
-    LIGHT,
-    LINE,
-    MAX_TICKS,
-    MUTED,
-    NOTE_TEXT,
-    PANEL_POINTS,
-    SMALL_MARK,
-    SMALL_RINGS,
-    SMALL_TEXT,
-    STRONG,
-)
+from odediscovery.plots.axes import ends_of, set_times, with_unit
 from odediscovery.problem.prepare import dose_columns
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.units import rate_label
+from odediscovery.result.discovery import Discovery, curve_of, cut
+from odediscovery.result.named import rate_label
+from odediscovery.result.population import GroupConstant
 from odediscovery.runtime.arrays import Array
 
 MAX_LAGS = 20
 # Fewer residuals than this show no pattern.
 MIN_RESIDUALS = 8
-# Trajectories that are integrated for these pictures, and rings in one of them.
-MAX_RUNS, MAX_POINTS = 30, 300
+# States that are checked, trajectories that are integrated for these pictures, and rings in one of them.
+MAX_CHECKED, MAX_RUNS, MAX_POINTS = 4, 30, 300
+# The place of a trajectory to times and the solution with inputs at them.
+Solved: TypeAlias = Callable[[int], tuple[Array, Array]]
 # Terms with a curve of their own; letters of their names; constants in a picture of their correlations.
 MAX_TERMS, MAX_LETTERS, MAX_CONSTANTS = 6, 34, 12
 # Intervals reach so many standard errors to each side.
 REACH = float(ndtri(0.5 + LEVEL / 2.0))
 
 
-def checks_of(found: Discovery, k: int, residuals: Sequence[Array]) -> dict[str, Callable[[Axes], bool]]:
-    """The pictures of state k: titles, and what draws each, if there is enough to be drawn.
+def checks_of(found: Discovery) -> list[tuple[str, dict[str, Callable[[Axes], bool]]]]:
+    """The first states and their pictures: titles, and what draws each, if there is enough to be drawn."""
+    residuals, solved, made = residuals_of(found), cache(partial(solution_of, found)), []
+    for k, state in enumerate(found.equations.states[:MAX_CHECKED]):
+        own = [one[:, k] for one in residuals]
+        draws: dict[str, Callable[[Axes], bool]] = {
+            "terms over time": partial(draw_contributions, found=found, k=k, solved=solved),
+            "rate against state": partial(draw_rates, found=found, k=k, solved=solved),
+            "autocorrelation of the residuals": partial(draw_autocorrelation, runs=own),
+            "normal plot of the residuals": partial(draw_normal, runs=own),
+        }
+        made.append((state, draws))
+    return made
 
-    Args:
-        residuals: of `residuals_of`.
-    """
-    own = [one[:, k] for one in residuals]
-    return {
-        "terms over time": lambda axes: draw_contributions(axes, found, k),
-        "rate against state": lambda axes: draw_rates(axes, found, k),
-        "autocorrelation of the residuals": lambda axes: draw_autocorrelation(axes, own),
-        "normal plot of the residuals": lambda axes: draw_normal(axes, own),
-    }
 
-
-def residuals_of(found: Discovery) -> list[Array]:
+def residuals_of(found: Discovery, most: int | None = MAX_RUNS) -> list[Array]:
     """Data - curve of the first trajectories, [n, states] each, nan where nothing was measured."""
-    runs = found.series.trajectories[:MAX_RUNS]
-    return [run.values - curve_of(found, j, run.time) for j, run in enumerate(runs)]
-
-
-def curve_of(found: Discovery, j: int, times: Array) -> Array:
-    """States of trajectory j by its own equations, [times, states]."""
-    controls = found.series.trajectories[j].controls
-    return found.equations_of(j).simulate(found.initial_values[j], times, controls=controls)
+    return [run.values - curve_of(found, j) for j, run in enumerate(found.series.trajectories[:most])]
 
 
 def solution_of(found: Discovery, j: int) -> tuple[Array, Array]:
     """Times of trajectory j for a small panel, and states with inputs at them."""
     run = found.series.trajectories[j]
-    times = np.linspace(run.time[0], run.time[-1], PANEL_POINTS)
+    times = np.linspace(run.time[0], run.time[-1], style.PANEL_POINTS)
     curve = curve_of(found, j, times)
     return times, curve if run.controls is None else np.hstack([curve, run.controls.at(times)])
 
 
 def autocorrelation(runs: Sequence[Array]) -> tuple[Array, int]:
-    """Correlation of residuals [n] a trajectory with those some samples later, and their number.
-
-    >>> autocorrelation([np.tile([1.0, -1.0], 8)])[0][:2].round(2).tolist()
-    [-0.94, 0.88]
-    """
+    """Correlation of residuals [n] a trajectory with those some samples later, and their number."""
     known = [np.where(np.isfinite(e), e, 0.0) for e in runs]
     size = int(sum(np.isfinite(e).sum() for e in runs))
     whole = sum(float(e @ e) for e in known)
@@ -104,12 +87,12 @@ def draw_autocorrelation(axes: Axes, runs: Sequence[Array]) -> bool:
     if size < MIN_RESIDUALS or not found.size:
         return False
     lags, bound = np.arange(1, len(found) + 1), REACH / np.sqrt(size)
-    axes.axhspan(-bound, bound, color=COLOURS[0], **LIGHT)
-    axes.vlines(lags, 0.0, found, color=INK, **LINE)
-    axes.plot(lags, found, "o", color=INK, ms=SMALL_MARK)
-    draw_zero(axes)
+    axes.axhspan(-bound, bound, color=style.COLOURS[0], **style.LIGHT)
+    axes.vlines(lags, 0.0, found, color=style.INK, **style.LINE)
+    axes.plot(lags, found, "o", color=style.INK, ms=style.SMALL_MARK)
+    axes.axhline(0.0, **style.HAIR)
     axes.set_ylim(min(-0.56, float(found.min()) - 0.06), 1.06)
-    axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(style.MAX_TICKS, integer=True))
     axes.set_xlabel("samples later")
     axes.set_ylabel("autocorrelation")
     return True
@@ -124,18 +107,18 @@ def draw_normal(axes: Axes, runs: Sequence[Array]) -> bool:
     ordered = np.sort(left - left.mean()) / spread
     expected = ndtri((np.arange(len(ordered)) + 0.5) / len(ordered))
     ends = np.array([min(expected[0], ordered[0]), max(expected[-1], ordered[-1])])
-    axes.plot(ends, ends, color=COLOURS[0], **LINE)
+    axes.plot(ends, ends, color=style.COLOURS[0], **style.LINE)
     step = max(len(ordered) // MAX_POINTS, 1)
-    axes.plot(expected[::step], ordered[::step], color=INK, **SMALL_RINGS)
+    axes.plot(expected[::step], ordered[::step], color=style.INK, **style.SMALL_RINGS)
     axes.set_xlabel("normal quantile")
     axes.set_ylabel("residual / spread")
     return True
 
 
-def draw_rates(axes: Axes, found: Discovery, k: int) -> bool:
+def draw_rates(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
     """Slopes between neighbouring samples of state k, and the rate by the equation along the curve."""
     drawn = False
-    runs = found.series.trajectories[: len(COLOURS)]
+    runs = found.series.trajectories[: len(style.COLOURS)]
     for j, run in enumerate(runs):
         seen = np.isfinite(run.values[:, k])
         time, x = run.time[seen], run.values[seen, k]
@@ -143,26 +126,26 @@ def draw_rates(axes: Axes, found: Discovery, k: int) -> bool:
             continue
         step = max(len(x) // MAX_POINTS, 1)
         middle, slopes = ((x[1:] + x[:-1]) / 2)[::step], (np.diff(x) / np.diff(time))[::step]
-        axes.plot(middle, slopes, color=INK if len(runs) == 1 else COLOURS[j], **SMALL_RINGS)
-        variables = solution_of(found, j)[1]
+        axes.plot(middle, slopes, color=style.INK if len(runs) == 1 else style.COLOURS[j], **style.SMALL_RINGS)
+        variables = solved(j)[1]
         if variables.shape[1] == 1:
             # Of a single state the rate is known beyond the curve.
-            variables = np.linspace(*ends_of(np.append(variables[np.isfinite(variables)], x)), PANEL_POINTS)[:, None]
-        axes.plot(variables[:, k], found.equations_of(j).rhs(variables)[:, k], color=COLOURS[j])
+            low, high = ends_of(np.append(variables, x))
+            variables = np.linspace(low, high, style.PANEL_POINTS)[:, None]
+        axes.plot(variables[:, k], found.equations_of(j).rhs(variables)[:, k], color=style.COLOURS[j])
         drawn = True
-    draw_zero(axes)
+    axes.axhline(0.0, **style.HAIR)
     axes.set_xlabel(with_unit(found.series.states[k], found.series.units))
     axes.set_ylabel(rate_label(found.series, found.series.states[k]))
     return drawn
 
 
-def terms_over_time(found: Discovery, k: int, j: int = 0) -> tuple[Array, list[str], Array]:
-    """The terms of equation k along the curve of trajectory j, but for doses, whose rates are those of a moment.
+def terms_along(found: Discovery, k: int, x: Array) -> tuple[list[str], Array]:
+    """The terms of equation k as text, and their values along the first curve x [n, terms].
 
-    Returns:
-        Times [n], the terms as text, and their values [n, terms].
+    Those of doses, whose rates are those of a moment, are left out.
     """
-    own, (times, x) = found.equations_of(j), solution_of(found, j)
+    own = found.equations_of(0)
     doses = {own.symbols[own.variables.index(name)] for name in dose_columns(found.settings) if name in own.variables}
     parts = [part for part in sympy.Add.make_args(own.right_hand_sides[k]) if part != 0]
     parts = [part for part in parts if not part.free_symbols or not part.free_symbols <= doses]
@@ -171,24 +154,24 @@ def terms_over_time(found: Discovery, k: int, j: int = 0) -> tuple[Array, list[s
         few = parts[first : first + n]
         padded = (*few, *[sympy.Integer(0)] * (n - len(few)))
         each = Equations(own.states, padded, own.time_name, controls=own.controls)
-        sides = [line.partition(" = ")[2] for line in each.pretty(3).splitlines()[: len(few)]]
-        names += [side if len(side) <= MAX_LETTERS else f"{side[: MAX_LETTERS - 3]}..." for side in sides]
+        names += [cut(line.partition(" = ")[2], MAX_LETTERS) for line in each.pretty(3).splitlines()[: len(few)]]
         columns.append(each.rhs(x)[:, : len(few)])
-    return times, names, np.hstack(columns) if columns else np.zeros((len(times), 0))
+    return names, np.hstack(columns) if columns else np.zeros((len(x), 0))
 
 
-def draw_contributions(axes: Axes, found: Discovery, k: int, j: int = 0) -> bool:
+def draw_contributions(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
     """The terms of equation k over time, and their sum, the rate between doses; their names are labels."""
-    times, names, values = terms_over_time(found, k, j)
+    times, x = solved(0)
+    names, values = terms_along(found, k, x)
     size = np.nanmean(np.abs(values), axis=0) if values.size else np.zeros(0)
     order = np.argsort(-np.nan_to_num(size), kind="stable")
     shown, rest = order[:MAX_TERMS], order[MAX_TERMS:]
-    for hue, i in zip(COLOURS, shown.tolist(), strict=False):
+    for hue, i in zip(style.COLOURS, shown.tolist(), strict=False):
         axes.plot(times, values[:, i], color=hue, label=names[i])
     if rest.size:
-        axes.plot(times, values[:, rest].sum(axis=1), color=MUTED, ls=":", label="the rest", **LINE)
-    axes.plot(times, values.sum(axis=1), color=INK, ls="--", label="sum, the rate", **LINE)
-    draw_zero(axes)
+        axes.plot(times, values[:, rest].sum(axis=1), color=style.MUTED, ls=":", label="the rest", **style.LINE)
+    axes.plot(times, values.sum(axis=1), color=style.INK, ls="--", label="sum, the rate", **style.LINE)
+    axes.axhline(0.0, **style.HAIR)
     set_times(axes, found.series)
     axes.set_ylabel(rate_label(found.series, found.series.states[k]))
     return True
@@ -203,7 +186,7 @@ def correlations(found: Discovery) -> tuple[list[str], Array] | None:
     if known is None:
         return None
     size = count(known.free)
-    names, matrix = _names(found), known.covariance.matrix[:size, :size]
+    names, matrix = _names_of_free(found.equations, known), known.covariance.matrix[:size, :size]
     deviations = np.sqrt(np.diag(matrix))
     if size != len(names) or size < 2 or not np.all(np.isfinite(deviations) & (deviations > 0)):
         return None
@@ -213,17 +196,16 @@ def correlations(found: Discovery) -> tuple[list[str], Array] | None:
     return [names[i] for i in kept.tolist()], r[np.ix_(kept, kept)]
 
 
-def _names(found: Discovery) -> list[str]:
+def _names_of_free(equations: Equations, known: Estimates) -> list[str]:
     """What the free constants are called, in the order of the covariance."""
-    known, terms, variables = found.estimates, monomial_names(found.equations), found.equations.variables
-    if known is None or len(terms) != known.law.n_monomials:
+    terms, variables = monomial_names(equations), equations.variables
+    if len(terms) != known.law.n_monomials:
         return []
     a, w, b, v = known.free
     of_rows = [", ".join(variables[k] for k in equations_with(known.law, i)) for i in range(len(a))]
     names = [f"{of_rows[i]}: {terms[j]}" for i, j in zip(*np.nonzero(a), strict=True)]
-    for j, k in zip(*np.nonzero(w), strict=True):
-        of = variables[k] if k < len(variables) else "function"
-        names.append(f"exponent of {of} in {terms[j]}")
+    of_powers = [*variables, *["function"] * (w.shape[1] - len(variables))]
+    names += [f"exponent of {of_powers[k]} in {terms[j]}" for j, k in zip(*np.nonzero(w), strict=True)]
     names += [f"weight {u + 1}.{j + 1}" for u, j in zip(*np.nonzero(b), strict=True)]
     return names + [f"inner exponent {j + 1}.{k + 1}" for j, k in zip(*np.nonzero(v), strict=True)]
 
@@ -231,16 +213,90 @@ def _names(found: Discovery) -> list[str]:
 def draw_correlations(axes: Axes, r: Array) -> None:
     """The lower half of a matrix of correlations as coloured cells with their numbers."""
     n = len(r)
-    letters = NOTE_TEXT if n <= MAX_CONSTANTS // 2 else SMALL_TEXT
+    letters = style.NOTE_TEXT if n <= MAX_CONSTANTS // 2 else style.SMALL_TEXT
     for i in range(1, n):
         for k in range(i):
-            hue, shade = COLOURS[0 if r[i, k] > 0 else 1], STRONG * abs(float(r[i, k]))
+            hue, shade = style.COLOURS[0 if r[i, k] > 0 else 1], style.STRONG * abs(float(r[i, k]))
             axes.fill([k, k + 1, k + 1, k], [i, i, i + 1, i + 1], color=hue, alpha=shade, lw=0)
             text = f"{r[i, k]:.2f}".replace("-", "\N{MINUS SIGN}")
-            axes.text(k + 0.5, i + 0.5, text, ha="center", va="center", fontsize=letters, color=INK)
+            axes.text(k + 0.5, i + 0.5, text, ha="center", va="center", fontsize=letters, color=style.INK)
     axes.set_xlim(0, n - 1)
     axes.set_ylim(n, 1)
     axes.set_xticks(np.arange(n - 1) + 0.5, [str(i + 1) for i in range(n - 1)])
     axes.set_yticks(np.arange(1, n) + 0.5, [str(i + 1) for i in range(1, n)])
     axes.set_aspect("equal", anchor="W")
     axes.grid(visible=False)
+
+
+# A group whose residuals are this many times as large as the typical group's does not follow the law; with a
+# curve no better than the mean of its own data it does not either.
+APART = 3.0
+# Groups and constants that are drawn, and labels of a forest plot that stand one above the other.
+MAX_GROUPS, MAX_FORESTS, MAX_LABELS = 60, 6, 36
+
+
+class GroupFit(NamedTuple):
+    """How the common law fits one group, with the share of its variance that its own curve explains (nan: no share)."""
+
+    label: str
+    r2: float
+    follows: bool
+
+
+def group_fits(found: Discovery) -> list[GroupFit]:
+    """How the common law fits each group, in their order; empty without groups of their own constants."""
+    if found.population is None:
+        return []
+    size = found.noise if np.all(np.isfinite(found.noise) & (found.noise > 0)) else np.ones(found.series.n_states)
+    known = [(left / size)[np.isfinite(left)] for left in residuals_of(found, None)]
+    spread = [float(np.sqrt(np.mean(left**2))) if left.size else np.nan for left in known]
+    shares = np.full(len(spread), np.nan) if found.population.r2 is None else found.population.r2
+    typical = float(np.nanmedian(spread)) if np.isfinite(spread).any() else 1.0
+    return [
+        GroupFit(label, r2, not (one > APART * (typical or 1.0) or r2 < 0.0))
+        for label, one, r2 in zip(found.population.labels, spread, shares.tolist(), strict=True)
+    ]
+
+
+def drawn_groups(fits: list[GroupFit]) -> list[int]:
+    """Groups that are drawn: all, or those that do not follow the law and the first ones."""
+    return sorted(sorted(range(len(fits)), key=lambda g: fits[g].follows)[:MAX_GROUPS])
+
+
+def drawn_state(found: Discovery) -> int:
+    """The state that panels of groups show: the first that was measured."""
+    return int(np.argmax(measured(found.series)))
+
+
+def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
+    """A constant of every group with its 95 % interval, and the mean of all with its own as a band."""
+    labels = [] if found.population is None else found.population.labels
+    places = np.arange(len(labels), dtype=float)
+    ends = np.array([[np.nan if end is None else end for end in one.interval(g)] for g in range(len(labels))])
+    axes.hlines(places, ends[:, 0], ends[:, 1], color=style.INK, **style.LINE)
+    axes.plot(one.values, places, "o", color=style.INK, ms=style.SAMPLE)
+    if one.apart.size == len(labels) and np.isfinite(one.apart).any():
+        axes.plot(one.apart, places, "x", color=style.COLOURS[1], ms=style.SAMPLE, label="each group alone")
+    axes.axvline(one.mean, color=style.COLOURS[0], **style.LINE)
+    if np.isfinite(one.mean_error) and one.mean_error > 0 and one.mean > 0:
+        ratio = np.exp(REACH * one.mean_error / one.mean)
+        axes.axvspan(one.mean / ratio, one.mean * ratio, color=style.COLOURS[0], **style.LIGHT)
+    known = np.concatenate([one.values, ends[np.isfinite(ends)], one.apart[np.isfinite(one.apart)]])
+    low, high = ends_of(known)
+    # A group that hardly tells its constant must not flatten the others.
+    reach = 3.0 * (float(np.nanmax(one.values) - np.nanmin(one.values)) or abs(float(np.nanmax(known))) or 1.0)
+    middle = float(np.nanmedian(one.values))
+    axes.set_xlim(max(low, middle - reach), min(high, middle + reach))
+    # Fewer labels where lines would run into each other.
+    step = -(-len(labels) // MAX_LABELS)
+    axes.set_yticks(places[::step], [label[:14] for label in labels[::step]], fontsize=style.SMALL_TEXT)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel(one.name)
+
+
+def draw_group(axes: Axes, found: Discovery, g: int, k: int, fit: GroupFit) -> None:
+    """Data and curve of state k of one group; in another colour where it does not follow the law."""
+    run = found.series.trajectories[g]
+    times, curve = solution_of(found, g)
+    axes.plot(times, curve[:, k], color=style.COLOURS[0 if fit.follows else 1])
+    axes.plot(run.time, run.values[:, k], color=style.INK, **style.SMALL_RINGS)

@@ -18,17 +18,28 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure, FigureBase
 
+import odediscovery.plots.checks as checks
+from odediscovery.data.samples import measured
 from odediscovery.errors import InputError
-from odediscovery.plots.axes import empty_figure, with_unit
-from odediscovery.plots.checks import checks_of, correlations, draw_correlations, residuals_of
+from odediscovery.plots.axes import (
+    COLOURS,
+    DENSE,
+    GRID,
+    HEIGHT,
+    INK,
+    LEAST_WIDTH,
+    MUTED,
+    NAMES,
+    SMALL_TEXT,
+    STYLE,
+    empty_figure,
+    with_unit,
+)
+from odediscovery.plots.axes import WIDTH as PANEL
 from odediscovery.plots.fit import courses, draw_state
 from odediscovery.plots.front import draw_front, meaning_of_complexity
-from odediscovery.plots.groups import MAX_FORESTS, draw_forest, draw_group, drawn_groups, drawn_state, group_fits
 from odediscovery.plots.heatmaps import network_figure
-from odediscovery.plots.theme import COLOURS, DENSE, GRID, HEIGHT, INK, LEAST_WIDTH, MUTED, NAMES, SMALL_TEXT, STYLE
-from odediscovery.plots.theme import WIDTH as PANEL
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import describe_chain
+from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.runtime.files import write_whole
 
 __all__ = ["COLOURS", "GRID", "INK", "MUTED", "STYLE", "empty_figure", "save_figure"]  # for experiments, too
@@ -38,8 +49,8 @@ __all__ += ["weights_figure"]
 PICTURES = ("png", "svg", "pdf")
 # Panels side by side: of states, and of groups.
 MAX_COLUMNS, ACROSS = 3, 6
-# States of a fit and of the checks that are drawn, and cells of a network's layer.
-MAX_PANELS, MAX_CHECKED, MAX_CELLS = 12, 4, 1000
+# States of a fit that are drawn, and cells of a network's layer.
+MAX_PANELS, MAX_CELLS = 12, 1000
 # Letters in two columns of a legend; with more there is one.
 MAX_LETTERS = 64
 # Inches: of checks and groups the width, rows of panels, rows of groups; a constant in a matrix, a group in a forest;
@@ -57,13 +68,12 @@ def fit_figure(discovery: Discovery) -> Figure:
     with rc_context(NAMES):
         figure = empty_figure(max(LEAST_WIDTH, PANEL * columns), HEIGHT * rows + LEGEND)
         grid = figure.add_gridspec(rows, columns)
-        runs = courses(discovery)
+        runs, seen = courses(discovery), measured(series)
         for k, state in enumerate(series.states[:n]):
             cell = grid[k // columns, k % columns].subgridspec(2, 1, height_ratios=(3, 1))
             top = figure.add_subplot(cell[0])
             draw_state([top, figure.add_subplot(cell[1], sharex=top)], discovery, runs, k)
-            seen = any(np.isfinite(run.values[:, k]).any() for run in series.trajectories)
-            top.set_title(state + " (not measured)" * (not seen))
+            top.set_title(state + " (not measured)" * (not seen[k]))
         shown = f"    the first {n} of {series.n_states} states" if n < series.n_states else ""
         r2 = f"R\N{SUPERSCRIPT TWO} = {discovery.r2:z.6f}"
         _headline(figure, f"{r2}    MSE = {discovery.mse:.3g}    {discovery.outcome}{shown}")
@@ -118,14 +128,14 @@ def checks_figure(discovery: Discovery) -> Figure:
 
     Below them the correlations of the constants, where they are known.
     """
-    states, residuals, known = discovery.series.states[:MAX_CHECKED], residuals_of(discovery), correlations(discovery)
+    states, known = checks.checks_of(discovery), checks.correlations(discovery)
     heights = [ROW] * len(states) + ([] if known is None else [min(stack(len(known[0]), CELL), ROW)])
     with rc_context(DENSE):
         figure = empty_figure(WIDE, sum(heights))
         # Terms have names, so their panel is wider than the three others.
         grid = figure.add_gridspec(len(heights), 4, width_ratios=(1.5, 1.0, 1.0, 1.0), height_ratios=heights)
-        for k, state in enumerate(states):
-            for column, (title, draw) in enumerate(checks_of(discovery, k, residuals).items()):
+        for k, (state, pictures) in enumerate(states):
+            for column, (title, draw) in enumerate(pictures.items()):
                 axes = figure.add_subplot(grid[k, column])
                 if not draw(axes):
                     axes.text(0.5, 0.5, "too few samples", transform=axes.transAxes, ha="center", color=MUTED)
@@ -138,7 +148,7 @@ def checks_figure(discovery: Discovery) -> Figure:
                     axes.legend(loc="upper right", ncols=2)
         if known is not None:
             axes = figure.add_subplot(grid[-1, :2])
-            draw_correlations(axes, known[1])
+            checks.draw_correlations(axes, known[1])
             axes.set_title("correlations of the constants")
             beside = figure.add_subplot(grid[-1, 2:])
             beside.axis("off")
@@ -153,8 +163,8 @@ def groups_figure(discovery: Discovery) -> Figure:
     """
     population, series = discovery.population, discovery.series
     assert population is not None  # Callers ask.
-    fits, k = group_fits(discovery), drawn_state(discovery)
-    shown, varying = drawn_groups(fits), [one for one in population.constants if one.varies][:MAX_FORESTS]
+    fits, k = checks.group_fits(discovery), checks.drawn_state(discovery)
+    shown, varying = checks.drawn_groups(fits), population.varying[: checks.MAX_FORESTS]
     rows = math.ceil(len(shown) / ACROSS)
     heights = [stack(len(fits), GROUP)] * bool(varying) + [GROUP_ROW * rows + LEGEND]
     with rc_context(DENSE):
@@ -162,7 +172,7 @@ def groups_figure(discovery: Discovery) -> Figure:
         parts = np.atleast_1d(np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights), dtype=object))
         for column, one in enumerate(varying):
             axes = parts[0].add_subplot(1, len(varying), column + 1)
-            draw_forest(axes, discovery, one)
+            checks.draw_forest(axes, discovery, one)
             axes.set_title(one.name)
         if varying:
             alone = "; crosses: fits of each group alone" if np.isfinite(varying[0].apart).any() else ""
@@ -174,7 +184,7 @@ def groups_figure(discovery: Discovery) -> Figure:
             # One scale, so that groups are compared by sight.
             axes = parts[-1].add_subplot(grid[place // ACROSS, place % ACROSS], sharey=first)
             first = first or axes
-            draw_group(axes, discovery, g, k, fits[g])
+            checks.draw_group(axes, discovery, g, k, fits[g])
             share = f"R\N{SUPERSCRIPT TWO} {fits[g].r2:.2f}" if np.isfinite(fits[g].r2) else ""
             axes.set_title(fits[g].label[:16], fontsize=SMALL_TEXT + 1, pad=2)
             # Above the panel: within it no corner is free of samples for every law.

@@ -14,9 +14,21 @@ from numpy.typing import NDArray
 
 from odediscovery.data.signals import Trajectory
 from odediscovery.errors import InputError
-from odediscovery.plots.axes import draw_band, frame, frame_residuals, set_times
-from odediscovery.plots.theme import COLOURS, CURVE_POINTS, DARK, INK, LIGHT, NOTE, Depth, rings
-from odediscovery.result.discovery import Discovery
+from odediscovery.plots.axes import (
+    COLOURS,
+    CURVE_POINTS,
+    DARK,
+    INK,
+    LIGHT,
+    NOTE,
+    Depth,
+    draw_band,
+    frame,
+    frame_residuals,
+    rings,
+    set_times,
+)
+from odediscovery.result.discovery import Discovery, curve_of
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import Band, band
 
@@ -73,11 +85,7 @@ class Course:
 
 
 def thinned(count: int, most: int) -> NDArray[np.int_]:
-    """Places of at most so many of `count` samples, the first and the last among them.
-
-    >>> thinned(5, 9).tolist(), thinned(9, 3).tolist()
-    ([0, 1, 2, 3, 4], [0, 4, 8])
-    """
+    """Places of at most so many of `count` samples, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
@@ -89,9 +97,8 @@ def course_of(found: Discovery, j: int, most: int | None = None) -> Course:
     try:
         curve = band(found, times, trajectory=j)
     except InputError:  # no covariance, as of a published recipe
-        values = found.equations_of(j).simulate(found.initial_values[j], times, controls=run.controls)
-        unknown = np.full_like(values, np.nan)
-        curve = Band(values, unknown, unknown)
+        values = curve_of(found, j, times)
+        curve = Band(values, *[np.full_like(values, np.nan)] * 2)
     return Course(j, run, samples, times, curve)
 
 
@@ -133,10 +140,8 @@ def _draw_bands(top: Axes, found: Discovery, runs: Sequence[Course], k: int) -> 
     """95 % bands behind the curves; a band as wide as if nothing were known does not flatten the data."""
     within = (-np.inf, np.inf) if found.estimates is None else found.estimates.within(k)
     seen = np.concatenate([one.points[:, k] for one in runs])
-    least, most = (
-        min(within[0], float(np.nanmin(seen, initial=0.0))),
-        max(within[1], float(np.nanmax(seen, initial=0.0))),
-    )
+    least = min(within[0], float(np.nanmin(seen, initial=0.0)))
+    most = max(within[1], float(np.nanmax(seen, initial=0.0)))
     edges = [one.band.curve[:, k] for one in runs]
     for i, one in enumerate(runs if len(runs) <= MAX_BANDS else ()):
         # A band is wide and smooth: half the points are enough.

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
 
+import odediscovery.plots.axes as style
 from odediscovery.plots.axes import label_decades
-from odediscovery.plots.theme import CHOSEN, COLOURS, HAIR, LINE, MUTED, NAMED, NOTE, PAPER, POINT, SAMPLE, Depth
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 
@@ -38,20 +38,27 @@ def draw_front(
         names: of other rows, which get a mark of their own and a place in the legend.
         meaning: of plain points and of the star, for the legend.
     """
+    names, own, plain = names or {}, zip(style.COLOURS[2:], "sD^vP", strict=False), meaning[0]
     drawn, floor, lower = cut_axis(error)
     axes.set_yscale("log")
     places = np.argsort(cost, kind="stable")
     places = places[np.isfinite(drawn[places])]
-    axes.step(cost[places], np.minimum.accumulate(drawn[places]), where="post", color=MUTED, **LINE)
-    own, plain = zip(COLOURS[2:], "sD^vP", strict=False), meaning[0]
+    axes.step(cost[places], np.minimum.accumulate(drawn[places]), where="post", color=style.MUTED, **style.LINE)
+
     for i in places.tolist():
-        look: dict[str, Any] = {"ms": POINT, "mec": PAPER, "zorder": Depth.MARK, "gid": f"point-{i}"}
+        look: dict[str, Any] = {"ms": style.POINT, "mec": style.PAPER, "zorder": style.Depth.MARK, "gid": f"point-{i}"}
         if i == chosen:
-            look |= {"marker": "*", "ms": CHOSEN, "color": COLOURS[1], "label": meaning[1], "zorder": Depth.FRONT}
-        elif i in (names or {}) and (mark := next(own, None)):
-            look |= {"marker": mark[1], "ms": NAMED, "color": mark[0], "label": (names or {})[i]}
+            look |= {
+                "marker": "*",
+                "ms": style.CHOSEN,
+                "color": style.COLOURS[1],
+                "label": meaning[1],
+                "zorder": style.Depth.FRONT,
+            }
+        elif i in names and (mark := next(own, None)):
+            look |= {"marker": mark[1], "ms": style.NAMED, "color": mark[0], "label": names[i]}
         else:
-            look |= {"marker": "o", "color": COLOURS[0], "label": plain}
+            look |= {"marker": "o", "color": style.COLOURS[0], "label": plain}
             plain = ""
         axes.plot(cost[i], drawn[i], ls="none", **look)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -75,10 +82,6 @@ def cut_axis(error: Array) -> tuple[Array, float, NDArray[np.bool_]]:
 
     Returns:
         Errors in their places, the foot of the axis, and which of them lie below it.
-
-    >>> drawn, floor, lower = cut_axis(np.array([300.0, 20.0, 1e-14]))
-    >>> floor, lower.tolist()
-    (2.0, [False, False, True])
     """
     known = error[np.isfinite(error)]
     positive = np.sort(known[known > 0])
@@ -97,15 +100,17 @@ def cut_axis(error: Array) -> tuple[Array, float, NDArray[np.bool_]]:
 
 def _draw_cut(axes: Axes, cost: Array, error: Array, drawn: Array, floor: float) -> None:
     """The line below which the axis is cut, with the errors that lie there as text."""
-    axes.axhline(floor, ls=":", **HAIR)
+    axes.axhline(floor, ls=":", **style.HAIR)
     low, high = axes.get_ylim()
     label_decades(axes, floor, high)
     axes.set_ylim(min(low, float(drawn.min()) / CUT_STEP**3), high)
     # At the left, where the staircase does not go.
-    left: dict[str, Any] = {"textcoords": "offset points", "va": "top", **NOTE}
-    axes.annotate("below: not to scale", (0.0, floor), (SAMPLE, 0.0), axes.get_yaxis_transform(), ha="left", **left)
+    left: dict[str, Any] = {"textcoords": "offset points", "va": "top", **style.NOTE}
+    axes.annotate(
+        "below: not to scale", (0.0, floor), (style.SAMPLE, 0.0), axes.get_yaxis_transform(), ha="left", **left
+    )
     for x, y, value in zip(cost, drawn, error, strict=True):
-        axes.annotate(f"{value:.2g}", (x, y), (-POINT, -SAMPLE), ha="right", **left)
+        axes.annotate(f"{value:.2g}", (x, y), (-style.POINT, -style.SAMPLE), ha="right", **left)
 
 
 def meaning_of_complexity(found: Discovery) -> str:

@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from odediscovery.networks.translate import Layer, Network
-from odediscovery.plots.axes import empty_figure
-from odediscovery.plots.theme import COLOURS, GRID, INK, MUTED, NOTE, NOTE_TEXT, PAGE_TEXT, STRONG
+from odediscovery.plots.axes import COLOURS, GRID, INK, MUTED, NOTE, NOTE_TEXT, PAGE_TEXT, STRONG, empty_figure
 from odediscovery.runtime.arrays import Array
 
 # Inches: a cell, which holds seven letters of a number, a letter of a name, and what stands above and below.

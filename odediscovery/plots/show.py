@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -14,10 +14,9 @@ from matplotlib.text import Text
 from odediscovery.data.frames import records_frame
 from odediscovery.errors import InputError
 from odediscovery.neural.prune import PruningPath
-from odediscovery.plots.axes import set_times, with_unit
+from odediscovery.plots.axes import COLOURS, HEIGHT, INK, LEAST_WIDTH, NAMES, STYLE, WIDTH, rings, set_times, with_unit
 from odediscovery.plots.fit import course_of, courses, draw_state
 from odediscovery.plots.front import draw_front
-from odediscovery.plots.theme import COLOURS, HEIGHT, INK, LEAST_WIDTH, NAMES, STYLE, WIDTH, rings
 from odediscovery.result.discovery import Discovery
 
 # Panels of full width side by side, and columns of a legend; panels of more states are narrower.
@@ -43,13 +42,11 @@ def plot_fit(found: Discovery, axes: Any = None) -> Any:
     (1, 't')
     >>> plt.close(axes[0].figure)
     """
-    with _style():
-        given, own = _given(axes, found.series.n_states)
+    with _drawn_in(axes, found.series.n_states) as given:
         runs = courses(found)
         for k, (ax, state) in enumerate(zip(given, found.series.states, strict=True)):
             draw_state([ax], found, runs, k)
             ax.set_title(state)
-        _finish(given, own)
     return given
 
 
@@ -76,8 +73,7 @@ def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = No
     >>> plt.close(axes[0].figure)
     """
     series = results[0].series
-    with _style():
-        given, own = _given(axes, series.n_states)
+    with _drawn_in(axes, series.n_states) as given:
         for j, run in enumerate(series.trajectories):
             curves = [course_of(found, j) for found in results]
             for k, ax in enumerate(given):
@@ -88,7 +84,6 @@ def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = No
         for ax, state in zip(given, series.states, strict=True):
             ax.set_title(with_unit(state, series.units))
             set_times(ax, series)
-        _finish(given, own)
     return given
 
 
@@ -116,23 +111,15 @@ def pareto(path: PruningPath, axes: Any = None) -> tuple[Any, Any]:
     """
     if not isinstance(path, PruningPath):
         raise InputError(f"a path of networks is expected, what prune returns, got {type(path).__name__}")
-    rows = [
-        {
-            "parameters": step.parameters,
-            "mean_square": step.mean_square,
-            "bic": step.criterion,
-            "chosen": step is path.chosen,
-        }
-        for step in path
-    ]
-    table = records_frame(rows, ["parameters", "mean_square", "bic", "chosen"])
-    best = path.chosen
+    best, columns = path.chosen, ["parameters", "mean_square", "bic", "chosen"]
+    rows = [(step.parameters, step.mean_square, step.criterion, step is best) for step in path]
+    table = records_frame([dict(zip(columns, row, strict=True)) for row in rows], columns)
     with rc_context(STYLE):
         if axes is None:
             _, axes = plt.subplots(figsize=(LEAST_WIDTH, HEIGHT), layout="constrained")
         told = f"chosen: {best.parameters} parameters, mean square {best.mean_square:.2g}"
-        size, error = (np.array([row[name] for row in rows], dtype=float) for name in ("parameters", "mean_square"))
-        draw_front(axes, size, error, [row["chosen"] for row in rows].index(True), meaning=("pruned network", told))
+        size, error, _, chosen = np.array(rows, dtype=float).T
+        draw_front(axes, size, error, int(chosen.argmax()), meaning=("pruned network", told))
         axes.set_xlabel("parameters")
         axes.set_ylabel("mean square of the residuals")
         axes.set_title("Pareto front")
@@ -140,31 +127,25 @@ def pareto(path: PruningPath, axes: Any = None) -> tuple[Any, Any]:
     return table, axes
 
 
-def _style() -> AbstractContextManager[None]:
-    """The style of our pictures, while they are drawn.
+@contextmanager
+def _drawn_in(axes: Any, count: int) -> Iterator[Any]:
+    """Axes to draw in, one a state, in our style; no name is read as mathematics.
 
-    A backend that pyplot loads meanwhile would lose its settings at the end: notebooks show what is `interactive`.
+    A figure of our own gets one legend below it, those of others are theirs.
     """
+    # A backend that pyplot loads meanwhile would lose its settings at the end: notebooks show what is `interactive`.
     plt.draw_if_interactive()  # type: ignore[no-untyped-call] # loads it
-    return rc_context(NAMES)
-
-
-def _given(axes: Any, count: int) -> tuple[Any, bool]:
-    """Axes to draw in, one a state, and whether they are of a figure of our own."""
-    own = axes is None
-    if own:
-        size = WIDTH * min(count, MAX_WIDE), 3.5
-        _, axes = plt.subplots(1, count, figsize=size, layout="constrained", squeeze=False)
-    given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if len(given) != count:
-        raise InputError(f"axes: expected {count}, one a state, got {len(given)}")
-    return given, own
-
-
-def _finish(axes: Any, own: bool) -> None:
-    """One legend below a figure of our own, those of others are theirs; and no name is read as mathematics."""
-    for text in (text for ax in axes for text in ax.findobj(Text)):
-        text.set_parse_math(False)
-    if own:
-        handles, labels = axes[0].get_legend_handles_labels()
-        axes[0].figure.legend(handles, labels, loc="outside lower left", ncols=min(2 * len(axes), MAX_WIDE))
+    with rc_context(NAMES):
+        own = axes is None
+        if own:
+            size = WIDTH * min(count, MAX_WIDE), 3.5
+            _, axes = plt.subplots(1, count, figsize=size, layout="constrained", squeeze=False)
+        given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+        if len(given) != count:
+            raise InputError(f"axes: expected {count}, one a state, got {len(given)}")
+        yield given
+        for text in (text for ax in given for text in ax.findobj(Text)):
+            text.set_parse_math(False)
+        if own:
+            handles, labels = given[0].get_legend_handles_labels()
+            given[0].figure.legend(handles, labels, loc="outside lower left", ncols=min(2 * count, MAX_WIDE))

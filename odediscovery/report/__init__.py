@@ -28,31 +28,23 @@ from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
 from odediscovery.plots.fit import MAX_BANDS, Course
 from odediscovery.plots.heatmaps import mixed_inputs
-from odediscovery.plots.resting import resting_points
-from odediscovery.report.drawings import (
-    correlation_drawing,
-    drawn_runs,
-    fits,
-    front,
-    groups,
-    left_out,
-    network,
-    portraits,
-    state_checks,
-)
+from odediscovery.plots.portraits import resting_points
+from odediscovery.report import drawings, words
 from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
-from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, size
-from odediscovery.report.parts import sides
+from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, sides, size
 from odediscovery.report.readings import FEW, readings
-from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
-from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary, without_breaks
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import describe_chain, state_scores
+from odediscovery.result.discovery import MOST_NOTES, Discovery, cut, describe_chain, headline, state_scores
+from odediscovery.result.front import FrontRow
+from odediscovery.result.named import units_text
 from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.texts import HELD
 from odediscovery.runtime.versions import versions
 
-__all__ = ["Forecast", "forecast_of", "readings", "report_html", "write_report"]
+__all__ = ["Forecast", "forecast_of", "notebook_html", "readings", "report_html", "write_report"]
 
+
+# Rows of the front that a notebook shows, and letters of an equation.
+MAX_ROWS, MAX_LETTERS = 30, 200
 
 TEMPLATES = Environment(
     loader=PackageLoader("odediscovery.report"),
@@ -61,9 +53,9 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
     undefined=StrictUndefined,
 )
-TEMPLATES.filters["number"] = lambda x: typeset(constant(x, digits=FEW)) if np.isfinite(x) else "unknown"
+TEMPLATES.filters["number"] = lambda x: words.typeset(constant(x, digits=FEW)) if np.isfinite(x) else "unknown"
 TEMPLATES.filters["difference"] = lambda x: f"+{x:.1f}" if np.isfinite(x) else ""
-TEMPLATES.filters["without_breaks"] = without_breaks
+TEMPLATES.filters["without_breaks"] = words.without_breaks
 
 
 def report_html(found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None) -> str:
@@ -75,7 +67,7 @@ def report_html(found: Discovery, forecast: Forecast | None = None, made_with: M
         made_with: versions of the libraries that the result was found with, by name (default:
             those of now).
     """
-    runs = drawn_runs(found)
+    runs = drawings.drawn_runs(found)
     script = TEMPLATES.loader.get_source(TEMPLATES, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return TEMPLATES.get_template("report.html.j2").render(
@@ -123,23 +115,23 @@ def _values(found: Discovery, runs: list[Course]) -> dict[str, Any]:
         "series": series,
         "states": equations.states,
         "equations": [(state, left, terms, own, long) for state, (left, terms), own, long in parts],
-        "title": listed(equations.states),
-        "summary": summary(found),
-        "outcome": outcome(found),
-        "notes": notes(found),
-        "explained": explained(found.r2),
-        "explained_each": [(state, explained(r2)) for state, r2 in scores.items() if len(scores) > 1],
+        "title": words.listed(equations.states),
+        "summary": words.summary(found),
+        "outcome": words.outcome(found),
+        "notes": words.notes(found),
+        "explained": words.explained(found.r2),
+        "explained_each": [(state, words.explained(r2)) for state, r2 in scores.items() if len(scores) > 1],
         "heldout": None if found.r2_heldout is None else f"{found.r2_heldout:.3f}",
         "units": bool(series.units),
         "error_bars": equations.standard_errors is not None,
         "named": "" if found.named is None else found.named.one_line(),
-        "constants": constant_rows(found),
-        "starts": start_rows(found),
-        "stability": stability_rows(found),
+        "constants": words.constant_rows(found),
+        "starts": words.start_rows(found),
+        "stability": words.stability_rows(found),
         "profiles": [one.text(monomial_names(found.equations)) for one in found.profiles],
-        "command": command(found),
-        "settings": settings_rows(found.settings),
-        "left_out": left_out(series, runs),
+        "command": words.command(found),
+        "settings": words.settings_rows(found.settings),
+        "left_out": drawings.left_out(series, runs),
         "banded": found.estimates is not None,
         "bands_most": MAX_BANDS,
         "dense": found.network is not None and any(x.unit == "Dense" for x in found.network.layers),
@@ -151,21 +143,62 @@ def _values(found: Discovery, runs: list[Course]) -> dict[str, Any]:
 def _drawings(found: Discovery, runs: list[Course], forecast: Forecast | None) -> dict[str, Any]:
     """What the page shows."""
     states = found.equations.states
-    made, rest = front(found, runs[0]), resting_points(found)
+    made, rest = drawings.front(found, runs[0]), resting_points(found)
     return {
-        "fits": fits(found, runs),
+        "fits": drawings.fits(found, runs),
         "legend": [(i, one.label) for i, one in enumerate(runs)] if len(runs) > 1 else [],
         "front": made,
         "front_equations": [equation_rows(row.equations, errors=False) for row in made["rows"]],
-        "portraits": portraits(found, runs, rest),
-        "rest": [([typeset(constant(float(x))) for x in one.point], one.kind) for one in rest],
-        "checks": state_checks(found),
-        "correlations": correlation_drawing(found),
-        "groups": groups(found),
+        "portraits": drawings.portraits(found, runs, rest),
+        "rest": [([words.typeset(constant(float(x))) for x in one.point], one.kind) for one in rest],
+        "checks": drawings.state_checks(found),
+        "correlations": drawings.correlation_drawing(found),
+        "groups": drawings.groups(found),
         "pairs": len(states) * (len(states) - 1) // 2,
-        "network": network(found),
+        "network": drawings.network(found),
         "chain": describe_chain(found),
         "forecast": forecast,
         "forecast_panels": [] if forecast is None else forecast_panels(found, forecast),
         "forecast_rows": [] if forecast is None else forecast_rows(found, forecast),
     }
+
+
+def notebook_html(found: Discovery) -> str:
+    """Equations as mathematics, the outcome, notes, and the front, folded.
+
+    Args:
+        found: a result.
+
+    >>> from odediscovery import discover, settings_for, simulate_system
+    >>> html = notebook_html(discover(simulate_system("logistic"), settings_for(members=0)))
+    >>> html.startswith("<div"), "<math>" in html, "<script" in html
+    (True, True, False)
+    """
+    population = found.population
+    groups = population.table() if population is not None and population.table_text() else None
+    return TEMPLATES.get_template("notebook.html.j2").render(
+        equations=equation_rows(found.equations),
+        # A name and its value stay on one line.
+        facts=[line.replace(" = ", HELD) for line in _facts(found)],
+        notes=list(found.messages),
+        most_notes=MOST_NOTES,
+        groups=groups,
+        more_groups=0 if groups is None or population is None else len(population.labels) - len(groups[1]),
+        front=[(row, _lines(row)) for row in found.front[:MAX_ROWS]],
+    )
+
+
+def _facts(found: Discovery) -> list[str]:
+    """What stands below the mathematics: how the fit ended, names, groups, starts, units, stability."""
+    named = found.name_text() if found.named is None else found.named.one_line()
+    # The mathematics shows the typical group; which constants differ, and how much, takes words.
+    apart = "" if found.population is None else f"over groups:\n{found.equations_text()}"
+    units = units_text(found.equations, found.series, found.named, found.textbook)
+    told = (headline(found), named, apart, found.starts_text(), units, found.stability_text())
+    return [line for text in told for line in text.splitlines()]
+
+
+def _lines(row: FrontRow) -> list[str]:
+    """The equations of a row, and its name."""
+    lines = [cut(line, MAX_LETTERS) for line in row.plain().splitlines()]
+    return [*lines, f"[{row.name}]"] if row.name else lines

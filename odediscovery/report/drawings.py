@@ -6,30 +6,33 @@ is stated beneath. Each curve is integrated once and serves every drawing of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+import odediscovery.plots.axes as style
+import odediscovery.plots.checks as checks
+from odediscovery.data.samples import measured
 from odediscovery.data.series import TimeSeries
-from odediscovery.plots.axes import frame, set_times
-from odediscovery.plots.checks import checks_of, correlations, draw_correlations, draw_rates, residuals_of
-from odediscovery.plots.figures import CELL, GROUP, MAX_CHECKED, MAX_PANELS, stack
+from odediscovery.plots.axes import frame, rings, set_times
+from odediscovery.plots.figures import CELL, GROUP, MAX_PANELS, stack
 from odediscovery.plots.fit import Course, course_of, draw_state, thinned
 from odediscovery.plots.front import cut_axis, draw_front, meaning_of_complexity
-from odediscovery.plots.groups import MAX_FORESTS, draw_forest, draw_group, drawn_groups, drawn_state, group_fits
 from odediscovery.plots.heatmaps import network_figure
-from odediscovery.plots.portraits import draw_portrait, portrait_pairs
-from odediscovery.plots.resting import Resting
-from odediscovery.plots.theme import COLOURS, INK, LINE, LINE_WIDTH, PAGE, PANEL_POINTS, RING, Depth, rings
-from odediscovery.report.svg import NARROW, RESIDUALS, SMALL, TALL, inline, svg
-from odediscovery.result.discovery import Discovery
+from odediscovery.plots.portraits import Resting, draw_portrait, portrait_pairs
+from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.result.front import FrontRow
-from odediscovery.result.shown import describe_chain
 from odediscovery.runtime.arrays import Array
 
 # Trajectories in one drawing: the colours of more could not be distinguished.
@@ -69,11 +72,11 @@ def left_out(series: TimeSeries, runs: Sequence[Course]) -> str:
 def fits(found: Discovery, runs: Sequence[Course]) -> list[tuple[str, bool, Markup | None]]:
     """Data, curves and residuals: state, whether it was measured, and drawing."""
     made = []
-    for k, state in enumerate(found.series.states[:MAX_PANELS]):
-        measured = any(np.isfinite(one.values[:, k]).any() for one in found.series.trajectories)
+    seen = measured(found.series)[:MAX_PANELS].tolist()
+    for k, (state, there) in enumerate(zip(found.series.states, seen, strict=False)):
         label = f"{state} over {found.series.time_name}: data and curve"
-        drawing = svg(lambda *axes, k=k: draw_state(axes, found, runs, k), f"fit{k}", label, below=RESIDUALS * measured)
-        made.append((state, measured, drawing))
+        drawing = svg(lambda *axes, k=k: draw_state(axes, found, runs, k), f"fit{k}", label, below=RESIDUALS * there)
+        made.append((state, there, drawing))
     return made
 
 
@@ -91,17 +94,30 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
     """
     rows = tuple(sorted(found.front, key=lambda row: row.complexity))
     chosen = next((i for i, row in enumerate(rows) if row.selected), 0)
-    curves = [_curve(found, row, run) for row in rows]
+    cost, error = np.array([row.complexity for row in rows], float), np.array([row.mse for row in rows], float)
+    times = np.linspace(run.run.time[0], run.run.time[-1], style.PANEL_POINTS)
+    curves = [_curve(found, row, run, times) for row in rows]
 
     def draw(axes: Axes, k: int) -> None:
-        axes.plot(run.seen, run.points[:, k], color=INK, **rings(len(run.samples)))
-        for i, (times, values) in enumerate(curves):
+        axes.plot(run.seen, run.points[:, k], color=style.INK, **rings(len(run.samples)))
+        for i, values in enumerate(curves):
+            look: dict[str, Any] = {"zorder": style.Depth.CURVE}
             if i == chosen:
-                axes.plot(times, values[:, k], color=COLOURS[1], ls="--", zorder=Depth.CURVE, **LINE)
-            axes.plot(times, values[:, k], color=COLOURS[0], zorder=Depth.CURVE, gid=f"row-{i}" + "-on" * (i == chosen))
-        frame(axes, [values[:, k] for _, values in curves], run.points[:, k])
+                axes.plot(times, values[:, k], color=style.COLOURS[1], ls="--", **look, **style.LINE)
+            axes.plot(times, values[:, k], color=style.COLOURS[0], gid=f"row-{i}" + "-on" * (i == chosen), **look)
+        frame(axes, [values[:, k] for values in curves], run.points[:, k])
         set_times(axes, found.series)
 
+    def draw_points(axes: Axes) -> None:
+        draw_front(axes, cost, error, chosen)
+        # Rings around the points, of which the script shows one.
+        for i, y in enumerate(cut_axis(error)[0].tolist()):
+            ring: dict[str, Any] = {"ms": style.RING, "mfc": "none", "mec": style.INK, "mew": style.LINE_WIDTH}
+            axes.plot(cost[i], y, "o", gid=f"mark-{i}" + "-on" * (i == chosen), zorder=style.Depth.MARK, **ring)
+        axes.set_xlabel(meaning_of_complexity(found))
+        axes.set_ylabel("mean squared error")
+
+    label = "Pareto front: complexity against mean squared error"
     panels = [
         (state, svg(lambda axes, k=k: draw(axes, k), f"row{k}", f"{state}: data and curve of the shown row"))
         for k, state in enumerate(found.equations.states[:MAX_PANELS])
@@ -114,7 +130,7 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
     return {
         "rows": rows,
         "chosen": chosen,
-        "points": _points(found, rows, chosen),
+        "points": svg(draw_points, "front", label, height=TALL),
         "panels": panels,
         "differences": differences,
         "reason": _reason(found, rows, differences, chosen),
@@ -143,29 +159,13 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
     )
 
 
-def _curve(found: Discovery, row: FrontRow, one: Course) -> tuple[Array, Array]:
-    """Times and the row's solution, [n, states], from its own fitted start."""
-    times = np.linspace(one.run.time[0], one.run.time[-1], PANEL_POINTS)
+def _curve(found: Discovery, row: FrontRow, one: Course, times: Array) -> Array:
+    """The row's solution, [times, states], from its own fitted start."""
     starts = found.initial_values if row.initial_values is None else row.initial_values
     equations = found.equations_of(one.index) if row.selected else row.equations
-    return times, equations.simulate(
+    return equations.simulate(
         starts[one.index], times, *TOLERANCES, most_evaluations=MAX_EVALUATIONS, controls=one.run.controls
     )
-
-
-def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup | None:
-    cost, error = np.array([row.complexity for row in rows], float), np.array([row.mse for row in rows], float)
-
-    def draw(axes: Axes) -> None:
-        draw_front(axes, cost, error, chosen)
-        # Rings around the points, of which the script shows one.
-        for i, y in enumerate(cut_axis(error)[0].tolist()):
-            ring: dict[str, Any] = {"ms": RING, "mfc": "none", "mec": INK, "mew": LINE_WIDTH}
-            axes.plot(cost[i], y, "o", gid=f"mark-{i}" + "-on" * (i == chosen), zorder=Depth.MARK, **ring)
-        axes.set_xlabel(meaning_of_complexity(found))
-        axes.set_ylabel("mean squared error")
-
-    return svg(draw, "front", "Pareto front: complexity against mean squared error", height=TALL)
 
 
 def portraits(
@@ -177,22 +177,23 @@ def portraits(
         return []
     if len(states) == 1:
         label = f"the rate of {states[0]} against {states[0]}"
-        return [(states, svg(partial(draw_rates, found=found, k=0), "rate", label, height=TALL))]
+        draw = partial(checks.draw_rates, found=found, k=0, solved=partial(checks.solution_of, found))
+        return [(states, svg(draw, "rate", label, height=TALL))]
     made: list[tuple[tuple[str, ...], Markup | None]] = []
     for i, k in portrait_pairs(found.equations):
         label = f"{states[k]} against {states[i]} with the vector field"
-        draw = partial(draw_portrait, found=found, runs=runs, pair=(i, k), rest=rest)
-        made.append(((states[i], states[k]), svg(draw, f"phase{i}x{k}", label, height=TALL)))
+        portrait = partial(draw_portrait, found=found, runs=runs, pair=(i, k), rest=rest)
+        made.append(((states[i], states[k]), svg(portrait, f"phase{i}x{k}", label, height=TALL)))
     return made
 
 
 def state_checks(found: Discovery) -> list[dict[str, Any]]:
     """Of the first states the terms in the order of their colours, and drawings by title."""
-    residuals, made = residuals_of(found), []
-    for k, state in enumerate(found.equations.states[:MAX_CHECKED]):
+    made = []
+    for k, (state, pictures) in enumerate(checks.checks_of(found)):
         terms: list[str] = []
         drawings = {}
-        for place, (title, draw) in enumerate(checks_of(found, k, residuals).items()):
+        for place, (title, draw) in enumerate(pictures.items()):
 
             def draw_named(axes: Axes, draw: Any = draw, terms: list[str] = terms) -> Any:
                 drawn = draw(axes)
@@ -209,35 +210,28 @@ def state_checks(found: Discovery) -> list[dict[str, Any]]:
 
 def correlation_drawing(found: Discovery) -> dict[str, Any] | None:
     """The constants by their numbers, and how they hang together; None where that is not known."""
-    known = correlations(found)
+    known = checks.correlations(found)
     if known is None:
         return None
     names, r = known
-    draw = partial(draw_correlations, r=r)
-    return {
-        "names": names,
-        "svg": svg(draw, "correlations", "correlations of the constants", height=stack(len(names), CELL)),
-    }
+    draw, height = partial(checks.draw_correlations, r=r), stack(len(names), CELL)
+    return {"names": names, "svg": svg(draw, "correlations", "correlations of the constants", height=height)}
 
 
 def groups(found: Discovery) -> dict[str, Any] | None:
     """Groups side by side: forest plots, and a panel for every group; None without such."""
-    population, fits, k = found.population, group_fits(found), drawn_state(found)
+    population, fits, k = found.population, checks.group_fits(found), checks.drawn_state(found)
     if population is None:
         return None
-    forests = [
-        svg(
-            partial(draw_forest, found=found, one=one),
-            f"forest{place}",
-            f"{one.name} of every group",
-            height=stack(len(fits), GROUP),
+    forests, panels = [], []
+    for place, one in enumerate(population.varying[: checks.MAX_FORESTS]):
+        draw, height = partial(checks.draw_forest, found=found, one=one), stack(len(fits), GROUP)
+        forests.append(svg(draw, f"forest{place}", f"{one.name} of every group", height=height))
+    for g in checks.drawn_groups(fits):
+        draw, label = (
+            partial(checks.draw_group, found=found, g=g, k=k, fit=fits[g]),
+            f"data and curve of {fits[g].label}",
         )
-        for place, one in enumerate([one for one in population.constants if one.varies][:MAX_FORESTS])
-    ]
-    panels = []
-    for g in drawn_groups(fits):
-        draw = partial(draw_group, found=found, g=g, k=k, fit=fits[g])
-        label = f"data and curve of {fits[g].label}"
         panels.append((fits[g], svg(draw, f"group{g}", label, width=NARROW, height=SMALL)))
     apart = [one.label for one in fits if not one.follows]
     return {"forests": forests, "panels": panels, "apart": apart, "count": len(fits), "of": found.series.states[k]}
@@ -248,6 +242,100 @@ def network(found: Discovery) -> Markup | None:
     chain = found.network
     if chain is None or not 0 < sum(layer.n_in * layer.n_out for layer in chain.layers) <= MAX_WEIGHTS:
         return None
-    with rc_context(PAGE):
+    with rc_context(style.PAGE):
         figure = network_figure(chain, found.equations.variables, found.series.time_name)
         return inline(figure, "network", f"{describe_chain(found)}, from states to rates", shares=(1.0, 1.4))
+
+
+# Inches: a drawing, one of many, residuals beneath, portraits and the front; and the margins for numbers and labels.
+WIDTH, HEIGHT, NARROW, SMALL, RESIDUALS, TALL = 4.2, 2.4, 3.1, 2.1, 0.85, 3.3
+LEFT, RIGHT, BOTTOM, TOP = 0.62, 0.1, 0.44, 0.2
+
+_COLOURS = {style.INK: "ink", style.MUTED: "muted", style.GRID: "grid", style.PAPER: "paper"}
+_COLOURS |= {colour.lower(): f"c{i}" for i, colour in enumerate(style.COLOURS)}
+_COLOUR = re.compile("|".join(_COLOURS))
+# The page says the family and the colour of letters, the drawing only how large they are.
+_FONT = re.compile(r"font: (?:\w+ )*?([\d.]+px) .*?sans-serif")
+_PLACES = re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"')
+# Parts with a name of this kind are what clicking shows or hides; they share a class and a row, and some are on.
+_ROW = re.compile(r' id="(mark|point|row)-(\d+)(-on)?"')
+_MARKS = re.compile(r"<g([^>]*)>((?:<use [^>]*/>){2,})")
+
+
+def svg(draw: Callable[..., Any], name: str, label: str, **size: float) -> Markup | None:
+    """What is drawn into a new figure of one axes, or two, as an `<svg>` element.
+
+    Args:
+        draw: draws into the axes that it gets; False: there is nothing to be drawn, and the answer is None.
+        name: of letters and digits; no other drawing of the page has it.
+        label: what is seen, for those who cannot see it.
+        size: `width`, `height` and height `below` of a second axes beneath, in inches.
+    """
+    with rc_context(style.PAGE):
+        figure, axes = panel(**size)
+        return None if draw(*axes) is False else inline(figure, name, label)
+
+
+def panel(width: float = WIDTH, height: float = HEIGHT, below: float = 0.0) -> tuple[Figure, list[Any]]:
+    """An empty figure with one axes, or a second one under it."""
+    high = height + below
+    figure = Figure(figsize=(width, high), facecolor="none")
+    FigureCanvasAgg(figure)
+    inner = LEFT / width, (width - LEFT - RIGHT) / width
+    boxes = [(BOTTOM + below, height - BOTTOM - TOP), (BOTTOM, below - TOP)][: 1 + bool(below)]
+    axes: list[Any] = []
+    for bottom, tall in boxes:
+        box = (inner[0], bottom / high, inner[1], tall / high)
+        axes.append(figure.add_axes(box, facecolor="none", sharex=axes[0] if axes else None))
+        for axis in (axes[-1].xaxis, axes[-1].yaxis):
+            axis.set_major_locator(MaxNLocator(style.MAX_TICKS))
+    return figure, axes
+
+
+def inline(figure: Figure, name: str, label: str, shares: tuple[float, float] | None = None) -> Markup:
+    """A figure as an `<svg>` element; its style is that of the page, and so are its colours.
+
+    Args:
+        name, label: as in `svg`.
+        shares: bounds of its width, as shares of its own, where the style sheet has none.
+    """
+    stream = io.StringIO()
+    # Names that it refers to are hashes with the name of the drawing: one result gives one page, and no two are alike.
+    # Letters that matplotlib's font lacks are the browser's to find.
+    with warnings.catch_warnings(), rc_context(style.PAGE | {"svg.hashsalt": name}):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        nobody = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(stream, format="svg", transparent=True, metadata=nobody)
+    head, _, drawing = stream.getvalue().partition("</style>\n </defs>")
+    box = re.search(r'viewBox="([^"]*)"', head)
+    assert box is not None and drawing
+    drawing = re.sub(r">\s+<", "><", re.sub(r"<!--.*?-->", "", drawing, flags=re.DOTALL))
+    drawing = _MARKS.sub(_share_style, re.sub(r"<[^>]+>", _adopt, drawing))
+    width = float(box[1].split()[2])
+    bounds = f' style="min-width: {shares[0] * width:.0f}px; max-width: {shares[1] * width:.0f}px"' if shares else ""
+    start = f'<svg viewBox="{box[1]}" role="img" aria-label="{escape(label)}" class="drawing {name}"{bounds}>'
+    return Markup(start + drawing.strip())
+
+
+def _adopt(found: re.Match[str]) -> str:
+    """A tag of a file as one of the page: without names that nobody refers to, in the colours of the page."""
+    tag = found[0].replace("xlink:href", "href")
+    if row := _ROW.search(tag):
+        tag = tag.replace(row[0], f' class="{row[1]}{" on" * bool(row[3])}" data-row="{row[2]}"')
+    if tag.startswith("<g "):
+        tag = re.sub(r' id="[^"]*"', "", tag)
+    if "style=" in tag:
+        tag = _COLOUR.sub(lambda hue: f"var(--{_COLOURS[hue[0]]})", _FONT.sub(r"font-size: \1", tag))
+    # Tenths of a point are exact enough.
+    return _PLACES.sub(
+        lambda place: re.sub(r"-?\d+\.\d+", lambda x: f"{float(x[0]):.1f}".removesuffix(".0"), place[0]), tag
+    )
+
+
+def _share_style(found: re.Match[str]) -> str:
+    """What many marks have in common is said once, by what holds them."""
+    looks = set(re.findall(r' style="[^"]*"', found[2]))
+    if len(looks) != 1 or "style=" in found[1]:
+        return found[0]
+    look = looks.pop()
+    return f"<g{found[1]}{look}>{found[2].replace(look, '')}"

@@ -12,12 +12,11 @@ from matplotlib.axes import Axes
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
-from odediscovery.plots.axes import frame, set_times
+from odediscovery.plots.axes import COLOURS, CURVE_POINTS, HAIR, INK, LIGHT, Depth, frame, rings, set_times
 from odediscovery.plots.figures import MAX_PANELS
 from odediscovery.plots.fit import thinned
-from odediscovery.plots.theme import COLOURS, CURVE_POINTS, HAIR, INK, LIGHT, Depth, rings
-from odediscovery.report.svg import svg
-from odediscovery.report.tables import rounded, typeset
+from odediscovery.report.drawings import svg
+from odediscovery.report.words import rounded, typeset
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import band
@@ -65,9 +64,6 @@ def forecast_of(
         asked: increasing times, as for `Discovery.simulate`.
         start: values at the first of them, by state; other states start as fitted.
         controls: what acts (default: what acted on the first trajectory).
-
-    Raises:
-        InputError: as in `Discovery.simulate`.
     """
     states, initial, notes = found.equations.states, None, []
     if start:
@@ -111,10 +107,7 @@ def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Mar
     ]
 
 
-Cell = tuple[Markup, Markup]
-
-
-def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, list[Cell]]]:
+def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, list[tuple[Markup, Markup]]]]:
     """Some of the times, with value and half width of the interval of every state."""
     rows = []
     for when in forecast.asked[thinned(len(forecast.asked), MAX_TABLE_ROWS)].tolist():
@@ -126,7 +119,7 @@ def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, li
     return rows
 
 
-def _cell(value: float, half: float) -> Cell:
+def _cell(value: float, half: float) -> tuple[Markup, Markup]:
     if not np.isfinite(value):
         return Markup(""), Markup("")
     if not np.isfinite(half) or half == 0.0:

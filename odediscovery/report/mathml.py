@@ -1,41 +1,219 @@
-"""Equations as MathML, which every browser of today sets itself, without a library.
+"""Equations taken apart and typeset: terms, factors and constants with their errors, for any kind of law.
 
-Each term is a formula of its own, so that a long equation breaks between terms on a narrow
-screen. A constant is written as everywhere else, 0.0600(12), with the two digits of its standard
-error in a lighter grey; held exponents of 1/2 become a root, held negative ones a fraction.
+    dx_i/dt = sum of terms,    term = coefficient * product of bases ** exponents
+
+A base is a state or an input, a function of a sum of terms, or a sum in brackets. Sums of powers
+and laws with functions and inner sums keep the standard errors of their constants; any other
+expression is walked, and the errors of its constants are unknown. What is typeset and what is
+read aloud both start from here.
+
+Formulas are MathML, which every browser of today sets itself, without a library. Each term is one of
+its own, so that a long equation breaks between terms on a narrow screen. A constant is written as
+everywhere else, 0.0600(12), with the two digits of its standard error in a lighter grey; held
+exponents of 1/2 become a root, held negative ones a fraction.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias
 
+import numpy as np
+import sympy
 from markupsafe import Markup
 
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.printing import law_constant, third_of
-from odediscovery.report.parts import Bracket, Call, Name, Number, Power, Side, Term, sides
+from odediscovery.laws.power_sum import Features, PowerSum, signs
+from odediscovery.laws.printing import law_constant, order, third_of
+from odediscovery.runtime.arrays import Array
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant; its standard error is 0 where it is held and nan where it is unknown.
+
+    Args:
+        spare: digits beyond the two of its error, for constants that mean something together only.
+    """
+
+    value: float
+    error: float = 0.0
+    spare: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A state or an input, as the user called it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of a sum of terms."""
+
+    function: str
+    inside: Side
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A sum of terms in brackets."""
+
+    inside: Side
+
+
+@dataclass(frozen=True)
+class Power:
+    """base ** exponent; the exponent is an expression only in laws that nobody fitted here."""
+
+    base: Base
+    exponent: Number | Bracket = Number(1.0)
+
+
+@dataclass(frozen=True)
+class Term:
+    """coefficient * product of powers; no factors: a constant.
+
+    Args:
+        monomial: its place among the monomials of a sum of powers, None in other laws.
+    """
+
+    coefficient: Number
+    factors: tuple[Power, ...] = ()
+    monomial: int | None = None
+
+
+Base: TypeAlias = Name | Call | Bracket
+Side: TypeAlias = tuple[Term, ...]
+
+ONE = Number(1.0)
+# Decimals of an exponent that somebody set; one with more was fitted.
+ROUND = 6
+
+
+def sides(equations: Equations) -> list[Side]:
+    """The terms of every equation, in the order in which they are printed."""
+    law = equations.law
+    if law is None:
+        by_symbol = dict(zip(equations.symbols, equations.variables, strict=True))
+        return [_of_sum(side, by_symbol) for side in equations.right_hand_sides]
+    a_error, w_error, b_error, v_error = _errors(equations, law)
+    names, spare = list(equations.variables), equations.spare
+    features = law.features or Features(len(names))
+    simple: list[Base] = [Name(name) for name in names]
+    for f in features.functions:
+        simple.append(Call(f.name, (Term(Number(f.plain_rate), (Power(Name(names[f.state])),)),)))
+    v, b = features.sums.exponents, features.sums.weights
+    inner = [_powers(simple, row, errors, law.mirrored, spare) for row, errors in zip(v, v_error, strict=True)]
+    brackets: list[Base] = [
+        Bracket((Term(ONE), *_terms(row, errors, v, inner, spare))) for row, errors in zip(b, b_error, strict=True)
+    ]
+    outer = [
+        _powers([*simple, *brackets], row, errors, law.mirrored, spare)
+        for row, errors in zip(law.exponents, w_error, strict=True)
+    ]
+    rows = list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]
+    return [_terms(row, errors, law.exponents, outer, spare) for row, errors in rows]
+
+
+def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, Array]:
+    """Standard errors in the places of the law's constants: nan unknown, 0 held."""
+    known = equations.standard_errors
+    if known is None:
+        a, w, b, v = law.constants
+        a, b = np.full_like(a, np.nan), np.full_like(b, np.nan)
+        # A round exponent is read as one that was set.
+        w, v = (np.where(np.round(x, ROUND) == x, 0.0, np.nan) for x in (w, v))
+    else:
+        a, w, b, v = known.constants
+    if equations.snapped is not None:
+        a, w = np.where(equations.snapped[0], 0.0, a), np.where(equations.snapped[1], 0.0, w)
+    return a, w, b, v
+
+
+def _terms(row: Array, errors: Array, exponents: Array, products: Sequence[tuple[Power, ...]], spare: int) -> Side:
+    places = sorted(np.flatnonzero(row).tolist(), key=lambda j: order(float(row[j]), exponents[j]))
+    return tuple(Term(Number(float(row[j]), float(errors[j]), spare), products[j], j) for j in places)
+
+
+def _powers(bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence[int], spare: int) -> tuple[Power, ...]:
+    found = []
+    turned = (signs(row[None], mirrored)[0] < 0.0).tolist()
+    for base, w, error, of_minus in zip(bases, row.tolist(), errors.tolist(), turned, strict=True):
+        if w == 0.0:
+            continue
+        if of_minus:
+            found.append(Power(Bracket((Term(Number(-1.0), (Power(base),)),)), Number(w, error, spare)))
+        elif isinstance(base, Call) and base.function == "exp":
+            # exp(r x) ** w is exp(w r x).
+            (term,) = base.inside
+            rate = term.coefficient.value
+            inside = Term(Number(rate * w, abs(rate) * error, spare), term.factors)
+            found.append(Power(Call("exp", (inside,))))
+        else:
+            found.append(Power(base, Number(w, error, spare)))
+    return tuple(found)
+
+
+# Expressions of which no numbers are kept: from a file, or from a published recipe.
+
+
+def _of_sum(expression: sympy.Expr, names: dict[sympy.Symbol, str]) -> Side:
+    terms = [_of_product(part, names) for part in sympy.Add.make_args(expression) if part != 0]
+    return tuple(sorted(terms, key=_place))
+
+
+def _place(term: Term) -> tuple[bool, float]:
+    degrees = [p.exponent.value for p in term.factors if isinstance(p.exponent, Number)]
+    return term.coefficient.value < 0, round(math.fsum(degrees), 1)
+
+
+def _of_product(term: sympy.Expr, names: dict[sympy.Symbol, str]) -> Term:
+    coefficient, factors = 1.0, []
+    for part in sympy.Mul.make_args(term):
+        if part.is_Number:
+            coefficient *= float(part)
+        else:
+            factors.append(_of_power(part, names))
+    rank = list(names.values())
+    factors.sort(key=lambda p: rank.index(p.base.name) if isinstance(p.base, Name) else len(rank))
+    return Term(Number(coefficient, 0.0 if factors and abs(coefficient) == 1.0 else math.nan), tuple(factors))
+
+
+def _of_power(part: sympy.Expr, names: dict[sympy.Symbol, str]) -> Power:
+    if isinstance(part, sympy.exp):
+        return Power(Call("exp", _of_sum(part.args[0], names)))
+    base, exponent = part.as_base_exp()
+    within = partial(_of_sum, names=names)
+    raised: Number | Bracket
+    if exponent.is_Number:
+        value = float(exponent)
+        raised = Number(value, 0.0 if value == round(value, ROUND) else math.nan)
+    else:
+        raised = Bracket(within(exponent))
+    if base in names:
+        return Power(Name(names[base]), raised)
+    if isinstance(base, sympy.Function) and len(base.args) == 1:
+        return Power(Call(base.func.__name__, within(base.args[0])), raised)
+    return Power(Bracket(within(base)), raised)
+
 
 DIGITS = 4
 # An expression of more terms and factors than this is no equation that anybody reads.
 MAX_SIDE_SIZE = 150
 MINUS = "\N{MINUS SIGN}"
-ONE = Markup("<mn>1</mn>")
+WRITTEN_ONE = Markup("<mn>1</mn>")
 _INDEXED = re.compile(r"(.*?)_?(\d+)", re.DOTALL)
 
 
 def equation_rows(equations: Equations, *, errors: bool = True) -> list[tuple[Markup, list[Markup]]]:
-    """Every equation as its left-hand side and its terms, each a `<math>` element.
-
-    Args:
-        errors: write standard errors; without them a few digits of every constant.
-
-    >>> rows = equation_rows(Equations.parse(["x"], {"x": "-0.5*x"}))
-    >>> [len(terms) for _, terms in rows]
-    [1]
-    """
+    """Every equation as its left-hand side and its terms, each a `<math>` element; without errors to a few digits."""
     dotted = any(len(_plain(name)) > 1 for name in equations.variables)
     time = name_mathml(equations.time_name)
     rows = []
@@ -68,30 +246,30 @@ def _side(side: Side, dotted: bool) -> list[Markup]:
                 "it stands in <code>result.json</code></span>"
             ).format(size(side))
         ]
+    return [Markup("<math>{}</math>").format(signed) for signed in _signed(side, dotted)]
+
+
+def _signed(side: Side, dotted: bool) -> list[Markup]:
+    """The terms of a sum with the signs before them."""
     found = []
     for i, term in enumerate(side):
         sign = MINUS if term.coefficient.value < 0 else "+" if i else ""
-        form = "infix" if i else "prefix"
-        mark = Markup('<mo form="{}">{}</mo>').format(form, sign) if sign else Markup("")
-        found.append(Markup("<math>{}{}</math>").format(mark, term_mathml(term, dotted)))
+        mark = Markup('<mo form="{}">{}</mo>').format("infix" if i else "prefix", sign) if sign else Markup("")
+        found.append(mark + term_mathml(term, dotted))
     return found
 
 
 def term_mathml(term: Term, dotted: bool) -> Markup:
-    """The absolute value of a term, without a surrounding `<math>`.
-
-    Args:
-        dotted: write a dot between factors, as names of several letters need it.
-    """
-    above = [p for p in term.factors if not _below(p)]
-    below = [
-        replace(p, exponent=Number(-p.exponent.value))
-        for p in term.factors
-        if _below(p) and isinstance(p.exponent, Number)
-    ]
+    """The absolute value of a term, without a surrounding `<math>`; `dotted`: with dots between factors."""
+    above, below = [], []
+    for p in term.factors:
+        if isinstance(p.exponent, Number) and p.exponent.error == 0.0 and p.exponent.value < 0:
+            below.append(replace(p, exponent=Number(-p.exponent.value)))
+        else:
+            above.append(p)
     written = number_mathml(replace(term.coefficient, value=abs(term.coefficient.value)))
     factors = _factors(above, dotted)
-    top = _product([written, *factors] if written != ONE or not factors else factors, dotted)
+    top = _product([written, *factors] if written != WRITTEN_ONE or not factors else factors, dotted)
     if not below:
         return top
     # What stands alone under a line needs no brackets.
@@ -114,15 +292,8 @@ def _factors(powers: Sequence[Power], dotted: bool) -> list[Markup]:
     return found
 
 
-def _below(p: Power) -> bool:
-    held = isinstance(p.exponent, Number) and p.exponent.error == 0.0
-    return held and isinstance(p.exponent, Number) and p.exponent.value < 0
-
-
 def _product(factors: Sequence[Markup], dotted: bool) -> Markup:
-    if dotted:
-        return Markup("<mo>\N{DOT OPERATOR}</mo>").join(factors)
-    return Markup('<mspace width="0.18em"></mspace>').join(factors)
+    return Markup("<mo>\N{DOT OPERATOR}</mo>" if dotted else '<mspace width="0.18em"></mspace>').join(factors)
 
 
 def _power(p: Power, dotted: bool) -> Markup:
@@ -131,7 +302,7 @@ def _power(p: Power, dotted: bool) -> Markup:
         return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, _sum(p.exponent.inside, dotted))
     third = third_of(p.exponent.value) if p.exponent.error == 0.0 else ""
     written = Markup("<mn>{}</mn>").format(third.replace("-", MINUS)) if third else number_mathml(p.exponent)
-    if written == ONE:
+    if written == WRITTEN_ONE:
         return base
     return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, written)
 
@@ -151,41 +322,33 @@ def _base(base: Name | Call | Bracket, dotted: bool) -> Markup:
 
 
 def _sum(side: Side, dotted: bool) -> Markup:
-    found = Markup("")
-    for i, term in enumerate(side):
-        minus = term.coefficient.value < 0
-        if i or minus:
-            found += Markup('<mo form="{}">{}</mo>').format("infix" if i else "prefix", MINUS if minus else "+")
-        found += term_mathml(term, dotted)
-    return found or Markup("<mn>0</mn>")
+    return Markup("").join(_signed(side, dotted)) or Markup("<mn>0</mn>")
 
 
 def number_mathml(number: Number) -> Markup:
-    """A constant to the precision of its standard error, as text has it.
-
-    >>> number_mathml(Number(0.0600312, 0.000118))
-    Markup('<mn>0.06003</mn><mtext class="err">(12)</mtext>')
-    >>> number_mathml(Number(0.222, 78.0))
-    Markup('<mn>0.222</mn><mtext class="err">(?)</mtext>')
-    """
-    written = law_constant(number.value, number.error, DIGITS, number.spare)
-    digits, error, power = re.fullmatch(r"([^(e]*)(\((?:\d+|\?)\))?(?:e(.*))?", written).groups()  # type: ignore[union-attr]
-    found = Markup("<mn>{}</mn>").format(digits.replace("-", MINUS))
+    """A constant to the precision of its standard error, as text has it."""
+    digits, error, power = split_number(law_constant(number.value, number.error, DIGITS, number.spare))
+    found = Markup("<mn>{}</mn>").format(digits)
     if error:
         found += Markup('<mtext class="err">{}</mtext>').format(error)
     if power:
-        found += Markup("<mo>\N{MULTIPLICATION SIGN}</mo><msup><mn>10</mn><mn>{}</mn></msup>").format(
-            power.replace("-", MINUS)
-        )
+        found += Markup("<mo>\N{MULTIPLICATION SIGN}</mo><msup><mn>10</mn><mn>{}</mn></msup>").format(power)
     return found
 
 
-def name_mathml(name: str) -> Markup:
-    """A column name: x1 gets an index, beta becomes the letter, longer names stand upright.
+def split_number(written: str) -> tuple[str, str, str]:
+    """The digits of a number, its error in parentheses and its power of ten, with minus signs instead of hyphens."""
+    digits, error, power = re.fullmatch(r"([^(e]*)(\((?:\d+|\?)\))?(?:e(.*))?", written).groups("")  # type: ignore[union-attr]
+    return digits.replace("-", MINUS), error, power.replace("-", MINUS)
 
-    >>> name_mathml("x1"), name_mathml("heart rate")
-    (Markup('<msub><mi>x</mi><mn>1</mn></msub>'), Markup('<mi>heart rate</mi>'))
-    """
+
+def name_text(name: str) -> Markup:
+    """A column name within a sentence or a table."""
+    return Markup("<var>{}</var>").format(name)
+
+
+def name_mathml(name: str) -> Markup:
+    """A column name: x1 gets an index, beta becomes the letter, longer names stand upright."""
     found = _INDEXED.fullmatch(name)
     if found and found[1]:
         return Markup("<msub>{}<mn>{}</mn></msub>").format(name_mathml(found[1]), found[2])

@@ -16,8 +16,22 @@ from markupsafe import Markup
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import constant, law_constant
-from odediscovery.report.mathml import DIGITS, MAX_SIDE_SIZE, size
-from odediscovery.report.parts import ONE, ROUND, Bracket, Call, Name, Number, Power, Side, Term, sides
+from odediscovery.report.mathml import (
+    DIGITS,
+    MAX_SIDE_SIZE,
+    ONE,
+    ROUND,
+    Bracket,
+    Call,
+    Name,
+    Number,
+    Power,
+    Side,
+    Term,
+    name_text,
+    sides,
+    size,
+)
 from odediscovery.runtime.arrays import Array
 
 # Two coefficients that differ by less are the same amount, leaving here and arriving there.
@@ -38,26 +52,17 @@ _POWERS = {2.0: "the square of {}", 3.0: "the cube of {}", 0.5: "the square root
 
 
 def readings(equations: Equations, visited: Array) -> list[list[Markup]]:
-    """One sentence a term of every equation, in the order of `parts.sides`.
+    """One sentence a term of every equation, in the order of `sides`.
 
     Args:
         equations: in the user's units.
         visited: values that the curves pass through, [n, variables].
-
-    >>> law = Equations.parse(["x"], {"x": "-0.5*x"})
-    >>> str(readings(law, np.array([[1.0]]))[0][0].striptags())
-    'x falls in proportion to itself: alone, this would halve it in 1.39 units of t.'
     """
     reader = _Reader(equations, visited)
     return [
         [reader.sentence(i, term) for term in side] if size(side) <= MAX_SIDE_SIZE else []
         for i, side in enumerate(reader.sides)
     ]
-
-
-def name_text(name: str) -> Markup:
-    """A column name within a sentence."""
-    return Markup("<var>{}</var>").format(name)
 
 
 class _Reader:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup, escape
 
 from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.dates import date_of_time
-from odediscovery.data.samples import measured
+from odediscovery.data.samples import measured, pooled
 from odediscovery.data.series import group_column, sigma_columns
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import head, is_contested, is_doubted, is_of_a_form, shown_notes
+from odediscovery.laws.printing import constant, law_constant
+from odediscovery.laws.records import interval
+from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, sides, split_number, term_mathml
+from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict
+from odediscovery.result.named import constant_records, named_units
+from odediscovery.result.survival import shares_of
 from odediscovery.settings import OPTIONS, RECIPES, Settings
 
 # What the folder keeps the fitted data under.
@@ -49,15 +55,8 @@ MEANINGS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What became of the fit.
-
-    Args:
-        kind: a word for the style sheet.
-        title: a few words.
-        meaning: a sentence or two.
-    """
+class Outcome(NamedTuple):
+    """What became of the fit: a word for the style sheet, a few words, a sentence or two."""
 
     kind: str
     title: str
@@ -66,21 +65,14 @@ class Outcome:
 
 def outcome(found: Discovery) -> Outcome:
     """The outcome, with what it means for somebody who wants to use the equations."""
-    case: str = found.outcome
-    if case == "converged":
-        case = "doubted" if is_doubted(found) else "contested" if is_contested(found) else case
-    kind, meaning = MEANINGS[case]
+    kind, meaning = MEANINGS[verdict(found)]
     form = "of their form" if is_of_a_form(found) else "that were found"
     remarks = " Remarks stand below, under What to know." * bool(found.messages)
     return Outcome(kind, head(found).capitalize(), meaning.format(form=form, remarks=remarks))
 
 
 def explained(r2: float) -> str:
-    """The share of the variance that is explained, never rounded up to all of it.
-
-    >>> explained(0.95786), explained(0.99999996), explained(1.0), explained(-0.2)
-    ('95.8 %', 'more than 99.999 %', '100 %', 'none')
-    """
+    """The share of the variance that is explained, never rounded up to all of it."""
     if not np.isfinite(r2):
         return "unknown"
     if r2 <= 0.0:
@@ -94,11 +86,7 @@ def explained(r2: float) -> str:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names in a sentence.
-
-    >>> listed(["S", "I", "R"]), listed(list("abcdefgh"))
-    ('S, I and R', 'a, b, c, d, e, f and 2 more')
-    """
+    """Names in a sentence: "S, I and R", "a, b, c, d, e, f and 2 more"."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
@@ -124,10 +112,9 @@ def summary(found: Discovery) -> str:
     unit = series.units.get(series.time_name, "")
     runs = len(series.trajectories)
     several = f" of {runs} trajectories" if runs > 1 else ""
-    lost = [np.isnan(run.values[:, measured(series)]).sum() for run in series.trajectories]
-    missing = int(sum(lost))
+    missing = int(np.isnan(pooled(series)[:, measured(series)]).sum())
     gaps = f", {missing} values missing" if missing else ""
-    acting = f", with the input{'s'[: len(series.controls) > 1]} {listed(series.controls)}" if (series.controls) else ""
+    acting = f", with the input{'s'[: len(series.controls) > 1]} {listed(series.controls)}" if series.controls else ""
     if series.since:
         span = " to ".join(date_of_time(t, series.since, unit) for t in (first, last))
     else:
@@ -162,7 +149,7 @@ def command(found: Discovery) -> str | None:
             return None
         if names:
             parts += [option, ",".join(names)]
-    parts += [word for flag in _flags(settings) for word in flag]
+    parts += _flags(settings)
     if found.survival is not None:
         parts += ["--bootstrap", str(found.survival.draws)]
     parts += ["--profile"] if found.profiles else []
@@ -170,53 +157,180 @@ def command(found: Discovery) -> str | None:
 
 
 def quoted(word: str) -> str:
-    """A word as a shell reads it, in double quotes where it has a prime and nothing that a shell would read in them.
-
-    >>> print(quoted("S' = -b*I"), quoted("a b"), quoted("out"))
-    "S' = -b*I" 'a b' out
-    """
+    """A word as a shell reads it, in double quotes where it has a prime and nothing that a shell would read in them."""
     return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
 def without_breaks(text: str) -> Markup:
-    """Words as HTML in which no line breaks between the hyphens of an option.
-
-    >>> print(without_breaks("say --conserve if S' < 1"))
-    say <span class="option">--conserve</span> if S&#39; &lt; 1
-    """
+    """Words as HTML in which no line breaks between the hyphens of an option."""
     return Markup(re.sub(r"--[a-z][a-z-]{1,24}", r'<span class="option">\g<0></span>', str(escape(text))))
 
 
-def _of_recipe(settings: Settings) -> Settings:
-    return Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
-
-
-def _flags(settings: Settings) -> list[list[str]]:
-    """Options that differ from the recipe's own, and the seed."""
-    own = _of_recipe(settings)
-    found = [["--recipe", settings.recipe]] if settings.recipe != "default" else []
+def _chosen_settings(settings: Settings) -> Iterator[tuple[dataclasses.Field[Any], Any, bool]]:
+    """Every option, its value, and whether it was changed from the recipe's own."""
+    own = Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
     for field in dataclasses.fields(Settings):
         value = getattr(settings, field.name)
+        yield field, value, value != getattr(own, field.name)
+
+
+def _flags(settings: Settings) -> list[str]:
+    """Options that differ from the recipe's own, and the seed."""
+    words = ["--recipe", settings.recipe] if settings.recipe != "default" else []
+    for field, value, changed in _chosen_settings(settings):
         option = "--" + OPTIONS.get(field.name, field.name).replace("_", "-")
-        if field.name in _APART or (value == getattr(own, field.name) and field.name != "seed"):
+        if field.name in _APART or not (changed or field.name == "seed"):
             continue
         if isinstance(value, bool):
-            found.append([option if value else option.replace("--", "--no-", 1)])
-        elif isinstance(value, tuple):
-            found += [[option, str(item)] for item in value]
+            words.append(option if value else option.replace("--", "--no-", 1))
         elif value is not None:
-            found.append([option, str(value)])
-    return found
+            items = value if isinstance(value, tuple) else (value,)
+            words += [word for item in items for word in (option, str(item))]
+    return words
 
 
 def settings_rows(settings: Settings) -> list[tuple[str, str, str, bool]]:
     """Every option, its value, what it is, and whether it was changed from the recipe's own."""
-    own = _of_recipe(settings)
     rows = []
-    for field in dataclasses.fields(Settings):
-        value = getattr(settings, field.name)
+    for field, value, changed in _chosen_settings(settings):
         written = "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         written = {"True": "yes", "False": "no", "None": "", "": ""}.get(written, written)
-        changed = value != getattr(own, field.name)
         rows.append((field.name.replace("_", " "), written or "\N{EN DASH}", field.metadata["help"], changed))
     return rows
+
+
+MAX_STARTS = 60
+
+
+class Row(NamedTuple):
+    """One constant: what it is, its value to the place of its error, error and interval."""
+
+    what: Markup
+    value: Markup
+    error: Markup
+    interval: Markup
+    unit: str = ""
+
+
+def constant_rows(found: Discovery) -> dict[str, list[Row]]:
+    """The constants of every equation, by state; of a form those with names, of no state; empty where none is known."""
+    if found.named is not None:
+        named = found.named.rows(found.degrees_of_freedom)
+        units = named_units(found.named, found.series) or [""] * len(named)
+        rows = []
+        for entry, unit in zip(named, units, strict=False):
+            ends = None if None in (entry["low"], entry["high"]) else (entry["low"], entry["high"])
+            rows.append(_estimate(name_text(entry["name"]), entry["value"], entry["standard_error"], ends, unit or ""))
+        return {"": rows}
+    products, records = (
+        _products(found),
+        constant_records(found.equations, found.degrees_of_freedom, found.series.units),
+    )
+    return {
+        state: [_row(entry, products, found.equations.spare) for entry in entries if not _plain(entry)]
+        for state, entries in records.items()
+        if entries
+    }
+
+
+def _estimate(
+    what: Markup, value: float, error: float | None, ends: Sequence[float] | None, unit: str = "", spare: int = 0
+) -> Row:
+    """The row of a fitted value, with as many digits as its equation shows."""
+    if error is None or not math.isfinite(error):
+        return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
+    return Row(
+        what, typeset(law_constant(value, error, DIGITS, spare)), rounded(error, error), between(ends, error), unit
+    )
+
+
+def _products(found: Discovery) -> dict[tuple[bool, int | None], Markup]:
+    """The monomials of a law (False), and those in its brackets (True), with their places, as MathML."""
+    dotted, written = any(len(name) > 1 for name in found.equations.variables), {}
+    for side in sides(found.equations):
+        brackets = [p.base.inside for term in side for p in term.factors if isinstance(p.base, Bracket)]
+        for inner, of in ((False, side), *((True, inside) for inside in brackets)):
+            for term in of:
+                product = term_mathml(Term(ONE, term.factors), dotted)
+                written[inner, term.monomial] = Markup("<math>{}</math>").format(product)
+    return written
+
+
+def _plain(entry: dict[str, Any]) -> bool:
+    """Whether it is an exponent that nobody writes."""
+    return "exponent" in entry["kind"] and bool(entry["snapped"]) and entry["value"] == 1.0
+
+
+def _row(entry: dict[str, Any], products: dict[tuple[bool, int | None], Markup], spare: int) -> Row:
+    kind = entry["kind"]
+    product = products[kind.startswith("inner"), entry["monomial"]]
+    if kind == "coefficient":
+        what = Markup("factor of {}").format(product)
+    elif kind == "inner_weight":
+        what = Markup("weight of {} in brackets").format(product)
+    else:
+        # `terms` calls the sum in brackets "sum 0".
+        of = Markup("the bracket") if entry["of"].startswith("sum ") else name_text(entry["of"])
+        what = Markup("exponent of {} in {}").format(of, product)
+    value, unit = entry["value"], entry.get("unit") or ""
+    if entry["snapped"]:
+        return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""), unit)
+    return _estimate(what, value, entry["standard_error"], entry["interval"], unit, spare)
+
+
+def rounded(value: float, error: float) -> Markup:
+    """A value to the place of the second digit of its error, without the error."""
+    return typeset(constant(value, error))
+
+
+def between(ends: Sequence[float] | None, error: float) -> Markup:
+    """An interval."""
+    if ends is None:
+        return Markup("")
+    return Markup("{} to {}").format(*(rounded(end, error) for end in ends))
+
+
+def typeset(written: str) -> Markup:
+    """A number without its error, with a minus sign instead of a hyphen and its power of ten raised."""
+    digits, _, power = split_number(written)
+    if not power:
+        return Markup(digits)
+    power = power.replace("+", "").replace("\N{MINUS SIGN}0", "\N{MINUS SIGN}").lstrip("0")
+    return Markup("{}\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}10<sup>{}</sup>").format(digits, power)
+
+
+def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
+    """Start values of the first trajectories: label, time, a row a state."""
+    rows, series, errors = [], found.series, found.initial_value_errors
+    most = max(MAX_STARTS // len(found.equations.states), 1)
+    for j, run in enumerate(series.trajectories[:most]):
+        own = []
+        for k, state in enumerate(found.equations.states):
+            value = float(found.initial_values[j, k])
+            error = math.nan if errors is None else float(errors[j, k])
+            ends = interval(value, error, found.degrees_of_freedom) if math.isfinite(error) else None
+            own.append(_estimate(name_text(state), value, error, ends))
+        date = f" ({date_of_time(run.time[0], series.since, series.units[series.time_name])})" if series.since else ""
+        rows.append((run.label, f"{run.time[0]:g}{date}", own))
+    return rows
+
+
+class Share(NamedTuple):
+    """In what share of bootstrap fits a term came back; `printed` if it is in the equations."""
+
+    term: Markup
+    share: float
+    printed: bool
+
+
+def stability_rows(found: Discovery) -> dict[str, list[Share]]:
+    """Shares of the terms of every equation, by state; empty without a bootstrap."""
+    survival = found.survival
+    if survival is None:
+        return {}
+    products = _products(found)
+    return {
+        state: [Share(products[False, j], share, True) for j, share in kept]
+        + [Share(Markup("{}").format(term), share, False) for term, share in came]
+        for state, kept, came in shares_of(survival, found.equations.states)
+    }

@@ -103,7 +103,8 @@ def compare(*results: Discovery, names: Sequence[str] | None = None) -> Comparis
         raise InputError(f"expected {len(results)} names, one a result, got {len(called)}")
     first = results[0].series
     for name, found in zip(called, results, strict=True):
-        if found.series.states != first.states or not _same_samples(pooled(found.series), pooled(first)):
+        same = np.array_equal(pooled(found.series), pooled(first), equal_nan=True)
+        if found.series.states != first.states or not same:
             raise InputError(f"{name!r} is a result of other data than {called[0]!r}; fit both to the same series")
     scores = [criterion(found) for found in results]
     gaps = np.array([score for score, _ in scores]) - min(score for score, _ in scores)
@@ -134,15 +135,10 @@ def criterion(found: Discovery) -> tuple[float, int]:
     lost = np.isfinite(values) & ~np.isfinite(left)
     squares = np.nansum(left**2, axis=0) / counts.clip(1)
     squares = np.where(lost.any(axis=0), np.inf, np.maximum(squares, (SOLVER_FLOOR * spread) ** 2 + ABOVE_ZERO))
-    k = fitted_numbers(found)
+    k = _free_constants(found) if found.named is None else len(found.named.names)
+    k += int(np.isfinite(found.initial_values).sum())
     total = int(counts.sum())
     return float(counts @ np.log(squares) + k * np.log(max(total, 2))), k
-
-
-def fitted_numbers(found: Discovery) -> int:
-    """How many constants and start values were fitted."""
-    own = _free_constants(found) if found.named is None else len(found.named.names)
-    return own + int(np.isfinite(found.initial_values).sum())
 
 
 def _free_constants(found: Discovery) -> int:
@@ -162,7 +158,3 @@ def _free_constants(found: Discovery) -> int:
                 place = tuple(str(row.get(key)) for key in ("kind", "monomial", "sum", "of"))
                 free.add((state if row["kind"] == "coefficient" else "", *place))
     return len(free) if free or found.equations.snapped is not None else found.equations.complexity
-
-
-def _same_samples(one: Any, other: Any) -> bool:
-    return one.shape == other.shape and bool(np.array_equal(one, other, equal_nan=True))

@@ -8,7 +8,7 @@ folder (see `folder`).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,26 +17,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+import odediscovery
 from odediscovery.data.controls import interpolation_by_control
+from odediscovery.data.dates import time_of_date
 from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.samples import measured
 from odediscovery.data.series import TimeSeries, group_column, sigma_columns
 from odediscovery.data.signals import Signal
-from odediscovery.errors import InputError
-from odediscovery.laws.equations import Equations
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.notes import Weight
+from odediscovery.laws.equations import MAX_LINE, Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.expressions import identifiers
-from odediscovery.laws.records import LEVEL, exponents, extended, plain, start_intervals, terms
+from odediscovery.laws.records import (
+    LEVEL,
+    exponents,
+    extended,
+    monomial_names,
+    plain,
+    start_intervals,
+    starts_text,
+    terms,
+)
 from odediscovery.networks.translate import Network
-from odediscovery.result.asked import asked_times, start_values
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
-from odediscovery.result.front import FrontRow, by_state, starts_record
-from odediscovery.result.named import NamedConstants
+from odediscovery.result.front import FrontRow, by_state, jsonable
+from odediscovery.result.named import NamedConstants, constant_records, named_record, named_units, units_text
 from odediscovery.result.population import Population
-from odediscovery.result.profiled import Profile
-from odediscovery.result.shown import Shown, doubts_of
+from odediscovery.result.profiled import Profile, profiles_text
 from odediscovery.result.survival import Survival
-from odediscovery.result.units import constant_records, named_record
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.versions import versions
 from odediscovery.settings import Settings
@@ -44,7 +54,7 @@ from odediscovery.stages.values import FoundBy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Discovery(Shown):
+class Discovery:
     """Everything that a fit found; `print(found)` shows the equations, a notebook the mathematics.
 
     Args:
@@ -154,23 +164,17 @@ class Discovery(Shown):
         if row.initial_values is None:
             raise InputError(f"the row of complexity {complexity} was kept without start values; fit the data again")
         said = f"the row of complexity {complexity} was chosen by hand: it has no bands and no intervals"
+        unknown: dict[str, Any] = dict.fromkeys(_OF_THE_CHOSEN)
         return replace(
             self,
+            **unknown,
             equations=replace(row.equations, units=self.series.units),
             initial_values=row.initial_values,
             front=tuple(replace(one, selected=one is row) for one in self.front),
             mse=row.mse,
             r2=row.r2,
-            r2_heldout=None,
             messages=(*self.series.messages, said),
-            network=None,
-            degrees_of_freedom=None,
-            initial_value_errors=None,
-            estimates=None,
-            survival=None,
-            named=None,
             found_by="",
-            population=None,
             profiles=(),
         )
 
@@ -255,44 +259,181 @@ class Discovery(Shown):
             return solve(self.initial_values[0], times)
         return solve(self.initial_values[0], np.append(start, times))[1:]
 
+    def equations_text(self, digits: int = 4) -> str:
+        """The equations as lines of text with error bars, other constants to `digits` digits."""
+        if self.population is not None:
+            return self.population.equations_text(self.equations, digits)
+        return self.equations.pretty(digits) if self.named is None else self.named.text(digits)
+
+    @property
+    def name(self) -> str:
+        """What the chosen law is called: "logistic growth"; nothing where it has no name."""
+        return next((row.name for row in self.front if row.selected), "")
+
+    def name_text(self, digits: int = 4) -> str:
+        """The name of the chosen law, if it has one, and its constants as textbooks write them, to `digits` digits."""
+        if not self.name or self.textbook is None:
+            return self.name
+        return f"{self.name}: {self.textbook.one_line(digits)}"
+
+    def starts_text(self) -> str:
+        """The fitted start values with their error bars, a line for each of a few trajectories."""
+        return starts_text(self.series, self.initial_values, self.initial_value_errors)
+
+    def source_text(self) -> str:
+        """Which stage found the equations, in a sentence; nothing where none did, or none is known."""
+        return f"found by: {self.found_by} ({_STAGES[self.found_by]})" if self.found_by else ""
+
+    def stability_text(self) -> str:
+        """How often each term came back in bootstrap fits; nothing where none were done."""
+        if self.survival is None:
+            return ""
+        return self.survival.text(self.equations.states, monomial_names(self.equations))
+
+    def latex(self) -> str:
+        """The equations as a LaTeX `align` environment."""
+        rows = [text.replace("=", "&=", 1) for text in self.equations.latex().values()]
+        return "\\begin{align}\n  " + " \\\\\n  ".join(rows) + "\n\\end{align}\n"
+
+    def summary(self) -> str:
+        """Equations, start values, what to know, and the Pareto front, as text.
+
+        >>> from odediscovery import discover, settings_for, simulate_system
+        >>> print(discover(simulate_system("logistic"), settings_for(members=0)).summary())
+        ... # doctest: +ELLIPSIS
+        N' = ...
+        """
+        told = [
+            self.equations_text(),
+            self.name_text(),
+            "" if self.population is None else self.population.table_text(),
+            self.starts_text(),
+            units_text(self.equations, self.series, self.named, self.textbook),
+            self.stability_text(),
+            profiles_text(self.profiles, monomial_names(self.equations)),
+            headline(self),
+        ]
+        told += [f"note: {message}" for message in shown_notes(self.messages)]
+        told.append("Pareto front (* chosen):")
+        for row in self.front:
+            scores = f"complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:z.6f}"
+            name = f"  [{row.name}]" if row.name else ""
+            told.append(f"{'*' if row.selected else ' '} {scores}  {cut(row.plain().replace(chr(10), '; '))}{name}")
+        return "\n".join(text for text in told if text)
+
+    @property
+    def terms(self) -> Frame:
+        """One row a term: state, term, coefficient, standard_error, and stability if it was asked for."""
+        names = monomial_names(self.equations)
+        found = terms(self.equations, None if self.survival is None else self.survival.shares)
+        columns = ["state", "term", "coefficient", "standard_error"] + ["stability"] * (self.survival is not None)
+        return records_frame([{**row, "term": names[row["monomial"]]} for row in found], columns)
+
+    @property
+    def constants(self) -> Frame:
+        """One row a constant: state, kind, term, of, value, standard_error, low and high (95 %), snapped.
+
+        Of a form that was written down: name, value, standard_error, low and high. Where columns have
+        units, `unit` comes last.
+        """
+        more = ["unit"] if self.series.units else []
+        if self.named is not None:
+            columns = ["name", "value", "standard_error", "low", "high"]
+            own = self.named.rows(self.degrees_of_freedom)
+            for row, unit in zip(own, named_units(self.named, self.series), strict=False):
+                row["unit"] = unit
+            return records_frame(own, columns + more)
+        names = monomial_names(self.equations)
+        rows = []
+        for state, found in constant_records(self.equations, self.degrees_of_freedom, self.series.units).items():
+            for row in found:
+                low, high = row["interval"] or (None, None)
+                inner = row["kind"].startswith("inner")
+                term = None if inner else names[row["monomial"]]
+                rows.append({**row, "state": state, "term": term, "low": low, "high": high})
+        columns = ["state", "kind", "term", "of", "value", "standard_error", "low", "high", "snapped"]
+        return records_frame(rows, columns + more)
+
+    @property
+    def residuals(self) -> Frame:
+        """Data - curve at every sample, with the time (and the trajectory), nan where nothing was measured."""
+        runs = [
+            replace(run, values=run.values - curve_of(self, k), sigma=None, controls=None)
+            for k, run in enumerate(self.series.trajectories)
+        ]
+        return replace(self.series, trajectories=tuple(runs), controls=()).to_frame()
+
+    def plot(self, axes: Any = None) -> Any:
+        """Data, curves and 95 % bands, one picture a state.
+
+        Args:
+            axes: matplotlib axes to draw in, one a state; None: a new figure.
+
+        Returns:
+            The axes [states]; `axes[0].figure` is the figure.
+        """
+        return odediscovery.plot_fit(self, axes)
+
+    def __repr__(self) -> str:
+        r2 = f"R2 = {self.r2:z.6f}" if np.isfinite(self.r2) else "R2 unknown"
+        rows = f"{len(self.front)} row{'s'[: len(self.front) != 1]} on the front"
+        return "\n".join([*map(cut, self.equations_text().splitlines()), f"({self.outcome}, {r2}, {rows})"])
+
+    def _repr_html_(self) -> str:
+        return odediscovery.notebook_html(self)
+
+    def _repr_latex_(self) -> str:
+        aligned = self.latex().replace("{align}", "{aligned}").strip()
+        return f"$\\displaystyle {aligned}$"
+
     def as_dict(self) -> dict[str, Any]:
         """The content of `result.json`: plain values, None for what is unknown."""
-        equations = self.equations
-        heldout = None if self.r2_heldout is None else plain(self.r2_heldout)
-        return {
+        equations, states, freedom = self.equations, self.equations.states, self.degrees_of_freedom
+        survival, starts, errors = self.survival, self.initial_values, self.initial_value_errors
+        each = next(row.state_r2 for row in self.front if row.selected)
+        scores = {name: jsonable(getattr(self, name)) for name in ("mse", "r2", "r2_heldout")}
+        observed = zip(states, measured(self.series), strict=True)
+        document = {
             "format": FORMAT,
             "version": VERSION,
             "outcome": self.outcome,
             "found_by": self.found_by or None,
             "messages": list(self.messages),
-            **({"doubts": doubts} if (doubts := doubts_of(self.messages)) else {}),
-            **_names_record(self.series, equations),
+            "doubts": doubts_of(self.messages),
+            "time": self.series.time_name,
+            "group": group_column(self.series),
+            "states": list(states),
+            "inputs": interpolation_by_control(self.series),
+            "sigma_columns": sigma_columns(self.series),
+            "unmeasured": [name for name, seen in observed if not seen],
+            "units": dict(self.series.units),
+            "since": self.series.since,
+            "symbols": {safe: name for name, safe in identifiers(equations.variables).items() if safe != name},
             "equations": equations.texts(),
-            **({"spare_digits": equations.spare} if equations.spare else {}),
+            "spare_digits": equations.spare,
             "latex": equations.latex(),
-            "terms": terms(equations, None if self.survival is None else self.survival.shares),
-            "bootstrap": None if self.survival is None else self.survival.record(),
-            **({"profiles": [one.record() for one in self.profiles]} if self.profiles else {}),
+            "terms": terms(equations, None if survival is None else survival.shares),
+            "bootstrap": None if survival is None else survival.record(),
+            "profiles": [one.record() for one in self.profiles],
             "exponents": exponents(equations),
-            "constants": constant_records(equations, self.degrees_of_freedom, self.series.units),
-            **({} if self.named is None else {"named_constants": named_record(self.named, self.series)}),
-            **({"name": self.name} if self.name else {}),
-            **({} if self.textbook is None else {"textbook": named_record(self.textbook, self.series)}),
-            **({} if self.population is None else {"population": self.population.record(terms(equations))}),
-            "intervals": {"level": LEVEL, "distribution": "Student t", "degrees_of_freedom": self.degrees_of_freedom},
+            "constants": constant_records(equations, freedom, self.series.units),
+            "named_constants": self.named and named_record(self.named, self.series),
+            "name": self.name,
+            "textbook": self.textbook and named_record(self.textbook, self.series),
+            "population": self.population and self.population.record(terms(equations)),
+            "intervals": {"level": LEVEL, "distribution": "Student t", "degrees_of_freedom": freedom},
             "law": extended(equations),
-            "initial_values": starts_record(equations.states, self.initial_values),
-            **start_intervals(
-                equations.states, self.initial_values, self.initial_value_errors, self.degrees_of_freedom
-            ),
-            "scores": {"mse": plain(self.mse), "r2": plain(self.r2), "r2_heldout": heldout, **_by_state(self)},
-            "noise": by_state(equations.states, self.noise),
+            "initial_values": [by_state(states, row) for row in starts],
+            **start_intervals(states, starts, errors, freedom),
+            "scores": scores | ({} if each is None else {"r2_by_state": by_state(self.series.states, each)}),
+            "noise": by_state(states, self.noise),
             "pareto": [row.record() for row in self.front],
             "settings": self.settings.as_dict(),
             "seed": self.settings.seed,
             "seconds": plain(self.seconds),
             "versions": versions(),
         }
+        return {key: value for key, value in document.items() if value or key not in _IF_ANY}
 
     def files(self) -> dict[str, bytes]:
         """The content of the files beside `result.json` and `data.csv`, by name."""
@@ -324,24 +465,143 @@ class Discovery(Shown):
         return cls(**read_folder(Path(folder)))
 
 
-def _names_record(series: TimeSeries, equations: Equations) -> dict[str, Any]:
-    """What `result.json` says of the table: which columns are what, and which names differ from them."""
-    names = identifiers(equations.variables)
-    observed = zip(equations.states, measured(series), strict=True)
-    return {
-        "time": series.time_name,
-        "group": group_column(series),
-        "states": list(equations.states),
-        "inputs": interpolation_by_control(series),
-        "sigma_columns": sigma_columns(series),
-        "unmeasured": [name for name, seen in observed if not seen],
-        "units": dict(series.units),
-        **({"since": series.since} if series.since else {}),
-        "symbols": {safe: name for name, safe in names.items() if safe != name},
-    }
+def curve_of(found: Discovery, k: int, times: Array | None = None) -> Array:
+    """The equations through trajectory k from its fitted start, at its own times or others, [times, states]."""
+    run = found.series.trajectories[k]
+    own = found.equations_of(k)
+    return own.simulate(found.initial_values[k], run.time if times is None else times, controls=run.controls)
 
 
-def _by_state(found: Discovery) -> dict[str, Any]:
-    """R2 of every state for `result.json`, where it is known."""
+def start_values(initial: Any, fitted: Array, states: Sequence[str]) -> Array:
+    """Start values [states], given in order or by name; of states that a mapping leaves out, the fitted ones."""
+    if isinstance(initial, Mapping):
+        for name in initial:
+            if name not in states:
+                raise unknown_name("state", str(name), states)
+        initial = [initial.get(name, value) for name, value in zip(states, fitted.tolist(), strict=True)]
+    try:
+        values = np.asarray(initial, float)
+    except (TypeError, ValueError):
+        values = np.full(len(states), np.nan)
+    if values.shape != (len(states),) or not np.all(np.isfinite(values)):
+        raise InputError(
+            f"initial: expected {len(states)} finite numbers, of {', '.join(states)}, or these by name, got {initial!r}"
+        )
+    return values
+
+
+def asked_times(times: Any, series: TimeSeries) -> Array:
+    """Times [n] as numbers: those of the first trajectory by default, dates counted as the data's were."""
+    if times is None:
+        return np.asarray(series.trajectories[0].time)
+    own = list(times) if np.ndim(times) == 1 else []
+    if series.since and own and not all(isinstance(one, int | float | np.number) for one in own):
+        unit = series.units[series.time_name]
+        own = [time_of_date(str(one).replace("T", " "), series.since, unit) for one in own]
+    try:
+        values = np.asarray(own, float)
+    except (TypeError, ValueError):
+        values = np.zeros(0)
+    if not values.size or not np.all(np.isfinite(values)):
+        dates = f" or dates such as {series.since}" if series.since else ""
+        raise InputError(f"times should be a list of finite numbers{dates}, at least one, got {times!r}")
+    if np.any(np.diff(values) <= 0):
+        raise InputError("times should increase from one to the next")
+    return values
+
+
+# What another row of the front does not have.
+_OF_THE_CHOSEN = (
+    *("r2_heldout", "network", "degrees_of_freedom", "initial_value_errors"),
+    *("estimates", "survival", "named", "population"),
+)
+# Keys of `result.json` that are there only with something to say.
+_IF_ANY = {"doubts", "since", "spare_digits", "profiles", "named_constants", "name", "textbook", "population"}
+_STAGES = {
+    "growing": "term by term on the integral form",
+    "training": "networks trained from random starts, then pruned",
+    "regression": "least squares over a library of terms",
+    "textbook": "a law with a name, fitted to whole trajectories",
+}
+
+
+# Notes that are shown; result.json has all.
+MOST_NOTES = 5
+HEADS = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no law found"}
+# Of a form that somebody wrote down, which nobody had to find.
+HEADS_OF_FORMS = {**HEADS, "converged": "constants fitted", "poor-fit": "the form does not fit"}
+REMARKS = {"doubted": ", with doubts", "contested": ", others about as good"}
+
+
+def doubts_of(messages: Sequence[str]) -> list[str]:
+    """Those of the messages that doubt the law."""
+    return [str(text) for text in messages if getattr(text, "weight", Weight.DATA) <= Weight.DOUBT]
+
+
+def rows_about_as_good(found: Discovery) -> list[FrontRow]:
+    """Other rows of the front to which the data hardly prefer the claimed law; none where none is claimed."""
+    if found.outcome == "poor-fit":
+        return []
+    chosen = next(row for row in found.front if row.selected)
+    most = chosen.criterion + CRITERION.no_evidence
+    close = [row for row in found.front if not row.selected and row.criterion < most]
+    # The same law, with another count of what was fitted, is no rival.
+    own = chosen.plain() if close else ""
+    return [row for row in close if row.plain() != own]
+
+
+def verdict(found: Discovery) -> str:
+    """The outcome, or of a claimed law that a note doubts it, or that the data hardly prefer it to another row."""
+    if found.outcome != "converged":
+        return found.outcome
+    return "doubted" if doubts_of(found.messages) else "contested" if rows_about_as_good(found) else found.outcome
+
+
+def state_scores(found: Discovery) -> dict[str, float]:
+    """R2 of every state that varies, by its name; empty where it is not known."""
     row = next(row for row in found.front if row.selected)
-    return {} if row.state_r2 is None else {"r2_by_state": by_state(found.series.states, row.state_r2)}
+    each = [] if row.state_r2 is None else row.state_r2.tolist()
+    return {state: r2 for state, r2 in zip(found.series.states, each, strict=False) if r2 == r2}
+
+
+def is_of_a_form(found: Discovery) -> bool:
+    """Whether the equations are a form that somebody wrote down: constants of textbook laws that were found have
+    names too."""
+    return found.named is not None and found.found_by != "textbook"
+
+
+def head(found: Discovery) -> str:
+    """How the fit ended, in a few words."""
+    written = is_of_a_form(found) or (found.population is not None and found.population.written)
+    heads = HEADS_OF_FORMS if written else HEADS
+    return heads[found.outcome] + REMARKS.get(verdict(found), "")
+
+
+def headline(found: Discovery) -> str:
+    """How the fit ended, and R2 of all states and of each, on one line."""
+    whole = f"{found.r2:z.6f}" if np.isfinite(found.r2) else "unknown"
+    scores = state_scores(found)
+    each = ", ".join(f"{state} {r2:z.4f}" for state, r2 in scores.items())
+    return f"{head(found)}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
+
+
+def describe_chain(found: Discovery) -> str:
+    """What a drawing of `network` is: a network only where one was trained."""
+    if found.found_by == "training":
+        return "What pruning left of the trained network"
+    source = f": found by {found.found_by}, not by a network" if found.found_by else ""
+    return f"The law as a chain of units{source}"
+
+
+def cut(line: str, most: int = MAX_LINE) -> str:
+    """A line of at most so many letters; what nobody reads is left out."""
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def shown_notes(messages: Sequence[str]) -> list[str]:
+    """The notes that matter most, and how many more there are."""
+    more = len(messages) - MOST_NOTES
+    if more <= 0:
+        return list(messages)
+    rest = f'{more} more note{"s"[: more > 1]} stand{"s"[more > 1 :]} in result.json under "messages"'
+    return [*messages[:MOST_NOTES], rest]

@@ -17,8 +17,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
 from odediscovery.data.controls import with_interpolations
 from odediscovery.data.samples import with_columns
 from odediscovery.data.series import TimeSeries, read_series, series_text
@@ -27,9 +25,9 @@ from odediscovery.errors import InputError
 from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
-from odediscovery.laws.records import number, plain, with_errors, with_law
+from odediscovery.laws.records import number, with_errors, with_law
 from odediscovery.networks.translate import Network
-from odediscovery.result.front import FrontRow, parsed_equations, starts_from_record
+from odediscovery.result.front import FrontRow, checked_text, jsonable, numbers, parsed_equations, starts_from_record
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population
 from odediscovery.result.profiled import Profile
@@ -94,7 +92,7 @@ def write_folder(
 
 def log_lines(log: Iterable[Mapping[str, Any]]) -> bytes:
     """The content of `log.jsonl`: one JSON object a line."""
-    return "".join(json.dumps(_jsonable(line)) + "\n" for line in log).encode()
+    return "".join(json.dumps(jsonable(line)) + "\n" for line in log).encode()
 
 
 def source_of(table: Path) -> dict[str, str]:
@@ -120,26 +118,14 @@ def read_folder(folder: Path) -> dict[str, Any]:
     raise AssertionError("the last attempt returns or raises")
 
 
-def read_document(path: Path) -> dict[str, Any]:
+def read_document(path: Path, content: bytes | None = None) -> dict[str, Any]:
     """The JSON of a result, checked to be of our format and version.
 
     Raises:
         InputError: missing, unreadable, no JSON, or another format or version.
     """
-    return _document(_content(path), path)
-
-
-def _content(path: Path) -> bytes:
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent}: no such folder; give the folder that `fit` wrote")
-    if not path.exists():
-        raise InputError(f"{path.parent} holds no result.json: not written by `fit`")
-    return read_bytes(path)
-
-
-def _document(content: bytes, path: Path) -> dict[str, Any]:
     try:
-        document = read_json(content)
+        document = read_json(_content(path) if content is None else content)
     except ValueError as error:
         raise InputError(f"{path} is no JSON file ({error}); fit the data again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -150,9 +136,17 @@ def _document(content: bytes, path: Path) -> dict[str, Any]:
     return document
 
 
+def _content(path: Path) -> bytes:
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder; give the folder that `fit` wrote")
+    if not path.exists():
+        raise InputError(f"{path.parent} holds no result.json: not written by `fit`")
+    return read_bytes(path)
+
+
 def _read(content: bytes, folder: Path) -> dict[str, Any]:
     path = folder / "result.json"
-    document = _document(content, path)
+    document = read_document(path, content)
     try:
         return _arguments(document, folder)
     except InputError as error:
@@ -164,11 +158,7 @@ def _read(content: bytes, folder: Path) -> dict[str, Any]:
 
 
 def _companion(document: Mapping[str, Any], folder: Path, name: str, optional: bool = False) -> bytes | None:
-    """The content of a file beside `result.json`; None for one that earlier versions did not write.
-
-    Raises:
-        InputError: missing, or not the file that was written with this `result.json`.
-    """
+    """The content of a file beside `result.json`; None for one that earlier versions did not write."""
     # Results of earlier versions have no hashes.
     hashes = document.get("files")
     if optional and hashes is None and not (folder / name).exists():
@@ -200,17 +190,7 @@ def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
     content = _companion(document, folder, "data.csv") or b""
     series = read_series(content, folder / "data.csv", time_name, columns, group, sigma=sigma)
     series = with_columns(with_interpolations(series, ways), states)
-    since = str(document.get("since", ""))
-    check_letters(since)
-    return dataclasses.replace(series, units=dict(units), since=since)
-
-
-def _messages(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """The messages, those that doubt the law with their weight; earlier versions did not say which."""
-    doubts = _texts(document.get("doubts", []), "doubts")
-    return tuple(
-        Note(text, Weight.DOUBT) if text in doubts else text for text in _texts(document["messages"], "messages")
-    )
+    return dataclasses.replace(series, units=dict(units), since=checked_text(document.get("since", "")))
 
 
 def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -218,9 +198,13 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     scores, heldout = document["scores"], document["scores"]["r2_heldout"]
     if document["outcome"] not in OUTCOMES:
         raise InputError(f"outcome should be one of {', '.join(OUTCOMES)}")
-    # Results of earlier versions have no intervals and no errors of start values.
-    freedom = document.get("intervals", {}).get("degrees_of_freedom")
-    start_errors = document.get("initial_value_errors")
+    # Results of earlier versions have no intervals, no errors of start values, and do not say which stage found the law
+    # and which messages doubt it.
+    freedom, found_by = document.get("intervals", {}).get("degrees_of_freedom"), document.get("found_by")
+    if found_by is not None and found_by not in get_args(FoundBy):
+        raise InputError("'found_by' should be growing, training, regression, textbook or null")
+    start_errors, doubts = document.get("initial_value_errors"), _texts(document.get("doubts", []), "doubts")
+    texts = _texts(document["messages"], "messages")
     model = _companion(document, folder, "model.npz") or b""
     covariance = _companion(document, folder, "covariance.npz", optional=True)
     equations = _equations(document, series)
@@ -233,9 +217,9 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "mse": number(scores["mse"]),
         "r2": number(scores["r2"]),
         "r2_heldout": None if heldout is None else float(heldout),
-        "noise": np.array([number(document["noise"][state]) for state in series.states]),
+        "noise": numbers([document["noise"][state] for state in series.states]),
         "outcome": document["outcome"],
-        "messages": _messages(document),
+        "messages": tuple(Note(text, Weight.DOUBT) if text in doubts else text for text in texts),
         "settings": Settings(**document["settings"]).checked(),
         "seconds": number(document["seconds"]),
         "network": Network.from_bytes(model, folder / "model.npz"),
@@ -246,7 +230,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "survival": Survival.from_record(document.get("bootstrap")),
         "named": NamedConstants.from_record(document.get("named_constants")),
         "textbook": NamedConstants.from_record(document.get("textbook")),
-        "found_by": _found_by(document),
+        "found_by": found_by or "",
         "profiles": tuple(Profile.from_record(one, equations) for one in document.get("profiles", ())),
         "population": population and population.checked(equations.power_sum, len(series.trajectories)),
     }
@@ -256,50 +240,21 @@ def _equations(document: Mapping[str, Any], series: TimeSeries) -> Equations:
     """The equations with units, errors and the law as numbers."""
     parsed = dataclasses.replace(parsed_equations(document["equations"], series), units=series.units)
     law = with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law"))
-    return dataclasses.replace(law, spare=_spare(document))
-
-
-def _spare(document: Mapping[str, Any]) -> int:
-    """Digits that constants are printed with beyond the two of their errors.
-
-    Raises:
-        InputError: no small number.
-    """
-    given = document.get("spare_digits", 0)
-    if not isinstance(given, int) or not 0 <= given <= 12:
+    spare = document.get("spare_digits", 0)
+    if not isinstance(spare, int) or not 0 <= spare <= 12:
         raise InputError("'spare_digits' should be a whole number from 0 to 12")
-    return given
-
-
-def _found_by(document: Mapping[str, Any]) -> str:
-    """The stage that proposed the law; results of earlier versions do not say.
-
-    Raises:
-        InputError: no stage.
-    """
-    given = document.get("found_by")
-    if given is not None and given not in get_args(FoundBy):
-        raise InputError("'found_by' should be growing, training, regression, textbook or null")
-    return given or ""
+    return dataclasses.replace(law, spare=spare)
 
 
 def _texts(value: Any, key: str) -> tuple[str, ...]:
-    """A list of texts.
-
-    Raises:
-        InputError: anything else; `key` says where it stands.
-    """
+    """A list of texts; `key` says where it stands."""
     if not isinstance(value, list) or not all(isinstance(s, str) for s in value):
         raise InputError(f"{key!r} should be a list of texts")
     return tuple(value)
 
 
 def _read_log(content: bytes | None, path: Path) -> tuple[Mapping[str, Any], ...]:
-    """The lines of a log.
-
-    Raises:
-        InputError: a line that is no JSON object.
-    """
+    """The lines of a log."""
     lines = []
     for k, line in enumerate((content or b"").split(b"\n"), start=1):
         try:
@@ -310,19 +265,3 @@ def _read_log(content: bytes | None, path: Path) -> tuple[Mapping[str, Any], ...
             raise InputError(f"{path} is damaged (line {k} is no object); fit the data again")
         lines += [value] * bool(line.strip())
     return tuple(lines)
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _jsonable(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray) and value.dtype == float and np.isfinite(value).all():
-        return value.tolist()  # a law of a thousand states has millions of numbers
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_jsonable(item) for item in value]
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return plain(float(value))
-    return None if value is None else str(value)

@@ -1,8 +1,8 @@
-"""One row of the Pareto front, and start values, as they stand in `result.json`."""
+"""One row of the Pareto front, and how values of all kinds stand in `result.json` and come back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,46 +56,34 @@ class FrontRow:
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""
-        states = self.equations.states
-        scores = {name: plain(getattr(self, name)) for name in ("mse", "r2", "criterion")}
+        states, starts = self.equations.states, self.initial_values
         return {
             "complexity": self.complexity,
-            **scores,
+            **{name: plain(getattr(self, name)) for name in ("mse", "r2", "criterion")},
             **({} if self.state_r2 is None else {"r2_by_state": by_state(states, self.state_r2)}),
             "selected": self.selected,
             "equations": self.equations.texts(),
-            "initial_values": None if self.initial_values is None else starts_record(states, self.initial_values),
+            "initial_values": None if starts is None else [by_state(states, row) for row in starts],
             **({"name": self.name} if self.name else {}),
         }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], series: TimeSeries) -> FrontRow:
         """Inverse of `record()`, for equations of the fitted `series`."""
+        # Rows of earlier versions have no start values, scores of states, or name.
+        starts, scores = record.get("initial_values"), record.get("r2_by_state")
         mse, r2, criterion = (number(record[name]) for name in ("mse", "r2", "criterion"))
-        starts = record.get("initial_values")
         return cls(
             parsed_equations(record["equations"], series),
             int(record["complexity"]),
             mse,
             r2,
             criterion,
-            bool(record["selected"]),
-            None if starts is None else starts_from_record(starts, series),
-            _name(record),
-            _state_scores(record.get("r2_by_state"), series),
+            selected=bool(record["selected"]),
+            initial_values=None if starts is None else starts_from_record(starts, series),
+            name=checked_text(record.get("name", "")),
+            state_r2=None if scores is None else numbers([scores[state] for state in series.states]),
         )
-
-
-def _name(record: Mapping[str, Any]) -> str:
-    """What the law of a row is called; results of earlier versions do not say."""
-    name = str(record.get("name", ""))
-    check_letters(name)
-    return name
-
-
-def _state_scores(record: Any, series: TimeSeries) -> Array | None:
-    """R2 of every state [states]; None where an earlier version wrote the row."""
-    return None if record is None else np.array([number(record[state]) for state in series.states])
 
 
 def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
@@ -112,17 +100,44 @@ def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
     return Equations.parse(states, own, time_name=series.time_name, controls=series.controls)
 
 
-def starts_record(states: Sequence[str], starts: Array) -> list[dict[str, float | None]]:
-    """Start values [trajectories, states], one dictionary a trajectory."""
-    return [by_state(states, row) for row in starts]
-
-
 def starts_from_record(record: Any, series: TimeSeries) -> Array:
-    """Inverse of `starts_record`."""
-    values = np.array([[number(row[state]) for state in series.states] for row in record])
+    """Start values [trajectories, states], of which a record has one dictionary a trajectory."""
+    values = numbers(([row[state] for state in series.states] for row in record), 2)
     return values.reshape(len(series.trajectories), series.n_states)
 
 
 def by_state(states: Sequence[str], values: Array) -> dict[str, float | None]:
     """One number a state [states], None for what is unknown."""
     return {state: plain(value) for state, value in zip(states, values, strict=True)}
+
+
+def numbers(values: Iterable[Any], dimensions: int = 1) -> Array:
+    """A list of numbers of a record, or for two dimensions of lists of them, as an array; nan for None."""
+    found = np.array([numbers(x) if dimensions > 1 else number(x) for x in values], dtype=np.float64)
+    if found.size and found.ndim != dimensions:
+        raise ValueError(f"numbers in {found.ndim} dimensions")
+    return found
+
+
+def checked_text(value: Any) -> str:
+    """A text of a record, without letters that a terminal would obey."""
+    text = str(value)
+    check_letters(text)
+    return text
+
+
+def jsonable(value: Any) -> Any:
+    """Values of any kind as JSON has them: None for what is no finite number, text for all else."""
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype == float and np.isfinite(value).all():
+        return value.tolist()  # a law of a thousand states has millions of numbers
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [jsonable(item) for item in value]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return plain(float(value))
+    return None if value is None else str(value)

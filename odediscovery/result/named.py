@@ -1,14 +1,19 @@
-"""Constants that somebody named, with their standard errors, as a value that is kept."""
+"""Constants that somebody named, as a value that is kept, and constants of all kinds with their units."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from odediscovery.data.table import check_letters
-from odediscovery.laws.printing import constant
-from odediscovery.laws.records import interval, number, plain
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.knowledge.dimensions import Dimensions, unit_text, units_of_constants, units_of_names
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.printing import constant, law_constant, order
+from odediscovery.laws.records import constants, interval, number, plain
+from odediscovery.result.front import checked_text, jsonable
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,7 @@ class NamedConstants:
         return "\n".join([*self.lines, self._values(digits)])
 
     def one_line(self, digits: int = 4) -> str:
-        """The same on one line.
-
-        >>> NamedConstants(("x' = -k*x",), ("k",), (0.5,), (0.01,)).one_line()
-        "x' = -k*x with k = 0.500(10)"
-        """
+        """The same on one line."""
         return f"{'; '.join(self.lines)} with {self._values(digits)}"
 
     def _values(self, digits: int) -> str:
@@ -57,22 +58,95 @@ class NamedConstants:
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""
-        return {
-            "lines": list(self.lines),
-            "names": list(self.names),
-            "values": [plain(v) for v in self.values],
-            "standard_errors": [plain(e) for e in self.errors],
-        }
+        keys = {"lines": "lines", "names": "names", "values": "values", "errors": "standard_errors"}
+        return {key: jsonable(getattr(self, own)) for own, key in keys.items()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> NamedConstants | None:
         """Inverse of `record()`; None for none."""
         if record is None:
             return None
-        lines, names = (tuple(str(text) for text in record[key]) for key in ("lines", "names"))
-        values, errors = (tuple(number(x) for x in record[key]) for key in ("values", "standard_errors"))
-        for text in (*lines, *names):
-            check_letters(text)
+        lines, names = (tuple(map(checked_text, record[key])) for key in ("lines", "names"))
+        values, errors = (tuple(map(number, record[key])) for key in ("values", "standard_errors"))
         if not len(names) == len(values) == len(errors):
             raise ValueError("named constants of different numbers")
         return cls(lines, names, values, errors)
+
+
+# Equations whose constants are printed with units, and digits of constants without a standard error.
+MAX_STATES, DIGITS = 6, 4
+# Letters that stand beside a small drawing on one line.
+LONGEST_LABEL = 26
+
+
+def constant_records(
+    equations: Equations, freedom: float | None, units: Mapping[str, str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The constants of every equation as plain records, with their units where columns have any."""
+    records = constants(equations, freedom)
+    found = units_of_constants(replace(equations, units=units)) if units else {}
+    for state, own in records.items():
+        for record, unit in zip(own, found.get(state, []), strict=False):
+            record["unit"] = unit
+    return records
+
+
+def named_units(named: NamedConstants | None, series: TimeSeries) -> list[str | None]:
+    """The units of named constants; empty where there are none, or no units are known."""
+    if named is None or not series.units:
+        return []
+    return units_of_names(
+        named.lines, named.names, series.states, series.time_name, series.units, controls=series.controls
+    )
+
+
+def rate_label(series: TimeSeries, state: str) -> str:
+    """What an axis of rates is called, with the unit where the columns say theirs."""
+    unit = unit_text(Dimensions(series.states, series.time_name, series.units).rate(state))
+    told = f"rate of {state} [{unit}]" if unit not in (None, "1") else f"rate of {state}"
+    return told if len(told) <= LONGEST_LABEL else told.replace(" [", "\n[")
+
+
+def named_record(named: NamedConstants, series: TimeSeries) -> dict[str, Any]:
+    """Named constants as `result.json` has them."""
+    units = named_units(named, series)
+    return named.record() | ({"units": units} if units else {})
+
+
+def units_text(
+    equations: Equations,
+    series: TimeSeries,
+    named: NamedConstants | None = None,
+    textbook: NamedConstants | None = None,
+) -> str:
+    """The constants with their units, a line an equation; nothing where no unit is known."""
+    if named is not None:
+        constants = zip(named.names, named.values, named.errors, named_units(named, series), strict=False)
+        told = [f"{n} = {law_constant(v, e, DIGITS)} {unit}" for n, v, e, unit in constants if unit not in (None, "1")]
+        return f"with units: {', '.join(told)}" if told else ""
+    if not series.units:
+        return ""
+    known = zip(() if textbook is None else textbook.names, named_units(textbook, series), strict=False)
+    own = ", ".join(f"{name} in {unit}" for name, unit in known if unit not in (None, "1"))
+    return own or "\n".join(_coefficients(replace(equations, units=series.units)))
+
+
+def _coefficients(equations: Equations) -> list[str]:
+    """The coefficients of every equation with their units, in the order in which they are printed."""
+    law, errors = equations.law, equations.standard_errors
+    if law is None:
+        return []
+    lines = []
+    for i, (state, units) in enumerate([*units_of_constants(equations).items()][:MAX_STATES]):
+        places = [int(j) for j in np.flatnonzero(law.coefficients[i])]
+        by_place = dict(zip(places, units, strict=False))
+        parts = []
+        for j in sorted(places, key=lambda j: order(float(law.coefficients[i, j]), law.exponents[j])):
+            if by_place[j] in (None, "1"):
+                continue
+            error = float("nan") if errors is None else float(errors.coefficients[i, j])
+            value = law_constant(float(law.coefficients[i, j]), error, DIGITS, equations.spare)
+            parts.append(f"{value} {by_place[j]}")
+        if parts:
+            lines.append(f"units in {state}': {', '.join(parts)}")
+    return lines

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from odediscovery.data.table import check_letters
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.expressions import join_terms
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names, number, plain
+from odediscovery.result.front import checked_text, jsonable, numbers
 from odediscovery.runtime.arrays import Array
 
 # Groups whose constants are printed.
@@ -126,12 +127,13 @@ class Population:
     correlation: Array | None = None
     exponents: tuple[GroupExponent, ...] = ()
 
-    def place(self, label: str) -> int:
-        """The place of a group.
+    @property
+    def varying(self) -> list[GroupConstant]:
+        """The constants that groups have of their own."""
+        return [one for one in self.constants if one.varies]
 
-        Raises:
-            InputError: no group of this name.
-        """
+    def place(self, label: str) -> int:
+        """The place of a group of this name."""
         if label not in self.labels:
             shown = ", ".join(self.labels[:10]) + (", ..." if len(self.labels) > 10 else "")
             raise InputError(f"no group {label!r}; there are {shown}")
@@ -156,27 +158,23 @@ class Population:
 
     def law_of(self, g: int, law: PowerSum) -> PowerSum:
         """The law with the constants of one group."""
-        own = self.with_values([float(k.values[g]) for k in self.constants], law)
-        w = own.exponents.copy()
-        for one in self.exponents:
-            w[one.place] = one.values[g]
-        return replace(own, exponents=w)
-
-    def with_values(self, values: Sequence[float], law: PowerSum) -> PowerSum:
-        """The law with these constants, without their signs."""
-        a, places = law.coefficients.copy(), list(zip(*np.nonzero(law.coefficients), strict=True))
-        for one, value in zip(self.constants, values, strict=True):
+        a, w = law.coefficients.copy(), law.exponents.copy()
+        places = list(zip(*np.nonzero(a), strict=True))
+        for one in self.constants:
             for term in one.terms:
-                a[places[term]] = np.sign(a[places[term]]) * value
-        return replace(law, coefficients=a)
+                a[places[term]] = np.sign(a[places[term]]) * one.values[g]
+        for own in self.exponents:
+            w[own.place] = own.values[g]
+        return replace(law, coefficients=a, exponents=w)
 
     def equations_text(self, equations: Equations, digits: int = 4) -> str:
         """The equations with the names of the constants that vary, then a line for each of these."""
         law, errors = equations.law, equations.standard_errors
         if law is None:
             return equations.pretty(digits)
-        named = {term: one.name for one in self.constants if one.varies for term in one.terms}
-        monomials, lines = monomial_names(equations), {state: "" for state in equations.states}
+        named = {term: one.name for one in self.varying for term in one.terms}
+        monomials = monomial_names(equations)
+        lines: dict[str, list[tuple[bool, str]]] = {state: [] for state in equations.states}
         for own in self.exponents:
             j, state = own.place[0], equations.variables[own.place[1]]
             monomials[j] = re.sub(rf"(?<![^*]){re.escape(state)}(\^[^*]+)?", f"{state}^{own.name}", monomials[j])
@@ -184,30 +182,23 @@ class Population:
             a, state = float(law.coefficients[i, j]), equations.states[i]
             error = float("nan") if errors is None else float(errors.coefficients[i, j])
             size = named.get(term) or constant(abs(a), error, digits)
-            sign = " - " if a < 0 else " + "
             held = size == "1" and error == 0.0  # what enters as it is, a dose
             product = size if monomials[j] == "1" else monomials[j] if held else f"{size}*{monomials[j]}"
-            lines[state] += sign + product
-        told = []
-        for state, text in lines.items():
-            first = text.removeprefix(" + ") if not text.startswith(" - ") else f"-{text[3:]}"
-            told.append(f"{state}' = {first or '0'}")
-        told += [self._line(one, digits) for one in self.constants if one.varies]
+            lines[state].append((a < 0, product))
+        told = [f"{state}' = {join_terms(of_state)}" for state, of_state in lines.items()]
+        for one in self.varying:
+            mean, spread = constant(one.mean, one.mean_error, digits), constant(one.sd_log, one.sd_log_error, digits)
+            powers = [f"{name}^{constant(*power)}" for name, power in (one.covariates or {}).items()]
+            times = f", times {' * '.join(powers)}" if powers else ""
+            told.append(f"{one.name} = {mean}, log-normal over groups with sd_log {spread}{times}")
         for own in self.exponents:
             mean, spread = constant(own.mean, own.mean_error, digits), constant(own.sd, own.sd_error, digits)
             told.append(f"{own.name} = {mean}, normal over groups with sd {spread}")
         return "\n".join(told)
 
-    def _line(self, one: GroupConstant, digits: int) -> str:
-        spread = constant(one.sd_log, one.sd_log_error, digits)
-        told = f"{one.name} = {constant(one.mean, one.mean_error, digits)}, log-normal over groups with sd_log {spread}"
-        powers = [f"{name}^{constant(*power)}" for name, power in (one.covariates or {}).items()]
-        return told + (f", times {' * '.join(powers)}" if powers else "")
-
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows: a group, its constants that vary, R2 of its curve."""
-        vary: list[GroupConstant | GroupExponent] = [one for one in self.constants if one.varies]
-        vary += self.exponents
+        vary: list[GroupConstant | GroupExponent] = [*self.varying, *self.exponents]
         header = ["group", *(one.name for one in vary)]
         rows = [
             [label, *(constant(float(one.values[g]), float(one.errors[g])) for one in vary)]
@@ -236,75 +227,84 @@ class Population:
         Args:
             terms: of the equations, as they stand there.
         """
-        groups: dict[str, Any] = {}
-        for g, label in enumerate(self.labels):
-            vary = [one for one in self.constants if one.varies]
-            groups[label] = {
-                **{one.name: plain(one.values[g]) for one in vary},
+        vary, shared = self.varying, [one for one in self.constants if not one.varies]
+        apart = [one for one in self.constants if one.apart.size]
+        groups = {
+            label: {
+                **{one.name: one.values[g] for one in vary},
                 "interval": {one.name: one.interval(g) for one in vary},
-                "constants": {str(t): plain(one.values[g]) for one in vary for t in one.terms},
-                "standard_errors": {str(t): plain(one.errors[g]) for one in vary for t in one.terms},
-                "separate": {
-                    str(t): plain(one.apart[g]) for one in self.constants if one.apart.size for t in one.terms
-                },
-                "r2": None if self.r2 is None else plain(self.r2[g]),
-                **({"exponents": {one.name: plain(one.values[g]) for one in self.exponents}} if self.exponents else {}),
+                "constants": {t: one.values[g] for one in vary for t in one.terms},
+                "standard_errors": {t: one.errors[g] for one in vary for t in one.terms},
+                "separate": {t: one.apart[g] for one in apart for t in one.terms},
+                "r2": None if self.r2 is None else self.r2[g],
+                **({"exponents": {one.name: one.values[g] for one in self.exponents}} if self.exponents else {}),
             }
-        mixed = self.minus_2_log_likelihood["mixed"]
-        return {
-            "group_by": list(self.group_by),
-            "distribution": "log-normal",
-            "varying": [_entry(one, terms) for one in self.constants if one.varies],
-            "constant": [_entry(one, terms) for one in self.constants if not one.varies],
-            "shared": [t for one in self.constants if not one.varies for t in one.terms],
-            "undecided": [],
-            "tied": [list(one.terms) for one in self.constants if len(one.terms) > 1],
-            "correlation": None if self.correlation is None else [list(map(plain, row)) for row in self.correlation],
-            "starts": {
-                s: {"distribution": d, "mean": plain(m), "sd": plain(sd)} for s, (d, m, sd) in self.starts.items()
-            },
-            "residual_sd": {state: plain(sd) for state, sd in self.residual_sd.items()},
-            "proportional": list(self.proportional),
-            "log_likelihood": plain(-0.5 * mixed),
-            "minus_2_log_likelihood": {name: plain(x) for name, x in self.minus_2_log_likelihood.items()},
-            "parameters": dict(self.parameters),
-            "groups": groups,
-            **({"written": True} if self.written else {}),
-            **({"exponents": [_exponent_entry(one) for one in self.exponents]} if self.exponents else {}),
+            for g, label in enumerate(self.labels)
         }
+        values: dict[str, Any] = jsonable(
+            {
+                "group_by": self.group_by,
+                "distribution": "log-normal",
+                "varying": [_entry(one, terms) for one in vary],
+                "constant": [_entry(one, terms) for one in shared],
+                "shared": [t for one in shared for t in one.terms],
+                "undecided": [],
+                "tied": [one.terms for one in self.constants if len(one.terms) > 1],
+                "correlation": self.correlation,
+                "starts": {
+                    state: dict(zip(("distribution", "mean", "sd"), start, strict=True))
+                    for state, start in self.starts.items()
+                },
+                "residual_sd": self.residual_sd,
+                "proportional": self.proportional,
+                "log_likelihood": -0.5 * self.minus_2_log_likelihood["mixed"],
+                "minus_2_log_likelihood": self.minus_2_log_likelihood,
+                "parameters": self.parameters,
+                "groups": groups,
+                **({"written": True} if self.written else {}),
+                **({"exponents": [_exponent_entry(one) for one in self.exponents]} if self.exponents else {}),
+            }
+        )
+        return values
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Population | None:
         """Inverse of `record()`; None for none."""
         if record is None:
             return None
-        groups = record["groups"]
-        labels = tuple(str(label) for label in groups)
-        for name in (*labels, *record["residual_sd"], *record["starts"], *record["group_by"]):
-            check_letters(name)
-        found = []
-        for entry in [*record["varying"], *record["constant"]]:
-            terms = tuple(int(t) for t in entry["terms"])
-            own = float(entry["sd_log"] or 0) > 0
-            values = [number(groups[x]["constants"][str(terms[0])]) if own else number(entry["mean"]) for x in labels]
-            errors = [number(groups[x]["standard_errors"][str(terms[0])]) if own else np.nan for x in labels]
-            apart = np.array([number(groups[x].get("separate", {}).get(str(terms[0]))) for x in labels])
-            found.append(replace(_constant(entry, terms, np.array(values), np.array(errors)), apart=_kept(apart)))
-        r2 = np.array([number(groups[x].get("r2")) for x in labels])
+        groups: Mapping[str, Any] = record["groups"]
+        for name in (*groups, *record["residual_sd"], *record["starts"], *record["group_by"]):
+            checked_text(name)
+        found = [_constant(entry, groups) for entry in (*record["varying"], *record["constant"])]
+        r2, correlation = _of_groups(groups, lambda group: group.get("r2")), record.get("correlation")
+        if correlation is not None:
+            correlation, varying = numbers(correlation, 2), sum(one.varies for one in found)
+            if correlation.shape != (varying, varying):
+                raise ValueError("correlation")
         return cls(
-            labels,
+            tuple(groups),
             tuple(sorted(found, key=lambda one: one.terms)),
             {s: (str(x["distribution"]), number(x["mean"]), number(x["sd"])) for s, x in record["starts"].items()},
             {s: number(x) for s, x in record["residual_sd"].items()},
-            tuple(str(x) for x in record["proportional"]),
-            {str(k): number(x) for k, x in record["minus_2_log_likelihood"].items()},
-            {str(k): int(x) for k, x in record["parameters"].items()},
-            tuple(str(x) for x in record["group_by"]),
+            tuple(map(str, record["proportional"])),
+            {k: number(x) for k, x in record["minus_2_log_likelihood"].items()},
+            {k: int(x) for k, x in record["parameters"].items()},
+            tuple(map(str, record["group_by"])),
             r2 if np.isfinite(r2).any() else None,
             record.get("written") is True,
-            _matrix(record.get("correlation"), sum(one.varies for one in found)),
-            tuple(_exponent(entry, groups, labels) for entry in record.get("exponents", ())),
+            correlation,
+            tuple(_exponent(entry, groups) for entry in record.get("exponents", ())),
         )
+
+
+def _of_groups(groups: Mapping[str, Any], pick: Callable[[Any], Any]) -> Array:
+    """A number of every group."""
+    return numbers(map(pick, groups.values()))
+
+
+def _numbers_of(entry: Mapping[str, Any], *keys: str) -> list[float]:
+    """Numbers of an entry by their keys."""
+    return [number(entry[key]) for key in keys]
 
 
 def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
@@ -312,79 +312,54 @@ def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
         "name": one.name,
         "monomial": one.place[0],
         "state": one.place[1],
-        "mean": plain(one.mean),
-        "standard_error": plain(one.mean_error),
-        "sd": plain(one.sd),
-        "sd_standard_error": plain(one.sd_error),
-        "standard_errors": [plain(error) for error in one.errors],
+        "mean": one.mean,
+        "standard_error": one.mean_error,
+        "sd": one.sd,
+        "sd_standard_error": one.sd_error,
+        "standard_errors": one.errors,
     }
 
 
-def _exponent(entry: Mapping[str, Any], groups: Mapping[str, Any], labels: Sequence[str]) -> GroupExponent:
+def _exponent(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupExponent:
     """Inverse of `_exponent_entry`, with the values of the groups."""
-    name = str(entry["name"])
-    check_letters(name)
+    name, place = checked_text(entry["name"]), (int(entry["monomial"]), int(entry["state"]))
+    mean, mean_error, sd, sd_error = _numbers_of(entry, "mean", "standard_error", "sd", "sd_standard_error")
     return GroupExponent(
-        name,
-        (int(entry["monomial"]), int(entry["state"])),
-        number(entry["mean"]),
-        number(entry["standard_error"]),
-        number(entry["sd"]),
-        number(entry["sd_standard_error"]),
-        np.array([number(groups[label]["exponents"][name]) for label in labels]),
-        np.array([number(error) for error in entry["standard_errors"]]),
+        *(name, place, mean, mean_error, sd, sd_error),
+        values=_of_groups(groups, lambda group: group["exponents"][name]),
+        errors=numbers(entry["standard_errors"]),
     )
 
 
-def _matrix(kept: Any, size: int) -> Array | None:
-    """Correlations as they were kept.
-
-    Raises:
-        ValueError: they are of another size.
-    """
-    if kept is None:
-        return None
-    found = np.array([[number(x) for x in row] for row in kept])
-    if found.shape != (size, size):
-        raise ValueError("correlation")
-    return found
-
-
-def _kept(apart: Array) -> Array:
-    """Constants of separate fits; none where the result was written before they were kept."""
-    return apart if np.isfinite(apart).any() else np.zeros(0)
-
-
 def _entry(one: GroupConstant, terms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    of = {key: terms[one.terms[0]][key] for key in ("state", "powers")} if terms else {}
+    powers = (one.covariates or {}).items()
     return {
         "term": one.terms[0],
-        "terms": list(one.terms),
-        **of,
+        "terms": one.terms,
+        **({key: terms[one.terms[0]][key] for key in ("state", "powers")} if terms else {}),
         "name": one.name,
-        "mean": plain(one.mean),
-        "standard_error": plain(one.mean_error),
-        "mean_standard_error": plain(one.mean_error),
-        "sd_log": plain(one.sd_log),
-        "sd_log_standard_error": plain(one.sd_log_error),
-        "two_stage": {"mean": plain(one.two_stage[0]), "sd_log": plain(one.two_stage[1])},
-        "covariates": {
-            k: {"power": plain(p), "standard_error": plain(e)} for k, (p, e) in (one.covariates or {}).items()
-        },
+        "mean": one.mean,
+        "standard_error": one.mean_error,
+        "mean_standard_error": one.mean_error,
+        "sd_log": one.sd_log,
+        "sd_log_standard_error": one.sd_log_error,
+        "two_stage": {"mean": one.two_stage[0], "sd_log": one.two_stage[1]},
+        "covariates": {name: {"power": power, "standard_error": error} for name, (power, error) in powers},
     }
 
 
-def _constant(entry: Mapping[str, Any], terms: tuple[int, ...], values: Array, errors: Array) -> GroupConstant:
-    check_letters(entry["name"])
+def _constant(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupConstant:
+    """Inverse of `_entry`, with the values of the groups."""
+    terms = tuple(map(int, entry["terms"]))
+    own, first = float(entry["sd_log"] or 0) > 0, str(terms[0])
+    # Constants of separate fits were not always kept.
+    apart = _of_groups(groups, lambda group: group.get("separate", {}).get(first))
+    mean, mean_error, sd, sd_error = _numbers_of(entry, "mean", "standard_error", "sd_log", "sd_log_standard_error")
     return GroupConstant(
-        str(entry["name"]),
-        terms,
-        number(entry["mean"]),
-        number(entry["standard_error"]),
-        number(entry["sd_log"]),
-        number(entry["sd_log_standard_error"]),
-        values,
-        errors,
-        (number(entry["two_stage"]["mean"]), number(entry["two_stage"]["sd_log"])),
-        {k: (number(x["power"]), number(x["standard_error"])) for k, x in entry["covariates"].items()},
+        *(checked_text(entry["name"]), terms, mean, mean_error, sd, sd_error),
+        values=_of_groups(groups, lambda group: group["constants"][first] if own else entry["mean"]),
+        errors=_of_groups(groups, lambda group: group["standard_errors"][first] if own else None),
+        two_stage=(number(entry["two_stage"]["mean"]), number(entry["two_stage"]["sd_log"])),
+        covariates={k: (number(x["power"]), number(x["standard_error"])) for k, x in entry["covariates"].items()},
+        apart=apart if np.isfinite(apart).any() else np.zeros(0),
     )

@@ -40,13 +40,8 @@ class Profile:
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`, null for an end that the data do not set."""
-        return {
-            "kind": self.kind,
-            "monomial": self.monomial,
-            "of": self.of,
-            "value": self.value,
-            "interval": [plain(self.low), plain(self.high)],
-        }
+        place = {key: getattr(self, key) for key in ("kind", "monomial", "of", "value")}
+        return place | {"interval": [plain(self.low), plain(self.high)]}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], equations: Equations) -> Profile:

@@ -7,14 +7,14 @@ measured as well, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from odediscovery.data.frames import Frame, records_frame
-from odediscovery.data.table import check_letters
+from odediscovery.result.front import checked_text, jsonable, numbers
 from odediscovery.runtime.arrays import Array
 
 
@@ -59,14 +59,11 @@ class Survival:
         """
         states = self.states or tuple(f"state {i}" for i in range(self.shares.shape[0]))
         names = self.monomials or tuple(f"monomial {j}" for j in range(self.shares.shape[1]))
-        rows: list[dict[str, Any]] = [
-            {"state": state, "term": name, "share": float(share), "printed": True}
-            for state, row in zip(states, self.shares, strict=True)
-            for name, share in zip(names, row, strict=True)
-            if not np.isnan(share)
-        ]
-        rows += [{"state": s, "term": t, "share": share, "printed": False} for s, t, share in self.others]
-        return records_frame(rows, ["state", "term", "share", "printed"])
+        places = np.argwhere(~np.isnan(self.shares)).tolist()
+        rows = [(states[i], names[j], float(self.shares[i, j]), True) for i, j in places]
+        columns = ["state", "term", "share", "printed"]
+        rows += [(*other, False) for other in self.others]
+        return records_frame([dict(zip(columns, row, strict=True)) for row in rows], columns)
 
     def __repr__(self) -> str:
         if not self.states:
@@ -75,36 +72,34 @@ class Survival:
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""
-        return {
-            "kind": self.kind,
-            "draws": self.draws,
-            "same_terms": self.same,
-            "shares": [[None if np.isnan(x) else x for x in row] for row in self.shares.tolist()],
-            "states": list(self.states),
-            "monomials": list(self.monomials),
-            "other_terms": [{"state": state, "term": term, "share": share} for state, term, share in self.others],
-            **({"lacking": self.lacking} if self.lacking else {}),
-        }
+        values: dict[str, Any] = jsonable(
+            {
+                "kind": self.kind,
+                "draws": self.draws,
+                "same_terms": self.same,
+                "shares": self.shares,
+                "states": self.states,
+                "monomials": self.monomials,
+                "other_terms": [dict(zip(("state", "term", "share"), other, strict=True)) for other in self.others],
+            }
+        )
+        return values | ({"lacking": self.lacking} if self.lacking else {})
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Survival | None:
         """Inverse of `record()`; None for none."""
         if record is None:
             return None
-        shares = [[np.nan if x is None else float(x) for x in row] for row in record["shares"]]
-        others = tuple((str(o["state"]), str(o["term"]), float(o["share"])) for o in record["other_terms"])
-        lacking = str(record.get("lacking", ""))
-        check_letters(lacking)
         return cls(
             str(record["kind"]),
             int(record["draws"]),
-            np.array(shares, dtype=np.float64),
+            numbers(record["shares"], 2),
             float(record["same_terms"]),
-            others,
+            tuple((str(o["state"]), str(o["term"]), float(o["share"])) for o in record["other_terms"]),
             # Results of earlier versions have no names here.
-            states=tuple(str(name) for name in record.get("states", ())),
-            monomials=tuple(str(name) for name in record.get("monomials", ())),
-            lacking=lacking,
+            states=tuple(map(str, record.get("states", ()))),
+            monomials=tuple(map(str, record.get("monomials", ()))),
+            lacking=checked_text(record.get("lacking", "")),
         )
 
     def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:
@@ -116,10 +111,18 @@ class Survival:
         """
         lacking = f"; {self.lacking}" if self.lacking else ""
         lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just these terms{lacking}"]
-        for state, row in zip(states, self.shares, strict=True):
-            kept = [f"{name} {share:.0%}" for name, share in zip(monomials, row, strict=True) if not np.isnan(share)]
-            came = [f"{term} {share:.0%}" for owner, term, share in self.others if owner == state]
+        for state, kept, came in shares_of(self, states):
             if kept or came:
-                also = f" (also {', '.join(came)})" if came else ""
-                lines.append(f"  {state}': {', '.join(kept) or 'no term'}{also}")
+                own = ", ".join(f"{monomials[j]} {share:.0%}" for j, share in kept) or "no term"
+                also = f" (also {', '.join(f'{term} {share:.0%}' for term, share in came)})" if came else ""
+                lines.append(f"  {state}': {own}{also}")
         return "\n".join(lines)
+
+
+def shares_of(
+    found: Survival, states: Sequence[str]
+) -> Iterator[tuple[str, list[tuple[int, float]], list[tuple[str, float]]]]:
+    """For each of the states the shares of its terms, by monomial, and of others that came, by their text."""
+    for state, row in zip(states, found.shares.tolist(), strict=True):
+        kept = [(j, share) for j, share in enumerate(row) if not np.isnan(share)]
+        yield state, kept, [(term, share) for owner, term, share in found.others if owner == state]

@@ -14,41 +14,40 @@ Source: Seber and Wild, Nonlinear Regression (1989), Sec. 5.1 and 5.2.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.data.controls import append_controls
 from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal, Trajectory
 from odediscovery.errors import InputError
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import count
 from odediscovery.laws.records import LEVEL
+from odediscovery.problem.prepare import pose
+from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import Backend, Processes, results_of_tasks
 from odediscovery.solve.sensitivities import sensitivities
 
 
 @dataclass(frozen=True)
-class BandThresholds(Thresholds):
+class BandThresholds:
     """When estimates belong to the equations, and how finely a band is integrated."""
 
-    other: float = threshold(
-        1e-6,
-        "rates that differ by more are those of other equations",
-        unit="relative",
-        origin="printed constants are exact to 1e-15, merged terms to less",
-    )
-    step: float = threshold(
-        1.0,
-        "longest step between two times of a band",
-        unit="sample intervals",
-        origin="the fit itself saw no longer ones",
-    )
-    most_steps: int = threshold(200_000, "steps at most", origin="cost: bounds memory")
+    # Rates that differ by more are those of other equations [relative]; printed constants are exact to 1e-15, merged
+    # terms to less.
+    other: float = 1e-6
+    step: float = 1.0  # longest step between two times of a band [sample intervals]; the fit itself saw no longer ones
+    most_steps: int = 200_000  # steps at most; bounds memory
 
 
 BANDS = BandThresholds()
@@ -143,17 +142,11 @@ def with_intervals(
     controls: Signal | None = None,
     trajectory: int = 0,
 ) -> tuple[tuple[str, ...], Array]:
-    """Predicted states and behind them the ends of their prediction intervals, with names.
+    """Names S, I, ..., S_low, S_high, I_low, ..., and predicted states with ends of their intervals, a column each.
 
     Args:
         values: the states at `times` [times, states].
         times, initial, controls, trajectory: as in `band`.
-
-    Returns:
-        Names S, I, ..., S_low, S_high, I_low, ... and a column each.
-
-    Raises:
-        InputError: a state has one of these names, or as in `band`.
     """
     states = found.equations.states
     ends = tuple(f"{state}_{end}" for state in states for end in ("low", "high"))
@@ -162,6 +155,36 @@ def with_intervals(
     half = band(found, times, initial, trajectory, controls).prediction
     sides = np.stack([values - half, values + half], axis=2).reshape(len(values), -1)
     return (*states, *ends), np.hstack([values, sides])
+
+
+def posed(found: Discovery) -> tuple[TimeSeries, Problem, Array]:
+    """The series as the search saw it, its problem, and the noise that the equations leave, 0 of inputs [variables]."""
+    # States without a column are in the series already.
+    series, p, _ = pose(found.series, dataclasses.replace(found.settings, hidden_states=()))
+    return series, p, np.append(found.noise, np.zeros(len(series.controls)))
+
+
+def ended(
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    here: Callable[[Any], Any],
+    monitor: Monitor,
+    jobs: int,
+    backend: Backend | None,
+) -> Iterator[tuple[int, Any]]:
+    """The numbers of tasks with their results, or `Failure`s, as they end; none more once somebody asks to stop.
+
+    Args:
+        here: does a task in this process, where one process is asked for; None: it was stopped.
+    """
+    place = backend or Processes(jobs)
+    if backend is not None or min(jobs, len(tasks)) > 1:
+        yield from results_of_tasks(place, function, tasks, stopping=monitor.stopping)
+        return
+    for number, task in enumerate(tasks):
+        if (result := here(task)) is None:
+            return
+        yield number, result
 
 
 def residual_deviation(found: Discovery) -> Array:
@@ -175,29 +198,22 @@ def residual_deviation(found: Discovery) -> Array:
 
 
 def checked_estimates(found: Discovery) -> Estimates:
-    """The estimates of the chosen equations.
-
-    Raises:
-        InputError: there are none, or they are those of other equations.
-    """
+    """The estimates of the chosen equations, if they are theirs."""
     if found.estimates is None:
         raise InputError(
             "this result has no covariance of its constants (it is of an earlier "
             "version or of a published recipe): fit the data again with the default "
             "recipe"
         )
-    estimates = found.estimates
-    law = estimates.law.unscaled(estimates.scale.state, estimates.scale.time)
+    law = found.estimates.law.unscaled(found.estimates.scale.state, found.estimates.scale.time)
     x = pooled(append_controls(found.series))
     x = x[np.isfinite(x).all(axis=1)]
-    fits = x.shape[1] == law.n_states
-    if fits:
+    if x.shape[1] == law.n_states:
         printed = np.nan_to_num(found.equations.rhs(x))
         apart = np.abs(np.nan_to_num(law.rhs(x))[:, : printed.shape[1]] - printed)
-        fits = bool((apart <= BANDS.other * np.abs(printed).max(axis=0, initial=0.0)).all())
-    if not fits:
-        raise InputError("covariance.npz belongs to other equations than result.json: fit the data again")
-    return estimates
+        if (apart <= BANDS.other * np.abs(printed).max(axis=0, initial=0.0)).all():
+            return found.estimates
+    raise InputError("covariance.npz belongs to other equations than result.json: fit the data again")
 
 
 def _deviations(
@@ -211,22 +227,26 @@ def _deviations(
         places = np.append(places, k + trajectory * n + np.arange(n))
     covariance = estimates.covariance.part(places).matrix
     grid, index = _fine(times / scale.time)
-    run = Trajectory(grid, np.zeros((len(grid), law.n_states)))
+    acting = None
     if controls is not None:
         # A solver begins anew where an input has a kink or a jump.
         known = controls.scaled(scale.state[n:], scale.time)
         within = (known.times > grid[0]) & (known.times < grid[-1])
         joined = np.union1d(grid, known.times[within])
         index, grid = np.searchsorted(joined, grid[index]), joined
-        run = Trajectory(
-            grid, np.zeros((len(grid), law.n_states)), controls=Signal(grid, known.at(grid), controls.held)
-        )
+        acting = Signal(grid, known.at(grid), controls.held)
+    run = Trajectory(grid, np.zeros((len(grid), law.n_states)), controls=acting)
     found = sensitivities(law, estimates.free, start / scale.state[:n], run)
     if found is None:
         return np.full((len(times) - 1, n), np.nan)
     slopes = found[1][index[1:], :n, : len(places)]
-    variance = np.einsum("tip,pq,tiq->ti", slopes, covariance, slopes)
-    deviations: Array = np.sqrt(np.maximum(variance, 0.0)) * scale.size[:n]
+    return deviations_of(slopes, covariance) * scale.size[:n]
+
+
+def deviations_of(slopes: Array, covariance: Array, noise: Array | float = 0.0) -> Array:
+    """Standard deviations of a curve with so much noise [times, states], by its slopes [times, states, unknowns]."""
+    variance = np.einsum("tip,pq,tiq->ti", slopes, covariance, slopes) + noise**2
+    deviations: Array = np.sqrt(np.maximum(variance, 0.0))
     return deviations
 
 

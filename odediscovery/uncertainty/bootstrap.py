@@ -16,15 +16,18 @@ Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993); Kuensch, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
-from odediscovery.fitting.windows import LongResiduals
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
+from odediscovery.fitting.windows import LongResiduals, Windows, cut
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
@@ -32,59 +35,35 @@ from odediscovery.laws.power_sum import SIMPLE, PowerSum, constant_penalty, coun
 from odediscovery.laws.records import monomial_names
 from odediscovery.networks.chain import Chain
 from odediscovery.networks.translate import chain_of
-from odediscovery.problem.prepare import pose
 from odediscovery.problem.problem import PROBLEMS, Problem, apply_knowledge, fixed_mask
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.runtime.workers import Backend, Failure, Processes, results_of_tasks
+from odediscovery.runtime.workers import Backend, Failure
 from odediscovery.stages.grow.integral_form import PROJECTION
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
-from odediscovery.stages.prune.paths import PRUNING_WINDOWS
-from odediscovery.uncertainty.bands import checked_estimates
-from odediscovery.uncertainty.resampled import ResampledResiduals, fit_starts, resample_residuals, resample_trajectories
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
+from odediscovery.uncertainty.bands import checked_estimates, ended, posed
 
 
 @dataclass(frozen=True)
-class BootstrapThresholds(Thresholds):
+class BootstrapThresholds:
     """What is drawn, how much at once, and what is reported."""
 
-    trajectories: int = threshold(
-        5, "fewest trajectories that can be drawn", origin="of fewer, most draws leave one out"
-    )
-    same_left: float = threshold(
-        0.5, "exponents nearer than this belong to the same monomial, in what is left", origin="half a whole power"
-    )
-    same_tried: float = threshold(0.25, "the same in what is tried", origin="half of that")
-    monomials: int = threshold(10, "most monomials of the law that is pruned", origin="cost: bounds the time")
-    faint: float = threshold(
-        1e-3,
-        "size of a term in it that is not fitted yet",
-        unit="share of the largest rate",
-        origin="any small size: the first refit fits it",
-    )
-    batch: int = threshold(40_000_000, "numbers in the Jacobians of one batch", origin="cost: 320 MB of memory")
-    part: int = threshold(
-        50,
-        "most members of one batch, which is one task",
-        origin="200 of them take 2.2 s in batches of 250 and 3.0 s in these, which a hundred draws can share; a batch "
-        "decides how sums are rounded, so it does not depend on the processes",
-    )
-    start_steps: int = threshold(40, "most steps of the fit of starts alone", origin="cost: bounds the time")
-    fitted: float = threshold(
-        0.5,
-        "least share of the draws that has to be fitted",
-        unit="share",
-        origin="half: fewer say nothing of the others",
-    )
-    told: float = threshold(
-        0.05,
-        "a term that the equations lack is reported from this share of the draws on",
-        unit="share",
-        origin="the usual 5 %",
-    )
+    trajectories: int = 5  # fewest trajectories that can be drawn; of fewer, most draws leave one out
+    same_left: float = 0.5  # exponents nearer than half a power belong to the same monomial, in what is left
+    same_tried: float = 0.25  # the same in what is tried; half of that
+    monomials: int = 10  # most monomials of the law that is pruned; bounds the time
+    # Size of a term in it that is not fitted yet [share of the largest rate]; the first refit fits it.
+    faint: float = 1e-3
+    batch: int = 40_000_000  # numbers in the Jacobians of one batch; 320 MB of memory
+    # Most members of one batch, which is one task. 200 of them take 2.2 s in batches of 250 and 3.0 s in these, which a
+    # hundred draws can share; a batch decides how sums are rounded, so it does not depend on the processes.
+    part: int = 50
+    start_steps: int = 40  # most steps of the fit of starts alone; bounds the time
+    fitted: float = 0.5  # least share of the draws that has to be fitted: fewer say nothing of the others
+    told: float = 0.05  # share of the draws from which on a term that the equations lack is reported; the usual 5 %
 
 
 BOOTSTRAP = BootstrapThresholds()
@@ -133,9 +112,25 @@ def bootstrap(
     seed = found.settings.seed if seed is None else seed
     sizes = [min(BOOTSTRAP.part, draws - first) for first in range(0, draws, BOOTSTRAP.part)]
     parts = [_Part(p, estimates, rich, kind, (seed, number), size) for number, size in enumerate(sizes)]
-    place = backend or Processes(jobs)
-    here = backend is None and min(jobs, len(parts)) == 1
-    choices, lost = _chosen_here(parts, monitor) if here else _chosen_there(parts, place, monitor)
+
+    def here(part: _Part) -> list[Chosen | None] | None:
+        choices = _chosen(part, monitor)
+        return None if monitor.stopping() else choices  # stopped in the middle of this part
+
+    # In this process the elimination says how far it is.
+    elsewhere = backend is not None or min(jobs, len(parts)) > 1
+    if elsewhere:
+        monitor.stage("bootstrap", len(parts))
+    results: dict[int, list[Chosen | None]] = {}
+    lost = ""
+    for number, result in ended(_chosen, parts, here, monitor, jobs, backend):
+        if isinstance(result, Failure):
+            lost = result.reason
+            continue
+        results[number] = result
+        if elsewhere:
+            monitor.step(len(results))
+    choices = [choice for _, part in sorted(results.items()) for choice in part]
     if not choices:
         reason = f"was stopped ({monitor.stopping()})" if monitor.stopping() else f"could not be done: {lost}"
         raise FitError(f"the bootstrap {reason}: no stability of terms is known")
@@ -149,50 +144,15 @@ def bootstrap(
     return dataclasses.replace(_survival(found, estimates, rich, kept, kind), lacking=why)
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Draws that are one batch, a task.
+class _Part(NamedTuple):
+    """Draws that are one batch, a task."""
 
-    Args:
-        p: the data, with the noise that the law leaves.
-        estimates: of the chosen law.
-        rich: the law that is pruned.
-        kind: what is drawn.
-        seed: of these draws: that of all, and the number of the part.
-        draws: how many.
-    """
-
-    p: Problem
+    p: Problem  # with the noise that the law leaves
     estimates: Estimates
-    rich: PowerSum
+    rich: PowerSum  # the law that is pruned
     kind: str
-    seed: tuple[int, int]
+    seed: tuple[int, int]  # that of all, and the number of the part
     draws: int
-
-
-def _chosen_here(parts: Sequence[_Part], monitor: Monitor) -> tuple[list[Chosen | None], str]:
-    """What is chosen on all parts that this process finishes, and why others were lost."""
-    choices: list[Chosen | None] = []
-    for part in parts:
-        found = _chosen(part, monitor)
-        if monitor.stopping():  # in the middle of this part
-            break
-        choices += found
-    return choices, ""
-
-
-def _chosen_there(parts: Sequence[_Part], backend: Backend, monitor: Monitor) -> tuple[list[Chosen | None], str]:
-    """The same of processes elsewhere."""
-    monitor.stage("bootstrap", len(parts))
-    found: dict[int, list[Chosen | None]] = {}
-    lost = ""
-    for number, part in results_of_tasks(backend, _chosen, parts, stopping=monitor.stopping):
-        if isinstance(part, Failure):
-            lost = part.reason
-            continue
-        found[number] = part
-        monitor.step(len(found))
-    return [choice for _, part in sorted(found.items()) for choice in part], lost
 
 
 def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
@@ -200,16 +160,16 @@ def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
     p, estimates, rich = part.p, part.estimates, part.rich
     generator, monitor = np.random.default_rng(part.seed), monitor or Monitor()
     chain = chain_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
-    windows, paths = fit_starts(p, estimates.law, BOOTSTRAP.start_steps, monitor)
+    windows, paths = _fit_starts(p, estimates.law, monitor)
     problem = LongResiduals(windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy), chain, p.nonnegative)
     if part.kind == "residuals":
         fitted = count(estimates.free) + problem.n_starts
-        shift = resample_residuals(p, windows, paths, p.samples - fitted, part.draws, generator)
+        shift = _resample_residuals(p, windows, paths, p.samples - fitted, part.draws, generator)
         factor = np.ones_like(shift)
     else:
-        factor = resample_trajectories(windows, part.draws, generator)
+        factor = _resample_trajectories(windows, part.draws, generator)
         shift = np.zeros_like(factor)
-    drawn = ResampledResiduals(problem, shift, factor)
+    drawn = _ResampledResiduals(problem, shift, factor)
     return [_choice(chain, path, p, problem.n_starts) for path in _pruned(chain, drawn, range(part.draws), monitor)]
 
 
@@ -238,10 +198,7 @@ def _check(found: Discovery, draws: int, kind: str) -> None:
 
 def _prepared(found: Discovery) -> Problem:
     """The series as the search saw it, with the noise that the chosen equations leave."""
-    # States without a column are in the series already.
-    settings = dataclasses.replace(found.settings, hidden_states=())
-    _, p, _ = pose(found.series, settings)
-    noise = np.append(found.noise, np.zeros(len(found.series.controls)))
+    _, p, noise = posed(found)
     p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
     if p.noisiness <= PROBLEMS.clean:
         raise InputError(
@@ -251,12 +208,9 @@ def _prepared(found: Discovery) -> Problem:
 
 
 def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
-    """The chosen law with each of its monomials in all equations, and the front's other terms.
+    """The chosen law, dimensionless, with each of its monomials in all equations, and the front's other terms.
 
     What the user knows still holds. Laws with functions or sums stay as they are.
-
-    Args:
-        law: the chosen law, dimensionless.
     """
     if law.features is not None or not law.n_monomials:
         return apply_knowledge(p, law)
@@ -322,7 +276,7 @@ def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]
     return (of_a, of_w) if known is None else (of_a | known[0], of_w | known[1])
 
 
-def _pruned(chain: Chain, drawn: ResampledResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
+def _pruned(chain: Chain, drawn: _ResampledResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
     """What backward elimination leaves step by step, for each data set of these numbers."""
     base = drawn.problem.pack(chain.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
@@ -333,7 +287,7 @@ def _pruned(chain: Chain, drawn: ResampledResiduals, part: range, monitor: Monit
         own = np.array(part[first : first + size], dtype=float)
         m = len(own)
         members = chain.replace(np.tile(chain.theta, (m, 1)), np.tile(chain.free, (m, 1)))
-        problem = ResampledResiduals(dataclasses.replace(drawn.problem, chain=members), drawn.shift, drawn.factor)
+        problem = _ResampledResiduals(dataclasses.replace(drawn.problem, chain=members), drawn.shift, drawn.factor)
         unknowns = np.concatenate([np.tile(base, (m, 1)), own[:, None]], axis=1)
         for step in eliminate(members, problem, unknowns, monitor, how):
             paths[first + step.member].append(step)
@@ -380,10 +334,9 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
         hits += here
         came += extra[:, : rich.n_monomials]
         same += int(np.array_equal(here, terms) and not extra.any())
+    plain = rich.features is None
     names = monomial_names(
-        dataclasses.replace(found.equations, power_sum=rich, extended=None)
-        if rich.features is None
-        else found.equations
+        dataclasses.replace(found.equations, power_sum=rich, extended=None) if plain else found.equations
     )
     often = np.argwhere(came >= BOOTSTRAP.told * len(kept))
     others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]
@@ -396,3 +349,120 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
         tuple(states),
         tuple(monomial_names(found.equations)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _ResampledResiduals:
+    """Residuals of members that have each a data set of its own, whose number is the last unknown.
+
+    Data enter residuals by a shift alone, (x - data*) w = (x - data) w - (data* - data) w, so that
+    members with resampled data share windows, step grids and Jacobians with all others.
+
+    Args:
+        problem: the residuals of the data as they are.
+        shift: (data* - data) w of every data set, [draws, R].
+        factor: root of how often each residual was drawn, [draws, R].
+    """
+
+    problem: LongResiduals
+    shift: Array
+    factor: Array
+
+    def solve(self, unknowns: Array) -> Array:
+        """States at the ends of all intervals, [members, windows, intervals, states]."""
+        return self.problem.solve(unknowns[:, :-1])
+
+    def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
+        """Weighted residuals [members, R]."""
+        return self._drawn(self.problem.residuals(unknowns[:, :-1], solved), unknowns[:, -1].astype(int))
+
+    def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
+        """Residuals [members, R] and Jacobian [members, R, unknowns]."""
+        own = unknowns[:, -1].astype(int)
+        found, jacobian = self.problem.linearised(unknowns[:, :-1], free[:, :-1], solved)
+        jacobian = np.pad(jacobian, ((0, 0), (0, 0), (0, 1))) * self.factor[own][..., None]
+        return self._drawn(found, own), jacobian
+
+    def _drawn(self, found: Array, own: NDArray[np.int_]) -> Array:
+        left: Array = (found - self.shift[own]) * self.factor[own]
+        return left
+
+
+def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
+    """Windows with starts fitted to a law, and its states at all samples of each trajectory [samples, states]."""
+    chain = chain_of([law], p.nonnegative)
+    weight = np.where(p.constant, 0.0, 1.0 / p.noise)
+    windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
+    windows = windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy)
+    problem = LongResiduals(windows, chain, p.nonnegative)
+    unknowns = problem.pack(chain.theta)
+    starts = np.zeros(unknowns.shape, dtype=bool)
+    starts[:, chain.theta.shape[1] :] = True
+    fit = levenberg_marquardt(problem, unknowns, starts, BOOTSTRAP.start_steps, monitor=monitor)
+    windows = dataclasses.replace(windows, start=problem.starts(fit.unknowns)[0])
+    ends = windows.predict(chain, chain.theta)[0]
+    paths, heads = [], [*windows.heads.tolist(), len(ends)]
+    for first, stop in itertools.pairwise(heads):
+        inside = windows.duration[first:stop] > 0
+        paths.append(np.concatenate([windows.start[first, None], ends[first:stop][inside]]))
+    return windows, paths
+
+
+def _resample_residuals(
+    p: Problem, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
+) -> Array:
+    """(data* - data) w [draws, R] of data sets that are a solution and its residuals, drawn in blocks of neighbours."""
+    scaled = [(t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.relative_sigma, strict=True)]
+    together = np.concatenate(scaled)
+    # Residuals are smaller than the noise, for the constants were fitted to them.
+    larger = np.sqrt(p.samples / max(freedom, 1))
+    left = [larger * (_without_gaps(e, together, generator) - np.nanmean(together, axis=0)) for e in scaled]
+    length = windows.size[1]
+    weight = np.where(p.constant, 0.0, 1.0 / p.noise)
+    shifts = []
+    for _ in range(draws):
+        runs = tuple(
+            Trajectory(t.time, np.where(np.isfinite(t.values), x + s * e, np.nan))
+            for t, x, s, e in zip(p.data.trajectories, paths, p.relative_sigma, _blocks(left, generator), strict=True)
+        )
+        drawn = cut(TimeSeries(p.data.states, runs), p.smooth, weight, length, relative_sigma=p.relative_sigma)
+        first = (drawn.first - windows.first) * windows.first_weight
+        ends = (drawn.target - windows.target) * windows.weight
+        shifts.append(np.concatenate([first.ravel(), ends.ravel()]))
+    return np.stack(shifts)
+
+
+def _without_gaps(left: Array, together: Array, generator: np.random.Generator) -> Array:
+    """Residuals with others of the same state where a value was not measured."""
+    filled = left.copy()
+    for i, column in enumerate(filled.T):
+        gaps = ~np.isfinite(column)
+        seen = together[np.isfinite(together[:, i]), i]
+        column[gaps] = generator.choice(seen, gaps.sum()) if len(seen) else 0.0
+    return filled
+
+
+def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
+    """Residuals of each trajectory drawn anew, blocks of neighbours from any trajectory."""
+    sizes = np.array([len(e) for e in left])
+    drawn = []
+    for samples in sizes:
+        length = int(np.ceil(samples ** (1.0 / 3.0)))
+        blocks, have = [], 0
+        while have < samples:
+            source = left[generator.choice(len(left), p=sizes / sizes.sum())]
+            first = int(generator.integers(max(len(source) - length, 0) + 1))
+            blocks.append(source[first : first + length])
+            have += len(blocks[-1])
+        drawn.append(np.concatenate(blocks)[:samples])
+    return drawn
+
+
+def _resample_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Array:
+    """Root of how often the trajectory of each residual was drawn, with replacement [draws, R]."""
+    b, length, n = windows.size
+    runs = len(windows.heads)
+    counts = generator.multinomial(runs, np.full(runs, 1.0 / runs), size=draws)
+    owner = np.searchsorted(windows.heads, np.arange(b), side="right") - 1
+    root = np.sqrt(counts[:, owner].astype(np.float64))
+    return np.hstack([root.repeat(n, axis=1), root.repeat(length * n, axis=1)])

@@ -8,8 +8,8 @@ over its constants and start; the curvature there gives the band of its curve.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,49 +33,38 @@ from odediscovery.population.groups import (
 )
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.arrays import Array
+from odediscovery.uncertainty.bands import deviations_of
 
 # Width of a prior that says that a number is known, in logarithms.
 _KNOWN = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class Newcomer:
-    """A new group.
-
-    Args:
-        constants: most likely, by name.
-        start: most likely [states].
-        times: asked for [n].
-        values: of its curve [n, states].
-        deviations: standard deviations of a new measurement there [n, states].
-    """
+class Newcomer(NamedTuple):
+    """A new group: its most likely constants by name and start [states], and its curve at times that were asked for."""
 
     constants: Mapping[str, float]
     start: Array
     times: Array
     values: Array
-    deviations: Array
+    deviations: Array  # of a new measurement [times, states]
 
 
-def structure_in(law: PowerSum, population: Population) -> Structure:
-    """The structure of a law whose constants are tied as the population says."""
+def _structure_in(law: PowerSum, population: Population) -> tuple[Structure, list[GroupConstant]]:
+    """The structure of a law whose constants are tied as the population says, and its constants.
+
+    Behind the states stand columns that are known of the groups, of which a law contains doses alone; the constants
+    of these belong to the starts.
+    """
     n, places = len(population.starts), list(zip(*np.nonzero(law.coefficients), strict=True))
-    # Behind the states stand columns that are known of the groups, of which a law contains doses alone.
     own = np.all(law.exponents[:, n:] == 0, axis=1)
     row = np.cumsum(own) - 1
+    constants = [one for one in population.constants if own[places[one.terms[0]][1]]]
     entries = [
         Entry(int(i), int(row[j]), k, 1 if law.coefficients[i, j] > 0 else -1)
-        for k, one in enumerate(_of_states(law, population))
+        for k, one in enumerate(constants)
         for i, j in (places[term] for term in one.terms)
     ]
-    return Structure(law.exponents[own, :n], tuple(sorted(entries)))
-
-
-def _of_states(law: PowerSum, population: Population) -> list[GroupConstant]:
-    """The constants of the terms of states: those of doses belong to the starts."""
-    places = list(zip(*np.nonzero(law.coefficients), strict=True))
-    own = np.all(law.exponents[:, len(population.starts) :] == 0, axis=1)
-    return [one for one in population.constants if own[places[one.terms[0]][1]]]
+    return Structure(law.exponents[own, :n], tuple(sorted(entries))), constants
 
 
 def meet(
@@ -113,7 +102,7 @@ def meet(
     nothing = {state: 0.0 for state in doses or () if population.starts[state][0] == "scaled"}
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
     measured = Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
-    constants = _of_states(law, population)
+    structure, constants = _structure_in(law, population)
     k = len(constants)
     middle = np.concatenate([np.log([one.mean for one in constants]), centre])
     spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in constants], width])
@@ -121,7 +110,7 @@ def meet(
     # The band of a state that nobody measures is that of its curve alone.
     noise = np.array([population.residual_sd.get(state, 0.0) for state in states])
     scale = np.maximum(np.nan_to_num(np.abs(run.values)).max(axis=0), 1e-6) * 10.0
-    model = GroupModel(structure_in(law, population), measured, scale=scale)
+    model = GroupModel(structure, measured, scale=scale)
     fit = fit_each(model, middle[:, None], sigma, middle, spread)
     curve = model.fitted(fit.unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
@@ -148,16 +137,10 @@ def first_samples(
     """A table of a few samples of a new group, of the states of another series but the hidden ones.
 
     Args:
-        path: of the table.
-        like: the series.
-        hidden: states without a column.
         doses: states and columns of the amounts that they are given; empty where nothing is.
 
     Returns:
         The samples, and amounts right after each of them [samples] by state.
-
-    Raises:
-        InputError: a column is missing or holds other than numbers, or times do not increase.
     """
     for state, _ in doses:
         if state not in like.states:
@@ -215,6 +198,5 @@ def _deviations(
     used = np.where(seen[:, :, 0, None], j, 0.0) / sigma[:, None]
     precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)
     covariance = np.linalg.inv(precision)
-    variance = np.einsum("tip,pq,tiq->ti", j, covariance, j) + noise**2
-    found: Array = np.sqrt(np.maximum(variance, 0.0))
+    found = deviations_of(j, covariance, noise)
     return np.where(logarithmic, found * np.abs(curve), found)

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, cached_property, partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import stdtrit
@@ -31,37 +32,26 @@ from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import Free, PowerSum, filled, picked
 from odediscovery.laws.records import LEVEL, monomial_names
-from odediscovery.problem.prepare import pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import KINDS, Profile
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import TELLING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.runtime.workers import Backend, Failure, Processes, results_of_tasks
+from odediscovery.runtime.workers import Backend, Failure
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Polished, residual_freedom
-from odediscovery.uncertainty.bands import checked_estimates, residual_deviation
+from odediscovery.uncertainty.bands import checked_estimates, ended, posed, residual_deviation
 
 
 @dataclass(frozen=True)
-class ProfileThresholds(Thresholds):
+class ProfileThresholds:
     """How the end of an interval is found."""
 
-    fits: int = threshold(14, "fits on the way to one end", origin="cost: each is a polish")
-    accuracy: float = threshold(
-        0.01,
-        "accuracy of an end",
-        unit="share of Student's t",
-        origin="a hundredth of an interval is not seen in print",
-    )
-    stride: float = threshold(4.0, "longest step between two fits", unit="ratio")
-    far: float = threshold(
-        1e3, "distance from the best value beyond which an end is infinite", unit="size of the value"
-    )
-    pieces: float = threshold(
-        2.0, "a result whose squares grow more in whole trajectories was fitted in pieces", unit="ratio of mean squares"
-    )
-    steps: int = threshold(60, "most evaluations of the Jacobian in a fit", origin="cost: bounds the time")
+    fits: int = 14  # fits on the way to one end, each a polish
+    accuracy: float = 0.01  # of an end [share of Student's t]: a hundredth of an interval is not seen in print
+    stride: float = 4.0  # longest step between two fits [ratio]
+    far: float = 1e3  # distance from the best value beyond which an end is infinite [size of the value]
+    pieces: float = 2.0  # growth of squares in whole trajectories from which on a result was fitted in pieces [ratio]
+    steps: int = 60  # most evaluations of the Jacobian in a fit; bounds the time
 
 
 PROFILING = ProfileThresholds()
@@ -69,13 +59,22 @@ PROFILING = ProfileThresholds()
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """Whole trajectories and what they are fitted with."""
+    """Whole trajectories, what they are fitted with, and where all constants are fitted."""
 
     series: TimeSeries
     sigma: Array
     floor: Array
     nonnegative: Mask
     relative_sigma: tuple[Array, ...]
+    law: PowerSum
+    free: Free
+    initial: Array
+    scale: Scale
+
+    @cached_property
+    def best(self) -> Polished:
+        """The fit of all constants, which those in the same units have in common."""
+        return self(self.law, self.free, self.initial)
 
     def __call__(self, law: PowerSum, free: Free, initial: Array) -> Polished:
         return polish(
@@ -116,32 +115,26 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
     >>> growth.low < 0.4 < growth.high
     True
     """
-    return _interval(_asked(found, checked_estimates(found), kind, monomial, of))
+    estimates = checked_estimates(found)
+    return _interval(_asked(found, estimates, _fits(found, estimates), kind, monomial, of))
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """A constant whose interval is asked for, a task.
+# Which exponents of a monomial are fitted, to the fit.
+_Fits: TypeAlias = Callable[[tuple[bool, ...] | None], _Fit]
 
-    Args:
-        kind, monomial, of: which one, as its user says.
-        fit: to whole trajectories.
-        law: in units in which the constant is that of the user's units but for a factor.
-        free: what is fitted.
-        initial: start values.
-        which, place: index of its array, and place in it.
-        unit: that factor.
-    """
 
+class _Asked(NamedTuple):
+    """A constant whose interval is asked for, a task."""
+
+    # Which one, as its user says.
     kind: str
     monomial: int
     of: str
     fit: _Fit
-    law: PowerSum
-    free: Free
-    initial: Array
+    # The array of the law that holds it, and its place there.
     which: int
     place: tuple[int, int]
+    # Times this factor it is the constant in the user's units.
     unit: float
 
 
@@ -169,27 +162,26 @@ def profiles(
     >>> len(intervals), missing
     (2, ())
     """
-    monitor, place, names = monitor or Monitor(), backend or Processes(jobs), monomial_names(found.equations)
+    monitor, names = monitor or Monitor(), monomial_names(found.equations)
     asked = _all_asked(found, checked_estimates(found))
-    here = backend is None and min(jobs, len(asked)) <= 1
     monitor.stage("profile likelihoods", len(asked))
-    ended = _here(asked, monitor) if here else results_of_tasks(place, _profiled, asked, stopping=monitor.stopping)
-    told: dict[int, Profile] = {}
-    missing: dict[int, str] = {}
-    for number, result in ended:
+
+    def here(one: _Asked) -> Profile | str | None:
+        return None if monitor.stopping() else monitor.in_time(TELLING, partial(_profiled, one), None)
+
+    results: dict[int, Profile | str] = {}
+    for number, result in ended(_profiled, asked, here, monitor, jobs, backend):
+        results[number] = result.reason if isinstance(result, Failure) else result
+        monitor.step(len(results))
+    told, missing = [], []
+    for number, one in enumerate(asked):
+        result = results.get(number) or f"stopped ({monitor.stopping()})"
         if isinstance(result, Profile):
-            told[number] = result
+            told.append(result)
         else:
-            missing[number] = result.reason if isinstance(result, Failure) else result
-        monitor.step(len(told) + len(missing))
-    for number in range(len(asked)):
-        if number not in told:
-            missing.setdefault(number, f"stopped ({monitor.stopping()})")
-    unknown = {number: Profile(0.0, 0.0, 0.0, one.kind, one.monomial, one.of) for number, one in enumerate(asked)}
-    return (
-        tuple(told[number] for number in sorted(told)),
-        tuple(f"no profile of {unknown[number].name(names)}: {missing[number]}" for number in sorted(missing)),
-    )
+            name = Profile(0.0, 0.0, 0.0, one.kind, one.monomial, one.of).name(names)
+            missing.append(f"no profile of {name}: {result}")
+    return tuple(told), tuple(missing)
 
 
 def with_profiles(found: Discovery, monitor: Monitor, backend: Backend | None = None) -> Discovery:
@@ -203,15 +195,6 @@ def with_profiles(found: Discovery, monitor: Monitor, backend: Backend | None = 
     return dataclasses.replace(found, profiles=told, messages=(*found.messages, *missing))
 
 
-def _here(asked: Sequence[_Asked], monitor: Monitor) -> Iterator[tuple[int, Profile | str]]:
-    """The intervals one after the other in this process, until somebody asks to stop."""
-    for number, one in enumerate(asked):
-        result = None if monitor.stopping() else monitor.in_time(TELLING, partial(_profiled, one), None)
-        if result is None:
-            return
-        yield number, result
-
-
 def _profiled(asked: _Asked) -> Profile | str:
     """The interval of a constant, or why it has none."""
     try:
@@ -222,38 +205,54 @@ def _profiled(asked: _Asked) -> Profile | str:
 
 def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
     """All fitted constants of the chosen equations."""
-    printed, variables = found.equations.law, found.equations.variables
+    printed, variables, fits = found.equations.law, found.equations.variables, _fits(found, estimates)
     assert printed is not None  # estimates are those of a law
     places = [(KINDS[0], int(j), variables[i]) for i, j in np.argwhere(printed.coefficients != 0)]
     places += [(KINDS[1], int(j), variables[k]) for j, k in np.argwhere(printed.exponents[:, : len(variables)] != 0)]
     asked = []
     for place in places:
         with suppress(InputError):  # it was not fitted
-            asked.append(_asked(found, estimates, *place))
+            asked.append(_asked(found, estimates, fits, *place))
     return asked
 
 
-def _asked(found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str) -> _Asked:
-    """What the interval of a constant needs.
-
-    Raises:
-        InputError: no such constant, or one that was not fitted.
-    """
+def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monomial: int, of: str) -> _Asked:
+    """What the interval of a constant needs."""
     which, place = _place(found, estimates, kind, monomial, of)
-    law, scale = _in_units(estimates, which, place)
-    initial = found.initial_values / scale.state[: len(found.equations.states)]
-    unit = float(law.unscaled(scale.state, scale.time).constants[which][place] / law.constants[which][place])
-    return _Asked(kind, monomial, of, _fit(found, scale), law, estimates.free, initial, which, place, unit)
+    fit = fits(None if which else tuple(estimates.free[1][place[1], : estimates.law.n_states].tolist()))
+    user = fit.law.unscaled(fit.scale.state, fit.scale.time)
+    unit = float(user.constants[which][place] / fit.law.constants[which][place])
+    return _Asked(kind, monomial, of, fit, which, place, unit)
+
+
+def _fits(found: Discovery, estimates: Estimates) -> _Fits:
+    """Fits in units in which a constant is that of the user's units but for a factor.
+
+    The factor of a coefficient holds powers of the scales with the monomial's exponents: states whose
+    exponents are fitted keep the user's units. None: of exponents, which have no units.
+    """
+    (series, p, _), scale = posed(found), estimates.scale
+    # Inputs are taken as exact.
+    noise = np.append(residual_deviation(found), np.zeros(len(series.controls)))
+
+    @cache
+    def in_units(fitted: tuple[bool, ...] | None) -> _Fit:
+        law, own = estimates.law, scale
+        if fitted is not None:
+            own = Scale(np.where(fitted, np.sign(scale.state), scale.state), scale.time)
+            law = law.unscaled(scale.state, scale.time).rescaled(own.state, own.time)
+        floor = p.floor * p.scale.size / own.size
+        sigma, data = np.maximum(noise / own.size, floor), own.apply(append_controls(series))
+        initial = found.initial_values / own.state[: len(found.equations.states)]
+        return _Fit(data, sigma, floor, p.nonnegative, p.relative_sigma, law, estimates.free, initial, own)
+
+    return in_units
 
 
 def _interval(asked: _Asked) -> Profile:
-    """Both ends of the interval of a constant.
-
-    Raises:
-        InputError: trajectories could only be followed in pieces.
-    """
+    """Both ends of the interval of a constant."""
     fit, which, place = asked.fit, asked.which, asked.place
-    best = fit(asked.law, asked.free, asked.initial)
+    best = fit.best
     least = fit.squares(best)
     if not least < PROFILING.pieces * float(best.counts.sum()):
         raise InputError(
@@ -288,31 +287,6 @@ def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of:
             "zero, held at a round number, known, or follows from others"
         )
     return which, place
-
-
-def _in_units(estimates: Estimates, which: int, place: tuple[int, int]) -> tuple[PowerSum, Scale]:
-    """The law in units in which this constant is that of the user's units but for a factor.
-
-    The factor of a coefficient holds powers of the scales with the monomial's exponents: states
-    whose exponents are fitted keep the user's units.
-    """
-    scale, law = estimates.scale, estimates.law
-    if which == 1:
-        return law, scale
-    fitted = estimates.free[1][place[1], : law.n_states]
-    own = Scale(np.where(fitted, np.sign(scale.state), scale.state), scale.time)
-    user = law.unscaled(scale.state, scale.time)
-    return user.rescaled(own.state, own.time), own
-
-
-def _fit(found: Discovery, scale: Scale) -> _Fit:
-    settings = dataclasses.replace(found.settings, hidden_states=())
-    series, p, _ = pose(found.series, settings)
-    floor = p.floor * p.scale.size / scale.size
-    # Inputs are taken as exact.
-    noise = np.append(residual_deviation(found), np.zeros(len(series.controls)))
-    sigma = np.maximum(noise / scale.size, floor)
-    return _Fit(scale.apply(append_controls(series)), sigma, floor, p.nonnegative, p.relative_sigma)
 
 
 def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:

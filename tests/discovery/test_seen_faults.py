@@ -12,7 +12,7 @@ import pytest
 from odediscovery import Discovery, Monitor, TimeSeries, discover, settings_for
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.result.shown import headline
+from odediscovery.result.discovery import headline
 from odediscovery.runtime.arrays import Array
 
 

@@ -15,11 +15,18 @@ from odediscovery.command.cli import main
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.plots.axes import set_times
-from odediscovery.plots.checks import autocorrelation, correlations, draw_normal, residuals_of, terms_over_time
+from odediscovery.plots.checks import (
+    autocorrelation,
+    correlations,
+    draw_normal,
+    group_fits,
+    residuals_of,
+    solution_of,
+    terms_along,
+)
 from odediscovery.plots.figures import checks_figure, fit_figure, groups_figure, pareto_figure
 from odediscovery.plots.front import cut_axis
-from odediscovery.plots.groups import group_fits
-from odediscovery.plots.resting import resting_points
+from odediscovery.plots.portraits import resting_points
 from odediscovery.report import report_html
 
 
@@ -40,9 +47,10 @@ def lotka() -> Discovery:
 
 def test_the_terms_of_an_equation_add_up_to_its_rate() -> None:
     found = lotka()
-    times, names, values = terms_over_time(found, 0)
+    times, curve = solution_of(found, 0)
+    names, values = terms_along(found, 0, curve)
     assert {name.lstrip("-").partition("*")[2] for name in names} == {"x", "x*y"}
-    curve = found.simulate(times=times)
+    np.testing.assert_allclose(curve, found.simulate(times=times), rtol=1e-9)
     np.testing.assert_allclose(values.sum(axis=1), found.equations.rhs(curve)[:, 0], rtol=1e-9)
 
 

@@ -15,8 +15,7 @@ from odediscovery.errors import InputError
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import Layer, Network
 from odediscovery.plots.figures import fit_figure, pareto_figure, save_figures, weights_figure
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import describe_chain
+from odediscovery.result.discovery import Discovery, describe_chain
 
 PICTURES = ("fit.png", "pareto.png", "weights.png")
 

@@ -6,9 +6,22 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from odediscovery.plots.axes import draw_band, frame, frame_residuals, power_of_ten
+from odediscovery.plots.axes import (
+    COLOURS,
+    LIGHT,
+    LINE,
+    MANY,
+    MUTED,
+    SAMPLE,
+    SMALL_MARK,
+    Depth,
+    draw_band,
+    frame,
+    frame_residuals,
+    power_of_ten,
+    rings,
+)
 from odediscovery.plots.figures import stack
-from odediscovery.plots.theme import COLOURS, LIGHT, LINE, MANY, MUTED, SAMPLE, SMALL_MARK, Depth, rings
 
 
 def test_matplotlib_draws_areas_behind_and_lines_with_the_data() -> None:

@@ -13,8 +13,7 @@ from odediscovery.command.cli import main
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import read_form
 from odediscovery.population.written import written_law
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import head
+from odediscovery.result.discovery import Discovery, head
 
 T = np.linspace(0.0, 10.0, 15)
 DATA = Path(__file__).parents[2] / "data"

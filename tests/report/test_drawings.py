@@ -11,7 +11,7 @@ import pytest
 from faces import discovery
 
 from odediscovery import Discovery, Equations, TimeSeries, fit_constants
-from odediscovery.plots.theme import COLOURS
+from odediscovery.plots.axes import COLOURS
 from odediscovery.report.drawings import (
     correlation_drawing,
     drawn_runs,
@@ -22,10 +22,10 @@ from odediscovery.report.drawings import (
     network,
     portraits,
     state_checks,
+    svg,
 )
 from odediscovery.report.forecast import forecast_of, forecast_panels, forecast_rows
-from odediscovery.report.svg import svg
-from odediscovery.report.tables import between, constant_rows, stability_rows, start_rows
+from odediscovery.report.words import between, constant_rows, stability_rows, start_rows
 
 
 def decay() -> Discovery:

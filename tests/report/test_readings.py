@@ -13,8 +13,7 @@ from pages import PAGES, functions
 
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, name_mathml, size
-from odediscovery.report.parts import sides
+from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, name_mathml, sides, size
 from odediscovery.report.readings import readings
 
 POSITIVE = np.array([[1.0, 2.0], [3.0, 0.5]])

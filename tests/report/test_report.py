@@ -77,44 +77,25 @@ def html(kind: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_pages_are_well_formed_and_small(kind: str) -> None:
-    page = Page(html(kind))
-    assert len(html(kind).encode()) < MOST_BYTES
+def test_pages_are_well_formed_load_nothing_and_tell_everything_in_words(kind: str) -> None:
+    text = html(kind)
+    page, tags = Page(text), [tag for tag, _ in Page(text).elements]
+    assert len(text.encode()) < MOST_BYTES
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(set(ids)) == len(ids)
-    referred = re.findall(r"url\(#([^)]*)\)", html(kind))
+    referred = re.findall(r"url\(#([^)]*)\)", text)
     referred += [str(a["href"]).removeprefix("#") for _, a in page.elements if "href" in a]
     assert referred and set(referred) <= set(ids)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_pages_load_nothing_and_run_their_own_script_alone(kind: str) -> None:
-    page, text = Page(html(kind)), html(kind)
+    # Nothing is loaded, and no script runs but its own.
     assert "://" not in text.replace("&#34;", "") and "@import" not in text
-    assert [tag for tag, _ in page.elements if tag in ("link", "img", "iframe", "base")] == []
-    assert not [a for _, a in page.elements if "src" in a]
-    assert [tag for tag, _ in page.elements].count("script") == 1
-    assert not [name for _, a in page.elements for name in a if name.startswith("on")]
-    policy = next(
-        a["content"]
-        for tag, a in page.elements
-        if tag == "meta" and "content" in a and "default-src 'none'" in str(a["content"])
-    )
-    assert "script-src 'sha256-" in str(policy)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_numbers_that_are_none_are_told_in_words(kind: str) -> None:
-    for text in Page(html(kind)).text:
-        assert not re.search(r"(?<![\w])(nan|inf|None)(?![\w])", text), text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_term_of_the_page_has_its_reading(kind: str) -> None:
-    equations = html(kind).partition('<section id="equations">')[2].partition("</section>")[0]
+    assert not set(tags) & {"link", "img", "iframe", "base"} and tags.count("script") == 1
+    assert not [name for _, a in page.elements for name in a if name == "src" or name.startswith("on")]
+    (policy,) = (a["content"] for tag, a in page.elements if tag == "meta" and "default-src" in str(a.get("content")))
+    assert "default-src 'none'" in str(policy) and "script-src 'sha256-" in str(policy)
+    # Numbers that are none are told in words, and every term has its reading.
+    for told in page.text:
+        assert not re.search(r"(?<![\w])(nan|inf|None)(?![\w])", told), told
+    equations = text.partition('<section id="equations">')[2].partition("</section>")[0]
     for card in equations.split('<div class="equation">')[1:]:
         formulas = card.count("<math>") - 1  # the left-hand side
         assert card.count('class="reading"') == formulas

@@ -18,12 +18,10 @@ from odediscovery.command.cli import main
 from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.report.words import outcome
-from odediscovery.result.asked import asked_times, start_values
 from odediscovery.result.compare import compare, criterion
-from odediscovery.result.named import NamedConstants
-from odediscovery.result.outliers import far_off
-from odediscovery.result.rest import rest
-from odediscovery.result.units import constant_records, units_text
+from odediscovery.result.discovery import asked_times, start_values
+from odediscovery.result.named import NamedConstants, constant_records, units_text
+from odediscovery.result.remarks import far_off, rest
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 

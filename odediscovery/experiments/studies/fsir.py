@@ -37,8 +37,7 @@ from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.translate import Layer, Network, network_of
 from odediscovery.plots.figures import weights_figure
 from odediscovery.plots.heatmaps import mixed_inputs, network_figure
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import describe_chain
+from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.published.recipes import (

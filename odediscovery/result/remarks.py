@@ -1,22 +1,24 @@
-"""Samples that lie far off the claimed law, alone among neighbours that do not: slips of the measurement, perhaps."""
+"""What a finished result says besides: samples far off its law, perhaps slips, and where it comes to rest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.noise import NORMAL_MEDIAN
+from odediscovery.data.samples import pooled
+from odediscovery.judge.extrapolation import resting_note, resting_point
 from odediscovery.judge.notes import Note, Weight, listed
+from odediscovery.laws.equations import Equations, Form
+from odediscovery.laws.power_sum import count, filled, picked
 from odediscovery.problem.problem import Problem
-from odediscovery.result.discovery import Discovery
+from odediscovery.result.discovery import Discovery, curve_of
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class OutlierThresholds(Thresholds):
+class OutlierThresholds:
     """When a sample is told as an outlier."""
 
     # Residuals from which on a sample lies far off [standard deviations, by the median of all and of those beside
@@ -42,11 +44,6 @@ def far_off(residuals: Array, least: Array) -> dict[int, float]:
     Args:
         residuals: of one state, over their relative sigma [samples], nan where nothing was measured.
         least: what they may be by themselves, in the same unit [samples].
-
-    >>> r = np.sin(np.arange(40.0))
-    >>> r[17] = 12.0
-    >>> {k: round(far, 1) for k, far in far_off(r, np.zeros(40)).items()}
-    {17: 10.8}
     """
     seen = np.flatnonzero(np.isfinite(residuals))
     size = np.abs(residuals[seen])
@@ -73,7 +70,7 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
         return []
     floor = p.floor * np.abs(p.scale.state)
     for k, (run, relative) in enumerate(zip(series.trajectories, p.relative_sigma, strict=True)):
-        curve = found.equations_of(k).simulate(found.initial_values[k], run.time, controls=run.controls)
+        curve = curve_of(found, k)
         where = f" of trajectory {run.label!r}" if len(series.trajectories) > 1 else ""
         for i in np.flatnonzero(~p.constant[: series.n_states]):
             values, sigma = run.values[:, i], relative[:, i]
@@ -83,7 +80,11 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
     texts = [text for _, text in sorted(named, reverse=True)]
     more = len(texts) - OUTLIERS.named
     shown = [*texts[: OUTLIERS.named], *([f"{more} more"] if more > 0 else [])]
-    return [far_off_note(shown)] if texts else []
+    told = (
+        f"far off these equations, in standard deviations: {listed(shown)}; if that was a slip, empty the cell and fit "
+        "again: all constants are pulled by it"
+    )
+    return [Note(told, Weight.CONSTANTS)] if texts else []
 
 
 def _are_counts(values: Array) -> bool:
@@ -92,15 +93,46 @@ def _are_counts(values: Array) -> bool:
     return bool((seen >= 0.0).all() and (seen == np.round(seen)).all())
 
 
-def far_off_note(which: Sequence[str]) -> Note:
-    """Samples that lie far off the equations.
+# A picture of the future needs no more; a law that needs more is no simple one.
+TOLERANCE, MAX_EVALUATIONS = 1e-8, 20_000
 
-    >>> print(far_off_note(["N at t = 8.7 (17)"]))  # doctest: +NORMALIZE_WHITESPACE
-    far off these equations, in standard deviations: N at t = 8.7 (17); if that was a slip, empty the cell and fit
-    again: all constants are pulled by it
+
+def rest(found: Discovery, form: Form | None = None, covariance: Array | None = None) -> list[Note]:
+    """A sentence about the point at which the solution of the first trajectory comes to rest, if it does.
+
+    Args:
+        found: with estimates, or of a form.
+        form: whose constants `found.named` are, if it is of one.
+        covariance: of these constants.
     """
-    return Note(
-        f"far off these equations, in standard deviations: {listed(which)}; if that was a slip, empty the cell and fit "
-        "again: all constants are pulled by it",
-        Weight.CONSTANTS,
-    )
+    if found.series.controls or found.equations.states != found.series.states:
+        return []
+    start, estimates = found.initial_values[0], found.estimates
+    if form is not None and covariance is not None and found.named is not None:
+        constants = np.array(found.named.values)
+
+        def equations(c: Array) -> Equations:
+            return form.with_constants(c.tolist())
+
+    elif estimates is not None:
+        k, law = count(estimates.free), estimates.law
+        constants, covariance = picked(law, estimates.free), estimates.covariance.matrix[:k, :k]
+
+        def equations(c: Array) -> Equations:
+            moved = law.with_constants(*filled(law.constants, estimates.free, c))
+            scaled = moved.unscaled(estimates.scale.state, estimates.scale.time)
+            return Equations.from_power_sum(found.series.states, scaled, time_name=found.series.time_name)
+
+    else:
+        return []
+
+    def solve(c: Array, times: Array) -> Array:
+        return equations(c).simulate(start, times, TOLERANCE, most_evaluations=MAX_EVALUATIONS)
+
+    def rates(c: Array, x: Array) -> Array:
+        return equations(c).rhs(x)
+
+    values, time = pooled(found.series), found.series.trajectories[0].time
+    span, low, high = (float(time[0]), float(time[-1])), np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    at = resting_point(solve, rates, constants, covariance, span, low, high)
+    return [] if at is None else [resting_note(found.series.states, *at)]
