@@ -499,12 +499,12 @@ def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
 class ThinningThresholds:
     """When a series is thinned, and to how many samples."""
 
-    most_clean: int = 1000  # samples that follow a clean series well enough; cost; sensitivity in docs/thresholds
+    most_clean: int = 1000  # samples that follow a clean series well enough; cost
     most_noisy: int = 300  # samples that follow a noisy series well enough
     for_extremum: int = 20  # samples that follow one extremum
     worth: int = 2  # a series with fewer than so many times the samples it needs is not thinned
     followed: int = 100_000  # samples in which extrema are counted, means of neighbours in longer series; cost
-    in_runs: int = 1000  # samples in runs where all extrema need too many; cost; sensitivity in docs/thresholds
+    in_runs: int = 1000  # samples in runs where all extrema need too many; cost
     runs: int = 8  # number of these runs
     prominence: float = 8.0  # least prominence of an extremum in noise [standard deviation of the noise]
     wide: int = 3  # times as many neighbours as are averaged lie on one parabola; as it is fitted

@@ -237,7 +237,7 @@ class RedundancyThresholds:
     floors: float = 10.0  # multiple of the floor of a state that counts as its least noise
     least_weight: float = 1e-3  # weights of a relation below this are noise of its direction, and 0 [largest weight]
     # standard deviation below which the powers of a state are straight lines [mean of the state]; curvature: w^2 / 2
-    # of its square, 1e-4, is below the noise; sensitivity in docs/thresholds
+    # of its square, 1e-4, is below the noise
     flat: float = 0.01
     least_mean: float = 1e-300  # least mean that a spread is divided by; range of float64
 
