@@ -77,6 +77,8 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
             least = np.maximum(floor[i], np.sqrt(np.maximum(curve[:, i], 1.0)) if _are_counts(values) else 0.0)
             for j, far in far_off((values - curve[:, i]) / sigma, least / sigma).items():
                 named.append((far, f"{series.states[i]} at {series.time_name} = {run.time[j]:.6g}{where} ({far:.0f})"))
+    if not named:
+        return []
     texts = [text for _, text in sorted(named, reverse=True)]
     more = len(texts) - OUTLIERS.named
     shown = [*texts[: OUTLIERS.named], *([f"{more} more"] if more > 0 else [])]
@@ -84,7 +86,7 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
         f"far off these equations, in standard deviations: {listed(shown)}; if that was a slip, empty the cell and fit "
         "again: all constants are pulled by it"
     )
-    return [Note(told, Weight.CONSTANTS)] if texts else []
+    return [Note(told, Weight.CONSTANTS)]
 
 
 def _are_counts(values: Array) -> bool:
