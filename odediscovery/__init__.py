@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odediscovery.discovery.fit_constants import fit_constants
     from odediscovery.errors import FitError, InputError, OdeDiscoveryError
     from odediscovery.estimator.estimator import ODEDiscovery
-    from odediscovery.knowledge.library import term_library
+    from odediscovery.knowledge.constraints import term_library
     from odediscovery.laws.equations import Equations
     from odediscovery.laws.systems import SYSTEMS, get_system, simulate_system
     from odediscovery.neural.equations import equations

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from problems import FSIR
 
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import Layer, Network
+from odediscovery.networks.chain import Layer, Network
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.settings import Settings

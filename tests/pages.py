@@ -9,12 +9,11 @@ import numpy as np
 from faces import awkward, discovery
 
 from odediscovery.data.controls import with_controls
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
-from odediscovery.networks.translate import Layer, Network
+from odediscovery.networks.chain import Layer, Network
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival

@@ -13,8 +13,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.chain import Chain, Pair
-from odediscovery.networks.translate import chain_of
+from odediscovery.networks.chain import Chain, Pair, chain_of
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array
 from odediscovery.units import NAU, RealNPU, glorot

@@ -31,7 +31,7 @@ from example_files import FILES, ROOT
 from markdown_it import MarkdownIt
 
 from odediscovery.command.cli import main
-from odediscovery.discovery import simple_first
+from odediscovery.discovery import preference
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = ("console", "python", "text", "json")
@@ -123,8 +123,8 @@ def run(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
     # What a fit prints must not depend on how fast the machine is, or on lines being counted.
-    slow = {name: LEISURE * getattr(simple_first.SIMPLE, name) for name in ("small_seconds", "seconds")}
-    monkeypatch.setattr(simple_first, "SIMPLE", dataclasses.replace(simple_first.SIMPLE, **slow))
+    slow = {name: LEISURE * getattr(preference.SIMPLE, name) for name in ("small_seconds", "seconds")}
+    monkeypatch.setattr(preference, "SIMPLE", dataclasses.replace(preference.SIMPLE, **slow))
 
     def of(command: str) -> str:
         if command not in printed:

@@ -20,8 +20,7 @@ from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import NOISY_TOLERANCE, box_of, same_law, worst_errors
 from odediscovery.bench.summary import Cell, grouped, hits, middle, number, printed, table, yes_or_no
 from odediscovery.bench.systems import check_sigma
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.equations import Equations

@@ -42,11 +42,10 @@ import numpy as np
 import sympy
 from scipy.interpolate import make_smoothing_spline
 
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.data.trajectories import SERIES
+from odediscovery.data.series import Scale, TimeSeries, Trajectory
+from odediscovery.data.signals import SERIES
 from odediscovery.errors import FitError, InputError
-from odediscovery.ivp.steps import rk4_step
+from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import identifiers, parse
 from odediscovery.laws.power_sum import PowerSum

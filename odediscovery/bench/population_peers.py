@@ -18,7 +18,7 @@ from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.summary import by, grouped, middle
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError
-from odediscovery.ivp.lsoda import solve_until_failure
+from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import plain
 from odediscovery.many.simple import LAWS, RICHER, explain

@@ -22,7 +22,7 @@ from odediscovery.bench.systems import DATA
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
-from odediscovery.ivp.lsoda import solve_until_failure
+from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import plain
 from odediscovery.result.discovery import Discovery

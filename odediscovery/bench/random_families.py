@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 
 from odediscovery.bench.systems import rounded
-from odediscovery.ivp.steps import rk4_step
+from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.equations import Equations, compiled
 from odediscovery.runtime.arrays import Array
 

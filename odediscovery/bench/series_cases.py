@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from odediscovery.data.series import TimeSeries, load_csv
-from odediscovery.ivp.lsoda import solve_whole
+from odediscovery.ivp.solvers import solve_whole
 from odediscovery.runtime.arrays import Array
 
 # Starts of a least-squares fit, and the most evaluations of each.

@@ -15,19 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.bench.scores import same_terms
-from odediscovery.data.samples import pooled
+from odediscovery.data.series import pooled
 from odediscovery.judge.criterion import penalty
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.networks.translate import trained_laws_of
+from odediscovery.networks.chain import trained_laws_of
 from odediscovery.neural.members import random_members
 from odediscovery.neural.train import train_members
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
-from odediscovery.stages.prune.eliminate import Elimination
-from odediscovery.stages.prune.paths import prune_laws
+from odediscovery.stages.prune.prune import Elimination, prune_laws
 from odediscovery.stages.values import STAGES, Candidate
 
 # Widths of the paper's grid.

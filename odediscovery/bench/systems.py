@@ -35,7 +35,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.trajectories import SERIES
+from odediscovery.data.signals import SERIES
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import SYSTEMS

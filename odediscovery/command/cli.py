@@ -197,8 +197,8 @@ def _new_curve(
     import numpy as np
 
     from odediscovery.command.reading import asked_times
-    from odediscovery.data.recorded.statements import dose_column
-    from odediscovery.data.samples import measured
+    from odediscovery.data.recorded import dose_column
+    from odediscovery.data.series import measured
     from odediscovery.uncertainty.newcomer import first_samples, meet
 
     law, population = found.equations.power_sum, found.population

@@ -5,10 +5,15 @@ nothing was measured. It is made by `load_csv`, `TimeSeries.from_frame` or
 `TimeSeries.from_arrays`, which check everything once; the rest of the package trusts it. Tables,
 from a file or a frame, are text turned into numbers cell by cell, so that every complaint can
 name the line and the column.
+
+All samples of a series at once, which states were measured, and columns added to it.
+
+Units in which a series is dimensionless.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,17 +22,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.data.dates import brief, counted_times
 from odediscovery.data.frames import is_dataset, plain_frame
-from odediscovery.data.recorded.rows import long_enough, restarted, trials, without_repeats
+from odediscovery.data.recorded import even_times, long_enough, restarted, trials, which_have, without_repeats
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import Trajectory as Trajectory
+from odediscovery.data.signals import array_deviations, checked_trajectories, float_arrays, with_sigma
 from odediscovery.data.table import Table, assigned, check_letters, check_names, names_in
-from odediscovery.data.trajectories import array_deviations, checked_trajectories, float_arrays, with_sigma
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.files import write_whole
 
 
@@ -378,3 +383,145 @@ def series_of(
     units |= {time_name: clock.unit} if clock else {}
     since = clock.since if clock else ""
     return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages), since=since)
+
+
+def check_series(series: object, caller: str) -> None:
+    """Whether this is a series, which a table is not yet."""
+    if not isinstance(series, TimeSeries):
+        kind = type(series).__name__
+        raise InputError(
+            f"{caller} expects a TimeSeries, got a {kind}; load_csv reads a file, TimeSeries.from_frame a frame"
+        )
+
+
+def with_even_times(series: TimeSeries) -> TimeSeries:
+    """The series with even times where they were rounded when they were written, which a message says.
+
+    Dates are counted exactly, and what acts at written times stays at them: such series stay as they are.
+
+    >>> rounded = TimeSeries.from_arrays(np.linspace(0.0, 5.0, 30).round(4), np.ones(30))
+    >>> round(float(with_even_times(rounded).trajectories[0].time[1]), 8)
+    0.17241379
+    """
+    if series.since or series.controls or any(run.controls or run.recorded for run in series.trajectories):
+        return series
+    found = even_times([run.time for run in series.trajectories])
+    if found is None:
+        return series
+    runs = (dataclasses.replace(run, time=time) for run, time in zip(series.trajectories, found[0], strict=True))
+    told = f"The time {series.time_name!r} was rounded when it was written: taken as even steps of {found[1]:.7g}."
+    return dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, told))
+
+
+def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:
+    """The series with columns of nan for states that nobody measured."""
+    states = (*series.states, *latent)
+    check_names([series.time_name, *states], len(states) + 1)
+    return with_columns(series, states)
+
+
+def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
+    """The series with these states, nan for those that it does not have.
+
+    >>> with_columns(TimeSeries.from_arrays(range(4), [4, 3, 2, 1], ["a"]), ["b", "a"]).states
+    ('b', 'a')
+    """
+    places = [states.index(name) for name in series.states]
+    runs = tuple(run.spread(places, len(states)) for run in series.trajectories)
+    return dataclasses.replace(series, states=tuple(states), trajectories=runs)
+
+
+def pooled(series: TimeSeries) -> Array:
+    """All samples of all trajectories, [samples, states]."""
+    return np.concatenate([t.values for t in series.trajectories])
+
+
+def complete(series: TimeSeries) -> TimeSeries:
+    """The trajectories in which every measured state has values, which a message says; all where none is complete.
+
+    >>> full = np.ones((4, 2))
+    >>> without_b = np.column_stack([full[:, 0], np.full(4, np.nan)])
+    >>> complete(TimeSeries.from_arrays([range(4)] * 2, [full, without_b], ["a", "b"])).messages
+    ("Trajectory '2' has no value of b: laws are sought in the 1 of 2 with all states.",)
+    """
+    lacking = measured(series) & ~np.array([np.isfinite(t.values).any(axis=0) for t in series.trajectories])
+    out = lacking.any(axis=1)
+    if out.all() or not out.any():
+        return series
+    kept = tuple(t for t, lacks in zip(series.trajectories, out, strict=True) if not lacks)
+    which = which_have([repr(series.trajectories[j].label) for j in np.flatnonzero(out)])
+    of = " or ".join(series.states[i] for i in np.flatnonzero(lacking.any(axis=0)))
+    told = f"{which} no value of {of}: laws are sought in the {len(kept)} of {len(out)} with all states."
+    return dataclasses.replace(series, trajectories=kept, messages=(told, *series.messages))
+
+
+def usual_values(series: TimeSeries) -> Array:
+    """Mean of all samples of each state, which stands in for a trajectory without any; nan where none has one."""
+    found, seen = np.full(series.n_states, np.nan), measured(series)
+    found[seen] = np.nanmean(pooled(series)[:, seen], axis=0)
+    return found
+
+
+def measured(series: TimeSeries) -> NDArray[np.bool_]:
+    """States of which there are samples [states]."""
+    return np.asarray(np.isfinite(pooled(series)).any(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Units in which every state and the sample interval are about 1.
+
+    x' = x / state,  t' = t / time.
+
+    Args:
+        state: one number a state [states], in its unit; negative for a mirrored one (`mirror`).
+        time: in the unit of the time.
+
+    >>> series = TimeSeries.from_arrays([0, 2, 4, 6], [3.0, 3.0, 3.0, 3.0])
+    >>> scale = Scale.of(series)
+    >>> scale.state.tolist(), scale.time
+    ([3.0], 2.0)
+    """
+
+    state: Array
+    time: float
+
+    @property
+    def size(self) -> Array:
+        """|state|, the unit of standard deviations [states]."""
+        return np.abs(self.state)
+
+    @classmethod
+    def of(cls, series: TimeSeries) -> Scale:
+        """Root mean square of the observed values of each state (1 if all are zero), and the
+        median sample interval."""
+        values = np.concatenate([t.values for t in series.trajectories])
+        # Divided by the largest first: squares of very large or small numbers leave the range.
+        largest = np.nanmax(np.abs(values), axis=0)
+        largest = np.where(largest > 0, largest, 1.0)
+        rms = largest * np.sqrt(np.nanmean((values / largest) ** 2, axis=0))
+        steps = np.concatenate([np.diff(t.time) for t in series.trajectories])
+        return cls(np.where(rms > 0, rms, 1.0), float(np.median(steps)))
+
+    @classmethod
+    def from_arrays(cls, state: Any, time: Any) -> Scale:
+        """The units that were kept in a file."""
+        states, step = np.asarray(state, dtype=np.float64), float(time)
+        if states.ndim != 1 or not np.isfinite(states).all() or not states.all() or not 0.0 < step < np.inf:
+            raise ValueError("units that are zero or not finite")
+        return cls(states, step)
+
+    def apply(self, series: TimeSeries) -> TimeSeries:
+        """The dimensionless series."""
+        trajectories = tuple(
+            Trajectory(
+                t.time / self.time,
+                t.values / self.state,
+                t.label,
+                None if t.sigma is None else t.sigma / self.size,
+                t.controls and t.controls.scaled(self.state[series.is_control], self.time),
+                t.recorded and t.recorded.scaled(self.state),
+            )
+            for t in series.trajectories
+        )
+        return replace(series, trajectories=trajectories, units={})

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from odediscovery.data.frames import with_index_as_columns
-from odediscovery.data.recorded.arithmetic import Arithmetic, split_name
+from odediscovery.data.recorded import Arithmetic, split_name
 from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, check_letters, clean_name, split_unit
 from odediscovery.errors import InputError
 from odediscovery.runtime.texts import shortened

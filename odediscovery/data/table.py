@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from odediscovery.data.dates import Clock, is_moment, times_in
-from odediscovery.data.trajectories import check_deviations
+from odediscovery.data.signals import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.texts import MAX_NAME_LETTERS, has_unseen, shortened

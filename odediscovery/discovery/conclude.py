@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odediscovery.data.controls import explain_two_values
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.judge.claim import (
     CLAIM,
     Claim,
@@ -24,7 +23,7 @@ from odediscovery.judge.claim import (
     shares_explained,
 )
 from odediscovery.judge.criterion import Verdict, find_ties, non_dominated, penalty
-from odediscovery.judge.doubt import unlike_a_law
+from odediscovery.judge.doubt import ResidualTests, examine_residuals, is_walk_as_good, unlike_a_law
 from odediscovery.judge.identifiability import name_undetermined, with_enough_digits
 from odediscovery.judge.notes import (
     bound_states,
@@ -36,12 +35,10 @@ from odediscovery.judge.notes import (
     runs_from_its_starts,
     two_complexities,
 )
-from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import count, expanded
-from odediscovery.laws.records import monomial_names
-from odediscovery.networks.translate import Network, network_of
+from odediscovery.laws.records import Estimates, monomial_names
+from odediscovery.networks.chain import Network, network_of
 from odediscovery.problem.problem import Problem, in_user_units, linear_relation
 from odediscovery.result.discovery import Discovery, rows_about_as_good
 from odediscovery.result.front import FrontRow

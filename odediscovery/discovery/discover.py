@@ -13,13 +13,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from odediscovery.data.recorded.statements import FOUND, dose_factor
-from odediscovery.data.samples import check_series, with_even_times
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.recorded import FOUND, dose_factor
+from odediscovery.data.series import TimeSeries, check_series, with_even_times
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
 from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.holdout import continue_over, split
-from odediscovery.discovery.preference import charge_fragile, explain_dominated, prefer_what_predicts
+from odediscovery.discovery.preference import (
+    SIMPLE,
+    charge_fragile,
+    explain_dominated,
+    join_textbook,
+    judge_textbook,
+    named_winner,
+    noiseless,
+    prefer_textbook,
+    prefer_what_predicts,
+    seconds_for,
+    stand_beside,
+    textbook_laws,
+)
 from odediscovery.discovery.refine import (
     cut_until_followed,
     drop_artefacts,
@@ -36,17 +48,6 @@ from odediscovery.discovery.refine import (
     simplify_quotients,
     stay_with_few,
     write_short,
-)
-from odediscovery.discovery.simple_first import (
-    SIMPLE,
-    join_textbook,
-    judge_textbook,
-    named_winner,
-    noiseless,
-    prefer_textbook,
-    seconds_for,
-    stand_beside,
-    textbook_laws,
 )
 from odediscovery.discovery.task import Task, check_asked, check_size, laws_asked_for, notes_on, pose_task
 from odediscovery.errors import FitError, InputError
@@ -65,8 +66,7 @@ from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELL
 from odediscovery.runtime.resources import at_most, blas_threads
 from odediscovery.search.moves import at_rest, each_alone, is_settled, warm_start
 from odediscovery.search.refinement import count_independent, shorten_windows
-from odediscovery.search.search import search, train_networks
-from odediscovery.search.vocabulary import vocabulary
+from odediscovery.search.search import search, train_networks, vocabulary
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate, Polished
 from odediscovery.textbook.broken import broken_note, find_break, fit_broken

@@ -24,16 +24,14 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from odediscovery.data.controls import append_controls
-from odediscovery.data.samples import check_series, pooled
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries, check_series, pooled
 from odediscovery.data.signals import Trajectory
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, groups_result
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.claim import CLAIM, Claim, shares_explained
 from odediscovery.judge.criterion import Verdict, judge_on
+from odediscovery.judge.doubt import examine_residuals
 from odediscovery.judge.identifiability import Refit, split_known, undetermined_exponents
-from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.compiled import vector_field
 from odediscovery.laws.equations import Equations, Form, Written, read_form
 from odediscovery.laws.power_sum import Free, PowerSum, all_free

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.trajectories import SERIES
+from odediscovery.data.signals import SERIES
 from odediscovery.errors import InputError
 from odediscovery.judge.notes import Note, cannot_be_continued, continued, in_order
 from odediscovery.result.discovery import Discovery

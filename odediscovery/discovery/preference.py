@@ -5,30 +5,58 @@
 The criterion asks how closely a law follows the samples it was fitted to. A law that follows them by
 constants that mean nothing shows itself on samples that it did not see: blocks of time that are left
 out, one after the other, and the time after the last sample. The claimed law is fitted to all samples.
+
+Textbook laws beside what the search finds: fitted first, on every front, and hard to beat.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import sympy
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.criterion import CRITERION, Verdict, count_constants, judge_on
-from odediscovery.judge.doubt import runs_away
-from odediscovery.judge.notes import Note, simpler_and_nearer, weaker_between
+from odediscovery.discovery.conclude import add_messages
+from odediscovery.discovery.fit_constants import fit_form
+from odediscovery.discovery.refine import refit
+from odediscovery.discovery.task import Task
+from odediscovery.errors import FitError
+from odediscovery.judge.claim import has_idle_terms, idle_terms
+from odediscovery.judge.criterion import CRITERION, Verdict, count_constants, judge_on, price_of_nothing
+from odediscovery.judge.doubt import is_walk_as_good, runs_away
+from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, walk_as_good, weaker_between
 from odediscovery.laws.power_sum import count
+from odediscovery.laws.records import interval
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
+from odediscovery.result.remarks import rest
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, Monitor
-from odediscovery.search.refinement import refined, residual_sigma, sigma_of
+from odediscovery.search.refinement import detect_noiseless, refined, residual_sigma, sigma_of
+from odediscovery.search.search import Vocabulary
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.values import Judged
+from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
+from odediscovery.textbook.judged import (
+    as_judged,
+    as_numbers,
+    complexity_of,
+    covariance_of,
+    criterion_of,
+    has_terms_of,
+    merged,
+    named_constants,
+    price_of_name,
+    recognise,
+    row_of,
+    weighted_squares,
+)
 
 
 @dataclass(frozen=True)
@@ -177,3 +205,281 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
     return (
         "more of their constants are fitted, or they hold for these samples only, which costs them more than they gain"
     )
+
+
+@dataclass(frozen=True)
+class SimpleThresholds:
+    """When textbook laws are fitted."""
+
+    small_rows: int = 50  # rows below which a table is small [rows]
+    small_states: int = 3  # states up to which it is
+    # time that a fit of a small table takes at most [s of the processor]; measured: in 10 s no more of 126 thinned
+    # random tables are right than in 7; with pictures it is 8 s
+    small_seconds: float = 6.6
+    seconds: float = 30.0  # time that any other fit takes at most [s of the processor]
+    searching: float = 0.6  # share of that time for the search, the rest for judging what it found
+    digits: int = 2  # to how many digits criteria are compared [digits behind the point]
+    last: int = 2  # textbook laws that are polished once the time is up; cost: a stop ends soon
+    hopeful: float = 50.0  # a textbook law whose criterion is farther behind is not polished [criterion]
+
+
+SIMPLE = SimpleThresholds()
+
+
+def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]:
+    """The textbook laws of a problem, fitted; none where controls act on the states, or nothing changes."""
+    if task.series.controls or p.constant.all() or not task.settings.grow or not words.textbook:
+        return []
+    # Where nothing else is tried the best of them is the answer, however far it is.
+    found = fit_textbook(p, task.monitor, most_left=None if words.families else np.inf)
+    return [one for one in found if _is_allowed(p, one) and (not words.families or _is_in(words, one))]
+
+
+def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
+    """Whether a law agrees with what the user knows."""
+    if p.given is None:
+        return True
+    numbers = as_numbers(fitted)
+    return numbers is not None and p.given.allows(numbers[0])
+
+
+def _is_in(words: Vocabulary, fitted: FittedForm) -> bool:
+    """Whether a law is written with functions and sums that are tried."""
+    opened = fitted.form.open()
+    functions = {part.func.__name__ for side in opened.right_hand_sides for part in side.atoms(sympy.Function)}
+    return functions <= words.functions and (
+        words.has_sums or bool(functions) or fitted.equations.power_sum is not None
+    )
+
+
+def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
+    """The verdict on textbook laws alone.
+
+    Raises:
+        FitError: none of them is a sum of powers that can be integrated through the data.
+    """
+    rows = _judged(p, fitted)
+    if not rows:
+        raise FitError("no textbook law could be integrated through the data; --library powers tries others")
+    return Verdict.of(p, rows)
+
+
+def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
+    """The series without noise if some law that may be tried leaves nothing between samples."""
+    if not words.families:
+        return p
+    found = detect_noiseless(p, monitor)
+    features = None if found.exact is None else found.exact.features
+    strange = features is not None and any(f.name not in words.functions for f in features.functions)
+    return p if strange else found
+
+
+def seconds_for(task: Task) -> float | None:
+    """Seconds of the processor that a fit takes at most; None where somebody says --thorough or sets a limit."""
+    if task.settings.thorough or task.settings.max_seconds is not None or task.monitor.max_seconds is not None:
+        return None
+    rows = sum(len(run.time) for run in task.every.trajectories)
+    small = rows < SIMPLE.small_rows and task.series.n_states <= SIMPLE.small_states
+    return SIMPLE.small_seconds if small else SIMPLE.seconds
+
+
+def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> Verdict:
+    """The verdict with textbook laws that could win among its rows; on pieces of trajectories none.
+
+    Where the time is up the best ones alone: what was found in haste must not win because nobody looked.
+    """
+    p = verdict.p
+    if p.heads is not None:
+        return verdict
+    ranked = sorted(((criterion_of(p, one), i) for i, one in enumerate(fitted)), key=lambda pair: pair[0])
+    hopeful = [fitted[i] for score, i in ranked if score < verdict.best.criterion + SIMPLE.hopeful]
+    hopeful = hopeful[: SIMPLE.last] if monitor.stopping() else hopeful
+    return Verdict.of(p, [*verdict.rows, *_judged(p, hopeful)])
+
+
+def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
+    """Those that are sums of powers; what they cost is the choice among names, where that is less.
+
+    As a sum a form may not go as far as the data, where it ends at a singular value.
+    """
+    fitter, rows = Fitter.of(p), []
+    for one in fitted:
+        if (row := as_judged(p, one)) is not None:
+            row = refit(p, row.polished.law, row.polished.free, before=row)
+            if not row.polished.finite:
+                continue
+            origin = dataclasses.replace(row.origin, acts=_acts(fitter, p, one, row))
+            of_name = criterion_of(p, one) + price_of_nothing(p, row.polished)
+            rows.append(dataclasses.replace(row, criterion=min(row.criterion, of_name), origin=origin))
+    return rows
+
+
+def _acts(fitter: Fitter, p: Problem, fitted: FittedForm, row: Judged) -> bool:
+    """Whether the constants of a name act where the coefficients of its law may not; fitted powers are no names."""
+    if p.clean or row.polished.free[1].any() or not idle_terms(row.polished, 1.0):
+        return False
+    return not _has_idle_constants(fitter, p, fitted)
+
+
+def prefer_textbook(verdict: Verdict) -> Verdict:
+    """The verdict for a textbook law with no more constants that is about as good as the best law.
+
+    One all of whose terms act stands before one with a term that the data do not tell from nothing. A sine of small
+    angles is a line: of two that are as good the one without functions is meant.
+    """
+    p, best = verdict.p, verdict.best
+    most = count_constants(best.polished, p.scale.state)
+    rows = [
+        (
+            not p.clean and has_idle_terms(row),
+            round(row.criterion, SIMPLE.digits),
+            row.polished.law.features is not None,
+            i,
+        )
+        for i, row in enumerate(verdict.rows)
+        if row.origin.is_textbook
+        and row.criterion < best.criterion + CRITERION.no_evidence
+        and count_constants(row.polished, p.scale.state) <= most
+    ]
+    return dataclasses.replace(verdict, chosen=min(rows)[-1]) if rows else verdict
+
+
+def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> FittedForm | None:
+    """The textbook law that is no sum of powers and is claimed, if one is.
+
+    It explains the data better, or about as well with fewer constants, or has fewer and predicts blocks of time that
+    it did not see better. A coefficient that the best law has twice is one constant, as it is in the form; and a form
+    with a constant that the data do not tell from nothing is claimed only where nothing else explains as much.
+    """
+    p, best = verdict.p, verdict.best
+    if p.heads is not None or not fitted:
+        return None
+    own, is_idle = _meant(p, fitted)
+    # A sum of powers stands among the rows of the verdict.
+    if as_numbers(own) is not None:
+        return None
+    shorter = len(own.constants) <= count_constants(best.polished, p.scale.state)
+    behind = criterion_of(p, own) - best.criterion
+    if is_idle and not has_idle_terms(best):
+        return own if behind < -CRITERION.no_evidence else None
+    if behind < CRITERION.no_evidence * shorter:
+        return own
+    hopeful = shorter and behind < PREFERENCE.hopeful and not (p.clean or monitor.stopping())
+    return own if hopeful and allows_blocks(p, best) and _predicts_better(p, own, best) else None
+
+
+def _meant(p: Problem, fitted: Sequence[FittedForm]) -> tuple[FittedForm, bool]:
+    """The best of some forms, or one about as good all of whose constants act; whether there is none such."""
+    # Of laws that are as good a sum of powers is meant, as above.
+    scores = [(round(criterion_of(p, one), SIMPLE.digits), as_numbers(one) is None) for one in fitted]
+    order = sorted(range(len(fitted)), key=scores.__getitem__)
+    least = scores[order[0]][0] + CRITERION.no_evidence
+    alike = [fitted[i] for i in order if scores[i][0] < least]
+    fitter = Fitter.of(p)
+    acting = (one for one in alike if p.clean or as_numbers(one) is not None or not _has_idle_constants(fitter, p, one))
+    found = next(acting, None)
+    return found or alike[0], found is None
+
+
+def _has_idle_constants(fitter: Fitter, p: Problem, fitted: FittedForm) -> bool:
+    """Whether the 95 % interval of a constant of a form contains 0, or nothing is known of it."""
+    named, (_, counts) = named_constants(fitter, fitted), weighted_squares(p, fitted)
+    freedom = max(float(counts.sum()) - len(fitted.constants) - fitted.starts.size, 1.0)
+    ends = (interval(value, error, freedom) for value, error in zip(named.values, named.errors, strict=True))
+    return any(each is None or each[0] <= 0.0 <= each[1] for each in ends)
+
+
+def _predicts_better(p: Problem, fitted: FittedForm, row: Judged) -> bool:
+    """Whether a form clearly predicts most left-out blocks of time better than a law does."""
+    own, other = _form_misfits(p, fitted), block_misfits(p, row)
+    return bool(own.sum() < other.sum() - CRITERION.no_evidence and (own < other).sum() > len(own) / 2)
+
+
+def _form_misfits(p: Problem, fitted: FittedForm) -> Array:
+    """Misfit of each left-out block of a form that was fitted to all others, as `block_misfits` has it [blocks]."""
+    whole, sigma = Fitter.of(p), np.maximum(p.noise, p.floor)
+    misfits = np.full(PREFERENCE.blocks, np.inf)
+    for b in range(PREFERENCE.blocks):
+        without, blocks = without_block(p.data, b)
+        fitter = dataclasses.replace(whole, data=without)
+        found = fitter.fit(fitted.form, fitted.constants)
+        if found is None:
+            continue
+        left = residuals(found.found.law, p.data, found.found.initial)
+        squares = np.concatenate([r[block] ** 2 for r, block in zip(left, blocks, strict=True)])
+        misfits[b] = misfit_of_block(squares, sigma)
+    return misfits
+
+
+def stand_beside(
+    found: Discovery,
+    verdict: Verdict,
+    whole: Problem,
+    fitted: Sequence[FittedForm],
+    winner: FittedForm | None,
+    task: Task,
+) -> Discovery:
+    """The result with textbook laws on its front, and the name of the chosen one.
+
+    Args:
+        verdict: on the samples that the textbook laws were fitted to.
+        whole: the problem of the result: where laws were sought in fewer samples, perhaps of all of them.
+    """
+    series, p = found.series, verdict.p
+    if series.controls or p.heads is not None or p.constant.all() or found.equations.states != series.states:
+        return found
+    fitter, moved = Fitter.of(p), whole.data is not p.data
+    if winner is not None:
+        found = _chosen(found, winner, fitter, whole, task)
+    others = [one for one in fitted if one is not winner]
+    if moved:
+        others = _on_all_samples(whole, others, found.initial_values)
+    found = dataclasses.replace(found, front=merged(found.front, [row_of(whole, one, series) for one in others]))
+    if winner is not None:
+        return found
+    same = next((one for one in fitted if has_terms_of(one.equations, found.equations)), None)
+    if same is None or moved:
+        same = recognise(p, found.equations, verdict.best.polished.initial)
+    if moved and same is not None:
+        fitter, same = Fitter.of(whole), next(iter(_on_all_samples(whole, [same], found.initial_values)), None)
+    if same is None:
+        return found
+    front = tuple(dataclasses.replace(row, name=same.says) if row.selected else row for row in found.front)
+    found = dataclasses.replace(found, front=front, textbook=named_constants(fitter, same))
+    numbers, held = as_numbers(same), verdict.best.polished.free[1]
+    fits_more = not p.clean and numbers is not None and numbers[1][1].sum() > held.sum()
+    return add_messages(found, held_and_fitted()) if fits_more else found
+
+
+def _on_all_samples(whole: Problem, fitted: Sequence[FittedForm], starts: Array) -> list[FittedForm]:
+    """Forms with the constants that they have, from the starts of the claimed law [trajectories, states]."""
+    fitter, initial = Fitter.of(whole), starts / whole.scale.state[: starts.shape[1]]
+    moved = (fitter.taken(one.form, one.constants, initial, one.says) for one in fitted)
+    return [one for one in moved if one is not None]
+
+
+def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, whole: Problem, task: Task) -> Discovery:
+    """The result with a textbook law as its answer, fitted to all samples."""
+    form = dataclasses.replace(winner.form, starts=tuple(winner.constants.tolist()))
+    fitted = len(winner.starts) == len(found.series.trajectories)
+    try:
+        own = fit_form(found.series, form, task.settings, task.monitor, winner.starts if fitted else None)
+    except FitError:
+        return found
+    # A form has a criterion in the user's units; that of the other rows is dimensionless.
+    (*_, scored) = [winner, *_on_all_samples(whole, [winner], own.initial_values)]
+    score = criterion_of(whole, scored)
+    row = dataclasses.replace(own.front[0], name=winner.says, complexity=complexity_of(winner), criterion=score)
+    others = [dataclasses.replace(one, selected=False) for one in found.front]
+    own = dataclasses.replace(own, front=merged([row], others), log=found.log, found_by="textbook")
+    if _is_walk_as_good(task.p, winner):
+        own = add_messages(dataclasses.replace(own, outcome="poor-fit"), walk_as_good())
+    told = [text for text in task.p.messages if text not in own.messages]
+    return add_messages(own, *told, *rest(own, winner.form, covariance_of(fitter, winner)))
+
+
+def _is_walk_as_good(p: Problem, fitted: FittedForm) -> bool:
+    """Whether a random walk explains the data as well as a textbook law does."""
+    squares, counts = weighted_squares(p, fitted)
+    price = price_of_name(len(fitted.constants), float(counts.sum()), fitted.starts.size)
+    return not p.clean and is_walk_as_good(p, squares, counts, price, fitted.starts.size)

@@ -20,8 +20,7 @@ from functools import partial
 import numpy as np
 
 from odediscovery.data.controls import drop_appended_controls
-from odediscovery.data.samples import complete, pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, complete, pooled
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.claim import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
@@ -39,16 +38,15 @@ from odediscovery.judge.criterion import (
     shortlist,
     sizes_beside_the_largest,
 )
+from odediscovery.judge.doubt import autocorrelation_inflation, memory
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.notes import Note, thinned
-from odediscovery.judge.residual_tests import autocorrelation_inflation, memory
 from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, value_penalty
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import JUDGING, TELLING, Monitor
-from odediscovery.search.conditions import SEARCH
-from odediscovery.search.moves import at_rest, each_alone
+from odediscovery.search.moves import SEARCH, at_rest, each_alone
 from odediscovery.search.refinement import (
     REFINEMENT,
     SHORTENING,
@@ -78,7 +76,7 @@ from odediscovery.stages.polish.shorten import (
     snap,
     without_numbers,
 )
-from odediscovery.stages.prune.paths import has_whole_powers, window_length
+from odediscovery.stages.prune.prune import has_whole_powers, window_length
 from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from odediscovery.data.controls import drop_appended_controls
-from odediscovery.data.samples import complete, measured
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, complete, measured
 from odediscovery.errors import InputError
 from odediscovery.judge.criterion import Verdict
 from odediscovery.judge.notes import Note, tried

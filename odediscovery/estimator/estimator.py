@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from odediscovery.data.dates import Clock, as_moments, counted_times
 from odediscovery.data.frames import index_times, is_dataset, plain_frame
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.trajectories import real_numbers
+from odediscovery.data.signals import real_numbers
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.result.discovery import Discovery

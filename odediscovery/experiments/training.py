@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Job, Row
-from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
+from odediscovery.fitting.windows import levenberg_marquardt
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NAU, NMU, AbstractUnit, RealNPU

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import fdtri
 
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, pooled
+from odediscovery.judge.doubt import ResidualTests
 from odediscovery.judge.notes import (
     Note,
     idle_terms_left,
@@ -26,7 +26,6 @@ from odediscovery.judge.notes import (
     unexplained_states,
     walk_as_good,
 )
-from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.laws.records import interval
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask

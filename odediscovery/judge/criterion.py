@@ -42,7 +42,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.samples import pooled
+from odediscovery.data.series import pooled
 from odediscovery.judge.notes import Note
 from odediscovery.laws.power_sum import (
     SIMPLE,
@@ -57,7 +57,7 @@ from odediscovery.laws.power_sum import (
 )
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.stages.prune.eliminate import wald_statistic
+from odediscovery.stages.prune.prune import wald_statistic
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.judge.notes import Note, blows_up, comes_to_rest, leaves_the_data, one_orbit
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import constant

@@ -29,9 +29,8 @@ from typing import Protocol
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.doubt import interval_squares
+from odediscovery.judge.doubt import autocorrelation_inflation, interval_squares
 from odediscovery.judge.notes import Note, listed, not_determined, open_exponent, undetermined_constants
-from odediscovery.judge.residual_tests import autocorrelation_inflation
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import Free, PowerSum, count, equations_with, filled, picked
@@ -41,7 +40,7 @@ from odediscovery.problem.problem import Problem, fixed_mask
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.intervals import INTERVALS
+from odediscovery.stages.polish.polish import INTERVALS
 from odediscovery.stages.values import Polished, residual_freedom
 
 

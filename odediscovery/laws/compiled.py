@@ -28,7 +28,7 @@ import sympy
 from numpy.typing import NDArray
 
 from odediscovery.families import STATE_FUNCTIONS
-from odediscovery.ivp.steps import PlainRates, compiled
+from odediscovery.ivp.solvers import PlainRates, compiled
 from odediscovery.laws.power_sum import Free, PowerSum, fractional
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import STATE_FUNCTIONS, Function
-from odediscovery.ivp.lsoda import solve_until_failure
+from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import exact, identifiers, number, parse, text
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, signs

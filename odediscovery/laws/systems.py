@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.trajectories import SERIES
+from odediscovery.data.signals import SERIES
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.laws.equations import Equations
 

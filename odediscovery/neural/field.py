@@ -15,9 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from odediscovery.data.samples import check_series
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries, check_series
 from odediscovery.errors import InputError
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.prepare import pose

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import trained_laws_of
+from odediscovery.networks.chain import trained_laws_of
 from odediscovery.networks.vector_field import VectorField, power_units
 from odediscovery.neural.train import TRAINING, train_members
 from odediscovery.problem.problem import Problem

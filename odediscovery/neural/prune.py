@@ -19,15 +19,14 @@ from torch import nn
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
-from odediscovery.fitting.levenberg_marquardt import Residuals, finite_squares, levenberg_marquardt
+from odediscovery.fitting.windows import Residuals, finite_squares, levenberg_marquardt
 from odediscovery.networks.vector_field import VectorField, on_arrays
 from odediscovery.neural.field import Field, posed, scaled, units_of
 from odediscovery.neural.train import binarise_gates
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor, drawn
-from odediscovery.stages.prune.eliminate import Elimination, Pruned
-from odediscovery.stages.prune.paths import prune_chain
+from odediscovery.stages.prune.prune import Elimination, Pruned, prune_chain
 from odediscovery.stages.values import STAGES
 from odediscovery.units.npu import AbstractPowerUnit
 

@@ -16,11 +16,10 @@ from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri
 
 import odediscovery.plots.axes as style
-from odediscovery.data.samples import measured
+from odediscovery.data.series import measured
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import count, equations_with
-from odediscovery.laws.records import LEVEL, monomial_names
+from odediscovery.laws.records import LEVEL, Estimates, monomial_names
 from odediscovery.plots.axes import ends_of, set_times, with_unit
 from odediscovery.problem.prepare import dose_columns
 from odediscovery.result.discovery import Discovery, curve_of, cut

@@ -19,7 +19,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure, FigureBase
 
 import odediscovery.plots.checks as checks
-from odediscovery.data.samples import measured
+from odediscovery.data.series import measured
 from odediscovery.errors import InputError
 from odediscovery.plots.axes import (
     COLOURS,

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from odediscovery.networks.translate import Layer, Network
+from odediscovery.networks.chain import Layer, Network
 from odediscovery.plots.axes import COLOURS, GRID, INK, MUTED, NOTE, NOTE_TEXT, PAGE_TEXT, STRONG, empty_figure
 from odediscovery.runtime.arrays import Array
 

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.optimize import root
 
-from odediscovery.data.samples import pooled
+from odediscovery.data.series import pooled
 from odediscovery.laws.equations import Equations
 from odediscovery.plots.axes import COLOURS, HAIR, INK, LINE_WIDTH, PAPER, POINT, STRONG, Depth, ends_of, with_unit
 from odediscovery.plots.fit import Course, colour, samples_look

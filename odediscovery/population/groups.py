@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.ivp.steps import rk4_step
+from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.noise import estimate_noise
-from odediscovery.data.recorded.statements import OF_SAMPLE, dose_column, dose_factor, known_start
-from odediscovery.data.samples import measured as has_samples
-from odediscovery.data.samples import with_latent_states
-from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.recorded import OF_SAMPLE, dose_column, dose_factor, known_start
+from odediscovery.data.series import TimeSeries, Trajectory, with_latent_states
+from odediscovery.data.series import measured as has_samples
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.groups import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Members, Start, members_of

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.errors import FitError
 from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.power_sum import PowerSum

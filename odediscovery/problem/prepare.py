@@ -58,26 +58,42 @@ from typing import NamedTuple
 import numpy as np
 
 from odediscovery.data.controls import append_controls, drop_appended_controls
-from odediscovery.data.noise import NOISE, estimate_noise, pseudo_residuals, relative_noise, shows_noise
-from odediscovery.data.recorded.digits import lengths_of_runs, resolution, rounding_sigma
-from odediscovery.data.recorded.recorded import Recorded, spread_columns
-from odediscovery.data.recorded.statements import (
+from odediscovery.data.noise import (
+    NOISE,
+    SMOOTHING,
+    estimate_noise,
+    pseudo_residuals,
+    relative_noise,
+    shows_noise,
+    smooth,
+)
+from odediscovery.data.recorded import (
     OF_SAMPLE,
+    Recorded,
     break_times,
     detection_limit,
     dose_column,
     dose_factor,
     known_start,
+    lengths_of_runs,
+    resolution,
+    rounding_sigma,
+    spread_columns,
 )
-from odediscovery.data.samples import measured, pooled, usual_values, with_columns, with_latent_states
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.series import (
+    Scale,
+    TimeSeries,
+    Trajectory,
+    measured,
+    pooled,
+    usual_values,
+    with_columns,
+    with_latent_states,
+)
 from odediscovery.data.signals import Signal
-from odediscovery.data.smoothing import SMOOTHING, smooth
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.knowledge.constraints import Knowledge, check_known, check_signs, knowledge
+from odediscovery.knowledge.constraints import Conserved, Knowledge, check_known, check_signs, knowledge
 from odediscovery.knowledge.dimensions import check_dimensions
-from odediscovery.knowledge.statements import Conserved
 from odediscovery.laws.expressions import identifiers
 from odediscovery.problem.problem import PROBLEMS, Problem, count_peaks, redundant_states
 from odediscovery.runtime.arrays import Array, Mask

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.samples import measured, pooled
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries, measured, pooled
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.power_sum import Free, PowerSum
 from odediscovery.runtime.arrays import Array, Mask

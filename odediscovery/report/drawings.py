@@ -23,8 +23,7 @@ from matplotlib.ticker import MaxNLocator
 
 import odediscovery.plots.axes as style
 import odediscovery.plots.checks as checks
-from odediscovery.data.samples import measured
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, measured
 from odediscovery.plots.axes import frame, rings, set_times
 from odediscovery.plots.figures import CELL, GROUP, MAX_PANELS, stack
 from odediscovery.plots.fit import Course, course_of, draw_state, thinned

@@ -15,8 +15,7 @@ from markupsafe import Markup, escape
 
 from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.dates import date_of_time
-from odediscovery.data.samples import measured, pooled
-from odediscovery.data.series import group_column, sigma_columns
+from odediscovery.data.series import group_column, measured, pooled, sigma_columns
 from odediscovery.laws.printing import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, sides, split_number, term_mathml

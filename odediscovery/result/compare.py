@@ -17,7 +17,7 @@ import numpy as np
 
 import odediscovery
 from odediscovery.data.frames import Frame, records_frame
-from odediscovery.data.samples import pooled
+from odediscovery.data.series import pooled
 from odediscovery.errors import InputError
 from odediscovery.laws.records import constants
 from odediscovery.result.discovery import Discovery

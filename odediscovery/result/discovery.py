@@ -21,17 +21,16 @@ import odediscovery
 from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.dates import time_of_date
 from odediscovery.data.frames import Frame, records_frame
-from odediscovery.data.samples import measured
-from odediscovery.data.series import TimeSeries, group_column, sigma_columns
+from odediscovery.data.series import TimeSeries, group_column, measured, sigma_columns
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.notes import Weight
 from odediscovery.laws.equations import MAX_LINE, Equations
-from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.records import (
     LEVEL,
+    Estimates,
     exponents,
     extended,
     monomial_names,
@@ -40,7 +39,7 @@ from odediscovery.laws.records import (
     starts_text,
     terms,
 )
-from odediscovery.networks.translate import Network
+from odediscovery.networks.chain import Network
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, jsonable
 from odediscovery.result.named import NamedConstants, constant_records, named_record, named_units, units_text

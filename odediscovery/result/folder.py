@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from odediscovery.data.controls import with_interpolations
-from odediscovery.data.samples import with_columns
-from odediscovery.data.series import TimeSeries, read_series, series_text
+from odediscovery.data.series import TimeSeries, read_series, series_text, with_columns
 from odediscovery.data.table import check_letters, check_names
 from odediscovery.errors import InputError
 from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.estimates import Estimates
-from odediscovery.laws.records import number, with_errors, with_law
-from odediscovery.networks.translate import Network
+from odediscovery.laws.records import Estimates, number, with_errors, with_law
+from odediscovery.networks.chain import Network
 from odediscovery.result.front import FrontRow, checked_text, jsonable, numbers, parsed_equations, starts_from_record
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population

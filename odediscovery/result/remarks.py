@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.noise import NORMAL_MEDIAN
-from odediscovery.data.samples import pooled
+from odediscovery.data.series import pooled
 from odediscovery.judge.extrapolation import resting_note, resting_point
 from odediscovery.judge.notes import Note, Weight, listed
 from odediscovery.laws.equations import Equations, Form

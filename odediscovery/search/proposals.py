@@ -20,14 +20,11 @@ from odediscovery.judge.doubt import DOUBT, interval_squares, is_explained
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.conditions import begins_a_sine, in_doubt, likeliest
-from odediscovery.search.moves import Proposal, Search, simplest
-from odediscovery.search.noiseless import NOISELESS, fit_library, is_coarse, is_growable, plain_law
-from odediscovery.search.refinement import sigma_of
+from odediscovery.search.moves import Proposal, Search, begins_a_sine, in_doubt, likeliest, simplest
+from odediscovery.search.refinement import NOISELESS, fit_library, is_coarse, is_growable, plain_law, sigma_of
 from odediscovery.stages.grow.grow import GROWING, grow
-from odediscovery.stages.grow.polynomials import fewest_terms, polynomials, shared_products
-from odediscovery.stages.grow.score_test import propose_terms
-from odediscovery.stages.prune.paths import all_whole, has_whole_powers
+from odediscovery.stages.grow.regression import fewest_terms, polynomials, propose_terms, shared_products
+from odediscovery.stages.prune.prune import all_whole, has_whole_powers
 from odediscovery.stages.values import Candidate, FoundBy
 from odediscovery.textbook.judged import as_law, criterion_of
 

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 
-from odediscovery.ivp.steps import THREE_EIGHTHS, march
+from odediscovery.ivp.solvers import THREE_EIGHTHS, march
 from odediscovery.networks.chain import AnyChain, Chain, Linearisation, Rhs, member_rates
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time

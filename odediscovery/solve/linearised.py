@@ -18,7 +18,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from odediscovery.data.series import Trajectory
-from odediscovery.ivp.steps import rk4_step
+from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.compiled import constants_of, form_of_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem

@@ -32,8 +32,7 @@ from scipy.linalg.lapack import dtbtrs
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
-from odediscovery.ivp.lsoda import solve_whole
-from odediscovery.ivp.steps import rk4_step
+from odediscovery.ivp.solvers import rk4_step, solve_whole
 from odediscovery.laws.compiled import FilledForm, compiled_law, point_field, vector_field
 from odediscovery.laws.power_sum import Free, PowerSum, count, filled
 from odediscovery.runtime.arrays import Array, Mask

@@ -8,8 +8,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from odediscovery.laws.compiled import FilledForm
-from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import Free, PowerSum, count
+from odediscovery.laws.records import Covariance
 from odediscovery.runtime.arrays import Array, Mask
 
 

@@ -22,9 +22,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import least_squares, lsq_linear
 
 from odediscovery.data.controls import append_controls
-from odediscovery.data.samples import pooled
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.series import Scale, TimeSeries, Trajectory, pooled
 from odediscovery.errors import InputError
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions
 from odediscovery.laws.equations import Equations, Form

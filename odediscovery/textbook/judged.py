@@ -14,13 +14,11 @@ import numpy as np
 import sympy
 from scipy.optimize import least_squares
 
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.errors import InputError
 from odediscovery.judge.claim import shares_explained
 from odediscovery.judge.criterion import CRITERION, correction, judge_on, misfit
-from odediscovery.judge.doubt import DOUBT
-from odediscovery.judge.residual_tests import examine_residuals
+from odediscovery.judge.doubt import DOUBT, examine_residuals
 from odediscovery.laws.equations import Equations, Form, read_law
 from odediscovery.laws.power_sum import Free, PowerSum
 from odediscovery.problem.problem import Problem

@@ -23,13 +23,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.data.controls import append_controls
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.data.signals import Signal, Trajectory
 from odediscovery.errors import InputError
-from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import count
-from odediscovery.laws.records import LEVEL
+from odediscovery.laws.records import LEVEL, Estimates
 from odediscovery.problem.prepare import pose
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery

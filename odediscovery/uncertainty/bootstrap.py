@@ -23,18 +23,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.series import TimeSeries, Trajectory, pooled
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
-from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.windows import LongResiduals, Windows, cut
+from odediscovery.fitting.windows import LongResiduals, Windows, cut, levenberg_marquardt
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import SIMPLE, PowerSum, constant_penalty, count, powers, snap_penalty
-from odediscovery.laws.records import monomial_names
-from odediscovery.networks.chain import Chain
-from odediscovery.networks.translate import chain_of
+from odediscovery.laws.records import Estimates, monomial_names
+from odediscovery.networks.chain import Chain, chain_of
 from odediscovery.problem.problem import PROBLEMS, Problem, apply_knowledge, fixed_mask
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.survival import Survival
@@ -42,8 +38,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure
 from odediscovery.stages.grow.integral_form import PROJECTION
-from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
-from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
+from odediscovery.stages.prune.prune import PRUNING_WINDOWS, Elimination, Pruned, eliminate, window_length
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed
 
 

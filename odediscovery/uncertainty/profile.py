@@ -26,12 +26,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.data.controls import append_controls
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
-from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import Free, PowerSum, filled, picked
-from odediscovery.laws.records import LEVEL, monomial_names
+from odediscovery.laws.records import LEVEL, Estimates, monomial_names
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import KINDS, Profile
 from odediscovery.runtime.arrays import Array, Mask

@@ -14,8 +14,7 @@ from odediscovery.bench.scores import score
 from odediscovery.bench.suites import COLUMNS
 from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.command.cli import main
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.errors import FitError
 from odediscovery.laws.equations import Equations
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from odediscovery import InputError, TimeSeries, load_csv, load_with_controls
-from odediscovery.data.recorded.arithmetic import Arithmetic, split_name
+from odediscovery.data.recorded import Arithmetic, split_name
 from odediscovery.data.table import split_unit
 
 COLUMNS = {"a": np.array([1.0, 2.0, np.nan]), "b c": np.array([4.0, 0.0, 1.0]), "a-b": np.array([7.0, 7.0, 7.0])}

@@ -10,9 +10,8 @@ import pytest
 from scipy.interpolate import make_smoothing_spline
 
 from odediscovery import TimeSeries, simulate_system
-from odediscovery.data.noise import estimate_noise, relative_noise, shows_noise
-from odediscovery.data.recorded.digits import resolution
-from odediscovery.data.smoothing import PENALTIES, smooth, smoothing_spline
+from odediscovery.data.noise import PENALTIES, estimate_noise, relative_noise, shows_noise, smooth, smoothing_spline
+from odediscovery.data.recorded import resolution
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odediscovery.data.recorded.rows import repeat_noise, restarts
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries, group_column, load_csv, write_csv
+from odediscovery.data.recorded import repeat_noise, restarts
+from odediscovery.data.series import Scale, TimeSeries, group_column, load_csv, write_csv
 from odediscovery.data.sheets import read_table
 from odediscovery.data.table import Table
 from odediscovery.errors import InputError

@@ -12,9 +12,8 @@ import pytest
 
 from odediscovery import TimeSeries
 from odediscovery.data.dates import counted_times
-from odediscovery.data.recorded.digits import even_times
-from odediscovery.data.samples import with_even_times
-from odediscovery.data.series import load_csv
+from odediscovery.data.recorded import even_times
+from odediscovery.data.series import load_csv, with_even_times
 from odediscovery.errors import InputError
 from odediscovery.runtime.arrays import Array
 

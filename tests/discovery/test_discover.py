@@ -18,7 +18,7 @@ from odediscovery import (
     simulate_system,
 )
 from odediscovery.bench.scores import same_terms
-from odediscovery.ivp.lsoda import solve_until_failure
+from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import pose

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from odediscovery.fitting.levenberg_marquardt import is_definite, levenberg_marquardt
+from odediscovery.fitting.windows import is_definite, levenberg_marquardt
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 

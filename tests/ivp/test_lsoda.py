@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from odediscovery.ivp import lsoda
-from odediscovery.ivp.lsoda import BUDGETS, solve_until_failure, solve_whole
+from odediscovery.ivp import solvers
+from odediscovery.ivp.solvers import BUDGETS, solve_until_failure, solve_whole
 from odediscovery.runtime.arrays import Array
 
 T = np.linspace(0.0, 2.0, 9)
@@ -67,7 +67,7 @@ def test_the_budget_ends_a_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     found = solve_until_failure(counted, start, T, 1e-10, 1e-12, max_evaluations=30)
     assert calls == 30 and np.isnan(found[-1]).all() and found[0].tolist() == [1.0, 0.0]
     small = dataclasses.replace(BUDGETS, trial_evaluations=20, trial_evaluations_per_sample=0)
-    monkeypatch.setattr(lsoda, "BUDGETS", small)
+    monkeypatch.setattr(solvers, "BUDGETS", small)
     calls = 0
     assert solve_whole(counted, start, T, 1e-10, 1e-12, np.inf) is None
     assert calls == 20

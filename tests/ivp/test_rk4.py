@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery.ivp.steps import rk4_step
+from odediscovery.ivp.solvers import rk4_step
 from odediscovery.runtime.arrays import Array
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odediscovery.ivp.steps import compiled
+from odediscovery.ivp.solvers import compiled
 
 TWICE = "def twice(x):\n    return x + x\n"
 

@@ -12,9 +12,8 @@ from odediscovery import Equations, Monitor, TimeSeries
 from odediscovery.discovery.refine import drop_idle_terms
 from odediscovery.judge.claim import CLAIM, Claim, idle_terms, is_needed, least_shares, shares_explained, turning_state
 from odediscovery.judge.criterion import Verdict, judge
-from odediscovery.judge.doubt import interval_squares, is_within_noise, leaves_noise, runs_away
+from odediscovery.judge.doubt import ResidualTests, interval_squares, is_within_noise, leaves_noise, runs_away
 from odediscovery.judge.identifiability import unidentifiable_combinations
-from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.laws.power_sum import PowerSum, all_free, but_whole_powers
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem

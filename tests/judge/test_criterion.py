@@ -18,8 +18,8 @@ from odediscovery.judge.criterion import (
     shares_of,
     shortlist,
 )
-from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum, all_free, constant_penalty, cost
+from odediscovery.laws.records import Covariance
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 FLOOR = np.array([1e-3])

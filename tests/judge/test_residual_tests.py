@@ -7,14 +7,7 @@ import pytest
 
 from odediscovery import Equations, TimeSeries, fit_constants
 from odediscovery.judge.criterion import penalty
-from odediscovery.judge.residual_tests import (
-    autocorrelated,
-    correlations,
-    is_walk_as_good,
-    runs,
-    too_few_runs,
-    walk_misfit,
-)
+from odediscovery.judge.doubt import autocorrelated, correlations, is_walk_as_good, runs, too_few_runs, walk_misfit
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.polish.polish import polish

@@ -9,13 +9,11 @@ import pytest
 from problems import LOGISTIC, PREY, STARTS, TWINS, growth, logistic, series_of, solved
 from scipy.optimize import curve_fit
 
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.series import Scale, TimeSeries, Trajectory
 from odediscovery.discovery.conclude import estimates
 from odediscovery.errors import InputError
-from odediscovery.laws.estimates import Covariance, Estimates
 from odediscovery.laws.power_sum import Free, PowerSum, all_free, none_free
-from odediscovery.laws.records import interval
+from odediscovery.laws.records import Covariance, Estimates, interval
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.solve.sensitivities import sensitivities

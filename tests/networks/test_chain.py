@@ -11,11 +11,10 @@ import sympy
 import torch
 from problems import PREY, field_of, numeric_jacobian, random_field
 
-from odediscovery.data.scale import Scale
+from odediscovery.data.series import Scale
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
-from odediscovery.networks.chain import Chain, Pair
-from odediscovery.networks.translate import chain_of, laws_of, network_of
+from odediscovery.networks.chain import Chain, Pair, chain_of, laws_of, network_of
 from odediscovery.runtime.arrays import Array
 from odediscovery.units import NAU, UNITS, Functions, RealNPU
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from odediscovery import Discovery, Equations, TimeSeries, discover, fit_constants, settings_for, simulate_system
 from odediscovery.command.cli import main
-from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.records import Covariance
 from odediscovery.plots.axes import set_times
 from odediscovery.plots.checks import (
     autocorrelation,

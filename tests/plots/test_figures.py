@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from odediscovery.errors import InputError
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import Layer, Network
+from odediscovery.networks.chain import Layer, Network
 from odediscovery.plots.figures import fit_figure, pareto_figure, save_figures, weights_figure
 from odediscovery.result.discovery import Discovery, describe_chain
 

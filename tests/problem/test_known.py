@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from odediscovery import InputError, TimeSeries
-from odediscovery.data.samples import with_latent_states
+from odediscovery.data.series import with_latent_states
 from odediscovery.knowledge.constraints import knowledge
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system

@@ -8,8 +8,7 @@ from problems import LOGISTIC, growth, logistic
 from scipy.integrate import solve_ivp
 
 from odediscovery import TimeSeries, discover, settings_for
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import Trajectory
+from odediscovery.data.series import Trajectory, pooled
 from odediscovery.errors import InputError
 from odediscovery.problem.prepare import PREPARATION, THINNING, find_interpolation, prepare, thin_series
 from odediscovery.problem.problem import Problem, redundant_states

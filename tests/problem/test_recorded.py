@@ -7,7 +7,7 @@ import pytest
 
 from odediscovery import discover, settings_for
 from odediscovery.data.controls import with_controls
-from odediscovery.data.recorded.recorded import Recorded
+from odediscovery.data.recorded import Recorded
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.problem.prepare import with_recorded

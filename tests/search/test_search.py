@@ -17,15 +17,13 @@ from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.laws.power_sum import PowerSum, all_free
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
-from odediscovery.search import moves, noiseless
+from odediscovery.search import moves, refinement
 from odediscovery.search.moves import Proposal, Pruning, Search
-from odediscovery.search.noiseless import detect_noiseless
-from odediscovery.search.refinement import count_independent, refined, sigma_of
-from odediscovery.search.search import MOVES, families_table, moves_table
-from odediscovery.search.vocabulary import vocabulary
+from odediscovery.search.refinement import count_independent, detect_noiseless, refined, sigma_of
+from odediscovery.search.search import MOVES, families_table, moves_table, vocabulary
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.prune.paths import NoRoomError
+from odediscovery.stages.prune.prune import NoRoomError
 from odediscovery.stages.values import Candidate, Origin
 
 
@@ -40,7 +38,7 @@ def test_no_library_is_fitted_where_samples_show_noise(monkeypatch: pytest.Monke
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("nothing says that there is no noise")
 
-    monkeypatch.setattr(noiseless, "fit_library", fail)
+    monkeypatch.setattr(refinement, "fit_library", fail)
     p = prepare(growth(np.linspace(0.0, 20.0, 80), 0.03))
     assert detect_noiseless(p, Monitor()) is p
 

@@ -17,7 +17,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.grow import best_of_each, best_subsets, descents, optimise_all, settled, simpler, wald
 from odediscovery.stages.grow.integral_form import Fit, Integral, Projected, features_for, grid_for, solve, values_of
-from odediscovery.stages.grow.polynomials import library_law
+from odediscovery.stages.grow.regression import library_law
 from odediscovery.stages.values import STAGES
 
 

@@ -10,10 +10,9 @@ from problems import FSIR, LOGISTIC, PREY, STARTS, growth, logistic, series_of, 
 from scipy.optimize import curve_fit
 
 from odediscovery import TimeSeries
-from odediscovery.data.scale import Scale
+from odediscovery.data.series import Scale
 from odediscovery.families import Function
 from odediscovery.judge.criterion import judge
-from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import (
     SIMPLE,
     Features,
@@ -26,6 +25,7 @@ from odediscovery.laws.power_sum import (
     count,
     snap_penalty,
 )
+from odediscovery.laws.records import Covariance
 from odediscovery.problem.prepare import prepare
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.solve.sensitivities import Starts, TrajectoryResiduals, residual_squares

@@ -11,12 +11,11 @@ from problems import LOGISTIC, PREY, STARTS, series_of
 from odediscovery.bench.scores import same_terms, worst_errors
 from odediscovery.fitting.windows import ShortResiduals, Windows, cut
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.chain import Chain
-from odediscovery.networks.translate import chain_of, laws_of
+from odediscovery.networks.chain import Chain, chain_of, laws_of
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.grow.polynomials import library_law
-from odediscovery.stages.prune.eliminate import (
+from odediscovery.stages.grow.regression import library_law
+from odediscovery.stages.prune.prune import (
     Elimination,
     Pruned,
     eliminate,

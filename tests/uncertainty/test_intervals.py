@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from faces import discovery
 
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, Free, Function, PowerSum, Sums, all_free, count
 from odediscovery.laws.records import constants

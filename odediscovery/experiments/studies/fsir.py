@@ -27,14 +27,13 @@ from matplotlib.figure import Figure
 from scipy.stats import ks_2samp
 
 from odediscovery.bench.success import WIDTHS, success_rate
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
 from odediscovery.experiments.figures import POINTS, STYLE, Cloud, Curve, fronts_figure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
-from odediscovery.networks.translate import Layer, Network, network_of
+from odediscovery.networks.chain import Layer, Network, network_of
 from odediscovery.plots.figures import weights_figure
 from odediscovery.plots.heatmaps import mixed_inputs, network_figure
 from odediscovery.result.discovery import Discovery, describe_chain

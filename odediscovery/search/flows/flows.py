@@ -31,8 +31,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.fitting.levenberg_marquardt import damped_steps
-from odediscovery.ivp.steps import rk4_step
+from odediscovery.fitting.windows import damped_steps
+from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask

@@ -32,14 +32,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from odediscovery.data.samples import pooled
-from odediscovery.data.scale import Scale
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import Scale, TimeSeries, pooled
 from odediscovery.errors import FitError, InputError
 from odediscovery.fitting.training import FirstOrder, lbfgs
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import Layer, Network
+from odediscovery.networks.chain import Layer, Network
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.problem import Problem
 from odediscovery.result.front import FrontRow

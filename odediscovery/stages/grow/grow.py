@@ -57,7 +57,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families import POWERS, Family, Terms
-from odediscovery.fitting.levenberg_marquardt import damped_steps
+from odediscovery.fitting.windows import damped_steps
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask

@@ -37,8 +37,8 @@ from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky_banded, solve_banded
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
+from odediscovery.data.noise import SMOOTHING, of_higher_order, smoothing_spline
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.smoothing import SMOOTHING, of_higher_order, smoothing_spline
 from odediscovery.families import Family, Seen, Terms, power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Mask, column_norms

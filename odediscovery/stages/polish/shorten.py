@@ -60,7 +60,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from odediscovery.data.scale import Scale
+from odediscovery.data.series import Scale
 from odediscovery.families import STATE_FUNCTIONS, power_is_rate
 from odediscovery.laws.power_sum import (
     SIMPLE,

@@ -1,0 +1,626 @@
+"""How the samples of a trajectory came about, where that is more than a value with noise.
+
+    O(x)_j = max(x_j, L_j)             for a value that is known to lie below L_j
+    O(x)_j = x_j - x_(j-1)             for a cumulative count, whose increments have independent noise
+
+What a law leaves of the data is O(curve) - O(data), also where it is judged. A start that is known is no
+unknown of a fit.
+
+Columns computed from columns: "R = recovered + deaths", read by a grammar of its own and never evaluated.
+
+sum     := product (("+" | "-") product)*
+product := factor (("*" | "/") factor)*
+factor  := ("+" | "-") factor | "(" sum ")" | number | name of a column
+
+What users say of their samples: known starts, limits of detection, cumulative counts, doses, breaks.
+
+Rows whose times restart or repeat: trials one below the other, and samples taken more than once at a time.
+
+How many digits measured values and times were written with, and what that leaves out.
+
+    y = x + e,    e uniform within half a unit of the last digit:    sigma = unit / sqrt(12)
+
+m neighbours that were written alike share one error: each counts as 1 / m of a sample, sigma sqrt(m).
+
+Values are written with as many decimal places (3.25, 0.07) or with as many significant digits
+(97.47, 0.01234) throughout. Which one shows where small values have finer digits than large ones.
+
+Even times that were rounded, 0.1724, 0.3448, 0.5172 for 0.17241..., 0.34482..., 0.51724..., lie on a grid:
+
+    |t_k - t_0 - m_k h| < last digit / 2
+
+for some t_0 and h and whole numbers m_k. The last digit of the times is often larger than the noise.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.runtime.arrays import Array, Mask
+
+
+def spread_columns(values: NDArray[Any], places: Sequence[int], n: int, fill: float = np.nan) -> NDArray[Any]:
+    """Values [..., k] in some of n columns, `fill` in the others.
+
+    >>> spread_columns(np.array([1.0, 2.0]), [2, 0], 3).tolist()
+    [2.0, nan, 1.0]
+    """
+    wide = np.full((*values.shape[:-1], n), fill, dtype=np.result_type(values, type(fill)))
+    wide[..., list(places)] = values
+    return wide
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """What is known of the samples of one trajectory.
+
+    Args:
+        start: known first values [states], nan where unknown.
+        limit: below which the values lie that could not be measured [samples, states], nan elsewhere.
+        seen: which values there are [samples, states].
+        counted: states that are cumulative counts [states].
+        given: what was added to a state by doses up to each sample [samples, states]; None for nothing.
+
+    >>> limit, seen = np.full((3, 1), np.nan), np.ones((3, 1), bool)
+    >>> counts = Recorded(np.array([0.0]), limit, seen, np.array([True]))
+    >>> counts.observed(np.array([[2.0], [5.0], [9.0]])).ravel().tolist()
+    [2.0, 3.0, 4.0]
+    """
+
+    start: Array
+    limit: Array
+    seen: Mask
+    counted: Mask
+    given: Array | None = None
+
+    @property
+    def censored(self) -> Mask:
+        """Values that lie below a limit [samples, states]."""
+        return np.isfinite(self.limit)
+
+    def part(self, samples: Any) -> Recorded:
+        """Of some of the samples; the start is that of the first one."""
+        first = np.arange(len(self.seen))[samples][:1]
+        start = self.start if len(first) and first[0] == 0 else np.full_like(self.start, np.nan)
+        given = None if self.given is None else self.given[samples]
+        return Recorded(start, self.limit[samples], self.seen[samples], self.counted, given)
+
+    def scaled(self, size: Array) -> Recorded:
+        """For x' = x / size [states]."""
+        given = None if self.given is None else self.given / size
+        return Recorded(self.start / size, self.limit / size, self.seen, self.counted, given)
+
+    def spread(self, places: Sequence[int], n: int) -> Recorded:
+        """In some of n columns, nothing known of the others."""
+        start, limit = (spread_columns(values, places, n) for values in (self.start, self.limit))
+        seen, counted = (spread_columns(values, places, n, False) for values in (self.seen, self.counted))
+        given = None if self.given is None else spread_columns(self.given, places, n, 0.0)
+        return Recorded(start, limit, seen, counted, given)
+
+    def select(self, columns: Any) -> Recorded:
+        """Of some of the states."""
+        start, limit, seen = self.start[columns], self.limit[:, columns], self.seen[:, columns]
+        given = None if self.given is None else self.given[:, columns]
+        return Recorded(start, limit, seen, self.counted[columns], given)
+
+    def observed(self, x: Array) -> Array:
+        """O of curves or data [samples, states, ...]."""
+        if self.censored.any():
+            limit = self.limit.reshape(*self.limit.shape, *[1] * (x.ndim - 2))
+            x = np.where(np.isfinite(limit), np.fmax(x, limit), x)
+        return self._increments(x)
+
+    def linearised(self, slopes: Array, x: Array) -> Array:
+        """Derivatives of O(x) [samples, states, unknowns], from those of x along the curve x [samples, states]."""
+        return self._increments(np.where((self.censored & ~(x > self.limit))[..., None], 0.0, slopes))
+
+    def _increments(self, x: Array) -> Array:
+        found = x.copy() if self.counted.any() else x
+        for i, rows in self._counts():
+            found[rows[1:], i] = x[rows[1:], i] - x[rows[:-1], i]
+        return found
+
+    def summed(self, left: Array) -> Array:
+        """Curve - data [samples, states] of what is left of the increments."""
+        found = left.copy() if self.counted.any() else left
+        for i, rows in self._counts():
+            found[rows, i] = np.cumsum(left[rows, i])
+        return found
+
+    def _counts(self) -> list[tuple[int, Any]]:
+        """States that are cumulative counts, and their samples."""
+        return [(int(i), np.flatnonzero(self.seen[:, i])) for i in np.flatnonzero(self.counted)]
+
+    def filled(self, values: Array) -> Array:
+        """Values that are smoothed: half the limit where nothing could be measured, doses taken away."""
+        filled: Array = np.where(self.censored, 0.5 * np.nan_to_num(self.limit), values)
+        return filled if self.given is None else filled - self.given
+
+
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WORD = re.compile(r"[^\W\d]\w*")
+MAX_CHARACTERS, MAX_DEPTH = 1000, 50
+EXAMPLE = 'write --column "R=recovered+deaths"'
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """The new column's name and what it is computed from.
+
+    >>> split_name("R = recovered + deaths")
+    ('R', 'recovered + deaths')
+    """
+    name, sign, sum_ = (part.strip() for part in text.partition("="))
+    if not sign or not name or not sum_:
+        raise InputError(f"--column expects NAME=SUM OF COLUMNS, got {text!r}; {EXAMPLE}")
+    return name, sum_
+
+
+class Arithmetic:
+    """The value of one text, column by column.
+
+    Args:
+        text: a sum, see the grammar of this module.
+        columns: names of the columns, the text of which is taken as it stands.
+        numbers: the values of a column [rows].
+
+    >>> made = Arithmetic("2*a - (b + 1)/4", ["a", "b"], {"a": np.ones(2), "b": np.array([3.0, 7.0])}.__getitem__)
+    >>> made.value().tolist(), made.used
+    ([1.0, 0.0], ['a', 'b'])
+    """
+
+    def __init__(self, text: str, columns: Sequence[str], numbers: Callable[[str], Array]) -> None:
+        if len(text) > MAX_CHARACTERS:
+            raise InputError(f"--column: expected at most {MAX_CHARACTERS} characters, got {len(text)}")
+        self.text, self.columns, self.numbers = text, list(columns), numbers
+        # The longest first: a column may be called "a-b".
+        names = "|".join(re.escape(name) for name in sorted(columns, key=len, reverse=True))
+        self._names = re.compile(rf"({names})(?!\w)") if names else None
+        self.at, self.depth = 0, 0
+        self.used: list[str] = []
+
+    def value(self) -> Array:
+        """The new column [rows], nan where a column has no value, infinite where something is divided by 0."""
+        found = self._sum()
+        if self._peek():
+            raise self._error("expected +, -, * or /")
+        if not self.used:
+            raise InputError(f"--column: {self.text!r} names no column; expected a sum of columns, {EXAMPLE}")
+        return np.asarray(found, dtype=np.float64)
+
+    def _error(self, reason: str) -> InputError:
+        return InputError(f"--column: cannot read {self.text!r} at character {self.at + 1}: {reason}; {EXAMPLE}")
+
+    def _peek(self) -> str:
+        """The next character that is no blank; nothing at the end."""
+        while self.text[self.at : self.at + 1].isspace():
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def _taken(self, signs: str) -> str:
+        """The next character if it is one of these, which is then passed; else nothing."""
+        found = self._peek()
+        if not found or found not in signs:
+            return ""
+        self.at += 1
+        return found
+
+    def _sum(self) -> Array:
+        found = self._product()
+        while sign := self._taken("+-"):
+            right = self._product()
+            found = found + right if sign == "+" else found - right
+        return found
+
+    def _product(self) -> Array:
+        found = self._factor()
+        while sign := self._taken("*/"):
+            right = self._factor()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = found * right if sign == "*" else np.where(right == 0.0, np.inf, found / right)
+        return found
+
+    def _factor(self) -> Array:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self._error("too many signs and brackets within each other")
+        if sign := self._taken("+-"):
+            found = self._factor() * (-1.0 if sign == "-" else 1.0)
+        elif self._taken("("):
+            found = self._sum()
+            if not self._taken(")"):
+                raise self._error("expected )")
+        else:
+            found = self._atom()
+        self.depth -= 1
+        return found
+
+    def _atom(self) -> Array:
+        """A column or a number."""
+        if self._names and (named := self._names.match(self.text, self.at)):
+            self.at = named.end()
+            if named[1] not in self.used:
+                self.used.append(named[1])
+            return self.numbers(named[1])
+        if number := _NUMBER.match(self.text, self.at):
+            self.at = number.end()
+            return np.asarray(float(number[0]))
+        if word := _WORD.match(self.text, self.at):
+            raise InputError(f"--column: {unknown_name('column', word[0], self.columns)}")
+        raise self._error("expected a column or a number")
+
+
+# The word for a start whose sample is exact, and for breaks that are to be found.
+OF_SAMPLE, FOUND = "measured", "found"
+
+
+def known_start(text: str) -> tuple[str, str | float]:
+    """State and start of "conc = 0", "gut = dose" (a column) or "gut = measured".
+
+    >>> known_start("gut = dose"), known_start("conc=0")
+    (('gut', 'dose'), ('conc', 0.0))
+    """
+    state, value = _sides(text)
+    if not state or not value:
+        raise InputError(f"--starts expects STATE = NUMBER, COLUMN or {OF_SAMPLE}, got {text!r}")
+    number = _number(value)
+    return state, value if number is None else number
+
+
+def detection_limit(text: str) -> tuple[str, float]:
+    """State and limit of "virus = 50".
+
+    >>> detection_limit("virus = 50")
+    ('virus', 50.0)
+    """
+    state, value = _sides(text)
+    limit = _number(value)
+    if not state or limit is None or not limit > 0.0:
+        raise InputError(f'--censored expects STATE = LIMIT above 0, such as "virus = 50", got {text!r}')
+    return state, limit
+
+
+def dose_column(text: str) -> tuple[str, str]:
+    """State and column of "gut = dose", or of "conc = f*dose".
+
+    >>> dose_column("gut = dose"), dose_column("conc = f*dose")
+    (('gut', 'dose'), ('conc', 'dose'))
+    """
+    state, amount = _sides(text)
+    factor, times, column = (part.strip() for part in amount.rpartition("*"))
+    if not state or not column or (times and not factor.isidentifier()):
+        raise InputError(
+            f'--doses expects STATE = COLUMN of amounts, such as "gut = dose", or with a factor that is fitted, '
+            f'"conc = f*dose", got {text!r}'
+        )
+    return state, column
+
+
+def dose_factor(text: str) -> str:
+    """Name of the factor of "conc = f*dose", by which amounts are in the unit of their state; nothing for none.
+
+    >>> dose_factor("conc = f*dose"), dose_factor("gut = dose")
+    ('f', '')
+    """
+    return _sides(text)[1].rpartition("*")[0].strip()
+
+
+def break_times(text: str, time_name: str) -> list[float]:
+    """The times in "t = 23, 41", increasing.
+
+    >>> break_times("t = 23, 41", "t")
+    [23.0, 41.0]
+    """
+    name, rest = _sides(text)
+    times = [_number(part) for part in rest.split(",")]
+    if name != time_name or None in times:
+        raise InputError(f'--breaks expects times, such as "{time_name}=23,41", or "{FOUND}", got {text!r}')
+    return sorted({time for time in times if time is not None})
+
+
+def _sides(text: str) -> tuple[str, str]:
+    """What stands before the first equals sign and behind it, nothing behind where there is none."""
+    left, _, right = text.partition("=")
+    return left.strip(), right.strip()
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+# When times that go back begin a new trajectory, and repeats tell the noise.
+LEAST_ROWS = 3  # rows of every trajectory that a restart ends or begins: fewer are as likely a slip
+BACK = 0.5  # a restart goes back to before this share of the time that it ends: a swapped row does not
+DEGREES = 6  # repeats beyond the first of their time that tell the noise, within a third
+SAMPLES = 2  # samples with a value of a trajectory: one alone shows no change
+NAMED = 5  # trajectories left out that a message names: a line of text
+
+
+def restarts(times: Array) -> list[int]:
+    """Rows at which a new trajectory begins, the first one included; only the first where times just go back.
+
+    >>> restarts(np.array([0.0, 1.0, 2.0, 0.0, 1.0, 2.0])), restarts(np.array([0.0, 1.0, 3.0, 2.0, 4.0, 5.0]))
+    ([0, 3], [0])
+    """
+    begins = [0, *(np.flatnonzero(np.diff(times) < 0.0) + 1).tolist()]
+    if min(np.diff([*begins, len(times)])) < LEAST_ROWS:
+        return [0]
+    for before, begin in itertools.pairwise(begins):
+        first, last = times[before], times[begin - 1]
+        if not times[begin] <= first + BACK * (last - first):
+            return [0]
+    return begins
+
+
+def trials(times: Array) -> dict[str, list[int]]:
+    """Rows of every trajectory of a table without a group column, by labels 1, 2, ...; one without a label."""
+    ends = itertools.pairwise([*restarts(times), len(times)])
+    runs = {str(k): list(range(a, b)) for k, (a, b) in enumerate(ends, start=1)}
+    return runs if len(runs) > 1 else {"": runs["1"]}
+
+
+def restarted(runs: Mapping[str, list[int]], lines: Sequence[int], time_name: str) -> list[str]:
+    """What the reader should know of a table that was read as several trajectories."""
+    if len(runs) < 2:
+        return []
+    where = ", ".join(str(lines[rows[0]]) for rows in list(runs.values())[1:6]) + ", ..." * (len(runs) > 6)
+    return [
+        f"The time {time_name!r} restarts at line {where}: each restart begins a new trajectory, {len(runs)} in all; "
+        "they are fitted side by side, never joined. A column that tells them apart can be named with --group."
+    ]
+
+
+class Merged(NamedTuple):
+    """Samples of one trajectory, of which those at one time are one.
+
+    `rows` are those of the table, the first of each time [n]; the time is without repeats [n], values are means and
+    sigma their standard deviations [n, states], nan where unknown.
+    """
+
+    rows: list[int]
+    time: Array
+    values: Array
+    sigma: Array
+
+
+def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[tuple[str, Merged]], list[str]]:
+    """Trajectories that say anything of a law, each with its label, and which ones were left out.
+
+    One with fewer than two samples shows no change. Where no other is left all are kept, to be refused by name.
+    """
+    pairs = list(zip(labels, merged, strict=True))
+    kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= SAMPLES]
+    if len(kept) in (0, len(pairs)):
+        return pairs, []
+    long = {label for label, _ in kept}
+    short = which_have([repr(label) for label, _ in pairs if label not in long])
+    return kept, [f"{short} fewer than {SAMPLES} samples with a value; left out of {len(pairs)}."]
+
+
+def which_have(named: Sequence[str]) -> str:
+    """How a sentence of some trajectories begins, the first of them by name.
+
+    >>> which_have(["'a'"]), which_have(["'a'", "'b'"])
+    ("Trajectory 'a' has", "Trajectories 'a', 'b' have")
+    """
+    if len(named) == 1:
+        return f"Trajectory {named[0]} has"
+    more = f" and {len(named) - NAMED} more" if named[NAMED:] else ""
+    return f"Trajectories {', '.join(named[:NAMED])}{more} have"
+
+
+def without_repeats(
+    runs: Sequence[list[int]], times: Array, values: Array, sigma: Array, names: Sequence[str]
+) -> tuple[list[Merged], list[str]]:
+    """Trajectories with the mean of the samples at each time, and what the reader should know of it.
+
+        sigma of a mean = s / sqrt(n),  or  sqrt(sum sigma_k^2) / n  where sigma is known
+
+    s is how far repeats lie off their mean, absolute or as a share of it, whichever makes them likelier.
+    """
+    if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
+        return [Merged(rows, times[rows], values[rows], sigma[rows]) for rows in runs], []
+    # Rows of each time of a trajectory.
+    blocks = [[list(same) for _, same in itertools.groupby(rows, key=times.__getitem__)] for rows in runs]
+    every = [block for one in blocks for block in one]
+    noise = repeat_noise([values[block] for block in every])
+    merged = [_merged(one, times, values, sigma, noise) for one in blocks]
+    known = [
+        f"{name} {abs(s):.2g}" if s > 0 else f"{name} {abs(100 * s):.2g} %"
+        for name, s in zip(names, noise, strict=True)
+        if np.isfinite(s)
+    ]
+    told = f"; how far they lie apart tells the noise of one sample: {', '.join(known)}" if known else ""
+    count = sum(len(block) > 1 for block in every)
+    return merged, [
+        f"{count} of {len(every)} times were measured more than once: their means are fitted{told}. If the samples are "
+        "of different trajectories, name the column that tells them apart with --group."
+    ]
+
+
+def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Array, noise: Array) -> Merged:
+    means, errors = np.full((2, len(blocks), values.shape[1]), np.nan)
+    for k, block in enumerate(blocks):
+        seen = np.isfinite(values[block])
+        n = seen.sum(axis=0)
+        some = n > 0
+        means[k, some] = np.where(seen, values[block], 0.0).sum(axis=0)[some] / n[some]
+        given = np.sqrt((np.where(seen, sigma[block], 0.0) ** 2).sum(axis=0))
+        single = np.where(noise > 0.0, noise, np.abs(noise * means[k]))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            errors[k] = np.where(np.isfinite(given), given / n, single / np.sqrt(n))
+        errors[k, ~some] = np.nan
+    first = [block[0] for block in blocks]
+    return Merged(first, times[first], means, errors)
+
+
+def repeat_noise(blocks: Sequence[Array]) -> Array:
+    """How far repeats lie off the mean of their time [states]: absolute, or minus a share of the mean.
+
+    Of samples at one time [rows, states] each. The one under which the repeats are likelier; nan where there are fewer
+    than `DEGREES` of them.
+    """
+    found = []
+    for i in range(blocks[0].shape[1]):
+        seen = [block[np.isfinite(block[:, i]), i] for block in blocks]
+        rows = [(float(np.sum((x - x.mean()) ** 2)), len(x) - 1, float(x.mean())) for x in seen if len(x) > 1]
+        found.append(_spread(rows))
+    return np.array(found)
+
+
+def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
+    """The likelier of s and -c for noise s, or c times the mean."""
+    degrees = sum(n for _, n, _ in rows)
+    absolute = sum(ss for ss, _, _ in rows) / max(degrees, 1)
+    if degrees < DEGREES or absolute <= 0.0:
+        return float("nan")
+    if any(mean <= 0.0 for _, _, mean in rows):
+        return float(np.sqrt(absolute))
+    relative = sum(ss / mean**2 for ss, _, mean in rows) / degrees
+    shift = 2.0 * sum(n * np.log(mean) for _, n, mean in rows)
+    grows = degrees * np.log(relative) + shift < degrees * np.log(absolute)
+    return float(-np.sqrt(relative) if grows else np.sqrt(absolute))
+
+
+# Which digits are looked for, and when times are taken for even ones that were rounded.
+DECIMALS = (-6, 16)  # range of decimal places that are tried
+SIGNIFICANT = 12  # most significant digits that are tried
+SAME_DIGIT = 1e-14  # a number equals its rounded value to this [largest value]
+LEAST = 8  # samples of a trajectory that shows the step of its times
+COARSEST = 10.0  # least step [last digits]
+WITHIN = 0.499  # most that a time is off, since what is off by just a half was counted [last digits]
+HALF = 0.5001  # the same of a grid from the first to the last time: rounding [last digits]
+COMPARED = 2000  # samples by which the step is found
+
+
+def resolution(values: Array) -> float:
+    """The last decimal place written, as a number: 0.01 for 3.25 and 4.1; 0 where there is none.
+
+    >>> resolution(np.array([3.25, 4.1]))
+    0.01
+    """
+    seen = values[np.isfinite(values)]
+    largest = np.max(np.abs(seen), initial=0.0)
+    for digits in range(*DECIMALS):
+        if np.all(np.abs(np.round(seen, digits) - seen) <= SAME_DIGIT * largest):
+            return float(10.0**-digits)
+    return 0.0
+
+
+def significant_digits(values: Array) -> int | None:
+    """With how many significant digits values are written; None if with all that a float has.
+
+    >>> significant_digits(np.array([97.47, 0.01234]))
+    4
+    """
+    seen = values[np.isfinite(values) & (values != 0)]
+    place = np.floor(np.log10(np.abs(seen)))
+    for digits in range(1, SIGNIFICANT + 1):
+        unit = 10.0 ** (place + 1 - digits)
+        if np.all(np.abs(np.round(seen / unit) * unit - seen) <= SAME_DIGIT * np.abs(seen)):
+            return digits
+    return None
+
+
+def rounding_step(values: Array) -> Array:
+    """The last digit written of every value, as a number: 0 where there is none.
+
+    The likelier of decimal places and significant digits: every zero at the end of a number that had to be no
+    zero is a chance of one in ten.
+
+    >>> rounding_step(np.array([97.47, 9.013, 0.5012])).round(6).tolist()
+    [0.01, 0.001, 0.0001]
+    >>> rounding_step(np.array([97.47, 9.01, 0.5])).tolist()
+    [0.01, 0.01, 0.01]
+    """
+    unit, digits = resolution(values), significant_digits(values)
+    step = np.full(values.shape, unit)
+    if digits is not None:
+        size = np.where(np.isfinite(values), np.abs(values), 0.0)
+        least = np.min(size, initial=np.inf, where=size > 0)
+        of_digits = 10.0 ** (np.floor(np.log10(np.maximum(size, least))) + 1 - digits)
+        finer = np.log10(of_digits[size > 0] / unit) if unit else np.ones(1)
+        step = of_digits if finer.sum() > 0 else step
+    return step
+
+
+def rounding_sigma(values: Array) -> Array:
+    """Standard deviation of what rounding to the written digits left out, of every value; 0 if of none."""
+    result: Array = rounding_step(values) / np.sqrt(12.0)
+    return result
+
+
+def lengths_of_runs(values: Array) -> Array:
+    """How many neighbours of every value equal it, itself included; 1 where nothing was measured.
+
+    >>> lengths_of_runs(np.array([3.2, 3.1, 3.1, 3.1, 3.2])).tolist()
+    [1.0, 3.0, 3.0, 3.0, 1.0]
+    """
+    # nan differs from itself.
+    run = np.cumsum(np.append(True, values[1:] != values[:-1])) - 1
+    found: Array = np.bincount(run)[run].astype(float)
+    return found
+
+
+def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
+    """Times [samples] of all trajectories on one even grid, and its step, where rounding explains how far they are off.
+
+    None where times are even as they are written, or uneven.
+
+    >>> grid, step = even_times([np.linspace(0.0, 1.0, 8).round(3)])
+    >>> round(step, 3), grid[0].round(5).tolist()[:3]
+    (0.143, [0.0, 0.14286, 0.28571])
+    >>> even_times([np.array([0.0, 14, 29, 42, 56, 71, 84, 98, 112])]) is None
+    True
+    """
+    longest = max(times, key=len)
+    if len(longest) < LEAST:
+        return None
+    pooled = np.concatenate(list(times))
+    step, digit = float(longest[-1] - longest[0]) / (len(longest) - 1), rounding_step(pooled)
+    if not (digit > 0.0).all() or step < COARSEST * digit.max():
+        return None
+    anchored = (float(longest[0]), step)
+    place = np.round((pooled - longest[0]) / step)
+
+    def off(first: float, step: float) -> Array:
+        """How far the times are off a grid, in last digits."""
+        distance: Array = np.abs(pooled - first - step * place) / digit
+        return distance
+
+    nearest = _nearest_grid(place, pooled, digit)
+    already = off(*anchored) * digit <= SAME_DIGIT * np.abs(pooled).max()
+    if already.all() or off(*nearest).max() > WITHIN:
+        return None
+    # The first and the last time are most often as they were meant.
+    first, step = anchored if off(*anchored).max() <= HALF else nearest
+    ends = np.cumsum([len(t) for t in times])[:-1]
+    return np.split(first + step * place, ends), step
+
+
+def _nearest_grid(place: Array, times: Array, digit: Array) -> tuple[float, float]:
+    """First time and step of the grid of which the largest error, in last digits, is least."""
+    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), COMPARED)).astype(int))
+    rows = np.column_stack([np.ones(len(some)), place[some]]) / digit[some, None]
+    y, one = times[some] / digit[some], np.ones((len(some), 1))
+    found = linprog(
+        [0.0, 0.0, 1.0],
+        A_ub=np.vstack([np.hstack([rows, -one]), np.hstack([-rows, -one])]),
+        b_ub=np.concatenate([y, -y]),
+        bounds=[(None, None), (None, None), (0.0, None)],
+    )
+    # Without a solution, times stay as they are.
+    return (float(found.x[0]), float(found.x[1])) if found.success else (float("inf"), 0.0)
