@@ -81,7 +81,7 @@ _HOME = {
     "data.signals": ("Signal",),
     "discovery.discover": ("discover",),
     "discovery.fit_constants": ("fit_constants",),
-    "knowledge.library": ("term_library",),
+    "knowledge.constraints": ("term_library",),
     "errors": ("FitError", "InputError", "OdeDiscoveryError"),
     "estimator.estimator": ("ODEDiscovery",),
     "laws.equations": ("Equations",),
