@@ -1,4 +1,6 @@
-"""Cubic smoothing splines through measured series, by generalised cross-validation.
+"""The noise of measured series, and smooth curves through them.
+
+Cubic smoothing splines through measured series, by generalised cross-validation.
 
 Noise of measured series, before any model is known.
 

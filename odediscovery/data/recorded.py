@@ -1,4 +1,6 @@
-"""How the samples of a trajectory came about, where that is more than a value with noise.
+"""How samples came about: counts, limits of detection, increments, rounding, computed columns.
+
+How the samples of a trajectory came about, where that is more than a value with noise.
 
     O(x)_j = max(x_j, L_j)             for a value that is known to lie below L_j
     O(x)_j = x_j - x_(j-1)             for a cumulative count, whose increments have independent noise

@@ -1,4 +1,6 @@
-"""Measured time series: the one door through which data come in.
+"""Measured series: trajectories, their units, and what is computed from their samples.
+
+Measured time series: the one door through which data come in.
 
 A `TimeSeries` holds trajectories: values of some states at strictly increasing times, nan where
 nothing was measured. It is made by `load_csv`, `TimeSeries.from_frame` or

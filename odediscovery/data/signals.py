@@ -1,4 +1,6 @@
-"""One run of an experiment: samples of its states, and the controls u(t) that acted on it.
+"""One run of an experiment, the controls that act on it, and the checks of its samples.
+
+One run of an experiment: samples of its states, and the controls u(t) that acted on it.
 
 Controls are known at some times, and are straight lines or held between them:
 

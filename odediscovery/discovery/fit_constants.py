@@ -1,4 +1,6 @@
-r"""The constants of any form of equations: named ones, fitted to whole trajectories.
+r"""fit_constants(): the constants of equations of a known form.
+
+The constants of any form of equations: named ones, fitted to whole trajectories.
 
     min over constants c and starts x_0   \sum_i \sum_j (x_i(t_j; c, x_0) - data_ij)^2 / sigma_i^2
 

@@ -1,4 +1,6 @@
-"""Which of the laws that fit about as well is claimed: what they do with what they did not see decides.
+"""Which of the laws that fit about as well is claimed, and textbook laws beside the others.
+
+Which of the laws that fit about as well is claimed: what they do with what they did not see decides.
 
     keep what predicts blocks of time  ->  what stays near the data when continued
 

@@ -1,4 +1,6 @@
-"""The shortlist polished, judged and simplified: rows of the Pareto front.
+"""The judged laws simplified and refined, and followed where they are chaotic.
+
+The shortlist polished, judged and simplified: rows of the Pareto front.
 
 The claimed law refined on more than it was found with, and what stays open of it.
 

@@ -1,4 +1,6 @@
-"""What a fit is asked to do: the series, what the user knows, the options and the monitor.
+"""What a fit begins with: the posed series, and the laws that the user asks for.
+
+What a fit is asked to do: the series, what the user knows, the options and the monitor.
 
 Laws that the user asks for, by name or written down, fitted and told beside what is found.
 """

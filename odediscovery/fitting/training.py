@@ -1,4 +1,6 @@
-"""Gradient methods for all members at once; they know nothing of differential equations.
+"""Training of networks: the loss on windows, and optimisers for all members at once.
+
+Gradient methods for all members at once; they know nothing of differential equations.
 
 Every member has its own loss, step length and line search, while all share each evaluation: a
 loss maps theta [members, P] to [members]. A member whose loss turns nan or infinite goes back

@@ -1,8 +1,10 @@
-"""Levenberg-Marquardt for all members at once: sums of squares, batched; it knows no equations.
+"""Batched least squares of many networks on windows of the data.
+
+Levenberg-Marquardt for all members at once: sums of squares, batched; it knows no equations.
 
 Three more loops of this name stand elsewhere, each with its reason at its head, because they minimise
-something else or a batch of another kind: `stages/grow/side_by_side.py` (a likelihood without known
-variances, coefficients eliminated), `search/flows/rough_fits.py` (a fixed number of steps, members by the
+something else or a batch of another kind: `stages/grow/grow.py` (a likelihood without known
+variances, coefficients eliminated), `search/flows/flows.py` (a fixed number of steps, members by the
 ten thousand) and `population/groups.py` (groups that are solved together or not at all).
 
 The objective: measured series cut into windows, each an initial value problem.

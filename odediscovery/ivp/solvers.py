@@ -1,4 +1,6 @@
-"""Runge-Kutta steps: of arrays, and of one point in plain numbers by straight-line code.
+"""Solvers of initial value problems: Runge-Kutta steps, of arrays and of plain numbers, and LSODA.
+
+Runge-Kutta steps: of arrays, and of one point in plain numbers by straight-line code.
 
 A step of arrays makes some thirty calls of numpy, which for a point of a few states take ten times as long as the
 arithmetic. Straight-line code is written out and compiled once; it holds names and places alone, and never anything

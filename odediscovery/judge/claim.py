@@ -1,4 +1,6 @@
-"""Whether equations are claimed as a law: judged by the state that they explain least.
+"""Whether what was found may be called a law, and which of its terms are significant.
+
+Whether equations are claimed as a law: judged by the state that they explain least.
 
 Terms that act: a coefficient whose 95 % interval contains 0, or an exponent known to no whole number, does not.
 

@@ -1,4 +1,6 @@
-"""What leaves one state and enters another has one rate, not two.
+"""The criterion that ranks laws, the ties between their coefficients, and the verdict.
+
+What leaves one state and enters another has one rate, not two.
 
     a_ij s_i = -a_kj s_k    for a monomial j in the equations of the states i and k, of the scales s
 
@@ -17,7 +19,7 @@ Judging: which of many laws do the data support?
 on trajectories integrated from fitted start values, never on derivatives. The floor is the
 largest of estimated noise, rounding and integration error: a closer fit earns nothing, neither in
 the last digits of clean data nor in the noise of measured ones. `cost` is
-that of `cost.cost`; the factor, with K fitted numbers (start values included), corrects for
+that of `cost`; the factor, with K fitted numbers (start values included), corrects for
 small samples, where every fitted number takes away residual.
 
 The two coefficients of a flow that leaves one state and enters another have one value, if the data do not tell

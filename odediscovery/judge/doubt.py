@@ -1,4 +1,6 @@
-"""Are the residuals of a law noise? Tests of their signs and of neighbours, and a walk as a rival.
+"""Tests of residuals, and whether a law that meets the data is to be doubted all the same.
+
+Are the residuals of a law noise? Tests of their signs and of neighbours, and a walk as a rival.
 
 Laws that run away: from starts that the data allow, they leave everything measured behind.
 

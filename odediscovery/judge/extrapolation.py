@@ -1,4 +1,6 @@
-"""What equations do beyond the data: a law that fits may blow up after them, or hold on their one orbit only.
+"""What a law does beyond the data: how far it goes, and where it comes to rest.
+
+What equations do beyond the data: a law that fits may blow up after them, or hold on their one orbit only.
 
 Where the solutions of a law come to rest, with error bars: what the measured system ends at.
 """

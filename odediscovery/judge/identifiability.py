@@ -1,4 +1,6 @@
-"""What a chosen law leaves open: exponents and combinations that the data hardly determine.
+"""What the data leave open of a law, and to how many digits its constants are printed.
+
+What a chosen law leaves open: exponents and combinations that the data hardly determine.
 
 An exponent that was set to a simple value, because the data cannot tell the difference, may be one
 that they hardly determine at all. Each is fitted again with everything else that is free; where its

@@ -1,4 +1,6 @@
-"""What a user knows before the fit, and laws that agree with it.
+"""What the user knows of a law: statements, constraints, libraries.
+
+What a user knows before the fit, and laws that agree with it.
 
 Known terms, conserved sums, forbidden variables and the range of the exponents are written as
 text and read like equations, without evaluating anything. `Knowledge.impose` turns a law into the

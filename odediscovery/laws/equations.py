@@ -1,4 +1,6 @@
-"""Laws read from expressions as numbers.
+"""Equations as sympy expressions, forms with named constants, and how both are read.
+
+Laws read from expressions as numbers.
 
     a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
 

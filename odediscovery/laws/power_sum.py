@@ -1,4 +1,6 @@
-"""States that are negative throughout: their real powers are those of their mirror images.
+"""Sums of products of powers: values, change of units, and what their constants cost.
+
+States that are negative throughout: their real powers are those of their mirror images.
 
     m_k ** w = (-x_k) ** w  for a fractional w,    x_k ** w  for a whole one,    x_k < 0
 

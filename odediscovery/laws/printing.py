@@ -1,4 +1,6 @@
-r"""Equations for people: plain text and LaTeX.
+r"""Laws as text, LaTeX, Python and Julia.
+
+Equations for people: plain text and LaTeX.
 
 A fitted constant is printed as 0.06003(12): the value to the place of the second digit of its
 standard error, and these two digits in parentheses, the notation of metrology (JCGM 100:2008,

@@ -1,4 +1,6 @@
-"""The constants of equations as plain records, and back.
+"""What is kept of a law: terms and exponents as rows, estimates with their covariance.
+
+The constants of equations as plain records, and back.
 
 `result.json` lists every coefficient and exponent of a sum of monomials with its standard error,
 for readers that do not parse expressions, and the constants of every equation with their intervals

@@ -1,4 +1,6 @@
-"""The chain of a law as plain arrays, all members at once: what pruning fits, without any network library.
+"""The chain NPU -> NAU as arrays, its derivatives in closed form, and its change into laws.
+
+The chain of a law as plain arrays, all members at once: what pruning fits, without any network library.
 
     Functions -> powers -> sums -> powers -> sums
     x -> z = (x, f(x)) -> (z, 1, m) -> (z, u = 1 + B m) -> monomials -> dx/dt

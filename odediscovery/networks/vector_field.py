@@ -1,4 +1,6 @@
-"""The vector field dx/dt = unit_L(... unit_1(x)): a chain of units, all members at once.
+"""Vector fields of torch: any chain of units over one tensor of parameters.
+
+The vector field dx/dt = unit_L(... unit_1(x)): a chain of units, all members at once.
 
 The parameters of the whole chain lie in one tensor theta [members, parameters], so that every
 optimiser sees one vector a member, and `free` says which of them may still change: pruning

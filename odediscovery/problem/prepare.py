@@ -1,4 +1,6 @@
-"""Values that a solver interpolated between its steps, and how far off this says they are.
+"""The user's series made a problem, with all that was said of how its samples came about.
+
+Values that a solver interpolated between its steps, and how far off this says they are.
 
     sigma = 0.06 m^2 sqrt(n) kink
 

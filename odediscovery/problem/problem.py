@@ -1,4 +1,6 @@
-"""The value that every stage takes: a dimensionless series and what is known of it.
+"""A series as a dimensionless problem: noise, knowledge, and what states have in common.
+
+The value that every stage takes: a dimensionless series and what is known of it.
 
 Clear maxima: how often a state turns, as scipy.signal counts it, without loading all of that.
 

@@ -1,4 +1,6 @@
-"""The constants of judged laws refined on more than they were found with.
+"""The constants of judged laws on all that there is, windows without chaos, and data without noise.
+
+The constants of judged laws refined on more than they were found with.
 
 Laws are found and judged on what they can be judged on: thinned series, pieces that they can
 follow. Constants gain from all there is: longer pieces, whole trajectories, all samples.

@@ -1,4 +1,6 @@
-"""Shapes of the tensors that solvers and windows share, by what they hold.
+"""The same steps with torch.
+
+Shapes of the tensors that solvers and windows share, by what they hold.
 
 Solving initial value problems with gradients: the only door to torchdiffeq.
 

@@ -1,4 +1,6 @@
-"""Shapes of the arrays that solvers and windows share, by what they hold.
+"""Runge-Kutta steps of a batch of networks on fixed grids, with numpy, and their derivatives.
+
+Shapes of the arrays that solvers and windows share, by what they hold.
 
 Runge-Kutta steps of a few points in plain numbers.
 

@@ -1,4 +1,6 @@
-"""Accurate solutions of a law through whole trajectories, and what they leave of the data.
+"""Solutions of laws through whole trajectories, and their derivatives by constants and start values.
+
+Accurate solutions of a law through whole trajectories, and what they leave of the data.
 
 scipy's LSODA at tight tolerance: an adaptive solver of another family than training used. Nothing
 that is judged or printed depends on the step grids of training.

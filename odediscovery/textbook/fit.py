@@ -1,4 +1,6 @@
-r"""Where the fit of a form begins: the constants that meet its integral form best.
+r"""Textbook laws fitted to whole trajectories: where their constants begin, and the least squares fit of any form.
+
+Where the fit of a form begins: the constants that meet its integral form best.
 
     x(t_j) = x_0 + \sum_l c_l \int_0^{t_j} g_l(x(s); d) ds
 

@@ -1,4 +1,6 @@
-"""Structures of flows between states: the small laws that compete where states are unmeasured.
+"""Laws of flows between compartments, and their rough fits.
+
+Structures of flows between states: the small laws that compete where states are unmeasured.
 
     dx/dt = sum_f k_f  change_f  prod_k x_k^w_fk        k_f > 0
 

@@ -1,4 +1,6 @@
-"""Many laws as stacks of arrays: their monomials, their best coefficients, the slopes of what they leave.
+"""Laws grown term by term on the integral form.
+
+Many laws as stacks of arrays: their monomials, their best coefficients, the slopes of what they leave.
 
     rate_i = sum_j A[i, j] prod_k y_k ** W[j, k],   y = (x, f(x), u),   u_l = 1 + sum_j B[l, j] prod_k x_k ** V[j, k]
 

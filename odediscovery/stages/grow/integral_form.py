@@ -1,4 +1,6 @@
-"""The integral form of a law: increments of the states equal integrals of their right-hand sides.
+"""The integral form of a law on a smoothed path, and the regression of coefficients and exponents on it.
+
+The integral form of a law: increments of the states equal integrals of their right-hand sides.
 
     x_i(t_b) - x_i(t_a) = sum_j A[i, j] * integral_a^b prod_k x_k(t) ** W[j, k] dt
 

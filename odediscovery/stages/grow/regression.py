@@ -1,4 +1,6 @@
-"""Warm start in noise: laws of products of whole powers, by regression on the integral form.
+"""Laws by regression: products of whole powers on the integral form, and terms along the trajectory of a law.
+
+Warm start in noise: laws of products of whole powers, by regression on the integral form.
 
     x(t_{j+1}) - x(t_j) = sum_m A[., m] integral of prod_k x_k^W[m, k] dt over the interval
 

@@ -1,4 +1,6 @@
-"""What a law leaves between samples, and its constants where that tells them.
+"""The constants of a law at the maximum of the likelihood: on intervals, on whole trajectories, on ever longer pieces.
+
+What a law leaves between samples, and its constants where that tells them.
 
     x(t + h; x(t)) - x(t + h)
 

@@ -1,4 +1,6 @@
-"""Snapping: exponents that the likelihood cannot tell from simple values are set to them.
+"""A law written shorter: simple exponents, short decimals, shared monomials, quotients with fewer constants.
+
+Snapping: exponents that the likelihood cannot tell from simple values are set to them.
 
 A law with x^0.98(3) is better written with x. First all exponents are tried at once, by the quadratic
 approximation of the likelihood; where that does not hold (two growth terms whose exponents can only

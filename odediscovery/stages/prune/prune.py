@@ -1,4 +1,6 @@
-"""What becomes of the other parameters when some are removed, to second order.
+"""Monomials removed one by one from the laws of a batch, and the windows on which that is done.
+
+What becomes of the other parameters when some are removed, to second order.
 
     C = (J^T J)^-1,    theta <- theta - C_:R (C_RR)^-1 theta_R
 
