@@ -447,7 +447,7 @@ def stand_beside(
     if same is None:
         return found
     front = tuple(dataclasses.replace(row, name=same.says) if row.selected else row for row in found.front)
-    found = dataclasses.replace(found, front=front, textbook=named_constants(fitter, same))
+    found = dataclasses.replace(found, front=front, textbook=named_constants(fitter, fitter.settled(same)))
     numbers, held = as_numbers(same), verdict.best.polished.free[1]
     fits_more = not p.clean and numbers is not None and numbers[1][1].sum() > held.sum()
     return add_messages(found, held_and_fitted()) if fits_more else found

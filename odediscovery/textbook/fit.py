@@ -432,6 +432,7 @@ class TextbookThresholds:
     starting: int = 15  # the same for the starts alone
     small: float = 1e-3  # a start that noise took nearer to 0 is moved so far away [spread of a state]
     converged: float = 1e-6  # change of squares that ends a fit [relative]
+    shown: float = 1e-9  # the same of a fit whose constants are shown [relative]
     roughly: float = 1e-3  # the same for a fit that only tells how large the noise of every state is [relative]
 
 
@@ -566,6 +567,15 @@ class Fitter:
         """The form with constants and dimensionless starts as they are; None where it cannot be integrated."""
         found = self.polished(form, constants, initial, self.spread, 0)
         return self._named(form, found, says) if found.finite else None
+
+    def settled(self, fitted: FittedForm) -> FittedForm:
+        """The same form as near to the maximum of the likelihood as can be, for constants that are shown."""
+        found, form = fitted.found, fitted.form
+        for _ in range(FITTING.rounds):
+            sigma = self.deviations(found)
+            after = self.polished(form, found.law.values, found.initial, sigma, FITTING.evaluations, ftol=FITTING.shown)
+            found = after if after.finite else found
+        return self._named(form, found, fitted.says) or fitted
 
     def polished(
         self,
