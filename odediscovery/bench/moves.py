@@ -151,20 +151,26 @@ def run_moves(
     return sorted(rows, key=lambda row: [WHOLE, *known].index(row["method"]))
 
 
-def markdown(rows: Sequence[Row], command: str) -> str:
-    """What all fits come to without each move."""
+def worth(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
+    """What all fits come to without each move: fits that make it, exact ones, changed laws, time of the whole."""
     groups = by(rows, "method")
     whole = {row["id"]: row for row in groups.pop(WHOLE)}
-    known, lines = moves(), []
+    before, found = max(sum(row["seconds"] for row in whole.values()), 1e-9), dict[str, tuple[str, ...]]()
     for name, own in groups.items():
         fits = whole | {row["id"]: row for row in own}
         changed = sum(_law(row) != _law(whole[row["id"]]) for row in own)
-        time = sum(row["seconds"] for row in fits.values()) / max(sum(row["seconds"] for row in whole.values()), 1e-9)
-        cells = str(count(list(fits.values()), "exact")), str(changed), f"{time:.2f}"
-        lines.append((name, str(len(own)), *cells, known[name].says))
+        time = sum(row["seconds"] for row in fits.values()) / before
+        found[name] = str(len(own)), str(count(list(fits.values()), "exact")), str(changed), f"{time:.2f}"
+    return found
+
+
+def markdown(rows: Sequence[Row], command: str) -> str:
+    """What all fits come to without each move."""
+    whole, known = by(rows, "method")[WHOLE], moves()
+    lines = [(name, *cells, known[name].says) for name, cells in worth(rows).items()]
     return (
-        f"# moves\n\n`{command}`\n\n{len(whole)} fits, {count(list(whole.values()), 'exact')} exact with the whole "
-        f"search, {total_seconds(list(whole.values()))} s of the processor. Changed: equations that "
+        f"# moves\n\n`{command}`\n\n{len(whole)} fits, {count(whole, 'exact')} exact with the whole "
+        f"search, {total_seconds(whole)} s of the processor. Changed: equations that "
         f"differ within {DIGITS} digits. Time is that of all fits, in units of the whole search. Moves that no fit "
         f"makes are left out.\n\n{table(HEADER, lines)}\n"
     )
