@@ -30,7 +30,7 @@ class Settings:
         recipe: `default` (ours), `neural` (networks alone: trained, pruned and polished, nothing
             grown), `paper` (as the NPU paper prints its training) or `as-run` (as its code ran).
         seed: seed of all random numbers.
-        members: networks trained side by side from random starts; 0 leaves only grown laws.
+        members: networks trained side by side from random starts; 0 leaves grown, regressed and textbook laws.
         hidden: hidden units of a network, an upper bound of its distinct monomials.
         max_seconds: wall-clock limit in seconds, after which the best so far is the result; None
             for no limit.
@@ -89,12 +89,12 @@ class Settings:
     device: str = _option("cpu", "where networks are trained: cpu, or cuda for a GPU")
     unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
     gradients: str = _option("odeint", "gradients of training: odeint, odeint-adjoint or closed-form")
-    grow: bool = _option(True, "start some members from laws found on the integral form")
+    grow: bool = _option(True, "propose laws by growing, by regression and by name")
     l1: float = _option(0.01, "weight of the L1 norm of all parameters")
     adam_steps: int = _option(1200, "gradient steps before LBFGS")
     learning_rate: float = _option(0.015, "largest learning rate of the gradient steps")
     lbfgs_steps: int = _option(40, "largest number of LBFGS iterations")
-    prune_long: bool = _option(True, "prune in noise on whole trajectories, not on intervals")
+    prune_long: bool = _option(True, "prune in noise on long windows, not on single intervals")
 
     known: tuple[str, ...] = _option((), 'known right-hand side: "h\' = -v", or "v\' = 9.81 + ?"')
     conserve: tuple[str, ...] = _option((), 'sum that stays constant: "S + I + R = 763"')

@@ -2,8 +2,8 @@
 
 Every command is a page: read, compute, say. Heavy libraries are imported when a command runs,
 so that help is instant. A person's mistake ends in one line on standard error that starts with
-`error: ` and exit code 2, a fit that could not be done in exit code 1, and nothing is written in
-either case.
+`error: ` and exit code 2, a fit that could not be done in exit code 1; a folder is written whole or
+not at all.
 """
 
 # Imports inside the commands are the point: help has to come before torch could be loaded.

@@ -122,7 +122,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Watch:
-    """When the command began, how many data sets are drawn, whether nothing is said, kinds of pictures."""
+    """When the command began, what is done with the result, whether nothing is said, kinds of pictures."""
 
     began: float
     draws: Draws
@@ -257,7 +257,7 @@ def _finish(found: Discovery, monitor: TerminalMonitor, draws: Draws, backend: B
 
 
 def _keep(found: Discovery, place: Claim, source: object, monitor: TerminalMonitor, watch: _Watch) -> None:
-    """Write the folder and say what was found."""
+    """Say what was found and write the folder."""
     from odediscovery.result.folder import write_folder
 
     document = found.as_dict() | ({} if source is None else {"source": source})

@@ -476,7 +476,7 @@ class Scale:
     x' = x / state,  t' = t / time.
 
     Args:
-        state: one number a state [states], in its unit; negative for a mirrored one (`mirror`).
+        state: one number a state [states], in its unit; negative for a mirrored one.
         time: in the unit of the time.
 
     >>> series = TimeSeries.from_arrays([0, 2, 4, 6], [3.0, 3.0, 3.0, 3.0])

@@ -1,9 +1,9 @@
-"""discover(): measured series in, readable equations out. The stages in their order.
+"""discover(): measured series in, readable equations out. The stages of an ordinary fit in their order.
 
-    pose -> search (grow, train, prune) -> polish -> judge -> simplify -> refine -> conclude
+    pose -> search (propose, prune) -> judge (polish, rank) -> change -> conclude
 
-Every stage takes one finished value and returns a new one; this is the only file that knows
-the order.
+Each takes one finished value and returns a new one. The moves of the search are in `search/search.py`; groups and flows
+have an order of their own.
 """
 
 from __future__ import annotations

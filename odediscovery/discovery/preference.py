@@ -1,14 +1,8 @@
 """Which of the laws that fit about as well is claimed, and textbook laws beside the others.
 
-Which of the laws that fit about as well is claimed: what they do with what they did not see decides.
-
-    keep what predicts blocks of time  ->  what stays near the data when continued
-
-The criterion asks how closely a law follows the samples it was fitted to. A law that follows them by
-constants that mean nothing shows itself on samples that it did not see: blocks of time that are left
-out, one after the other, and the time after the last sample. The claimed law is fitted to all samples.
-
-Textbook laws beside what the search finds: fitted first, on every front, and hard to beat.
+The criterion asks how closely a law follows the samples it was fitted to. A law that follows them by constants that
+mean nothing shows itself on samples that it did not see: blocks of time that are left out, one after the other. The
+claimed law is fitted to all samples. Textbook laws are fitted first, stand on every front, and are hard to beat.
 """
 
 from __future__ import annotations
@@ -211,7 +205,7 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class SimpleThresholds:
-    """When textbook laws are fitted."""
+    """How long a fit takes by default, and which textbook laws stand beside others."""
 
     small_rows: int = 50  # rows below which a table is small [rows]
     small_states: int = 3  # states up to which it is
@@ -262,7 +256,7 @@ def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
     """
     rows = _judged(p, fitted)
     if not rows:
-        raise FitError("no textbook law could be integrated through the data; --library powers tries others")
+        raise FitError("no law could be integrated through the data; another --library may have one")
     return Verdict.of(p, rows)
 
 

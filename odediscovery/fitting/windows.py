@@ -423,7 +423,7 @@ def cut(
 
     Args:
         series: measured, dimensionless; nan where missing.
-        starts: the same times without gaps and noise, from `smoothing.smooth`.
+        starts: the same times without gaps and noise, from `data.noise.smooth`.
         weight: 1 / standard deviation a residual of each state is given, [states].
         relative_sigma: noise of each sample relative to that, [samples, states] a trajectory.
     """

@@ -6,7 +6,7 @@ Terms that act: a coefficient whose 95 % interval contains 0, or an exponent kno
 
     a +- t f standard error,    t the 97.5 % point of Student's t
 
-with the factor f of residuals that have a memory (`residual_tests.autocorrelation_inflation`).
+with the factor f of residuals that have a memory (`autocorrelation_inflation`).
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def is_needed(found: Polished, without: Polished, floor: Array, inflation: float
         floor: standard deviation that noise, rounding and integration explain [states].
         inflation: factor by which memory in the residuals widens standard errors.
     """
-    n, freedom = found.counts, max(residual_freedom(found), 1)
+    n, freedom = found.counts, residual_freedom(found)
     seen = n > 0
     ratio = (without.squares[seen] / n[seen] + floor[seen] ** 2) / (found.squares[seen] / n[seen] + floor[seen] ** 2)
     rise = float(n[seen] @ np.log(ratio)) / inflation**2

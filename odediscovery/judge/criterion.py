@@ -19,11 +19,12 @@ Judging: which of many laws do the data support?
 on trajectories integrated from fitted start values, never on derivatives. The floor is the
 largest of estimated noise, rounding and integration error: a closer fit earns nothing, neither in
 the last digits of clean data nor in the noise of measured ones. `cost` is
-that of `cost`; the factor, with K fitted numbers (start values included), corrects for
-small samples, where every fitted number takes away residual.
+that of `laws/power_sum.py`; the factor, with K fitted numbers (start values included), corrects for
+small samples, where every fitted number takes away residual. A law that runs away from starts which
+the data allow pays four more constants.
 
 The two coefficients of a flow that leaves one state and enters another have one value, if the data do not tell
-them apart, and what that loses counts (`ties`). m is the number of samples n, but fewer where what the nearest law
+them apart, and what that loses counts (`find_ties`). m is the number of samples n, but fewer where what the nearest law
 leaves has a memory and is far more than noise: the error of somebody else's solver, a model that is nearly right.
 Evidence is counted in independent samples then. The last sum is over terms, and distances of exponents from simple
 ones, that are next to nothing beside the rest of their equation: such a number has to be as small as that by chance,

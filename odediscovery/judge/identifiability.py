@@ -101,7 +101,7 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
 
         w +- t f standard error,  t the 97.5 % point of Student's t,
 
-    with f from `residual_tests.autocorrelation_inflation`. All other exponents that the law holds stay
+    with f from `autocorrelation_inflation`. All other exponents that the law holds stay
     held. Those that are told although all are free at once need no refit.
 
     Args:

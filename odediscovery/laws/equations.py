@@ -236,7 +236,7 @@ class Equations:
         units: unit of a state or of the time, by name, where known.
         extended: the law as numbers where it has functions of states or inner sums, and
             `power_sum` is None for that reason; None where nothing but expressions is known.
-        spare: digits that constants are printed with beyond the two of their errors (see `judge.printed`).
+        spare: digits that constants are printed with beyond the two of their errors (see `judge.identifiability`).
         controls: names of the controls u, the last variables of `symbols` and of the laws, which have
             no equation there (0). One that is called like the time is time itself.
 

@@ -128,7 +128,7 @@ class PowerSum:
             dx/dt = M (A y^W), and rows of A whose equation follows are 0. Or [states, flows],
             what a unit of each flow takes from every state or adds to it.
         mirrored: states that are negative throughout and have fractional powers, which are those
-            of -x (see `mirror`). Dimensionless laws have none.
+            of -x (see `signs`). Dimensionless laws have none.
 
     >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
     >>> decay.rhs(np.array([[2.0], [4.0]])).tolist()

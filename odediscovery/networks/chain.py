@@ -175,7 +175,7 @@ class WholePowers:
 class AnyChain(Protocol):
     """What pruning asks of a vector field: rates and their derivatives, on arrays, for all members at once.
 
-    `Chain` is one for sums of powers; `networks.rates.UnitRates` for any chain of units.
+    `Chain` is one for sums of powers; `networks.vector_field.UnitRates` for any chain of units.
     """
 
     @property

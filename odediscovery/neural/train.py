@@ -184,10 +184,10 @@ def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> L
 def descend(
     field: VectorField, windows: TrainingWindows, settings: Settings, *, keep: int, monitor: Monitor
 ) -> VectorField:
-    """The best members after Adam (one-cycle rate), then LBFGS, on short windows; gates at 1.
+    """The best members after Adam (one-cycle rate), then LBFGS, on the given windows; gates at 1.
 
     Args:
-        windows: one-interval windows whose residuals have a spread of about 1.
+        windows: whose residuals have a spread of about 1.
         settings: steps, rate and the final weight of the L1 norm.
         keep: how many members LBFGS goes on with, those with the smallest penalised loss.
     """

@@ -444,7 +444,7 @@ def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowle
     return series
 
 
-def prepare_with_latent_states(series: TimeSeries, known: Knowledge, *, smoothing: bool = True) -> Problem:
+def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
     """`prepare` of the measured states, beside which the latent ones stand without samples.
 
     A latent state is divided by the most that a conserved sum lets it reach, or else by the
@@ -452,13 +452,13 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge, *, smoothin
     """
     seen = measured(series)
     if seen.all():
-        return prepare(series, smoothing=smoothing)
+        return prepare(series)
     narrow = dataclasses.replace(
         series,
         states=tuple(np.array(series.states)[seen].tolist()),
         trajectories=tuple(_select_states(t, seen) for t in series.trajectories),
     )
-    p = prepare(narrow, smoothing=smoothing)
+    p = prepare(narrow)
     scale = np.full(series.n_states, p.scale.size.max())
     scale[seen] = p.scale.state
     for one in known.conserved:
@@ -997,12 +997,12 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
     return infer_latent_states(whole, settings.hidden_states, known), known
 
 
-def pose_known(series: TimeSeries, known: Knowledge, settings: Settings, *, smoothing: bool = True) -> Problem:
+def pose_known(series: TimeSeries, known: Knowledge, settings: Settings) -> Problem:
     """The problem of a series from `with_known_states`.
 
     A redundant state appears in no equation, unless known terms need it.
     """
-    problem = prepare_with_latent_states(series, known, smoothing=smoothing)
+    problem = prepare_with_latent_states(series, known)
     redundant = redundant_states(problem) & (not settings.published)
     applied = known.without(redundant)
     if not applied.empty:

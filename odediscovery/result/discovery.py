@@ -82,7 +82,7 @@ class Discovery:
         profiles: intervals of constants by profile likelihood, if they were asked for.
         named: the constants of a form that was written down, if one was fitted.
         textbook: where the chosen equations are a law with a name, its constants as textbooks write them.
-        found_by: the stage that proposed `equations`: growing, training or regression; "" if none did, or
+        found_by: the stage that proposed `equations`: growing, training, regression or textbook; "" if none did, or
             nothing is known of it.
         population: what groups share and how they differ, if their constants may.
 

@@ -226,21 +226,22 @@ class Proposal:
         return self.found_by if isinstance(self.found_by, str) else self.found_by[law]
 
 
+USUAL = Elimination()
+
+
 @dataclass(frozen=True)
 class Pruning:
     """How the laws of a proposal are pruned: on which windows, and how hard.
 
     Args:
         says: in words.
-        how: how hard, from thresholds as they are when it is asked.
-        extrema: that a long window holds; None for the usual number.
+        how: how hard.
         fitted: whether the laws are nearly right already.
         as_grown: whether they are taken as they are.
     """
 
     says: str
-    how: Callable[[], Elimination] = Elimination
-    extrema: Callable[[], float] | None = None
+    how: Elimination = USUAL
     fitted: bool = False
     as_grown: bool = False
 
@@ -253,11 +254,10 @@ class Pruning:
             return prune_laws(
                 p,
                 proposal.laws,
-                dataclasses.replace(self.how(), linear=proposal.linear),
+                dataclasses.replace(self.how, linear=proposal.linear),
                 at.monitor,
                 whole=proposal.whole,
                 long=at.settings.prune_long and not p.clean,
-                extrema=None if self.extrema is None else self.extrema(),
                 fitted=self.fitted,
             )
         except NoRoomError:  # laws stay as they came
@@ -606,13 +606,13 @@ def _is_odd(exponents: Array, errors: Array | float) -> bool:
 class SearchThresholds:
     """When moves apply and how hard their laws are pruned."""
 
-    brief_extrema: float = 2.0  # extrema of a window on which coarse samples are pruned
+    brief_extrema: float = 2.0  # extrema of the pieces of trajectories that no law can follow whole
     hopeless: float = 100.0  # trained members worse than this are not pruned [mean square of the best one]
     hopeless_grown: float = 10.0  # the same of laws of richer families grown in noise [mean square of the best one]
     hopeless_swapped: float = 1.3  # the same of laws with a swapped monomial [mean square of the best one]
     worst: float = 1000.0  # laws that are expected to come near and leave more are not pruned [variance of the noise]
     beyond_near: int = 1  # removals that are still made of them after BIC says that nothing wins back what was lost
-    first_steps: int = 12  # Levenberg-Marquardt steps before these two are compared; cost
+    first_steps: int = 12  # Levenberg-Marquardt steps before laws are compared; cost
     first_steps_along: int = 20  # the same for laws with terms sought along another
     # Values from which on regression along the law that a search ends with may look for others [values]
     many_values: int = 200

@@ -1,11 +1,9 @@
-"""Which families of laws are tried, in the words of an option: powers,functions or no-sums.
+"""The default search as a table of moves: which are made, in which order, and until when; the families that they try.
 
-The default search as a table of moves: which are made, in which order, and until when.
-
-Laws come from two sides. Grown ones are built term by term on the integral form, exact on clean data; random networks
-are trained by Adam and LBFGS under L1, robust in noise. Both become members of one batch and are pruned alike: on
-clean data on one-interval windows, each from a measured state; in noise on long windows with fitted starts, where
-noise of a start cannot pass for physics. Moves are made from cheap to expensive: first those for data that may have no
+Laws have a name, come of regression, are grown term by term on the integral form, exact on clean data, or are random
+networks trained by Adam and LBFGS under L1, robust in noise. Those of one proposal are pruned side by side: on clean
+data on one-interval windows, each from a measured state; in noise on long windows with fitted starts, where noise of
+a start cannot pass for physics. Moves are made from cheap to expensive: first those for data that may have no
 noise, then those for noise.
 """
 
@@ -131,29 +129,29 @@ FULLY = Pruning("to the end")
 AS_GROWN = Pruning("not at all", as_grown=True)
 FITTED = Pruning("from where they are", fitted=True)
 NEAR_NOISE = Pruning(
-    "but for those that leave far more than noise", lambda: Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near)
+    "but for those that leave far more than noise", Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near)
 )
 NEAR_NOISE_SOON = dataclasses.replace(
     NEAR_NOISE,
     says="but for those that leave far more than noise after a few steps",
-    how=lambda: Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near, first_steps=SEARCH.first_steps),
+    how=Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near, first_steps=SEARCH.first_steps),
 )
 FITTED_NEAR_NOISE = dataclasses.replace(
     NEAR_NOISE, says="from where they are, those that leave hardly more than noise", fitted=True
 )
-IF_HOPEFUL = Pruning("but for hopeless ones", lambda: Elimination(hopeless=SEARCH.hopeless))
+IF_HOPEFUL = Pruning("but for hopeless ones", Elimination(hopeless=SEARCH.hopeless))
 GROWN_IF_HOPEFUL = Pruning(
     "but for hopeless ones, after a few steps",
-    lambda: Elimination(hopeless=SEARCH.hopeless_grown, first_steps=SEARCH.first_steps),
+    Elimination(hopeless=SEARCH.hopeless_grown, first_steps=SEARCH.first_steps),
 )
 SWAPPED_IF_HOPEFUL = Pruning(
     "only the most promising, after a few steps",
-    lambda: Elimination(hopeless=SEARCH.hopeless_swapped, first_steps=SEARCH.first_steps),
+    Elimination(hopeless=SEARCH.hopeless_swapped, first_steps=SEARCH.first_steps),
 )
 # Subsets of all sizes are proposed for each equation: what has to go is in the others.
 REFITTED = Pruning(
     "a little, from where they are, the most promising",
-    lambda: Elimination(first_steps=SEARCH.first_steps_along, hopeless=SEARCH.hopeless_swapped, beyond=1),
+    Elimination(first_steps=SEARCH.first_steps_along, hopeless=SEARCH.hopeless_swapped, beyond=1),
     fitted=True,
 )
 
@@ -353,8 +351,8 @@ def train_networks(
         random starts -> Adam, LBFGS under L1, gates drawn to 1 -> pruned -> (judged, polished, simplified)
 
     The data are taken for exact first, with one-interval windows that start at samples: where the law that comes of
-    it leaves nothing, they are. Otherwise the networks are trained and pruned as data with noise want it, on windows
-    of several intervals with fitted starts.
+    it leaves nothing, they are. Otherwise the networks are trained once more and pruned as data with noise want it,
+    on windows of several intervals with fitted starts.
 
     Args:
         before: laws in the user's units that compete, such as those of an earlier fit.

@@ -276,7 +276,7 @@ class Evaluation(NamedTuple):
 
 
 class TrajectoryResiduals:
-    """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots.
+    """Residuals and Jacobian of one law; the unknowns are its free constants, then the starts' roots.
 
     Args:
         law: dimensionless; its free constants are unknowns.

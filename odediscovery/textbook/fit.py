@@ -422,7 +422,7 @@ class TextbookThresholds:
     # Laws of each number of constants that are fitted although the integral form gives one a wrong sign
     unsigned: int = 2
     most: int = 15  # most evaluations of the derivatives in their fits
-    gained: float = 0.9  # nor laws that miss it by more than this share of what simpler ones do [mean square]
+    gained: float = 0.9  # laws that miss it by more than this share of what simpler ones do are not [mean square]
     nothing: float = 0.5  # laws that leave more of the integral form are not [variance of the states]
     far: float = 0.1  # laws that leave more of it are fitted briefly [variance of the states]
     clear: float = 0.02  # in little noise laws that leave more of it are not fitted [variance of the states]

@@ -38,7 +38,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure
 from odediscovery.stages.grow.integral_form import PROJECTION
-from odediscovery.stages.prune.prune import PRUNING_WINDOWS, Elimination, Pruned, eliminate, window_length
+from odediscovery.stages.prune.prune import ELIMINATION, PRUNING_WINDOWS, Elimination, Pruned, eliminate, window_length
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed
 
 
@@ -275,7 +275,7 @@ def _pruned(chain: Chain, drawn: _ResampledResiduals, part: range, monitor: Moni
     """What backward elimination leaves step by step, for each data set of these numbers."""
     base = drawn.problem.pack(chain.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
-    each = drawn.shift.shape[1] * base.shape[1] * (1 + how.trials)
+    each = drawn.shift.shape[1] * base.shape[1] * (1 + ELIMINATION.trials)
     paths: list[list[Pruned]] = [[] for _ in part]
     size = max(BOOTSTRAP.batch // each, 1)
     for first in range(0, len(part), size):

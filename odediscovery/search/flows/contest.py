@@ -88,7 +88,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     """Laws of flows for states of which some have no samples.
 
     Args:
-        p: from `latent_states.prepare_with_latent_states`.
+        p: from `prepare_with_latent_states`.
         known: in the user's units; `p.knowledge` is the same without dimension.
 
     Raises:

@@ -602,7 +602,7 @@ def _step(
 ) -> tuple[Array, Array, Array, Array]:
     """One Levenberg-Marquardt step of every member: unknowns, their cost, damping.
 
-    Not `fitting.levenberg_marquardt`: rounds have a fixed number of steps, so no member converges or
+    Not `fitting.windows.levenberg_marquardt`: rounds have a fixed number of steps, so no member converges or
     leaves; a ridge of 1e-9 of the largest diagonal, not of each one, holds constants that no sample
     feels; constants change by a factor of ten at most. Another rule ends random starts elsewhere.
     """

@@ -212,7 +212,7 @@ def _direction(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:
 def lbfgs_to_first_rise(
     loss: Loss, theta: Tensor, free: Tensor, steps: int, monitor: Monitor, *, history: int = 10
 ) -> Tensor:
-    """`optimise.lbfgs` with the line search and the ends of Optim.jl, see above."""
+    """`fitting.training.lbfgs` with the line search and the ends of Optim.jl, see above."""
     found = theta.detach().to("cpu", copy=True)
     runs = [_member(row, steps, history) for row in found.numpy().copy()]
     asked = torch.stack([torch.as_tensor(next(run)) for run in runs])

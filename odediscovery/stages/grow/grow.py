@@ -15,7 +15,7 @@ Fits of many small laws side by side: exponents and constants of sums by Levenbe
     (J'J + lambda diag J'J) d(W, B, V) = -J'r    for every law at once, each with its own lambda
 
 J is Kaufman's Jacobian (BIT 15, 1975): what the integrals of the monomials change by, times A, projected
-off them. Not `fitting.levenberg_marquardt`: what falls is a likelihood whose variances change with every step,
+off them. Not `fitting.windows.levenberg_marquardt`: what falls is a likelihood whose variances change with every step,
 no sum of squares, exponents have bounds, and whole exponents stay.
 
 Simpler laws from rich ones on the integral form, one constant less at a time.
@@ -347,10 +347,10 @@ def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None
     return [found[k] for k in sorted(found)]
 
 
-def settled(fit: Fit, model: Projected, rounds: int = 12) -> Projected:
+def settled(fit: Fit, model: Projected) -> Projected:
     """Constants optimised and the path refined in turn, until neither helps."""
     best, worse = model, 0
-    for _ in range(rounds):
+    for _ in range(12):
         path = fit.problem.refined(fit.rates_of(model))
         (model,) = optimise_all(fit, [Draft(model.exponents, model.used, model.powers, model.sums, path)])
         if not np.isfinite(model.score):
@@ -450,14 +450,14 @@ def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> 
     return Draft(w, used, w != 0, sums, model.path)
 
 
-def _merged(fit: Fit, model: Projected, distance: float = 0.5) -> Draft | None:
+def _merged(fit: Fit, model: Projected) -> Draft | None:
     """The two nearest monomials made one, if any are near."""
     pairs = [
         (float(np.abs(model.exponents[a] - model.exponents[b]).max()), a, b)
         for a, b in itertools.combinations(range(len(model.exponents)), 2)
     ]
     nearest, a, b = min(pairs, default=(np.inf, 0, 0))
-    if nearest > distance:
+    if nearest > 0.5:
         return None
     used, exponents = model.used.copy(), model.exponents.copy()
     weight = np.abs(model.coefficients[:, [a, b]]).sum(axis=0)
@@ -499,7 +499,7 @@ def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
     return found
 
 
-def simpler(fit: Fit, model: Projected, tries: int = 3) -> list[Draft]:
+def simpler(fit: Fit, model: Projected) -> list[Draft]:
     """Laws with one constant less or two monomials made one, not refitted."""
     constants = (model.used, model.powers, model.sums.weights != 0)
     places = [
@@ -508,7 +508,7 @@ def simpler(fit: Fit, model: Projected, tries: int = 3) -> list[Draft]:
         for row, column in np.argwhere(free)
     ]
     found = [*_with_one_sum_less(fit, model), *_without_slow_rates(fit, model)]
-    for _, kind, row, column in sorted(places)[:tries]:
+    for _, kind, row, column in sorted(places)[:3]:
         left = [free.copy() for free in constants]
         left[kind][row, column] = False
         if left[0].any():

@@ -38,8 +38,8 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -316,26 +316,16 @@ class Pruned:
         return int(self.free.sum())
 
 
-def _default(name: str) -> Any:
-    """A field whose default is read from `ELIMINATION` when it is needed."""
-    return field(default_factory=lambda: getattr(ELIMINATION, name))
-
-
 @dataclass(frozen=True)
 class Elimination:
     """How hard one elimination works; what is not given is that of `ELIMINATION`.
 
     Args:
-        trials: parameters tried side by side at each step.
         first_steps: most Levenberg-Marquardt steps before the first removal.
         hopeless: members whose first refit is this many times worse than the best are dropped.
         worst: members whose first refit leaves a larger mean square are dropped, all of them if need be.
-        steps: most Levenberg-Marquardt steps of a refit.
-        glance: the same for a trial: the best one shows sooner.
         beyond: removals that are still made, for the front's simple rows, after BIC says that
             even a model without constants could not win back what this one has lost.
-        bulk_above: larger networks may lose a sixth of their parameters in one step.
-        tolerance: relative gain below which a refit counts as converged.
         near: two monomials whose exponents differ by less than this are tried as one.
         floor: sum of squares that integration and rounding errors alone explain.
         alone: every member goes its own way to the end, also one that became what another is.
@@ -344,16 +334,11 @@ class Elimination:
             take one after another may go in one step.
     """
 
-    trials: int = _default("trials")
-    first_steps: int = _default("first_steps")
+    first_steps: int = ELIMINATION.first_steps
     hopeless: float = math.inf
     worst: float = math.inf
-    steps: int = _default("steps")
-    glance: int = _default("glance")
-    beyond: int = _default("beyond")
-    bulk_above: int = _default("bulk_above")
-    tolerance: float = _default("tolerance")
-    near: float = _default("near")
+    beyond: int = ELIMINATION.beyond
+    near: float = ELIMINATION.near
     floor: float = 0.0
     alone: bool = False
     labels: int = 0
@@ -377,7 +362,9 @@ def eliminate(
     free = np.concatenate([chain.free, others], axis=1)
     free[:, unknowns.shape[1] - how.labels :] = False
     member = np.arange(chain.members)
-    fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, tolerance=how.tolerance, monitor=monitor)
+    fit = levenberg_marquardt(
+        problem, unknowns, free, how.first_steps, tolerance=ELIMINATION.tolerance, monitor=monitor
+    )
     count = problem.residuals(fit.unknowns[:1]).shape[1]
     near = _is_hopeful(np.nan_to_num(fit.sum_of_squares, nan=np.inf), count, how)
     member, free, fit = member[near], free[near], _members(fit, near)
@@ -388,7 +375,9 @@ def eliminate(
     patience = _Patience(chain.members, how.beyond)
 
     def refit(start: Array, free: Mask) -> LeastSquares:
-        return levenberg_marquardt(problem, start, free, how.steps, tolerance=how.tolerance, monitor=monitor)
+        return levenberg_marquardt(
+            problem, start, free, ELIMINATION.steps, tolerance=ELIMINATION.tolerance, monitor=monitor
+        )
 
     def approves(old: Array, new: Array, saved: Indices) -> Mask:
         return _approved(old, new, saved, count, how)
@@ -478,14 +467,25 @@ def _remove(
     chosen = np.arange(len(start)) + len(start) * ~(of_plain < of_start)
     trial_free = (free[:, None] & ~removed).reshape(-1, size)
     refit = levenberg_marquardt(
-        problem, both[chosen], trial_free, how.glance, tolerance=how.tolerance, monitor=monitor, solved=solved[chosen]
+        problem,
+        both[chosen],
+        trial_free,
+        ELIMINATION.glance,
+        tolerance=ELIMINATION.tolerance,
+        monitor=monitor,
+        solved=solved[chosen],
     )
     total = refit.sum_of_squares.reshape(members, -1)
     approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
     pick = np.where(approved, 0, 1 + total[:, 1:].argmin(axis=1))
-    pick = np.arange(members) * (1 + how.trials) + pick
+    pick = np.arange(members) * (1 + ELIMINATION.trials) + pick
     fit = levenberg_marquardt(
-        problem, refit.unknowns[pick], trial_free[pick], how.steps, tolerance=how.tolerance, monitor=monitor
+        problem,
+        refit.unknowns[pick],
+        trial_free[pick],
+        ELIMINATION.steps,
+        tolerance=ELIMINATION.tolerance,
+        monitor=monitor,
     )
     return fit, trial_free[pick]
 
@@ -504,18 +504,20 @@ def _trials(fit: LeastSquares, free: Mask, p: int, count: int, how: Elimination)
     wald = np.where(removable, np.square(values) / variance, np.inf)
     rank = wald.argsort(axis=1, kind="stable").argsort(axis=1)
     size = free[:, :p].sum(axis=1)
-    most = np.where(size > how.bulk_above, size // ELIMINATION.bulk_share, 1)
+    most = np.where(size > ELIMINATION.bulk_above, size // ELIMINATION.bulk_share, 1)
     together = rank < most[:, None]
     if how.linear:
         for m in range(len(free)):
             spare = _spare(values[m], inverse[m], removable[m], fit.sum_of_squares[m : m + 1], count, how)
             together[m] = spare if int(spare.sum()) > most[m] else together[m]
-    turns = [np.minimum(size - 1, trial) for trial in range(how.trials)]
+    turns = [np.minimum(size - 1, trial) for trial in range(ELIMINATION.trials)]
     removed = np.stack([together, *(rank == turn[:, None] for turn in turns)], axis=1)
 
     # Trials [members, 1 + trials, F] at their places among all unknowns.
     others = estimate_without(values, inverse, removed)
-    gone, start = (np.repeat(whole[:, None], 1 + how.trials, axis=1) for whole in (np.zeros_like(free), fit.unknowns))
+    gone, start = (
+        np.repeat(whole[:, None], 1 + ELIMINATION.trials, axis=1) for whole in (np.zeros_like(free), fit.unknowns)
+    )
     np.put_along_axis(gone, columns[:, None], removed, axis=2)
     np.put_along_axis(start, columns[:, None], np.where(loose[:, None], others, values[:, None]), axis=2)
     return gone, start, together.sum(axis=1)
@@ -594,7 +596,6 @@ def prune_laws(
     *,
     whole: bool = False,
     long: bool | None = None,
-    extrema: float | None = None,
     fitted: bool = False,
 ) -> list[Candidate]:
     """The laws on the elimination paths of all given ones, with their mean square residuals.
@@ -602,7 +603,6 @@ def prune_laws(
     Args:
         whole: exponents are whole numbers and stay.
         long: on windows of several intervals, else of one (default: in noise only).
-        extrema: clear extrema in a long window, see `window_length`.
         fitted: whether the laws are nearly right already, so that short windows would not improve them.
 
     Returns:
@@ -617,13 +617,13 @@ def prune_laws(
     known = None if p.knowledge is None else [p.knowledge.fixed_mask(law) for law in laws]
     chain = chain_of(laws, p.nonnegative, whole=whole, held=known)
     long = not p.clean if long is None else long
-    most = _members_that_fit(p, chain, how, window_length(p, extrema) if long else None)
+    most = _members_that_fit(p, chain, how, window_length(p) if long else None)
     if most < chain.members:
         if not most:
             raise NoRoomError
         laws = laws[:most]
-        return prune_laws(p, laws, how, monitor, whole=whole, long=long, extrema=extrema, fitted=fitted)
-    path = prune_chain(p, chain, how, monitor, long=long, extrema=extrema, fitted=fitted)
+        return prune_laws(p, laws, how, monitor, whole=whole, long=long, fitted=fitted)
+    path = prune_chain(p, chain, how, monitor, long=long, fitted=fitted)
     return [_candidate(chain, path, pruned, p, whole) for pruned in path.networks]
 
 
@@ -646,17 +646,10 @@ class EliminationPath:
 
 
 def prune_chain(
-    p: Problem,
-    chain: AnyChain,
-    how: Elimination,
-    monitor: Monitor,
-    *,
-    long: bool,
-    extrema: float | None = None,
-    fitted: bool = False,
+    p: Problem, chain: AnyChain, how: Elimination, monitor: Monitor, *, long: bool, fitted: bool = False
 ) -> EliminationPath:
     """The elimination paths of all members of a chain; the options are those of `prune_laws`."""
-    problem, unknowns = _problem(p, chain, monitor, long=long, extrema=extrema, fitted=fitted)
+    problem, unknowns = _problem(p, chain, monitor, long=long, fitted=fitted)
     path = EliminationPath(problem, [])
     if p.clean:
         how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * path.samples, worst=math.inf)
@@ -676,12 +669,12 @@ def _members_that_fit(p: Problem, chain: Chain, how: Elimination, length: int | 
     size = chain.theta.shape[1] + windows * n
     if not has_room(64.0 * (intervals + windows) * n * size):
         return 0
-    each = 16.0 * (1 + how.trials) * size**2
+    each = 16.0 * (1 + ELIMINATION.trials) * size**2
     return fitting_at_once(chain.members, each) if has_room(each) else 0
 
 
 def _problem(
-    p: Problem, chain: AnyChain, monitor: Monitor, *, long: bool, extrema: float | None, fitted: bool
+    p: Problem, chain: AnyChain, monitor: Monitor, *, long: bool, fitted: bool
 ) -> tuple[ShortResiduals | LongResiduals, Array]:
     """The residuals that elimination sees, and the unknowns to begin from."""
     own = PRUNING_WINDOWS
@@ -699,7 +692,7 @@ def _problem(
         accuracy = own.accuracy_clean if p.clean else own.accuracy
         return ShortResiduals(coarse.refined(chain, leading, accuracy), chain), theta
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
-    windows = cut(p.data, p.smooth, weight, window_length(p, extrema), relative_sigma=p.relative_sigma)
+    windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
     windows = windows.refined(chain, leading, own.accuracy)
     problem = LongResiduals(windows, chain, p.nonnegative)
     return problem, problem.pack(theta)
