@@ -187,7 +187,7 @@ def richer_families(at: Search) -> Iterator[Proposal]:
     p = at.problem
     if (~p.constant).sum() > PROPOSALS.many_states:
         return
-    if at.reference is None and at.candidates:
+    if at.candidates and (at.reference is None or not p.clean):
         at.reference = rank(at.candidates, p.samples)[0].law
     for family in (f for f in _from_simple_to_rich(at) if not f.real_exponents):
         best = at.reference

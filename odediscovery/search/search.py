@@ -228,6 +228,15 @@ MOVES: tuple[Move, ...] = (
         late=True,
     ),
     Move(
+        "richer families in little noise",
+        NOISY & GROWS & LITTLE_NOISE & (UNCONVINCING | ODD),
+        "each family in turn, for the equations in doubt",
+        proposals.richer_families,
+        GROWN_IF_HOPEFUL,
+        enough=CONVINCING & ~ODD,
+        until=CONVINCING & ~ODD,
+    ),
+    Move(
         "whole powers in noise",
         NOISY & GROWS & ~REGRESSED & (~SLIGHTLY_NOISY | NONE_YET),
         "laws of whole powers by regression",
