@@ -102,10 +102,10 @@ def fit(
     watch = _Watch(began, draws, quiet, kinds_in(figures))
     if resume is not None:
         others = (data, latent, holdout, None if recipe == "default" else recipe)
-        if columns != COLUMNS or others != (None,) * 4:
+        if columns != COLUMNS or others != (None,) * 4 or each or folders is not None:
             raise InputError(
                 "--resume goes on with the data of its folder: expected no table, nothing "
-                "about columns, no --holdout and no --recipe beside it"
+                "about columns, no --each, no --holdout and no --recipe beside it"
             )
         with _destination(out or resume) as place:
             return _resume(resume, place, given, watch)
