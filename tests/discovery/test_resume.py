@@ -43,6 +43,7 @@ def test_a_stopped_fit_goes_on_with_other_members(tmp_path: Path, capsys: pytest
     [
         (["data.csv"], "no table"),
         (["--states", "N"], "nothing about columns"),
+        (["--each"], "no --each"),
         (["--holdout", "0.2"], "no --holdout"),
         (["--recipe", "paper"], "no --recipe"),
     ],
