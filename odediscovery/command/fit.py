@@ -262,12 +262,12 @@ def _keep(found: Discovery, place: Claim, source: object, monitor: TerminalMonit
 
     document = found.as_dict() | ({} if source is None else {"source": source})
     # Pictures take seconds, and what hours have found is not lost with a full disk.
-    unheard: OSError | None = None
+    unheard: OSError | SystemExit | None = None
     try:
         print_discovery(found)
         sys.stdout.flush()
-    except OSError as error:
-        # Nobody listens any more: the folder is written all the same.
+    except (OSError, SystemExit) as error:
+        # Nobody listens any more, which rich says by SystemExit: the folder is written all the same.
         unheard = error
     add = partial(_add_pictures, found, monitor, watch)
     write_folder(place.folder, found.series, found.files(), document, claim=place, add=add)
