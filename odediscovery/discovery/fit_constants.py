@@ -104,8 +104,8 @@ def fit_form(
         raise FitError(
             "equations of this form could not be integrated through the data; name constants to start from, start={...}"
         )
-    best = min(fits, key=lambda found: found.squares.sum())
     before = spread = task.fitter.spread
+    best = min(fits, key=lambda found: float(np.sum(found.squares / spread**2)))
     for _ in range(FORM.rounds):
         sigma = task.deviations(best)
         after = task.polished(best.law.values, best.initial, sigma, TOLERANCE)

@@ -556,7 +556,7 @@ class Fitter:
         begun = [self.begun]
         if most is None:
             first = self.polished(form, constants, self.begun, self.spread, 0)
-            if not first.finite or np.mean(self._mean_squares(first)) > worst:
+            if not first.finite or np.mean(self._mean_squares(first) / self.spread**2) > worst:
                 led = self.polished(form, constants, self.begun, self.spread, FITTING.starting, starts_alone=True)
                 begun += [led.initial] if led.finite else []
         fits = [self._from(form, constants, initial, most) for initial in begun]

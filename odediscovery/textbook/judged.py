@@ -1,9 +1,4 @@
-"""Fitted forms beside laws that were found: their criterion, their names, and their rows of the front.
-
-Fitted forms beside laws that were found: their criterion, their constants, and as numbers.
-
-Textbook laws as rows of the front.
-"""
+"""Fitted forms beside laws that were found: their criterion, their names, and their rows of the front."""
 
 from __future__ import annotations
 
