@@ -14,7 +14,8 @@ import numpy as np
 from odediscovery.data.controls import explain_two_values
 from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.judge.claim import (
-    CLAIM,
+    EXPLAINED,
+    EXPLAINED_STRUCTURED,
     Claim,
     has_idle_terms,
     idle_terms,
@@ -169,7 +170,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         [*_notes(verdict, front), *tests.sentences(series.states, p.samples_a_step > 0.0)],
         claim=Claim(
             explained,
-            CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
+            EXPLAINED if tests.is_noise else EXPLAINED_STRUCTURED,
             each,
             least_shares(p, series, tests),
             walk=not p.clean and monitor.in_time(TELLING, lambda: _is_walk_as_good(verdict), False),

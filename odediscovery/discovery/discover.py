@@ -19,7 +19,7 @@ from odediscovery.discovery.conclude import add_messages, build_result, conclude
 from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.preference import (
-    SIMPLE,
+    SEARCH_SHARE,
     charge_fragile,
     explain_dominated,
     join_textbook,
@@ -53,7 +53,7 @@ from odediscovery.discovery.task import Task, check_asked, check_size, laws_aske
 from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.claim import turning_state
-from odediscovery.judge.criterion import CRITERION, Verdict
+from odediscovery.judge.criterion import NO_EVIDENCE, Verdict
 from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit
 from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
@@ -141,7 +141,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
         return _judge_laws(task, *train_networks(task.p, before, settings, monitor))
     words, limit = vocabulary(settings.library, families), seconds_for(task)
     check_asked(task)
-    monitor.spend(limit and SIMPLE.searching * limit, whole=limit)
+    monitor.spend(limit and SEARCH_SHARE * limit, whole=limit)
     whole = monitor.in_time(SEARCHING, lambda: noiseless(task.p, words, monitor), task.p) if settings.grow else task.p
     whole = monitor.in_time(SEARCHING, lambda: shorten_windows(whole), whole) if settings.grow else whole
     asked = laws_asked_for(task, whole)
@@ -161,7 +161,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     if not (candidates or asked) and words.families and monitor.stopping():
         candidates = [each_alone(whole)]
     spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
-    monitor.spend(limit and (1.0 - SIMPLE.searching) * limit)
+    monitor.spend(limit and (1.0 - SEARCH_SHARE) * limit)
     return add_messages(_judge_laws(task, whole, candidates, simple, asked), *spent)
 
 
@@ -337,7 +337,7 @@ def _search_for_a_break(series: TimeSeries, settings: Settings, monitor: Monitor
     """The likeliest time at which one constant changes; the laws without a change where none is clear."""
     task, name = pose_task(series, replace(settings, breaks=None), monitor), series.time_name
     change = find_break(task.p, _unbroken(task), monitor)
-    if change is None or change.behind < CRITERION.no_evidence:
+    if change is None or change.behind < NO_EVIDENCE:
         found = _search_laws(task, (), FAMILIES)
         return found if change is None else add_messages(found, no_break(change.time, name))
     found = _search_breaks(series, replace(settings, breaks=f"{name}={change.time!r}"), monitor)

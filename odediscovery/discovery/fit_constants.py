@@ -30,7 +30,7 @@ from odediscovery.data.series import Scale, TimeSeries, check_series, pooled
 from odediscovery.data.signals import Trajectory
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, groups_result
 from odediscovery.errors import FitError, InputError
-from odediscovery.judge.claim import CLAIM, Claim, shares_explained
+from odediscovery.judge.claim import EXPLAINED, EXPLAINED_STRUCTURED, Claim, shares_explained
 from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.judge.doubt import examine_residuals
 from odediscovery.judge.identifiability import Refit, split_known, undetermined_exponents
@@ -52,23 +52,16 @@ from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Origin, Polished, PolishedForm
 from odediscovery.textbook.fit import Fitter
 
-
-@dataclass(frozen=True)
-class FormThresholds:
-    """How the constants of a form are sought and fitted."""
-
-    draws: int = 60  # draws of the constants from which the integral form is fitted; cost: seconds
-    decades: float = 2.0  # powers of ten on each side of 1 for constants without a start; a guess
-    begun: int = 3  # of them that are fitted to whole trajectories; cost: seconds each
-    worse: float = 2.0  # others are fitted that miss the integral form at most so much more [squares]; twice the best
-    settled: float = 1.2  # change of one state's noise against another's that ends them; 20 %
-    rounds: int = 3  # fits, each with the noise that the last one leaves; the weights settle in two
-    steps: int = 60  # most Jacobians of a fit; cost: bounds the time
-    missed: float = 1e3  # most by which the integral form is missed [spreads]; worse than any
-    floor: float = 1e-8  # smallest residual that is significant [spreads]; the solver's error
-
-
-FORM = FormThresholds()
+# Draws of the constants from which the integral form is fitted; cost: seconds
+DRAWS = 60
+# Powers of ten on each side of 1 for constants without a start; a guess
+DECADES = 2.0
+# Most Jacobians of a fit; cost: bounds the time
+STEPS = 60
+# Most by which the integral form is missed [spreads]; worse than any
+MISSED = 1e3
+# Smallest residual that is significant [spreads]; the solver's error
+FLOOR = 1e-8
 # Fits end where a step changes less than this share of the squares, rough ones earlier.
 TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-3
 # Samples of the pieces that are fitted first where constants cannot be followed through a trajectory.
@@ -106,12 +99,14 @@ def fit_form(
         )
     before = spread = task.fitter.spread
     best = min(fits, key=lambda found: float(np.sum(found.squares / spread**2)))
-    for _ in range(FORM.rounds):
+    # Each with the noise that the last one leaves; the weights settle in two.
+    for _ in range(3):
         sigma = task.deviations(best)
         after = task.polished(best.law.values, best.initial, sigma, TOLERANCE)
         best = after if after.finite else best
         change = (task.deviations(best) / sigma)[task.own]
-        if before is not spread and change.max() < FORM.settled * change.min():
+        # The noise of one state against another's has settled to 20 %.
+        if before is not spread and change.max() < 1.2 * change.min():
             break
         before = sigma
     return _concluded(task, best, settings, monitor)
@@ -142,7 +137,7 @@ class _Task:
         filled = [_filled(run) for run in data.trajectories]
         begun = np.stack([x[0] for x in filled])[:, ~data.is_control]
         anywhere, relative = np.zeros(len(data.states), dtype=bool), tuple(np.ones_like(x) for x in filled)
-        fitter = Fitter(data, scale, begun, anywhere, np.full(len(data.states), FORM.floor), relative)
+        fitter = Fitter(data, scale, begun, anywhere, np.full(len(data.states), FLOOR), relative)
         return cls(series, form, fitter, filled)
 
     @property
@@ -179,14 +174,14 @@ class _Task:
         runs = self.fitter.data.trajectories
         known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in runs]
         relative = [np.where(np.isfinite(each), each / sigma, 1.0) for each in known]
-        return self.fitter.polished(self.form, constants, initial, sigma, FORM.steps, ftol=tolerance, relative=relative)
+        return self.fitter.polished(self.form, constants, initial, sigma, STEPS, ftol=tolerance, relative=relative)
 
     def deviations(self, found: PolishedForm) -> Array:
         """Root mean square of the residuals of every state, 1 of controls [states and controls]."""
         left = np.concatenate(residuals(found.law, self.fitter.data, found.initial))
         sigma = np.ones(len(self.own))
         sigma[self.own] = np.sqrt(np.nanmean(left[:, self.own] ** 2, axis=0))
-        return np.maximum(sigma, FORM.floor * self.fitter.spread)
+        return np.maximum(sigma, FLOOR * self.fitter.spread)
 
 
 def _cut(series: TimeSeries, length: int) -> tuple[TimeSeries, list[int]]:
@@ -206,23 +201,24 @@ def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
     known = np.array([np.nan if value is None else value for value in given])
     begun = [np.where(np.isnan(known), 1.0, known)]
     if np.isnan(known).any():
-        size = 10.0 ** random.uniform(-FORM.decades, FORM.decades, (FORM.draws, len(known)))
+        size = 10.0 ** random.uniform(-DECADES, DECADES, (DRAWS, len(known)))
         begun += list(np.where(np.isnan(known), size, known))
     found = [(float(np.sum(_integral(task, begin) ** 2)), begin) for begin in begun]
-    found += [_matched(task, begin) for _, begin in sorted(found, key=lambda pair: pair[0])[: FORM.draws // 3]]
+    found += [_matched(task, begin) for _, begin in sorted(found, key=lambda pair: pair[0])[: DRAWS // 3]]
     found.sort(key=lambda pair: pair[0])
     # Where all constants have a start it is tried as it is, too.
     kept: list[Array] = [] if np.isnan(known).any() else [known]
-    most = FORM.worse * found[0][0]
+    most = 2.0 * found[0][0]
     for _, constants in (pair for pair in found if pair[0] <= most):
-        if len(kept) < FORM.begun and not any(np.allclose(constants, other, rtol=0.05, atol=0.0) for other in kept):
+        # Each is fitted to whole trajectories, which takes seconds.
+        if len(kept) < 3 and not any(np.allclose(constants, other, rtol=0.05, atol=0.0) for other in kept):
             kept.append(constants)
     return kept
 
 
 def _matched(task: _Task, begin: Array) -> tuple[float, Array]:
     """The constants that meet the integral form best, from some others, and by how much they miss it."""
-    found = least_squares(lambda c: _integral(task, c), begin, x_scale=np.abs(begin) + 1e-6, max_nfev=FORM.steps)
+    found = least_squares(lambda c: _integral(task, c), begin, x_scale=np.abs(begin) + 1e-6, max_nfev=STEPS)
     return 2.0 * float(found.cost), found.x
 
 
@@ -234,8 +230,8 @@ def _integral(task: _Task, constants: Array) -> Array:
             rates = vector_field(law)(0.0, x)[:, task.own]
         steps = 0.5 * (rates[1:] + rates[:-1]) * np.diff(run.time)[:, None]
         blocks.append(((np.diff(x[:, task.own], axis=0) - steps) / task.fitter.spread[task.own]).ravel())
-    missed: Array = np.nan_to_num(np.concatenate(blocks), nan=FORM.missed, posinf=FORM.missed, neginf=-FORM.missed)
-    return missed.clip(-FORM.missed, FORM.missed)
+    missed: Array = np.nan_to_num(np.concatenate(blocks), nan=MISSED, posinf=MISSED, neginf=-MISSED)
+    return missed.clip(-MISSED, MISSED)
 
 
 def _filled(run: Trajectory) -> Array:
@@ -275,7 +271,7 @@ def _concluded(task: _Task, found: PolishedForm, settings: Settings, monitor: Mo
         np.sqrt(np.nanmean(squares, axis=0)),
         None,
         [*_unknown(form, values, errors), *tests.sentences(series.states, bool(off)), *off],
-        claim=Claim(r2, CLAIM.explained if tests.is_noise else CLAIM.explained_structured, each),
+        claim=Claim(r2, EXPLAINED if tests.is_noise else EXPLAINED_STRUCTURED, each),
         freedom=freedom if freedom > 0 else None,
     )
     result = dataclasses.replace(
@@ -301,18 +297,6 @@ def _unknown(form: Form, values: Array, errors: Array) -> Sequence[str]:
         told.append(f"the data do not tell the sign of {', '.join(unsigned)}: a law without may do as well")
     return told
 
-
-@dataclass(frozen=True)
-class ConstantThresholds:
-    """How long the constants of a given form are refined."""
-
-    # fits one after another, each with the noise that the last one leaves; reweighting converges in two; one more for
-    # safety
-    rounds: int = 3
-    steps: int = 50  # most evaluations of the Jacobian in each; cost: bounds the time
-
-
-CONSTANTS = ConstantThresholds()
 
 NOT_INTEGRATED = (
     "equations of this form could not be integrated through the data from these constants; start from nearer ones"
@@ -372,7 +356,8 @@ def fit_constants(
     series, p, known = pose(series, settings)
     law, free = _fitted_constants(p, law.rescaled(p.scale.state, p.scale.time), exponents)
     refit = _refit_from(p, p.initial, sigma_of(p))
-    for _ in range(CONSTANTS.rounds):
+    # Each with the noise that the last one leaves; the weights settle in two.
+    for _ in range(3):
         found = refit(law, free)
         if not found.finite:
             raise FitError(NOT_INTEGRATED)
@@ -402,7 +387,7 @@ def _refit_from(p: Problem, initial: Array, sigma: Array) -> Refit:
             floor=p.floor,
             nonnegative=p.nonnegative,
             free=free,
-            most=CONSTANTS.steps if most is None else most,
+            most=50 if most is None else most,
             relative_sigma=p.relative_sigma,
         )
 

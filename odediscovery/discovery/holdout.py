@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,19 +28,8 @@ from odediscovery.judge.notes import Note, cannot_be_continued, continued, in_or
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 
-
-@dataclass(frozen=True)
-class HoldoutThresholds:
-    """What held-out samples have to be, and when equations are refused on them."""
-
-    values: int = 2  # fewest held-out values of a state; one value has no variance
-    clearly_off: float = 0.05  # error from which on equations may be refused [spread of the fitted values]
-    # a time on the edge may be off by this [share of the measured time]; rounding of times that were written in
-    # decimals
-    edge: float = 1e-9
-
-
-HOLDOUT = HoldoutThresholds()
+# Fewest held-out values of a state; one value has no variance
+VALUES = 2
 
 
 def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | None]:
@@ -70,7 +58,9 @@ def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | No
     for run in series.trajectories:
         last = run.time[-1] - share * (run.time[-1] - run.time[0])
         # A time on the edge may be off by its last digit.
-        count = int(np.sum(run.time <= last + HOLDOUT.edge * (run.time[-1] - run.time[0])))
+        # A time on the edge may be off by this [share of the measured time]; rounding of times that were written in
+        # decimals
+        count = int(np.sum(run.time <= last + 1e-9 * (run.time[-1] - run.time[0])))
         before.append(run.part(slice(count)))
         after.append(run.part(slice(count, None)))
     earlier = dataclasses.replace(series, trajectories=tuple(before))
@@ -89,10 +79,10 @@ def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
                 f"--holdout {share:g} leaves {left} values of {state!r} to fit, at "
                 f"least {SERIES.least_values} are needed; keep less back"
             )
-        if back < HOLDOUT.values:
+        if back < VALUES:
             raise InputError(
                 f"--holdout {share:g} keeps {back} values of {state!r} back, at least "
-                f"{HOLDOUT.values} are needed; keep more back"
+                f"{VALUES} are needed; keep more back"
             )
     for run in earlier.trajectories:
         samples = int(np.isfinite(run.values).any(axis=1).sum())
@@ -187,7 +177,8 @@ def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> D
         return _with_note(found, cannot_be_continued(count), refused=True)
     by_state = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
     off, still = relative_error(earlier, later, ends), relative_error(earlier, later, hold_last_values(earlier, later))
-    refused = off > max(still, HOLDOUT.clearly_off)
+    # Error from which on equations may be refused [spread of the fitted values]
+    refused = off > max(still, 0.05)
     note = continued(count, _number(whole), f" ({by_state})" * (len(each) > 1), off, still, refused)
     found = dataclasses.replace(found, r2_heldout=whole if np.isfinite(whole) else None)
     return _with_note(found, note, refused=refused)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -23,7 +22,7 @@ from odediscovery.discovery.refine import refit
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.claim import has_idle_terms, idle_terms
-from odediscovery.judge.criterion import CRITERION, Verdict, count_constants, judge_on, price_of_nothing
+from odediscovery.judge.criterion import NO_EVIDENCE, Verdict, count_constants, judge_on, price_of_nothing
 from odediscovery.judge.doubt import is_walk_as_good, runs_away
 from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, walk_as_good, weaker_between
 from odediscovery.laws.power_sum import count
@@ -54,19 +53,10 @@ from odediscovery.textbook.judged import (
     weighted_squares,
 )
 
-
-@dataclass(frozen=True)
-class PreferenceThresholds:
-    """Which laws are compared on samples that they did not see."""
-
-    blocks: int = 5  # blocks of time, each left out once
-    rivals: int = 3  # simpler laws that are tried against the claimed one
-    hopeful: float = 30.0  # a simpler law whose criterion is farther behind is no rival [criterion]
-    evaluations: int = 6  # most evaluations of a refit
-    samples: float = 4.0  # samples a fitted number from which on blocks are left out
-
-
-PREFERENCE = PreferenceThresholds()
+# Blocks of time, each left out once
+BLOCKS = 5
+# A simpler law whose criterion is farther behind is no rival [criterion]
+HOPEFUL = 30.0
 
 
 def charge_fragile(verdict: Verdict, monitor: Monitor) -> Verdict:
@@ -80,7 +70,7 @@ def charge_fragile(verdict: Verdict, monitor: Monitor) -> Verdict:
     least = math.inf
     for i in sorted(range(len(rows)), key=lambda i: rows[i].criterion):
         found, before = rows[i].polished, rows[i].criterion
-        if before > least + PREFERENCE.hopeful:
+        if before > least + HOPEFUL:
             break
         ask = partial(runs_away, found.law, p.data, found.initial, p.start_errors, p.nonnegative)
         if monitor.in_time(JUDGING, ask, False):
@@ -98,14 +88,14 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
     simpler = [
         i
         for i, row in enumerate(verdict.rows)
-        if count_constants(row.polished, p.scale.state) < size and row.criterion < best.criterion + PREFERENCE.hopeful
+        if count_constants(row.polished, p.scale.state) < size and row.criterion < best.criterion + HOPEFUL
     ]
-    simpler = sorted(simpler, key=lambda i: verdict.rows[i].criterion)[: PREFERENCE.rivals]
+    simpler = sorted(simpler, key=lambda i: verdict.rows[i].criterion)[:3]
     if not simpler:
         return verdict
     monitor.stage("blocks", 1 + len(simpler))
     own, chosen = block_misfits(p, best), verdict.chosen
-    least = float(own.sum()) - CRITERION.no_evidence
+    least = float(own.sum()) - NO_EVIDENCE
     for k, i in enumerate(simpler):
         if monitor.stopping():
             return verdict
@@ -123,7 +113,7 @@ def allows_blocks(p: Problem, row: Judged) -> bool:
     """Whether there are enough samples to leave a block of them out."""
     fitted = count(row.polished.free) + row.polished.initial.size
     runs = [np.isfinite(t.values).any(axis=1).sum() for t in p.data.trajectories]
-    return p.samples >= PREFERENCE.samples * fitted and min(runs) >= 2 * PREFERENCE.blocks
+    return p.samples >= 4.0 * fitted and min(runs) >= 2 * BLOCKS
 
 
 def block_misfits(p: Problem, row: Judged) -> Array:
@@ -132,11 +122,11 @@ def block_misfits(p: Problem, row: Judged) -> Array:
     Residuals count in units of what noise, rounding and integration explain, at most with their logarithm.
     """
     found, sigma = row.polished, sigma_of(p)
-    misfits = np.full(PREFERENCE.blocks, np.inf)
-    for b in range(PREFERENCE.blocks):
+    misfits = np.full(BLOCKS, np.inf)
+    for b in range(BLOCKS):
         without, blocks = without_block(p.data, b)
         q = dataclasses.replace(p, data=without)
-        fitted = refined(q, found.law, found.free, found.initial, residual_sigma(p, found), PREFERENCE.evaluations)
+        fitted = refined(q, found.law, found.free, found.initial, residual_sigma(p, found), 6)
         if not fitted.finite:
             continue
         left = residuals(fitted.law, p.data, fitted.initial)
@@ -156,9 +146,9 @@ def without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
     """The series without block b of each trajectory, and where that is."""
     runs, blocks = [], []
     for k, run in enumerate(series.trajectories):
-        edges = np.linspace(0, len(run.time), PREFERENCE.blocks + 1).round().astype(int)
+        edges = np.linspace(0, len(run.time), BLOCKS + 1).round().astype(int)
         # Other trajectories lose other parts, so that no time is left out everywhere.
-        part = (b + k) % PREFERENCE.blocks
+        part = (b + k) % BLOCKS
         block = slice(int(edges[part]), int(edges[part + 1]))
         values = run.values.copy()
         values[block, ~series.is_control] = np.nan
@@ -203,23 +193,10 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class SimpleThresholds:
-    """How long a fit takes by default, and which textbook laws stand beside others."""
-
-    small_rows: int = 50  # rows below which a table is small [rows]
-    small_states: int = 3  # states up to which it is
-    # time that a fit of a small table takes at most [s of the processor]; measured: in 10 s no more of 126 thinned
-    # random tables are right than in 7; with pictures it is 8 s
-    small_seconds: float = 6.6
-    seconds: float = 30.0  # time that any other fit takes at most [s of the processor]
-    searching: float = 0.6  # share of that time for the search, the rest for judging what it found
-    digits: int = 2  # to how many digits criteria are compared [digits behind the point]
-    last: int = 2  # textbook laws that are polished once the time is up; cost: a stop ends soon
-    hopeful: float = 50.0  # a textbook law whose criterion is farther behind is not polished [criterion]
-
-
-SIMPLE = SimpleThresholds()
+# Share of the time of a fit for the search, the rest for judging what it found
+SEARCH_SHARE = 0.6
+# To how many digits criteria are compared [digits behind the point]
+DIGITS = 2
 
 
 def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]:
@@ -275,8 +252,9 @@ def seconds_for(task: Task) -> float | None:
     if task.settings.thorough or task.settings.max_seconds is not None or task.monitor.max_seconds is not None:
         return None
     rows = sum(len(run.time) for run in task.every.trajectories)
-    small = rows < SIMPLE.small_rows and task.series.n_states <= SIMPLE.small_states
-    return SIMPLE.small_seconds if small else SIMPLE.seconds
+    small = rows < 50 and task.series.n_states <= 3
+    # In 10 s no more of 126 thinned random tables were right than in 7; with pictures it is 8 s.
+    return 6.6 if small else 30.0
 
 
 def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> Verdict:
@@ -288,8 +266,9 @@ def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monit
     if p.heads is not None:
         return verdict
     ranked = sorted(((criterion_of(p, one), i) for i, one in enumerate(fitted)), key=lambda pair: pair[0])
-    hopeful = [fitted[i] for score, i in ranked if score < verdict.best.criterion + SIMPLE.hopeful]
-    hopeful = hopeful[: SIMPLE.last] if monitor.stopping() else hopeful
+    hopeful = [fitted[i] for score, i in ranked if score < verdict.best.criterion + 50.0]
+    # A stop ends soon.
+    hopeful = hopeful[:2] if monitor.stopping() else hopeful
     return Verdict.of(p, [*verdict.rows, *_judged(p, hopeful)])
 
 
@@ -326,15 +305,10 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
     p, best = verdict.p, verdict.best
     most = count_constants(best.polished, p.scale.state)
     rows = [
-        (
-            not p.clean and has_idle_terms(row),
-            round(row.criterion, SIMPLE.digits),
-            row.polished.law.features is not None,
-            i,
-        )
+        (not p.clean and has_idle_terms(row), round(row.criterion, DIGITS), row.polished.law.features is not None, i)
         for i, row in enumerate(verdict.rows)
         if row.origin.is_textbook
-        and row.criterion < best.criterion + CRITERION.no_evidence
+        and row.criterion < best.criterion + NO_EVIDENCE
         and count_constants(row.polished, p.scale.state) <= most
     ]
     return dataclasses.replace(verdict, chosen=min(rows)[-1]) if rows else verdict
@@ -357,19 +331,19 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     shorter = len(own.constants) <= count_constants(best.polished, p.scale.state)
     behind = criterion_of(p, own) - best.criterion
     if is_idle and not has_idle_terms(best):
-        return own if behind < -CRITERION.no_evidence else None
-    if behind < CRITERION.no_evidence * shorter:
+        return own if behind < -NO_EVIDENCE else None
+    if behind < NO_EVIDENCE * shorter:
         return own
-    hopeful = shorter and behind < PREFERENCE.hopeful and not (p.clean or monitor.stopping())
+    hopeful = shorter and behind < HOPEFUL and not (p.clean or monitor.stopping())
     return own if hopeful and allows_blocks(p, best) and _predicts_better(p, own, best) else None
 
 
 def _meant(p: Problem, fitted: Sequence[FittedForm]) -> tuple[FittedForm, bool]:
     """The best of some forms, or one about as good all of whose constants act; whether there is none such."""
     # Of laws that are as good a sum of powers is meant, as above.
-    scores = [(round(criterion_of(p, one), SIMPLE.digits), as_numbers(one) is None) for one in fitted]
+    scores = [(round(criterion_of(p, one), DIGITS), as_numbers(one) is None) for one in fitted]
     order = sorted(range(len(fitted)), key=scores.__getitem__)
-    least = scores[order[0]][0] + CRITERION.no_evidence
+    least = scores[order[0]][0] + NO_EVIDENCE
     alike = [fitted[i] for i in order if scores[i][0] < least]
     fitter = Fitter.of(p)
     acting = (one for one in alike if p.clean or as_numbers(one) is not None or not _has_idle_constants(fitter, p, one))
@@ -388,14 +362,14 @@ def _has_idle_constants(fitter: Fitter, p: Problem, fitted: FittedForm) -> bool:
 def _predicts_better(p: Problem, fitted: FittedForm, row: Judged) -> bool:
     """Whether a form clearly predicts most left-out blocks of time better than a law does."""
     own, other = _form_misfits(p, fitted), block_misfits(p, row)
-    return bool(own.sum() < other.sum() - CRITERION.no_evidence and (own < other).sum() > len(own) / 2)
+    return bool(own.sum() < other.sum() - NO_EVIDENCE and (own < other).sum() > len(own) / 2)
 
 
 def _form_misfits(p: Problem, fitted: FittedForm) -> Array:
     """Misfit of each left-out block of a form that was fitted to all others, as `block_misfits` has it [blocks]."""
     whole, sigma = Fitter.of(p), np.maximum(p.noise, p.floor)
-    misfits = np.full(PREFERENCE.blocks, np.inf)
-    for b in range(PREFERENCE.blocks):
+    misfits = np.full(BLOCKS, np.inf)
+    for b in range(BLOCKS):
         without, blocks = without_block(p.data, b)
         fitter = dataclasses.replace(whole, data=without)
         found = fitter.fit(fitted.form, fitted.constants)

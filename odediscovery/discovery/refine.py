@@ -16,7 +16,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -25,9 +24,12 @@ from odediscovery.data.controls import drop_appended_controls
 from odediscovery.data.series import TimeSeries, complete, pooled
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
-from odediscovery.judge.claim import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
+from odediscovery.judge.claim import idle_constants, idle_terms, is_needed, weak_terms
 from odediscovery.judge.criterion import (
-    CRITERION,
+    CLOSE,
+    NO_EVIDENCE,
+    NOTHING,
+    SOLVER,
     Verdict,
     find_ties,
     judge_on,
@@ -82,27 +84,6 @@ from odediscovery.stages.prune.prune import has_whole_powers, window_length
 from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
 
 
-@dataclass(frozen=True)
-class FrontThresholds:
-    """What decides how carefully a law is polished, and what is left out of it."""
-
-    # A candidate this many times worse than the best is polished only roughly [ratio of mean squares]
-    far: float = 10.0
-    rough_steps: int = 8  # most evaluations of a rough polish in noise
-    rough_steps_clean: int = 4  # the same on clean data, where such a law will not turn out to be right
-    last_steps: int = 3  # the same once the time is up; cost: a stop should take effect soon
-    last_around: int = 1  # complexities on either side of the best that are judged once the time is up; cost: as before
-    last: int = 3  # candidates that are taken as they are where there is no time to polish one; cost: as before
-    # a law that leaves less than this share of the noise's variance shows that the noise is smaller [ratio of
-    # variances]
-    quiet: float = 0.5
-    # A term smaller than this share of its equation's largest one is no evidence [rms over the samples]
-    negligible: float = 1e-6
-
-
-FRONT = FrontThresholds()
-
-
 def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
     """A law refined on whole trajectories, its exponents within their bounds.
 
@@ -150,7 +131,8 @@ def polish_shortlist(
         known: laws that are polished already.
     """
     floor = STAGES.settled if p.clean else 0.0
-    around = FRONT.last_around if monitor.stopping() else None
+    # A stop takes effect soon: fewer laws, and these roughly.
+    around = 1 if monitor.stopping() else None
     listed = shortlist(candidates, p.samples, floor, around=around)
     if around is not None:  # what there is no time for should not be the likeliest
         listed.sort(key=lambda c: score(c, p.samples, floor))
@@ -178,7 +160,8 @@ def polish_shortlist(
         # What is best on windows may blow up beyond them if there was no time to refine it.
         return polish_shortlist(p, [c for c in candidates if c not in listed], known, monitor)
     if not rows and monitor.stopping():
-        return _first_that_lasts(p, [*rank(candidates, p.samples)[: FRONT.last], each_alone(p)])
+        # There was no time to polish one.
+        return _first_that_lasts(p, [*rank(candidates, p.samples)[:3], each_alone(p)])
     return rows
 
 
@@ -203,9 +186,11 @@ def _first_that_lasts(p: Problem, candidates: Sequence[Candidate]) -> list[Judge
 def _steps(p: Problem, c: Candidate, least: float, monitor: Monitor) -> int:
     """Most evaluations that a candidate is worth."""
     if monitor.stopping():
-        return FRONT.last_steps
-    if c.mean_square > FRONT.far * least:
-        return FRONT.rough_steps_clean if p.clean else FRONT.rough_steps
+        return 3
+    # A candidate this many times worse than the best is polished only roughly [ratio of mean squares]
+    if c.mean_square > 10.0 * least:
+        # On clean data such a law will not turn out to be right.
+        return 4 if p.clean else 8
     return REFINEMENT.evaluations
 
 
@@ -239,7 +224,9 @@ def lower_noise(verdict: Verdict) -> Verdict:
     p, rows = verdict.p, verdict.rows
     left = np.stack([r.polished.squares / r.polished.counts.clip(1) for r in rows])
     share = (left / sigma_of(p) ** 2).min(axis=0)
-    quiet = share < FRONT.quiet
+    # A law that leaves less than this share of the noise's variance shows that the noise is smaller [ratio of
+    # variances]
+    quiet = share < 0.5
     if p.clean or not quiet.any():
         return verdict
     p = dataclasses.replace(p, noise=np.where(quiet, np.sqrt(share) * p.noise, p.noise))
@@ -259,7 +246,8 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
     Args:
         x: states at which terms are compared, [samples, states].
     """
-    small = (law.coefficients != 0) & (sizes_beside_the_largest(law, x) < FRONT.negligible)
+    # A term smaller than this share of its equation's largest one is no evidence [rms over the samples]
+    small = (law.coefficients != 0) & (sizes_beside_the_largest(law, x) < 1e-6)
     if not small.any():
         return law, free
     _, w, b, v = law.constants
@@ -281,7 +269,7 @@ def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
         most = best + count(found.free) * constant_penalty(found.law.n_states, found.counts.sum())
         if row.criterion < most:
             row = _shortened(p, row, partial(shorten_quotients, x=x), monitor)
-        if not p.clean and row.criterion < best + CRITERION.close:
+        if not p.clean and row.criterion < best + CLOSE:
             short = _shortened(p, row, partial(shorten_functions, x=x), monitor)
             row = row if short is row else _shortened(p, short, partial(shorten_quotients, x=x), monitor)
         best = min(best, row.criterion)
@@ -305,9 +293,9 @@ def _shortened(
 def _without_nothing(p: Problem, row: Judged) -> Judged:
     """The row without terms that are next to nothing, if it is better: a shorter form may come with such a term."""
     terms, powers, _ = shares_of(row.polished.law, row.polished.free, pooled(p.smooth))
-    if not (terms < CRITERION.nothing).any():
+    if not (terms < NOTHING).any():
         return row
-    after = refit(p, *without_numbers(row.polished, terms < CRITERION.nothing, powers < 0.0), before=row)
+    after = refit(p, *without_numbers(row.polished, terms < NOTHING, powers < 0.0), before=row)
     return min(row, after, key=lambda one: one.criterion)
 
 
@@ -441,7 +429,8 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
     p, row = verdict.p, verdict.best
     if p.clean or p.knowledge is not None or monitor.stopping():
         return verdict
-    for _ in range(SIGNIFICANCE.rounds):
+    # Most terms that are taken out
+    for _ in range(6):
         shorter = _without_one(p, row, verdict.rows)
         if shorter is None or monitor.stopping():
             break
@@ -488,14 +477,14 @@ def _memory(p: Problem, row: Judged) -> Array:
 def _plainer(p: Problem, row: Judged, best: float, monitor: Monitor) -> Judged | None:
     """The row without numbers that are next to nothing; None without such, or where it leaves more than a solver."""
     found = row.polished
-    most = min(CRITERION.nothing, _largest_artefact(p, found))
+    most = min(NOTHING, _largest_artefact(p, found))
     terms, powers, _ = (share < most for share in shares_of(found.law, found.free, pooled(p.smooth)))
     tiny = np.count_nonzero(terms) + np.count_nonzero(powers)
     spared = price_of_nothing(p, found) + tiny * constant_penalty(found.law.n_states, found.counts.sum())
     if not tiny or row.criterion - spared > best or monitor.stopping():
         return None
     after = refit(p, *without_numbers(found, terms, powers), before=row, fully=True)
-    allowed = found.counts * (CRITERION.solver * np.nanstd(pooled(p.data), axis=0)) ** 2
+    allowed = found.counts * (SOLVER * np.nanstd(pooled(p.data), axis=0)) ** 2
     within = (after.polished.squares <= allowed)[~p.constant].all()
     return after if after.polished.finite and within else None
 
@@ -508,7 +497,8 @@ def _largest_artefact(p: Problem, found: Polished) -> float:
     """
     spread = np.nanstd(pooled(p.data), axis=0)[~p.constant]
     left = np.sqrt(found.squares / found.counts.clip(1))[~p.constant] / np.maximum(spread, ABOVE_ZERO)
-    return float(np.sqrt(CRITERION.remainder * max(left.max(initial=0.0), ABOVE_ZERO)))
+    # Numbers that are but a solver's error leave the second order of it: about the square of their share over 100.
+    return float(np.sqrt(100.0 * max(left.max(initial=0.0), ABOVE_ZERO)))
 
 
 def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:
@@ -532,7 +522,7 @@ def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | No
         if not shorter.finite or is_needed(found, shorter, sigma_of(p), inflation):
             continue
         after = judge_on(p, shorter, origin, fragile=row.fragile)
-        if after.criterion < chosen + CRITERION.no_evidence * bool(idle or idle_constants(found, inflation)):
+        if after.criterion < chosen + NO_EVIDENCE * bool(idle or idle_constants(found, inflation)):
             return dataclasses.replace(after, criterion=after.criterion + row.criterion - chosen)
     return None
 
@@ -632,19 +622,8 @@ def _thinned(task: Task, *, on_all: bool) -> list[Note]:
     return [thinned(every, few, on_all, in_runs)] if few < every else []
 
 
-@dataclass(frozen=True)
-class ChaosThresholds:
-    """How it is decided that trajectories cannot be followed."""
-
-    # laws that are tried on whole trajectories, the best on windows; cost: each is polished; one alone may fail by
-    # chance
-    laws: int = 3
-    # errors of the start at the end of a trajectory from which on it is not tried to follow it [rms of the state];
-    # measured: chaos was followed up to 5, limit cycles and orbits up to 60
-    grown: float = 1e4
-
-
-CHAOS = ChaosThresholds()
+# Laws that are tried on whole trajectories, the best on windows; cost: each is polished; one alone may fail by chance
+CHAO_LAWS = 3
 
 
 def cut_until_followed(
@@ -683,7 +662,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
         return False, polished
     floor = STAGES.settled if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
-    for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[: CHAOS.laws]:
+    for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:CHAO_LAWS]:
         if _outgrows(p, c.law):
             continue
         found = polished[c] = polish_candidate(p, c, c.law, c.free, REFINEMENT.evaluations)
@@ -696,7 +675,7 @@ def _seems_lost(p: Problem, candidates: list[Candidate], length: int) -> bool:
     """Whether none of the laws that are best on windows may be expected to follow trajectories that long."""
     if not is_long(p, length):
         return False
-    best = rank(candidates, p.samples)[: CHAOS.laws]
+    best = rank(candidates, p.samples)[:CHAO_LAWS]
     return p.longest_window is not None or all(_outgrows(p, c.law, blown_up=True) for c in best)
 
 
@@ -713,4 +692,6 @@ def _outgrows(p: Problem, law: PowerSum, *, blown_up: bool = False) -> bool:
         return False
     along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
     growth = math.nan if along is None else along.error_growth()
-    return blown_up if math.isnan(growth) else growth + math.log(error) > math.log(CHAOS.grown)
+    # Errors of the start at the end of a trajectory from which on it is not tried to follow it [rms of the state];
+    # measured: chaos was followed up to 5, limit cycles and orbits up to 60
+    return blown_up if math.isnan(growth) else growth + math.log(error) > math.log(1e4)

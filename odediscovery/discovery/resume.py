@@ -7,7 +7,7 @@ from typing import Any
 
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
-from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.criterion import NO_EVIDENCE
 from odediscovery.result.compare import criterion
 from odediscovery.result.discovery import Discovery, is_of_a_form
 from odediscovery.runtime.monitor import Monitor
@@ -64,4 +64,4 @@ def _is_behind(anew: Discovery, found: Discovery) -> bool:
         after, before = criterion(anew)[0], criterion(found)[0]
     else:
         after, before = (next(row.criterion for row in one.front if row.selected) for one in (anew, found))
-    return after > before + (0.0 if anew.outcome == "stopped" else CRITERION.no_evidence)
+    return after > before + (0.0 if anew.outcome == "stopped" else NO_EVIDENCE)

@@ -34,23 +34,10 @@ from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import TIME_SPENT, Monitor
 from odediscovery.stages.values import Judged, Polished, residual_freedom
 
-
-@dataclass(frozen=True)
-class ClaimThresholds:
-    """How much of the variance equations have to explain before they are claimed as a law."""
-
-    explained: float = 0.5  # least share of the variance that a law explains, of all states and of each
-    explained_structured: float = 0.95  # the same where the residuals are clearly no noise
-    # A state whose variance has a smaller share that is no noise has nothing that a law could explain [share of the
-    # variance]
-    moving: float = 0.1
-    # a state that rises and falls by more than so much turns back [standard deviation of the noise]; white noise of
-    # ten thousand samples stays below
-    turned: float = 10.0
-    turned_share: float = 0.1  # least of the two [range of the state]
-
-
-CLAIM = ClaimThresholds()
+# Least share of the variance that a law explains, of all states and of each
+EXPLAINED = 0.5
+# Least share where the residuals are clearly no noise
+EXPLAINED_STRUCTURED = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +54,7 @@ class Claim:
     """
 
     explained: float
-    least: float = CLAIM.explained
+    least: float = EXPLAINED
     each: Array | None = None
     least_each: Array | None = None
     walk: bool = False
@@ -132,8 +119,10 @@ def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
     structured: Mask = np.zeros(series.n_states, dtype=bool)
     for i in (*(i for i, *_ in tests.few_runs), *(i for i, _ in tests.correlated)):
         structured[i] = True
-    least = np.where(structured, CLAIM.explained_structured, CLAIM.explained) * possible
-    return np.where(possible < CLAIM.moving, -np.inf, least)
+    least = np.where(structured, EXPLAINED_STRUCTURED, EXPLAINED) * possible
+    # A state whose variance has a smaller share that is no noise has nothing that a law could explain [share of the
+    # variance]
+    return np.where(possible < 0.1, -np.inf, least)
 
 
 def turning_state(p: Problem) -> list[Note]:
@@ -145,7 +134,9 @@ def turning_state(p: Problem) -> list[Note]:
         x = run.values[np.isfinite(run.values[:, 0]), 0]
         if len(x):
             rise, fall = (x - np.minimum.accumulate(x)).max(), (np.maximum.accumulate(x) - x).max()
-            if min(rise, fall) > max(CLAIM.turned * noise, CLAIM.turned_share * float(np.ptp(x))):
+            # A state that rises and falls by more than so much turns back [standard deviation of the noise]; white
+            # noise of ten thousand samples stays below
+            if min(rise, fall) > max(10.0 * noise, 0.1 * float(np.ptp(x))):
                 return [turns_back(p.data.states[0])]
     return []
 
@@ -163,18 +154,6 @@ def share_in_pieces(p: Problem, found: Polished) -> tuple[float, Array]:
     return (float(1.0 - squares.sum() / total) if total > 0 else 1.0), each
 
 
-@dataclass(frozen=True)
-class SignificanceThresholds:
-    """When a term acts."""
-
-    open_exponent: float = 1.0  # an exponent with a larger standard error says nothing of its term
-    needed: float = 0.99  # confidence of a test of two fits from which on what one lacks is needed [probability]
-    rounds: int = 6  # most terms that are taken out
-
-
-SIGNIFICANCE = SignificanceThresholds()
-
-
 def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
     """Equation and monomial of fitted terms that the data do not tell from nothing, the weakest first.
 
@@ -184,7 +163,8 @@ def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
     law, errors, freedom = found.law, found.errors, residual_freedom(found)
     if law.stoichiometry is not None:
         return []
-    open_rows: Mask = np.any((inflation * errors.exponents > SIGNIFICANCE.open_exponent) & found.free[1], axis=1)
+    # An exponent with a larger standard error says nothing of its term
+    open_rows: Mask = np.any((inflation * errors.exponents > 1.0) & found.free[1], axis=1)
     weak = []
     for i, j in weak_terms(found):
         value, error = float(law.coefficients[i, j]), inflation * float(errors.coefficients[i, j])
@@ -229,7 +209,8 @@ def is_needed(found: Polished, without: Polished, floor: Array, inflation: float
     seen = n > 0
     ratio = (without.squares[seen] / n[seen] + floor[seen] ** 2) / (found.squares[seen] / n[seen] + floor[seen] ** 2)
     rise = float(n[seen] @ np.log(ratio)) / inflation**2
-    return bool(rise > n.sum() * np.log1p(fdtri(1, freedom, SIGNIFICANCE.needed) / freedom))
+    # Confidence of a test of two fits from which on what one lacks is needed [probability]
+    return bool(rise > n.sum() * np.log1p(fdtri(1, freedom, 0.99) / freedom))
 
 
 def weak_terms(found: Polished) -> list[tuple[int, int]]:

@@ -133,35 +133,24 @@ def _likeliest_first(flows: Array, theta: Array, v: Array, worth: float) -> Arra
     return likely
 
 
-@dataclass(frozen=True)
-class CriterionThresholds:
-    """What decides which laws are judged, and when one is better than another."""
-
-    # candidates of one complexity whose scores on windows differ by less are all judged [criterion]; chosen: a
-    # likelihood ratio of 20, where evidence begins to be strong
-    close: float = 6.0
-    alike: int = 3  # so many of one complexity at most
-    around: int = 4  # complexities on either side of the best one that are judged
-    no_evidence: float = 4.0  # difference of the criterion up to which another law is about as good [criterion]
-    # A term below it pays for being so small, and so does an exponent so near to a simple one [largest term of the
-    # equation]
-    nothing: float = 1e-2
-    # what such a term costs besides, and such an exponent where what is left is no noise [criterion]; beyond doubt: a
-    # likelihood ratio of e^50; solvers damp and shift, as a small term would
-    no_noise: float = 100.0
-    systematic: float = 4.0  # what the nearest law leaves is more than noise from here on [variance of the noise]
-    # laws that leave no more than this tell the memory of what none of them explains [standard deviation of a state];
-    # the relative error of a solver at its usual tolerance
-    solver: float = 1e-3
-    # a law with numbers that are but a solver's error leaves the square of their share over this, or more; the second
-    # order of an error; chosen: constants of it are of the order of 1
-    remainder: float = 100.0
-    # What it leaves is as much as noise from here on, and noise only if it has no memory [variance of the noise]
-    lowered: float = 0.9
-    fragile_price: int = 4  # what it costs a law to run away from starts that the data allow [free constants]
-
-
-CRITERION = CriterionThresholds()
+# Candidates of one complexity whose scores on windows differ by less are all judged [criterion]; chosen: a likelihood
+# ratio of 20, where evidence begins to be strong
+CLOSE = 6.0
+# Complexities on either side of the best one that are judged
+AROUND = 4
+# Difference of the criterion up to which another law is about as good [criterion]
+NO_EVIDENCE = 4.0
+# A term below it pays for being so small, and so does an exponent so near to a simple one [largest term of the
+# equation]
+NOTHING = 1e-2
+# What such a term costs besides, and such an exponent where what is left is no noise [criterion]; beyond doubt: a
+# likelihood ratio of e^50; solvers damp and shift, as a small term would
+NO_NOISE = 100.0
+# What the nearest law leaves is more than noise from here on [variance of the noise]
+SYSTEMATIC = 4.0
+# Laws that leave no more than this tell the memory of what none of them explains [standard deviation of a state]; the
+# relative error of a solver at its usual tolerance
+SOLVER = 1e-3
 
 
 def correction(samples: float, fitted: int) -> float:
@@ -210,7 +199,8 @@ def judge(
     if not polished.finite or not np.isfinite(squares).all():
         return Judged(polished, float("inf"), origin)
     charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size, ties.number) + ties.loss + more
-    charged += fragile * CRITERION.fragile_price * constant_penalty(polished.law.n_states, counts.sum())
+    # What it costs a law to run away from starts that the data allow [free constants]
+    charged += fragile * 4 * constant_penalty(polished.law.n_states, counts.sum())
     return Judged(polished, misfit(squares, counts, floor, independent) + charged, origin, fragile)
 
 
@@ -242,19 +232,19 @@ def price_of_nothing(p: Problem, polished: Polished) -> float:
     data allow that, and has to be beyond doubt where what is left is no noise.
     """
     of_terms, _, of_sums = shares_of(polished.law, polished.free, pooled(p.smooth))
-    beyond_doubt = sum(_price(shares, CRITERION.no_noise) for shares in (of_terms, of_sums))
+    beyond_doubt = sum(_price(shares, NO_NOISE) for shares in (of_terms, of_sums))
     return beyond_doubt + price_of_powers(p, polished)
 
 
 def price_of_powers(p: Problem, polished: Polished) -> float:
     """The part of `price_of_nothing` that is paid for exponents next to simple ones."""
     of_powers = shares_of(polished.law, polished.free, pooled(p.smooth))[1]
-    return _price(of_powers, 0.0 if p.independent is None else CRITERION.no_noise)
+    return _price(of_powers, 0.0 if p.independent is None else NO_NOISE)
 
 
 def _price(shares: Array, doubted: float) -> float:
-    tiny = np.maximum(shares[shares < CRITERION.nothing], ABOVE_ZERO)
-    return float(np.sum(2.0 * np.log(CRITERION.nothing / tiny) + doubted))
+    tiny = np.maximum(shares[shares < NOTHING], ABOVE_ZERO)
+    return float(np.sum(2.0 * np.log(NOTHING / tiny) + doubted))
 
 
 def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]:
@@ -344,9 +334,9 @@ def shortlist(
         samples: number of observed values.
         floor: mean square that integration error alone explains.
         around: how many complexities are kept on either side of the best, of each kind (default:
-            `CRITERION.around`).
+            `AROUND`).
     """
-    around = CRITERION.around if around is None else around
+    around = AROUND if around is None else around
     listed: list[Candidate] = []
     for whole in (False, True):
         of_size: dict[int, list[Candidate]] = {}
@@ -361,7 +351,7 @@ def shortlist(
         scores = [score(c, samples, floor) for c in front]
         middle = int(np.argmin(scores)) if front else 0
         # What is no noise may be somebody else's solver's error, which closer laws follow without end.
-        first = 0 if front and front[middle].mean_square > CRITERION.systematic else max(middle - around, 0)
+        first = 0 if front and front[middle].mean_square > SYSTEMATIC else max(middle - around, 0)
         for c in front[first : middle + around + 1]:
             listed += _as_good(of_size[c.law.complexity], samples, floor)
     return sorted(listed, key=lambda c: c.law.complexity)
@@ -370,9 +360,10 @@ def shortlist(
 def _as_good(candidates: Sequence[Candidate], samples: int, floor: float) -> list[Candidate]:
     """The first candidate, and others of its complexity with other monomials and a like score."""
     kept = [candidates[0]]
-    most = score(candidates[0], samples, floor) + CRITERION.close
+    most = score(candidates[0], samples, floor) + CLOSE
     for c in candidates[1:]:
-        if score(c, samples, floor) > most or len(kept) == CRITERION.alike:
+        # So many of one complexity at most
+        if score(c, samples, floor) > most or len(kept) == 3:
             break
         if all(c.form != k.form for k in kept):
             kept.append(c)

@@ -30,21 +30,15 @@ from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish.polish import holds_outside, interval_errors
 from odediscovery.stages.values import STAGES, Candidate, Polished
 
-
-@dataclass(frozen=True)
-class ResidualThresholds:
-    """When residuals are no longer taken for noise."""
-
-    # residuals of a state from which on it is tested; the normal approximation of the number of runs needs about 10
-    # of each sign
-    few: int = 20
-    # Distance from the expected value from which on residuals are clearly no noise [standard deviations]
-    clear: float = 4.0
-    unlikely: float = 2.0  # correlation of neighbours up to which it counts as none [standard deviations]
-    largest_correlation: float = 0.99  # largest correlation of neighbours that widens standard errors
-
-
-RESIDUALS = ResidualThresholds()
+# Residuals of a state from which on it is tested: the normal approximation of the number of runs needs about ten of
+# each sign
+RESIDUAL_FEW = 20
+# Distance from the expected value from which on residuals are clearly no noise [standard deviations]
+CLEAR = 4.0
+# Correlation of neighbours up to which it counts as none [standard deviations]
+UNLIKELY = 2.0
+# Largest correlation of neighbours that widens standard errors
+LARGEST_CORRELATION = 0.99
 
 # Grid of the logarithms of a walk's variance a step, relative to that of the noise: from a walk that
 # hardly moves to one in which the noise is not seen.
@@ -90,7 +84,7 @@ class ResidualTests:
 
 def largest_inflation() -> float:
     """The largest factor by which standard errors are widened."""
-    r = RESIDUALS.largest_correlation
+    r = LARGEST_CORRELATION
     return float(np.sqrt((1.0 + r) / (1.0 - r)))
 
 
@@ -164,9 +158,9 @@ def memory(residuals: Sequence[Array]) -> Array:
         residuals: [samples, states] a trajectory, nan where nothing was measured.
     """
     r, pairs = correlations(residuals)
-    clear = r > RESIDUALS.unlikely / np.sqrt(np.maximum(pairs, 1))
+    clear = r > UNLIKELY / np.sqrt(np.maximum(pairs, 1))
     # Hardly anything is known of a walk: its steps, not it, would be noise.
-    return np.where(clear, np.minimum(r, RESIDUALS.largest_correlation), 0.0)
+    return np.where(clear, np.minimum(r, LARGEST_CORRELATION), 0.0)
 
 
 def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
@@ -198,7 +192,7 @@ def autocorrelated(residuals: Sequence[Array]) -> list[tuple[int, float]]:
         residuals: [samples, states] a trajectory, nan where nothing was measured.
     """
     r, pairs = correlations(residuals)
-    clear = (pairs >= RESIDUALS.few) & (r > RESIDUALS.clear / np.sqrt(np.maximum(pairs, 1)))
+    clear = (pairs >= RESIDUAL_FEW) & (r > CLEAR / np.sqrt(np.maximum(pairs, 1)))
     return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
 
 
@@ -211,7 +205,7 @@ def has_no_memory(residuals: Sequence[Array]) -> bool:
     (True, False, False)
     """
     r, pairs = correlations(residuals)
-    return bool(np.all((pairs >= RESIDUALS.few) & (r < RESIDUALS.unlikely / np.sqrt(np.maximum(pairs, 1)))))
+    return bool(np.all((pairs >= RESIDUAL_FEW) & (r < UNLIKELY / np.sqrt(np.maximum(pairs, 1)))))
 
 
 def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
@@ -225,7 +219,7 @@ def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
     """
     counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
     found, expected, spread = runs(residuals)
-    clear = (counts >= RESIDUALS.few) & (found < expected - RESIDUALS.clear * spread) & (spread > 0)
+    clear = (counts >= RESIDUAL_FEW) & (found < expected - CLEAR * spread) & (spread > 0)
     return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]
 
 
@@ -305,17 +299,6 @@ def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, sta
     return bool(walk < law)
 
 
-@dataclass(frozen=True)
-class StabilityThresholds:
-    """When a solution has left the data behind."""
-
-    far: float = 10.0  # a solution so far from its fitted course has left the data behind [range of the data]
-    tolerance: float = 1e-6  # relative tolerance of the integration
-
-
-STABILITY = StabilityThresholds()
-
-
 def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask) -> bool:
     """Whether a solution that starts within an error of the fitted start leaves the data behind.
 
@@ -327,45 +310,33 @@ def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, n
         nonnegative: states that do not start below 0.
     """
     values = np.concatenate([t.values for t in series.trajectories])
-    reach = STABILITY.far * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
+    # A solution so far from its fitted course has left the data behind [range of the data]
+    reach = 10.0 * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
     nonnegative = nonnegative[~series.is_control]
     for i, side in itertools.product(range(initial.shape[1]), (-1.0, 1.0)):
         start = initial.copy()
         start[:, i] += side * error[:, i]
         start = np.where(nonnegative, np.maximum(start, 0.0), start)
-        left = residuals(law, series, start, STABILITY.tolerance)
+        # Relative tolerance of the integration
+        left = residuals(law, series, start, 1e-6)
         if any(np.any(np.abs(np.nan_to_num(r, posinf=np.inf)) > reach) for r in left):
             return True
     return False
 
 
-@dataclass(frozen=True)
-class DoubtThresholds:
-    """What makes a law doubtful although it fits."""
-
-    # An exponent nearer than this to a whole number, and not at it, is a sign of another law
-    nearly_whole: float = 0.02
-    whole: float = 1e-4  # an exponent nearer than this is at a whole number
-    cancelling: float = 30.0  # terms so many times larger than their sum cancel [ratio of rms]
-    # an equation of more terms has to need each of them, all with whole powers; the laws of the suites have at most
-    # so many
-    terms: int = 3
-    constants: int = 5  # terms and sums of an equation together, above which it is doubted
-    # highest power of a long law of whole powers that is believed in noise; the series of a sine goes on to the fifth
-    # and farther
-    degree: float = 3.0
-    products: float = 2.0  # highest power of a law that is no first part of a series
-    needed: float = 100.0  # squared t statistic from which on a term is needed
-    # What a needed term explains at least of the increments of clean data [`STAGES.settled`, or what a law of
-    # products of two states leaves]
-    cliff: float = 1000.0
-    singular: float = 1e-12  # least eigenvalue that counts [the largest]
-    likely: float = 3.0  # distance of the mean square of mere noise above its expected value [standard deviations]
-    # Noise without memory may be so many times larger than it was estimated [ratio of mean squares]
-    underestimated: float = 3.0
-
-
-DOUBT = DoubtThresholds()
+# An exponent nearer than this is at a whole number
+WHOLE = 1e-4
+# An equation of more terms has to need each of them, all with whole powers; the laws of the suites have at most so
+# many
+TERMS = 3
+# Terms and sums of an equation together, above which it is doubted
+CONSTANTS = 5
+# Squared t statistic from which on a term is needed
+NEEDED = 100.0
+# Distance of the mean square of mere noise above its expected value [standard deviations]
+LIKELY = 3.0
+# Noise without memory may be so many times larger than it was estimated [ratio of mean squares]
+UNDERESTIMATED = 3.0
 
 
 def interval_squares(law: PowerSum, p: Problem) -> Array:
@@ -404,10 +375,10 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
     with np.errstate(all="ignore"):
         relative = [e / np.sqrt(v) for e, v in zip(errors, expected, strict=True)]
     squares = np.mean(np.concatenate(relative) ** 2, axis=0)
-    result: Mask = squares <= DOUBT.underestimated
+    result: Mask = squares <= UNDERESTIMATED
     if p.noisiness <= SMOOTHING.clean and result.any():
         r, pairs = correlations([np.nan_to_num(e) for e in relative])
-        result &= r < RESIDUALS.unlikely / np.sqrt(np.maximum(pairs, 1))
+        result &= r < UNLIKELY / np.sqrt(np.maximum(pairs, 1))
     return settled | result
 
 
@@ -440,7 +411,8 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
     size = np.maximum(column_norms(jacobian), np.finfo(float).tiny)
     unit = jacobian / size
     with np.errstate(over="ignore"):  # the error of a constant that nothing feels is infinite
-        errors = np.sqrt(np.diag(np.linalg.pinv(unit.T @ unit, rcond=DOUBT.singular, hermitian=True))) / size
+        # Least eigenvalue that counts [the largest]
+        errors = np.sqrt(np.diag(np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True))) / size
     of_a, of_w = np.zeros(a.shape), np.zeros(w.shape)
     of_a[a != 0], of_w[w != 0] = np.split(errors, [np.count_nonzero(a)])
     return of_a, of_w
@@ -470,22 +442,25 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
     """
     w = law.exponents
     off = np.abs(w - np.round(w))
-    nearly = (off > DOUBT.whole) & (off < DOUBT.nearly_whole)
+    # An exponent nearer than this to a whole number, and not at it, is a sign of another law
+    nearly = (off > WHOLE) & (off < 0.02)
     used = law.coefficients != 0
     inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
-    many = (used.sum(axis=1) > DOUBT.terms) | (used.sum(axis=1) + inside > DOUBT.constants)
+    many = (used.sum(axis=1) > TERMS) | (used.sum(axis=1) + inside > CONSTANTS)
     if nearly.any() or many.any():
         of_a, of_w = constant_errors(law, p)
-        nearly &= off > DOUBT.likely * of_w
+        nearly &= off > LIKELY * of_w
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = np.where(used, (law.coefficients / of_a) ** 2, np.inf).min(axis=1)
         samples = sum(len(t.values) for t in p.smooth.trajectories)
         share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
         whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
-        small = share < DOUBT.cliff * _least_left(law, p)
+        # What a needed term explains at least of the increments of clean data [`STAGES.settled`, or what a law of
+        # products of two states leaves]
+        small = share < 1000.0 * _least_left(law, p)
         if (many & whole & small).any() and holds_outside(p, law):
             small[:] = False
-        many &= ~whole | (gain < DOUBT.needed) | small
+        many &= ~whole | (gain < NEEDED) | small
     found: Mask = (used & nearly.any(axis=1)).any(axis=1) | has_cancelling_terms(law, p) | many
     return found
 
@@ -500,7 +475,8 @@ def _least_left(law: PowerSum, p: Problem) -> Array:
     rounding = 2.0 * p.floor**2 / increment_squares(p)
     left = np.clip(interval_squares(law, p), np.minimum(rounding, STAGES.settled), STAGES.settled)
     plain = law.features is None
-    least: Array = np.where(plain & (degrees <= DOUBT.products), left, STAGES.settled)
+    # Highest power of a law that is no first part of a series
+    least: Array = np.where(plain & (degrees <= 2.0), left, STAGES.settled)
     return least
 
 
@@ -510,7 +486,8 @@ def has_cancelling_terms(law: PowerSum, p: Problem) -> Mask:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         terms = law.monomials(values)[:, None, :] * law.coefficients
         ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
-    result: Mask = ratio > DOUBT.cancelling
+    # Terms so many times larger than their sum cancel [ratio of rms]
+    result: Mask = ratio > 30.0
     return result
 
 
@@ -520,7 +497,7 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
     In short, irregular trajectories noise is easily underestimated. Residuals may then be larger than
     the estimate, as long as they have no memory.
     """
-    if best.mean_square <= (1.0 + DOUBT.likely * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
+    if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
         return not escapes(p, best)
     own = ~p.data.is_control
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
@@ -550,18 +527,20 @@ def needs_every_term(found: Polished, nonnegative: Mask, *, long: bool = False) 
         long: whether it may have any number of terms, of any degree.
     """
     a, w = found.law.coefficients, found.law.exponents
-    few = (a != 0).sum(axis=1).max() <= DOUBT.constants
+    few = (a != 0).sum(axis=1).max() <= CONSTANTS
     if found.law.features is None:
-        few = (few or not nonnegative.any()) and np.abs(w).sum(axis=1).max(initial=0.0) <= DOUBT.degree
-    needed = a**2 >= DOUBT.needed * found.errors.coefficients**2
+        # Highest power of a long law of whole powers that is believed in noise; the series of a sine goes on to the
+        # fifth and farther
+        few = (few or not nonnegative.any()) and np.abs(w).sum(axis=1).max(initial=0.0) <= 3.0
+    needed = a**2 >= NEEDED * found.errors.coefficients**2
     return bool((few or long) and np.array_equal(w, np.round(w)) and needed[a != 0].all())
 
 
 def is_short(law: PowerSum) -> bool:
-    """Whether no equation has more than `DOUBT.terms` terms."""
-    return bool((law.coefficients != 0).sum(axis=1).max() <= DOUBT.terms)
+    """Whether no equation has more than `TERMS` terms."""
+    return bool((law.coefficients != 0).sum(axis=1).max() <= TERMS)
 
 
 def is_within_noise(p: Problem, c: Candidate) -> bool:
     """Whether the residuals of a law are no larger than noise that was underestimated."""
-    return c.mean_square <= DOUBT.underestimated * max(p.unexplained, 1.0)
+    return c.mean_square <= UNDERESTIMATED * max(p.unexplained, 1.0)

@@ -18,24 +18,15 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import constant
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, column_norms
 
-
-@dataclass(frozen=True)
-class ExtrapolationThresholds:
-    """How far equations are continued, and what is far from the data."""
-
-    trajectories: int = 5  # trajectories that are continued, for as long again as they were measured
-    times: int = 50  # times at which they are looked at
-    far: float = 2.0  # a state that goes so far beyond the data is reported [range of the data]
-    gone: float = 0.3  # a solution that was so far from its start may come back to it [range of the data]
-    # a solution that comes so near to its start again is a closed orbit [range of the data]; chords of eighty to a
-    # turn are a thousandth off at most
-    returned: float = 1e-3
-    points: int = 20  # points of a solution in an interval, between which it is straight; cost
-    first: int = 50  # intervals in which the first return is sought, and then in twice as many; cost
-    most: int = 4000  # most of these points, which are fewer in an interval then; cost: samples of a turn are many then
-
-
-EXTRAPOLATION = ExtrapolationThresholds()
+# A solution that was so far from its start may come back to it [range of the data]
+EXTRAPOLATION_GONE = 0.3
+# A solution that comes so near to its start again is a closed orbit [range of the data]; chords of eighty to a turn
+# are a thousandth off at most
+RETURNED = 1e-3
+# Points of a solution in an interval, between which it is straight; cost
+POINTS = 20
+# Intervals in which the first return is sought, and then in twice as many; cost
+FIRST = 50
 
 
 @dataclass(frozen=True)
@@ -76,9 +67,11 @@ def excursion(equations: Equations, series: TimeSeries, initial: Array) -> Excur
         return None
     low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
     farthest: Excursion | None = None
-    for run, start in list(zip(series.trajectories, initial, strict=True))[: EXTRAPOLATION.trajectories]:
+    # Trajectories that are continued, for as long again as they were measured
+    for run, start in list(zip(series.trajectories, initial, strict=True))[:5]:
         first, last = run.time[0], run.time[-1]
-        times = np.linspace(last, 2.0 * last - first, EXTRAPOLATION.times)
+        # Times at which they are looked at
+        times = np.linspace(last, 2.0 * last - first, 50)
         x = _continued(equations, start, np.append(first, times))[1:]
         named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
         lost = np.asarray(~np.isfinite(x).all(axis=1))
@@ -121,7 +114,8 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
     ['continued for as long again the equations blow up, at t = 5.02: use them within the measured time only']
     """
     found = excursion(equations, series, initial)
-    if found is None or found.off <= EXTRAPOLATION.far:
+    # A state that goes so far beyond the data is reported [range of the data]
+    if found is None or found.off <= 2.0:
         return []
     if np.isinf(found.off):
         return [blows_up(found.of, found.when)]
@@ -153,10 +147,11 @@ def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> li
         off: Array = (equations.simulate(initial[0], times) - initial[0])[:, moving] / spread[moving]
         return off
 
-    intervals = EXTRAPOLATION.first
+    intervals = FIRST
     while True:
         intervals = min(intervals, len(time) - 1)
-        each = max(min(EXTRAPOLATION.points, EXTRAPOLATION.most // intervals), 1)
+        # Most of these points, which are fewer in an interval then; cost: samples of a turn are many then
+        each = max(min(POINTS, 4000 // intervals), 1)
         times = np.unique(np.linspace(time[:intervals], time[1 : intervals + 1], each + 1))
         period = _first_return(times, course(times))
         if period is not None or intervals == len(time) - 1:
@@ -166,26 +161,26 @@ def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> li
         return []
     # A spiral comes less near with every turn.
     turns = np.floor((time[-1] - time[0]) / period)
-    last = time[0] + period * (turns + np.linspace(-0.5, 0.0, EXTRAPOLATION.points * EXTRAPOLATION.first))
-    if turns > 1 and not _nearest(course(np.append(time[0], last))[1:])[0] < EXTRAPOLATION.returned:
+    last = time[0] + period * (turns + np.linspace(-0.5, 0.0, POINTS * FIRST))
+    if turns > 1 and not _nearest(course(np.append(time[0], last))[1:])[0] < RETURNED:
         return []
     return [one_orbit(f"{period:.3g}")]
 
 
 def _first_return(times: Array, x: Array) -> float | None:
     """After how long a curve that begins at 0 comes back to it [points, states]; None where it does not."""
-    far = np.flatnonzero(column_norms(x, axis=1) > EXTRAPOLATION.gone)
+    far = np.flatnonzero(column_norms(x, axis=1) > EXTRAPOLATION_GONE)
     if not len(far) or not np.isfinite(x).all():
         return None
-    away = np.flatnonzero(column_norms(x[far[0] :], axis=1) < EXTRAPOLATION.gone)
+    away = np.flatnonzero(column_norms(x[far[0] :], axis=1) < EXTRAPOLATION_GONE)
     if not len(away):
         return None
     # Only as long as it is near the first time: later turns come as near.
     begin = far[0] + away[0] - 1
-    gone = np.flatnonzero(column_norms(x[begin + 1 :], axis=1) > EXTRAPOLATION.gone)
+    gone = np.flatnonzero(column_norms(x[begin + 1 :], axis=1) > EXTRAPOLATION_GONE)
     end = begin + 2 + (gone[0] if len(gone) else len(x))
     distance, at = _nearest(x[begin:end])
-    if not distance < EXTRAPOLATION.returned:
+    if not distance < RETURNED:
         return None
     return float(np.interp(begin + at, np.arange(len(times)), times) - times[0])
 
@@ -199,21 +194,8 @@ def _nearest(x: Array) -> tuple[float, float]:
     return float(distance[at]), at + float(share[at])
 
 
-@dataclass(frozen=True)
-class RestingThresholds:
-    """When a solution has come to rest."""
-
-    longer: float = 30.0  # a solution is followed for so much longer than it was measured [times]
-    still: float = 1e-5  # change over the last half of that time below which it rests [range of the data]
-    beyond: float = 3.0  # resting points farther beyond the data are not told [range of the data]
-    step: float = 0.1  # step of a derivative by a constant [its standard error]
-    nothing: float = 1e-3  # a state that rests below this rests at 0 [largest value in the data]
-    shift: float = 1e-5  # step of a derivative by a state [range of the data]
-    bent: float = 1e-2  # curvature over that step up to which there is a tangent [its slope]
-    regular: float = 1e6  # condition of the Jacobian up to which it tells how the point moves
-
-
-RESTING = RestingThresholds()
+# Change over the last half of that time below which it rests [range of the data]
+STILL = 1e-5
 
 # Constants and times to the states at these times [times, states], nan from where the solution ends.
 Solve = Callable[[Array, Array], Array]
@@ -247,28 +229,33 @@ def resting_point(
     ([4.0], [0.1])
     """
     wide = np.maximum(high - low, ABOVE_ZERO)
-    times = span[0] + (span[1] - span[0]) * np.array([0.0, 0.5, 1.0]) * RESTING.longer
+    # A solution is followed for so much longer than it was measured [times]
+    times = span[0] + (span[1] - span[0]) * np.array([0.0, 0.5, 1.0]) * 30.0
 
     def end(c: Array) -> Array | None:
         middle, last = solve(c, times)[1:]
-        rests = np.isfinite(last).all() and (np.abs(last - middle) < RESTING.still * wide).all()
+        rests = np.isfinite(last).all() and (np.abs(last - middle) < STILL * wide).all()
         return last if rests else None
 
     here = end(constants)
-    if here is None or (np.maximum(here - high, low - here) > RESTING.beyond * wide).any():
+    # Resting points farther beyond the data are not told [range of the data]
+    if here is None or (np.maximum(here - high, low - here) > 3.0 * wide).any():
         return None
     size = np.maximum(np.abs(low), np.abs(high))
-    here = np.where(np.abs(here) < RESTING.nothing * size, 0.0, here)
-    steps = RESTING.step * np.sqrt(np.diag(covariance))
+    # A state that rests below this rests at 0 [largest value in the data]
+    here = np.where(np.abs(here) < 1e-3 * size, 0.0, here)
+    # Step of a derivative by a constant [its standard error]
+    steps = 0.1 * np.sqrt(np.diag(covariance))
     if not here.any():
         return None
     if not len(steps):
         # Constants are held, all of them; without any nothing moves, and so nothing comes to rest.
-        moves = (np.abs(here - solve(constants, times[:1])[0]) > RESTING.still * wide).any()
+        moves = (np.abs(here - solve(constants, times[:1])[0]) > STILL * wide).any()
         return (here, np.zeros_like(here)) if moves else None
     if not (np.isfinite(steps) & (steps > 0.0)).all():
         return here, np.full_like(here, np.nan)
-    gradient = _moves(rates, constants, steps, here, RESTING.shift * wide)
+    # Step of a derivative by a state [range of the data]
+    gradient = _moves(rates, constants, steps, here, 1e-5 * wide)
     if gradient is None:
         slopes = []
         for row, step in zip(np.diag(steps), steps, strict=True):
@@ -289,12 +276,14 @@ def _moves(rates: Rates, constants: Array, steps: Array, at: Array, shifts: Arra
     slopes = slopes / steps
     # At a root's end there is no tangent.
     bent = np.abs(by_state.mean(axis=1).T - rates(constants, at)[:, None])
-    smooth = bent.max() <= RESTING.bent * np.abs(jacobian).max()
+    # Curvature over that step up to which there is a tangent [its slope]
+    smooth = bent.max() <= 1e-2 * np.abs(jacobian).max()
     if not (smooth and np.isfinite(jacobian).all() and np.isfinite(slopes).all()):
         return None
     # In units of the shifts; eigenvalues are not changed by them.
     attracts = (np.linalg.eigvals(jacobian / shifts).real < 0.0).all()
-    if not attracts or np.linalg.cond(jacobian / shifts[:, None]) > RESTING.regular:
+    # Condition of the Jacobian up to which it tells how the point moves
+    if not attracts or np.linalg.cond(jacobian / shifts[:, None]) > 1e6:
         return None
     moved: Array = -shifts[:, None] * np.linalg.solve(jacobian, slopes)
     return moved

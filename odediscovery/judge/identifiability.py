@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -53,23 +52,6 @@ class Refit(Protocol):
         """The law polished, with at most so many evaluations of the Jacobian (default: as many as usual)."""
 
 
-@dataclass(frozen=True)
-class IdentifiabilityThresholds:
-    """Which constants are named as undetermined."""
-
-    # factor by which a power starts beside that of a known term in another equation; not 1: equal monomials are
-    # merged
-    beside: float = 1.001
-    sure: float = 0.25  # an exponent is told where its interval, all exponents free at once, is not longer
-    # a constant is in a combination from this share of the largest part on [share of the relative change]
-    named: float = 0.1
-    # relative change of constants that intervals without noise tell; what it leaves is 1e-4, squared
-    moved: float = 0.01
-
-
-IDENTIFIABILITY = IdentifiabilityThresholds()
-
-
 def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
     """The law with known monomials once more for equations that are not known to have them.
 
@@ -90,7 +72,9 @@ def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[Po
     if not len(rows):
         return law, free
     a = np.hstack([np.where(common, 0.0, law.coefficients), np.where(common, law.coefficients, 0.0)[:, rows]])
-    w = np.vstack([law.exponents, np.where(real[rows], IDENTIFIABILITY.beside, 1.0) * law.exponents[rows]])
+    # Factor by which a power starts beside that of a known term in another equation; not 1: equal monomials are
+    # merged
+    w = np.vstack([law.exponents, np.where(real[rows], 1.001, 1.0) * law.exponents[rows]])
     fitted = np.vstack([free[1], real[rows] & fit])
     also = np.hstack([free[0] & ~common, common[:, rows]])
     return PowerSum(a, w, None, law.stoichiometry), (also, fitted, free[2], free[3])
@@ -144,7 +128,8 @@ def _are_told(p: Problem, free: Polished, law: PowerSum, asked: Mask) -> Mask:
     if free.finite and free.law.exponents.shape == law.exponents.shape:
         for j, k in np.argwhere(asked):
             ends = _interval(p, free, int(j), int(k))
-            told[j, k] = ends is not None and ends[1] - ends[0] <= IDENTIFIABILITY.sure
+            # An exponent is told where its interval, all exponents free at once, is not longer
+            told[j, k] = ends is not None and ends[1] - ends[0] <= 0.25
     return told
 
 
@@ -161,8 +146,10 @@ def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:
     hidden, notes = np.isnan(found.joint.deviations()[:k]), []
     for direction in found.joint.unknown[:, :k]:
         share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
-        named = [names[i] for i in np.flatnonzero(share > IDENTIFIABILITY.named * share.max(initial=0.0))]
-        if named and not _is_told_by_intervals(p, found, direction * IDENTIFIABILITY.moved / share.max()):
+        # A constant is in a combination from this share of the largest part on [share of the relative change]
+        named = [names[i] for i in np.flatnonzero(share > 0.1 * share.max(initial=0.0))]
+        # Relative change of constants that intervals without noise tell; what it leaves is 1e-4, squared
+        if named and not _is_told_by_intervals(p, found, direction * 0.01 / share.max()):
             notes.append(not_determined(named))
     return notes
 
@@ -216,17 +203,10 @@ def _term(p: Problem, exponents: Array) -> str:
     )
 
 
-@dataclass(frozen=True)
-class PrintedThresholds:
-    """When printed numbers are the law."""
-
-    away: float = 0.1  # how far the printed curve may be from the fitted one [standard errors of the curve]
-    most: int = 6  # most digits beyond the two of an error
-    step: float = 1e-5  # step of a derivative by a start [the start]
-    digits: int = 4  # digits of a constant whose error is unknown
-
-
-PRINTED = PrintedThresholds()
+# How far the printed curve may be from the fitted one [standard errors of the curve]
+PRINTED_AWAY = 0.1
+# Most digits beyond the two of an error
+PRINTED_MOST = 6
 
 
 def with_enough_digits(
@@ -247,17 +227,18 @@ def with_enough_digits(
     scale = np.where(sigma > 0.0, sigma, np.nan)
     fitted_constants = max(sum(int((e > 0.0).sum()) for e in errors.constants), 1)
     moves = monitor.in_time(TELLING, lambda: _moves(equations, series, initial, scale), list[Array]())
-    for spare in range(PRINTED.most + 1):
-        copied = as_printed(law, errors, PRINTED.digits, spare)
+    for spare in range(PRINTED_MOST + 1):
+        # Digits of a constant whose error is unknown
+        copied = as_printed(law, errors, 4, spare)
         printed = Equations.from_power_sum(
             equations.states, copied, time_name=equations.time_name, controls=equations.controls
         )
         away = (_curves(printed, series, initial) - fitted) / scale
         # Where the fitted law has no solution either, nothing can be compared.
         away = np.where(np.isfinite(fitted) & np.isfinite(scale), away, 0.0)
-        if np.sqrt(np.sum(_beyond_starts(away, moves) ** 2)) <= PRINTED.away * np.sqrt(fitted_constants):
+        if np.sqrt(np.sum(_beyond_starts(away, moves) ** 2)) <= PRINTED_AWAY * np.sqrt(fitted_constants):
             return dataclasses.replace(equations, spare=spare)
-    return dataclasses.replace(equations, spare=PRINTED.most)
+    return dataclasses.replace(equations, spare=PRINTED_MOST)
 
 
 def _moves(equations: Equations, series: TimeSeries, initial: Array, scale: Array) -> list[Array]:
@@ -266,7 +247,8 @@ def _moves(equations: Equations, series: TimeSeries, initial: Array, scale: Arra
     for x0, run in zip(initial, series.trajectories, strict=True):
         here = equations.simulate(x0, run.time, controls=run.controls)
         columns = []
-        for h in np.diag(PRINTED.step * np.maximum(np.abs(x0), np.nan_to_num(scale, nan=1.0))):
+        # Step of a derivative by a start [the start]
+        for h in np.diag(1e-5 * np.maximum(np.abs(x0), np.nan_to_num(scale, nan=1.0))):
             moved = (equations.simulate(x0 + h, run.time, controls=run.controls) - here) / h.sum() / scale
             columns.append(np.nan_to_num(moved, posinf=0.0, neginf=0.0).ravel())
         found.append(np.stack(columns, axis=1))

@@ -24,7 +24,7 @@ from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.series import TimeSeries, group_column, measured, sigma_columns
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.criterion import NO_EVIDENCE
 from odediscovery.judge.notes import Weight
 from odediscovery.laws.equations import MAX_LINE, Equations
 from odediscovery.laws.expressions import identifiers
@@ -542,7 +542,7 @@ def rows_about_as_good(found: Discovery) -> list[FrontRow]:
     if found.outcome == "poor-fit":
         return []
     chosen = next(row for row in found.front if row.selected)
-    most = chosen.criterion + CRITERION.no_evidence
+    most = chosen.criterion + NO_EVIDENCE
     close = [row for row in found.front if not row.selected and row.criterion < most]
     # The same law, with another count of what was fitted, is no rival.
     own = chosen.plain() if close else ""

@@ -23,9 +23,10 @@ import numpy as np
 from odediscovery.data.noise import SMOOTHING
 from odediscovery.data.series import pooled
 from odediscovery.families import FAMILIES, Family
-from odediscovery.judge.criterion import CRITERION, rank, score
+from odediscovery.judge.criterion import CLOSE, rank, score
 from odediscovery.judge.doubt import (
-    DOUBT,
+    CONSTANTS,
+    UNDERESTIMATED,
     doubtful,
     escapes,
     has_cancelling_terms,
@@ -121,7 +122,7 @@ def simplest(candidates: Sequence[Candidate], p: Problem) -> Candidate:
 def leaves_only_rounding(candidates: Sequence[Candidate], p: Problem) -> bool:
     """Whether some law leaves hardly more than rounding of data whose noise was taken to be far more."""
     least = min((c.mean_square for c in candidates), default=np.inf)
-    return rounding_share(p) < STAGES.rounding and least <= DOUBT.underestimated * rounding_share(p)
+    return rounding_share(p) < STAGES.rounding and least <= UNDERESTIMATED * rounding_share(p)
 
 
 def is_settled(candidates: Sequence[Candidate]) -> bool:
@@ -409,7 +410,7 @@ def may_be_it(at: Search) -> bool:
         return False
     best = likeliest(at)
     terms = (best.law.coefficients != 0).sum(axis=1).max()
-    return is_within_noise(at.problem, best) and bool(terms <= DOUBT.constants)
+    return is_within_noise(at.problem, best) and bool(terms <= CONSTANTS)
 
 
 def is_unrivalled(at: Search) -> bool:
@@ -453,7 +454,7 @@ def was_sought_in_vain(at: Search) -> bool:
 
 def _is_rivalled(at: Search, best: Candidate) -> bool:
     """Whether a law with other functions or sums is about as good: whether its powers are simple is not known yet."""
-    most, own = _score(at, best) + CRITERION.close, _functions(best.law)
+    most, own = _score(at, best) + CLOSE, _functions(best.law)
     return any(_functions(c.law) != own and _score(at, c) < most for c in at.candidates)
 
 

@@ -28,7 +28,7 @@ from odediscovery.data.noise import SMOOTHING, shows_noise
 from odediscovery.data.series import complete, pooled
 from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
-from odediscovery.judge.criterion import CRITERION, Verdict, judge_on, misfit, non_dominated
+from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, misfit, non_dominated
 from odediscovery.judge.doubt import autocorrelated, interval_squares, is_explained, memory
 from odediscovery.laws.power_sum import Free, PowerSum, but_whole_powers, none_free
 from odediscovery.networks.chain import Chain, chain_of, laws_of
@@ -180,16 +180,17 @@ def count_independent(verdict: Verdict) -> Verdict:
         return verdict
     found = rows[nearest].polished
     errors = residuals(found.law, p.data, found.initial)
-    far, r = left[nearest] > CRITERION.systematic * sigma**2, memory(errors)
+    far, r = left[nearest] > SYSTEMATIC * sigma**2, memory(errors)
     # A law that follows even a solver's error leaves no memory of it; others that are within such an error do.
     if far.any():
-        most = (CRITERION.solver * np.nanstd(pooled(p.data), axis=0)) ** 2
+        most = (SOLVER * np.nanstd(pooled(p.data), axis=0)) ** 2
         for row, squares in zip(rows, left, strict=True):
             if np.all(squares <= np.where(p.constant, np.inf, most)):
                 r = np.maximum(r, memory(residuals(row.polished.law, p.data, row.polished.initial)))
     # What the nearest law leaves may be what the noise was lowered to; below that it is our own solver's error.
     smooth = [] if p.clean else [i for i, _ in autocorrelated(errors)]
-    far[smooth] |= (left[nearest] >= CRITERION.lowered * sigma**2)[smooth]
+    # What it leaves is as much as noise from here on, and noise only if it has no memory [variance of the noise]
+    far[smooth] |= (left[nearest] >= 0.9 * sigma**2)[smooth]
     if not (far & (r > 0)).any():
         return verdict
     return with_independent(verdict, np.where(far, without_memory(r), 1.0))

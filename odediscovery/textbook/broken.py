@@ -23,18 +23,10 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.textbook.fit import FittedForm, Fitter
 from odediscovery.textbook.judged import criterion_of
 
-
-@dataclass(frozen=True)
-class BreakThresholds:
-    """How the time of a break is looked for."""
-
-    forms: int = 4  # laws of the fewest constants of which one is broken; cost: 0.1 s a constant and time
-    times: int = 12  # times that are tried, and again between the neighbours of the best; cost
-    samples: int = 4  # least samples before and after a break; a constant and what tells its error
-    alike: float = 3.84  # times whose criterion is larger by less are about as good [criterion]; 95 % of chi squared
-
-
-BREAKS = BreakThresholds()
+# Times that are tried, and again between the neighbours of the best; cost
+TIMES = 12
+# Least samples before and after a break; a constant and what tells its error
+SAMPLES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +97,13 @@ def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> Fou
         forms: fitted with constants that do not change.
     """
     # How well they fit without a change says nothing: the simplest laws of a few constants come first.
-    best = sorted(forms, key=lambda one: (len(one.constants), criterion_of(p, one)))[: BREAKS.forms]
+    # Laws of the fewest constants of which one is broken; cost: 0.1 s a constant and time
+    best = sorted(forms, key=lambda one: (len(one.constants), criterion_of(p, one)))[:4]
     times, tried = _possible(p), dict[float, tuple[float, FittedForm, int]]()
     if not best or not len(times):
         return None
     pairs = [(one, place) for one in best for place in range(len(one.form.names))]
-    coarse = times[np.unique(np.linspace(0, len(times) - 1, BREAKS.times).round().astype(int))]
+    coarse = times[np.unique(np.linspace(0, len(times) - 1, TIMES).round().astype(int))]
     monitor.stage("times of a break", len(coarse))
 
     def scan(at: Array, pairs: Sequence[tuple[FittedForm, int]]) -> None:
@@ -130,11 +123,11 @@ def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> Fou
     near = (times > coarse[max(k - 1, 0)]) & (times < coarse[min(k + 1, len(coarse) - 1)])
     fine = times[near & ~np.isin(times, coarse)]
     scan(
-        fine[np.unique(np.linspace(0, len(fine) - 1, BREAKS.times).round().astype(int))] if len(fine) else fine,
-        [(one, place)],
+        fine[np.unique(np.linspace(0, len(fine) - 1, TIMES).round().astype(int))] if len(fine) else fine, [(one, place)]
     )
     time = min(tried, key=lambda t: tried[t][0])
-    alike = [t for t, (score, *_) in tried.items() if score < tried[time][0] + BREAKS.alike]
+    # Times whose criterion is larger by less are about as good [criterion]; 95 % of chi squared
+    alike = [t for t, (score, *_) in tried.items() if score < tried[time][0] + 3.84]
     choice = 2.0 * float(np.log(len(times)))
     behind = min(criterion_of(p, one) for one in forms) - tried[time][0] - choice
     return FoundBreak(time, min(alike), max(alike), behind)
@@ -143,7 +136,7 @@ def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> Fou
 def _possible(p: Problem) -> Array:
     """Sample times with enough samples on either side, in the user's unit."""
     every = np.sort(np.concatenate([run.time for run in p.data.trajectories])) * p.scale.time
-    times: Array = np.unique(every[BREAKS.samples : len(every) - BREAKS.samples])
+    times: Array = np.unique(every[SAMPLES : len(every) - SAMPLES])
     return times
 
 

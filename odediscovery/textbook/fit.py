@@ -49,34 +49,18 @@ from odediscovery.textbook.registry import (
     orders,
 )
 
-
-@dataclass(frozen=True)
-class StartThresholds:
-    """The grids on which constants are looked for."""
-
-    between: int = 4  # parts of a sample interval over which the integrals are taken
-    most_points: int = 400  # points of all paths, about
-    for_turn: int = 20  # samples that follow one extremum [samples]
-    prominence: float = 0.2  # least prominence of an extremum [standard deviation of a state]
-    runs: int = 8  # runs of neighbours where so many points cannot follow all extrema; cost
-    sizes: int = 22  # sizes of a state that are tried, a hundredth to 30 times the largest value
-    distances: int = 14  # distances beyond the data that are tried, a thousandth to 10 times their range
-    inside: int = 9  # values within the data that are tried
-    finer: int = 7  # values between the neighbours of the best one, for each sought constant
-    refined: int = 2  # points of the grids that are refined for each start that is wanted
-    refinements: int = 2  # times that a grid is refined, to about 10 % of a constant
-    hopeless: float = 32.0  # points of the grids that leave more are not refined [what laws that are fitted leave]
-    alike: float = 0.3  # powers that differ by less begin alike
-    little: float = 0.02  # what a constant begins with that noise gives the wrong sign [spreads of the states]
-    step: float = 1e-4  # step of a derivative by a constant [the constant]
-    evaluations: int = 30  # most steps of the descent from there
-    descent: tuple[float, float] = (-0.9, 9.0)  # ends of that descent [change of the constant]
-    singular: float = 1e-10  # least eigenvalue of the linear terms [the largest]; rounding
-    usable: float = 1e21  # terms with larger integrals are not looked at; far below where they are cut
-    combinations: int = 600  # most combinations of sought constants
-
-
-STARTS = StartThresholds()
+# Parts of a sample interval over which the integrals are taken
+BETWEEN = 4
+# Points of all paths, about
+MOST_POINTS = 400
+# Runs of neighbours where so many points cannot follow all extrema; cost
+START_RUNS = 8
+# What a constant begins with that noise gives the wrong sign [spreads of the states]
+LITTLE = 0.02
+# Step of a derivative by a constant [the constant]
+START_STEP = 1e-4
+# Terms with larger integrals are not looked at; far below where they are cut
+USABLE = 1e21
 # The largest integral of a term, and what one that is not defined counts as.
 MAX_INTEGRAL = 1e30
 POWERS = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -105,12 +89,13 @@ class Path:
         Of many samples every so many are taken, or runs of neighbours where these would not follow the turns.
         """
         count = sum(len(run.time) for run in smooth.trajectories)
-        every = max(1, count * STARTS.between // STARTS.most_points) if count > STARTS.most_points else 1
-        between = 1 if count * STARTS.between > 4 * STARTS.most_points else STARTS.between
-        followed = max(1, count // (STARTS.for_turn * max(_turns(smooth), 1)))
+        every = max(1, count * BETWEEN // MOST_POINTS) if count > MOST_POINTS else 1
+        between = 1 if count * BETWEEN > 4 * MOST_POINTS else BETWEEN
+        # Samples that follow one extremum [samples]
+        followed = max(1, count // (20 * max(_turns(smooth), 1)))
         runs = list(smooth.trajectories)
         if every > followed:
-            runs, every = _spread_runs(runs, followed * STARTS.most_points // STARTS.runs), followed
+            runs, every = _spread_runs(runs, followed * MOST_POINTS // START_RUNS), followed
         times, values, ends = [], [], []
         for run in runs:
             rows = np.unique(np.append(np.arange(0, len(run.time), every), len(run.time) - 1))
@@ -133,7 +118,8 @@ class Path:
 
 def _turns(smooth: TimeSeries) -> int:
     """Clear extrema of the state that has most of them."""
-    least = STARTS.prominence * np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
+    # Least prominence of an extremum [standard deviation of a state]
+    least = 0.2 * np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
     counts = [
         sum(
             count_peaks(side, least[k]) for run in smooth.trajectories for side in (run.values[:, k], -run.values[:, k])
@@ -150,7 +136,7 @@ def _spread_runs(trajectories: Sequence[Trajectory], length: int) -> list[Trajec
         for run in trajectories
         for first in range(0, max(len(run.time) - length // 2, 1), length)
     ]
-    places = np.unique(np.linspace(0, len(runs) - 1, STARTS.runs).round().astype(int))
+    places = np.unique(np.linspace(0, len(runs) - 1, START_RUNS).round().astype(int))
     return [runs[k] for k in places]
 
 
@@ -192,15 +178,17 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
     """
     check_time()
     grids = [_grid(what, form, path) for what in sought.values()]
-    while np.prod([len(g) for g in grids]) > STARTS.combinations:
+    # Most combinations of sought constants
+    while np.prod([len(g) for g in grids]) > 600:
         longest = max(range(len(grids)), key=lambda k: len(grids[k]))
         grids[longest] = grids[longest][::2]
     found: list[Start] = []
     taken: list[Array] = []
     # Powers have no unit; anything else is compared by its size.
-    alike = np.array([STARTS.alike if what.split(" ")[0] in (POWER, ANYTHING) else 0.0 for what in sought.values()])
+    # Powers that differ by less begin alike
+    alike = np.array([0.3 if what.split(" ")[0] in (POWER, ANYTHING) else 0.0 for what in sought.values()])
     for point, _, misfit in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
-        if len(found) == STARTS.refined * most or misfit > STARTS.hopeless * worst:
+        if len(found) == 2 * most or misfit > 32.0 * worst:
             break
         if any((np.abs(point - other) <= alike + 0.5 * np.abs(other)).all() for other in taken):
             continue
@@ -225,10 +213,10 @@ def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, 
     features, target = blocks[0][0], blocks[1][0]
     size = np.sqrt(np.mean(features**2, axis=0)) + ABOVE_ZERO
     least = np.array([-np.inf if name in signed else 0.0 for name in linear])
-    if not (np.isfinite(target).all() and (size < STARTS.usable).all()):
+    if not (np.isfinite(target).all() and (size < USABLE).all()):
         return start
     found = lsq_linear(features / size, target, (least, np.full(len(linear), np.inf)))
-    little = np.where((least == 0.0) & (found.x < STARTS.little), STARTS.little, found.x)
+    little = np.where((least == 0.0) & (found.x < LITTLE), LITTLE, found.x)
     left = float(np.mean((target - features / size @ little) ** 2))
     values |= dict(zip(linear, (little / size).tolist(), strict=True))
     return Start(np.array([values[name] for name in form.names]), left)
@@ -239,11 +227,13 @@ def _refined(
 ) -> Start | None:
     """The best constants between the neighbours of a point of the grids."""
     linear = [name for name in form.names if name not in sought]
-    for _ in range(STARTS.refinements if sought else 1):
+    # Two refinements take a constant to about 10 %.
+    for _ in range(2 if sought else 1):
         near = []
         for grid, value in zip(grids, at, strict=True):
             k = int(np.abs(np.asarray(grid) - value).argmin())
-            near.append(np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], STARTS.finer).tolist())
+            # Values between the neighbours of the best one, for each sought constant
+            near.append(np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 7).tolist())
         grids = [sorted([*grid, float(value)]) for grid, value in zip(near, at, strict=True)]
         ranked = _solved(form, sought, path, np.array(list(itertools.product(*grids))))
         if not ranked:
@@ -262,7 +252,7 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
     @lru_cache(maxsize=1)
     def around(shift: bytes) -> Array:
         """What these constants leave, and what each of them a little larger does [1 + sought, rows]."""
-        steps = np.vstack([np.zeros(len(at)), STARTS.step * np.eye(len(at))])
+        steps = np.vstack([np.zeros(len(at)), START_STEP * np.eye(len(at))])
         found = _projected(form, sought, path, at + size * (np.frombuffer(shift) + steps))
         return np.full((1 + len(at), 1), MAX_INTEGRAL) if found is None else found[0].clip(-MAX_INTEGRAL, MAX_INTEGRAL)
 
@@ -272,14 +262,14 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
 
     def slopes(shift: Array) -> Array:
         rows = around(shift.tobytes())
-        slope: Array = (rows[1:] - rows[0]).T / STARTS.step
+        slope: Array = (rows[1:] - rows[0]).T / START_STEP
         return slope
 
     with np.errstate(all="ignore"):
         begun = around(np.zeros(len(at)).tobytes())
         if not np.isfinite(begun).all():
             return None
-        found = least_squares(left, np.zeros(len(at)), slopes, max_nfev=STARTS.evaluations, bounds=STARTS.descent)
+        found = least_squares(left, np.zeros(len(at)), slopes, max_nfev=30, bounds=(-0.9, 9.0))
         ranked = _solved(form, sought, path, (at + size * found.x)[None])
         return ranked[0] if ranked and ranked[0][2] <= np.mean(begun[0] ** 2) else None
 
@@ -295,7 +285,7 @@ def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list
         return []
     left, constants, size = found
     misfit = np.mean(left**2, axis=1)
-    usable = np.isfinite(misfit) & (size < STARTS.usable).all(axis=1)
+    usable = np.isfinite(misfit) & (size < USABLE).all(axis=1)
     order = [g for g in np.argsort(misfit, kind="stable") if usable[g]]
     return [(given[g], constants[g], float(misfit[g])) for g in order]
 
@@ -312,7 +302,8 @@ def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> t
         unit = features / size
         gram = np.einsum("gnl,gnm->glm", unit, unit) / len(target[0])
         moment = np.einsum("gnl,gn->gl", unit, target) / len(target[0])
-        solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=STARTS.singular, hermitian=True), moment)
+        # Least eigenvalue of the linear terms [the largest]; rounding
+        solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moment)
         return target - np.einsum("gnl,gl->gn", unit, solved), solved / size[:, 0], size[:, 0]
 
 
@@ -393,14 +384,16 @@ def _grid(what: str, form: Form, path: Path) -> list[float]:
     x = np.concatenate([values[:, k] for values in path.values])
     low, high = float(x.min()), float(x.max())
     largest, wide = max(abs(low), abs(high)) or 1.0, (high - low) or 1.0
-    sizes = largest * np.logspace(-2.0, 1.5, STARTS.sizes)
-    beyond = wide * np.logspace(-3.0, 1.0, STARTS.distances)
+    # Sizes of a state that are tried, a hundredth to 30 times the largest value
+    sizes = largest * np.logspace(-2.0, 1.5, 22)
+    # Distances beyond the data that are tried, a thousandth to 10 times their range
+    beyond = wide * np.logspace(-3.0, 1.0, 14)
     grids: dict[str, Array] = {
         SIZE: sizes,
         INVERSE: 1.0 / sizes,
         BELOW: low - beyond,
         ABOVE: high + beyond,
-        RESTING: np.concatenate([low - beyond[::-1], np.linspace(low, high, STARTS.inside), high + beyond]),
+        RESTING: np.concatenate([low - beyond[::-1], np.linspace(low, high, 9), high + beyond]),
         POWER: np.array(POWERS),
         ANYTHING: np.unique(
             np.concatenate([POWERS, low - beyond[::3], high + beyond[::3], sizes[::3], 1.0 / sizes[::3]])
@@ -410,33 +403,20 @@ def _grid(what: str, form: Form, path: Path) -> list[float]:
     return values
 
 
-@dataclass(frozen=True)
-class TextbookThresholds:
-    """Which textbook laws are fitted to whole trajectories."""
-
-    of_a_size: int = 4  # laws of each number of constants that are fitted
-    # Laws that miss the integral form by so much more than the best of their size are not [mean square]
-    behind: float = 4.0
-    # Laws that leave no more of the integral form are as promising as the best [variance of the states]
-    well: float = 0.01
-    # Laws of each number of constants that are fitted although the integral form gives one a wrong sign
-    unsigned: int = 2
-    most: int = 15  # most evaluations of the derivatives in their fits
-    gained: float = 0.9  # laws that miss it by more than this share of what simpler ones do are not [mean square]
-    nothing: float = 0.5  # laws that leave more of the integral form are not [variance of the states]
-    far: float = 0.1  # laws that leave more of it are fitted briefly [variance of the states]
-    clear: float = 0.02  # in little noise laws that leave more of it are not fitted [variance of the states]
-    rounds: int = 2  # fits, each with the noise that the last one leaves of every state
-    floor: float = 1e-8  # least residual that is told from none [spread]
-    evaluations: int = 40  # most evaluations of the derivatives in a fit
-    starting: int = 15  # the same for the starts alone
-    small: float = 1e-3  # a start that noise took nearer to 0 is moved so far away [spread of a state]
-    converged: float = 1e-6  # change of squares that ends a fit [relative]
-    shown: float = 1e-9  # the same of a fit whose constants are shown [relative]
-    roughly: float = 1e-3  # the same for a fit that only tells how large the noise of every state is [relative]
-
-
-FITTING = TextbookThresholds()
+# Laws that miss the integral form by so much more than the best of their size are not [mean square]
+BEHIND = 4.0
+# Laws that leave no more of the integral form are as promising as the best [variance of the states]
+FITTING_WELL = 0.01
+# Laws that leave more of the integral form are not [variance of the states]
+NOTHING = 0.5
+# In little noise laws that leave more of it are not fitted [variance of the states]
+CLEAR = 0.02
+# Fits, each with the noise that the last one leaves of every state
+ROUNDS = 2
+# Most evaluations of the derivatives in a fit
+EVALUATIONS = 40
+# Change of squares that ends a fit [relative]
+CONVERGED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -512,7 +492,8 @@ class Fitter:
         """For the data of a problem."""
         begun = np.stack([run.values[0] for run in p.smooth.trajectories])
         # Noise takes a small start to 0 or beyond, from where nothing grows.
-        least = np.where(p.nonnegative & (p.noise > 0.0), FITTING.small * np.nanstd(pooled(p.data), axis=0), -np.inf)
+        # A start that noise took nearer to 0 is moved so far away [spread of a state]
+        least = np.where(p.nonnegative & (p.noise > 0.0), 1e-3 * np.nanstd(pooled(p.data), axis=0), -np.inf)
         begun = np.maximum(begun, least)[:, ~p.data.is_control]
         return cls(p.data, p.scale, begun, p.nonnegative, p.floor, p.relative_sigma)
 
@@ -550,14 +531,14 @@ class Fitter:
         Args:
             worst: mean square, in spreads, from which on first samples seem to lead away from the data: then the
                 fit begins from the starts that follow them best, too.
-            most: evaluations of the derivatives (default: `FITTING.evaluations`). A fit that is to be so brief
+            most: evaluations of the derivatives (default: `EVALUATIONS`). A fit that is to be so brief
                 begins from the first samples alone.
         """
         begun = [self.begun]
         if most is None:
             first = self.polished(form, constants, self.begun, self.spread, 0)
             if not first.finite or np.mean(self._mean_squares(first) / self.spread**2) > worst:
-                led = self.polished(form, constants, self.begun, self.spread, FITTING.starting, starts_alone=True)
+                led = self.polished(form, constants, self.begun, self.spread, 15, starts_alone=True)
                 begun += [led.initial] if led.finite else []
         fits = [self._from(form, constants, initial, most) for initial in begun]
         best = min((one for one in fits if one.finite), key=self._misfit, default=None)
@@ -571,9 +552,10 @@ class Fitter:
     def settled(self, fitted: FittedForm) -> FittedForm:
         """The same form as near to the maximum of the likelihood as can be, for constants that are shown."""
         found, form = fitted.found, fitted.form
-        for _ in range(FITTING.rounds):
+        for _ in range(ROUNDS):
             sigma = self.deviations(found)
-            after = self.polished(form, found.law.values, found.initial, sigma, FITTING.evaluations, ftol=FITTING.shown)
+            # Constants that are shown
+            after = self.polished(form, found.law.values, found.initial, sigma, EVALUATIONS, ftol=1e-9)
             found = after if after.finite else found
         return self._named(form, found, fitted.says) or fitted
 
@@ -594,7 +576,7 @@ class Fitter:
         Args:
             sigma: of every state [states and controls].
             most: evaluations of the derivatives; 0 for none.
-            ftol: relative change of the squares that ends it (default: `FITTING.converged`).
+            ftol: relative change of the squares that ends it (default: `CONVERGED`).
             starts_alone: whether the constants stay.
             relative: noise of each sample relative to the others, where it is not the fitter's.
         """
@@ -610,7 +592,7 @@ class Fitter:
                 free=(np.full(len(constants), not starts_alone), nothing, nothing, nothing),
                 most=most,
                 relative_sigma=self.relative if relative is None else relative,
-                ftol=FITTING.converged if ftol is None else ftol,
+                ftol=CONVERGED if ftol is None else ftol,
             )
 
     def law(self, form: Form, constants: Array) -> FilledForm:
@@ -624,13 +606,15 @@ class Fitter:
 
     def deviations(self, found: PolishedForm) -> Array:
         """Root mean square of what a fit leaves of every state [states and controls]."""
-        return np.maximum(np.sqrt(self._mean_squares(found)), FITTING.floor * self.spread)
+        # Least residual that is told from none [spread]
+        return np.maximum(np.sqrt(self._mean_squares(found)), 1e-8 * self.spread)
 
     def _from(self, form: Form, constants: Array, initial: Array, most: int | None) -> PolishedForm:
         sigma = self.spread
-        for last in (True,) if most else (False,) * (FITTING.rounds - 1) + (True,):
-            ftol = FITTING.converged if last else FITTING.roughly
-            found = self.polished(form, constants, initial, sigma, most or FITTING.evaluations, ftol=ftol)
+        for last in (True,) if most else (False,) * (ROUNDS - 1) + (True,):
+            # All fits but the last only estimate the noise of every state.
+            ftol = CONVERGED if last else 1e-3
+            found = self.polished(form, constants, initial, sigma, most or EVALUATIONS, ftol=ftol)
             if not found.finite:
                 break
             constants, initial, sigma = found.law.values, found.initial, self.deviations(found)
@@ -700,26 +684,29 @@ def fit_textbook(
 
     Args:
         most_left: laws that leave more of the integral form, in variances, are not fitted (default:
-            `FITTING.clear` in little noise, else `FITTING.nothing`).
+            `CLEAR` in little noise, else `NOTHING`).
     """
     fitter, path = Fitter.of(p), path_of(p)
     if most_left is None:
-        most_left = FITTING.clear if has_little_noise(p) else FITTING.nothing
+        most_left = CLEAR if has_little_noise(p) else NOTHING
     monitor.stage("textbook laws", 1)
     begun = list(_begun(laws, p, path, most_left))
     found: list[FittedForm] = []
     simpler = np.inf
     for size in sorted({row[0] for row in begun}):
         alike = sorted((row for row in begun if row[0] == size), key=lambda row: row[1].misfit)
-        most = max(min(FITTING.behind * alike[0][1].misfit, FITTING.gained * simpler), FITTING.well)
+        # Laws that miss it by more than this share of what simpler ones do are not [mean square]
+        most = max(min(BEHIND * alike[0][1].misfit, 0.9 * simpler), FITTING_WELL)
         near = [row for row in alike if row[1].misfit <= most]
-        right = [row for row in near if _is_signed(row)][: FITTING.of_a_size]
-        for _, start, law, form in [*right, *[row for row in near if not _is_signed(row)][: FITTING.unsigned]]:
+        right = [row for row in near if _is_signed(row)][:4]
+        # The integral form may give a constant of the right law a wrong sign.
+        for _, start, law, form in [*right, *[row for row in near if not _is_signed(row)][:2]]:
             if found and monitor.stopping():
                 return found
             # What begins with a wrong sign or far from the data ends soon, or not at all.
-            near_data = _is_signed((size, start, law, form)) and start.misfit < FITTING.far
-            steps = None if near_data else FITTING.most
+            # Laws that leave more of it are fitted briefly [variance of the states]
+            near_data = _is_signed((size, start, law, form)) and start.misfit < 0.1
+            steps = None if near_data else 15
             fit = partial(fitter.fit, form, start.constants, law.says, worst=worst_of(start), most=steps)
             fitted = monitor.in_time(SEARCHING, fit, None)
             says = "" if fitted is None else law.called(form.names, fitted.constants.tolist())
@@ -733,7 +720,7 @@ def fit_textbook(
 
 def worst_of(start: Start) -> float:
     """What a fit that begins so may leave without first samples being doubted [spreads]."""
-    return max(FITTING.behind * start.misfit, FITTING.well)
+    return max(BEHIND * start.misfit, FITTING_WELL)
 
 
 def _is_signed(row: tuple[int, Start, TextbookLaw, Form]) -> bool:

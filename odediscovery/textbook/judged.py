@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import sympy
@@ -14,8 +13,8 @@ from scipy.optimize import least_squares
 from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.errors import InputError
 from odediscovery.judge.claim import shares_explained
-from odediscovery.judge.criterion import CRITERION, correction, judge_on, misfit
-from odediscovery.judge.doubt import DOUBT, examine_residuals
+from odediscovery.judge.criterion import NO_EVIDENCE, correction, judge_on, misfit
+from odediscovery.judge.doubt import UNDERESTIMATED, examine_residuals
 from odediscovery.laws.equations import Equations, Form, read_law
 from odediscovery.laws.power_sum import Free, PowerSum
 from odediscovery.problem.problem import Problem
@@ -27,22 +26,10 @@ from odediscovery.stages.values import Judged, Origin
 from odediscovery.textbook.fit import FittedForm, Fitter, Path, Start, path_of, rates_of, start_of
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
 
-
-@dataclass(frozen=True)
-class NamingThresholds:
-    """What a textbook law costs, and when a law that was found is one."""
-
-    choice: float = 2.0 * math.log(15.0)  # choosing one of the textbook laws [criterion]
-    same: float = 1e-5  # a law with rates that differ by less is the same one [rms of the rates]
-    near: float = 0.3  # a law that leaves more of the integral form is not looked at [variance of the states]
-    moved: tuple[float, float] = (1.01, 1.02)  # ends of the factors by which constants differ to show what follows them
-    rounding: float = 1e-9  # what differs by less follows none [relative]; rounding
-    alike: float = 1e-6  # exponents no further apart are those of one term; the fit's accuracy
-    evaluations: int = 30  # evaluations of the fit of a law's rates to those of another; cost
-    lost: float = 1e3  # largest difference of rates in it [rms of the rates]
-
-
-NAMING = NamingThresholds()
+# A law that leaves more of the integral form is not looked at [variance of the states]
+NAMING_NEAR = 0.3
+# Largest difference between the rates of two laws [rms of the rates]
+NAMING_LOST = 1e3
 
 
 def criterion_of(p: Problem, fitted: FittedForm, *, constants: int | None = None) -> float:
@@ -70,7 +57,8 @@ def price_of_name(constants: int, samples: float, starts: int) -> float:
     What stands in it was not chosen term by term: it is the name that was chosen. The choice costs as much whatever
     number of constants a law has.
     """
-    return constants * price_of_number(samples, constants + starts) + NAMING.choice
+    # Choosing one of the textbook laws [criterion]
+    return constants * price_of_number(samples, constants + starts) + (2.0 * math.log(15.0))
 
 
 def price_of_number(samples: float, fitted: int) -> float:
@@ -82,7 +70,7 @@ def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
     """Whether what a form leaves of every state is no more than its noise explains."""
     squares, counts = weighted_squares(p, fitted)
     seen, sigma = counts > 0, np.maximum(p.noise, p.floor)
-    return bool((squares[seen] <= DOUBT.underestimated * counts[seen] * sigma[seen] ** 2).all())
+    return bool((squares[seen] <= UNDERESTIMATED * counts[seen] * sigma[seen] ** 2).all())
 
 
 def as_law(fitted: FittedForm) -> PowerSum | None:
@@ -107,13 +95,15 @@ def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
 
 def _follows(numbers: Array, moved: Array) -> Mask:
     """Which numbers of a law are not those of the same law with other constants."""
-    found: Mask = (numbers != 0) & ~np.isclose(moved, numbers, rtol=NAMING.rounding, atol=0.0)
+    # What differs by less follows none [relative]; rounding
+    found: Mask = (numbers != 0) & ~np.isclose(moved, numbers, rtol=1e-9, atol=0.0)
     return found
 
 
 def _moved(constants: Array) -> Array:
     """Constants that differ a little, each by another share."""
-    return constants * np.linspace(*NAMING.moved, len(constants))
+    # Ends of the factors by which constants differ to show what follows them
+    return constants * np.linspace(*(1.01, 1.02), len(constants))
 
 
 def _numbers(form: Form, constants: Array) -> PowerSum | None:
@@ -172,7 +162,8 @@ def has_terms_of(one: Equations, other: Equations) -> bool:
     if a is None or b is None or a.coefficients.shape != b.coefficients.shape:
         return False
     order = [int(np.abs(b.exponents - row).sum(axis=1).argmin()) for row in a.exponents]
-    if len(set(order)) < len(order) or not np.allclose(b.exponents[order], a.exponents, atol=NAMING.alike):
+    # Exponents no further apart are those of one term; the fit's accuracy
+    if len(set(order)) < len(order) or not np.allclose(b.exponents[order], a.exponents, atol=1e-6):
         return False
     return bool(((a.coefficients != 0) == (b.coefficients[:, order] != 0)).all())
 
@@ -198,16 +189,17 @@ def recognise(
         function, units = rates_of(form), (1.0,) * (x.shape[1] + 1)
 
         def missed(c: Array, function=function, units=units) -> Array:  # type: ignore[no-untyped-def]
-            off: Array = np.nan_to_num((function.rates(x.T, (*c, *units)).T - rates) / size, nan=NAMING.lost)
-            return off.clip(-NAMING.lost, NAMING.lost).ravel()
+            off: Array = np.nan_to_num((function.rates(x.T, (*c, *units)).T - rates) / size, nan=NAMING_LOST)
+            return off.clip(-NAMING_LOST, NAMING_LOST).ravel()
 
         try:
             with np.errstate(all="ignore"):
-                solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=NAMING.evaluations)
+                solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=30)
         except ValueError:
             # Constants of 1e-300 have slopes that are no numbers.
             continue
-        if np.sqrt(np.mean(solved.fun**2)) < NAMING.same and (says := law.called(form.names, solved.x)):
+        # A law with rates that differ by less is the same one [rms of the rates]
+        if np.sqrt(np.mean(solved.fun**2)) < 1e-5 and (says := law.called(form.names, solved.x)):
             return Fitter.of(p).taken(form, solved.x, initial, says)
     return None
 
@@ -224,22 +216,9 @@ def _near(path: Path, equations: Equations, laws: Sequence[TextbookLaw]) -> Iter
         for order in orders(law, equations.states):
             form, sought = law.form(equations.states, order, equations.time_name)
             if law.n_states == len(equations.states) and _has_the_same_states(form, equations):
-                for start in start_of(form, sought, path, most=1, worst=NAMING.near):
-                    if start.misfit < NAMING.near:
+                for start in start_of(form, sought, path, most=1, worst=NAMING_NEAR):
+                    if start.misfit < NAMING_NEAR:
                         yield law, form, start
-
-
-@dataclass(frozen=True)
-class NamedRowThresholds:
-    """Which laws stand on the front beside the claimed one."""
-
-    # A law with a name stands for one of its complexity that is nearer by no more [ratio of mean squares]
-    name: float = 2.0
-    # A row is nearer to the data than a simpler one below this, or two fits of one law would be two rows [mean square]
-    nearer: float = 0.999
-
-
-NAMED_ROWS = NamedRowThresholds()
 
 
 def row_of(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
@@ -275,7 +254,8 @@ def complexity_of(fitted: FittedForm) -> int:
 
 def _place(row: FrontRow) -> tuple[int, float]:
     """Simple rows first; of one complexity a law with a name where another one is not far nearer to the data."""
-    return row.complexity, row.mse / (NAMED_ROWS.name if row.name else 1.0)
+    # A law with a name stands for one of its complexity that is nearer by no more [ratio of mean squares]
+    return row.complexity, row.mse / (2.0 if row.name else 1.0)
 
 
 def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
@@ -297,7 +277,9 @@ def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRo
     for row in sorted([*named, *front], key=_place):
         # What is not shown itself hides nothing.
         simpler = [one for one in kept.values() if one.complexity < row.complexity]
-        if row.complexity not in kept and (row.name or all(row.mse < NAMED_ROWS.nearer * one.mse for one in simpler)):
+        # A row is nearer to the data than a simpler one below this, or two fits of one law would be two rows [mean
+        # square]
+        if row.complexity not in kept and (row.name or all(row.mse < 0.999 * one.mse for one in simpler)):
             kept[row.complexity] = row
     return tuple(kept[size] for size in sorted(kept))
 
@@ -310,7 +292,7 @@ def _known_first(rows: Sequence[FrontRow]) -> list[FrontRow]:
         least[row.complexity] = min(row.criterion, least.get(row.complexity, np.inf))
 
     def place(row: FrontRow) -> tuple[int, bool, int, float]:
-        worse = row.criterion > least[row.complexity] + CRITERION.no_evidence
+        worse = row.criterion > least[row.complexity] + NO_EVIDENCE
         return row.complexity, worse, order.get(row.name, len(order)), row.mse
 
     return sorted(rows, key=place)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from odediscovery.data.series import TimeSeries, Trajectory, pooled
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.fitting.windows import LongResiduals, Windows, cut, levenberg_marquardt
-from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.criterion import NO_EVIDENCE
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import SIMPLE, PowerSum, constant_penalty, count, powers, snap_penalty
 from odediscovery.laws.records import Estimates, monomial_names
@@ -237,7 +237,7 @@ def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
     rivals = [
         row
         for row in found.front
-        if row.criterion < chosen.criterion + CRITERION.no_evidence or _has_terms(row.equations, chosen.equations)
+        if row.criterion < chosen.criterion + NO_EVIDENCE or _has_terms(row.equations, chosen.equations)
     ]
     rivals.sort(key=lambda row: np.nan_to_num(row.criterion, nan=np.inf))
     laws = [row.equations.power_sum for row in rivals]

@@ -10,7 +10,15 @@ from problems import LOGISTIC, growth, series_of
 
 from odediscovery import Equations, Monitor, TimeSeries
 from odediscovery.discovery.refine import drop_idle_terms
-from odediscovery.judge.claim import CLAIM, Claim, idle_terms, is_needed, least_shares, shares_explained, turning_state
+from odediscovery.judge.claim import (
+    EXPLAINED,
+    Claim,
+    idle_terms,
+    is_needed,
+    least_shares,
+    shares_explained,
+    turning_state,
+)
 from odediscovery.judge.criterion import Verdict, judge
 from odediscovery.judge.doubt import ResidualTests, interval_squares, is_within_noise, leaves_noise, runs_away
 from odediscovery.judge.identifiability import unidentifiable_combinations
@@ -39,8 +47,8 @@ def test_a_state_that_is_not_explained_is_no_law_however_small_it_is() -> None:
     each = shares_explained(series, found.plain_squares * p.scale.state**2)
     assert each[0] > 0.999 and each[1] < 0.1
     least = least_shares(p, series, ResidualTests())
-    assert least == pytest.approx([CLAIM.explained] * 2, rel=0.01)
-    outcome, notes = Claim(0.9999, CLAIM.explained, each, least).outcome(Monitor(), series.states)
+    assert least == pytest.approx([EXPLAINED] * 2, rel=0.01)
+    outcome, notes = Claim(0.9999, EXPLAINED, each, least).outcome(Monitor(), series.states)
     assert outcome == "poor-fit" and notes[0].startswith("small is not explained (R2 = 0.0")
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from odediscovery.judge.criterion import (
-    CRITERION,
     NO_TIES,
+    NOTHING,
     choose,
     find_ties,
     judge,
@@ -91,8 +91,8 @@ def test_numbers_next_to_nothing_are_found_with_their_shares() -> None:
     largest = np.maximum(x, 0.5 * x**3.001)
     beside = 1e-4 * x**2 / np.maximum(largest, np.median(largest))
     assert of_terms[0, 1] == pytest.approx(np.sqrt(np.mean(beside**2)), rel=1e-6)
-    assert of_terms[0, 1] < CRITERION.nothing < min(of_terms[0, 0], of_terms[0, 2])
-    assert of_powers[2, 0] == pytest.approx(1e-3 * np.std(np.log(x)), rel=1e-6) and of_powers[2, 0] < CRITERION.nothing
+    assert of_terms[0, 1] < NOTHING < min(of_terms[0, 0], of_terms[0, 2])
+    assert of_powers[2, 0] == pytest.approx(1e-3 * np.std(np.log(x)), rel=1e-6) and of_powers[2, 0] < NOTHING
     # A simple power is what it would be without its distance; what was not fitted was not chosen to be so small.
     assert np.isinf(of_powers[:2]).all()
     assert all(np.isinf(share).all() for share in shares_of(law, (free[0] & False, free[1] & False, *free[2:]), x))

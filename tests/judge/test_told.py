@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 from odediscovery import Equations, TimeSeries
 from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit, resting_point
 from odediscovery.judge.identifiability import (
-    PRINTED,
+    PRINTED_AWAY,
     name_undetermined,
     unidentifiable_combinations,
     with_enough_digits,
@@ -52,12 +52,12 @@ def test_constants_that_nearly_cancel_get_the_digits_that_they_need() -> None:
         copied = Equations.from_power_sum(["x"], as_printed(law.power_sum, law.standard_errors, 4, spare))
         return float(np.sqrt(np.sum(((copied.simulate([5.0], T) - series.trajectories[0].values) / sigma) ** 2)))
 
-    assert away(printed.spare) <= PRINTED.away * np.sqrt(2.0)
-    assert printed.spare == 0 or away(printed.spare - 1) > PRINTED.away * np.sqrt(2.0)
+    assert away(printed.spare) <= PRINTED_AWAY * np.sqrt(2.0)
+    assert printed.spare == 0 or away(printed.spare - 1) > PRINTED_AWAY * np.sqrt(2.0)
     # What a reader copies from the printed line is that law.
     copied = re.sub(r"\(\d+\)", "", printed.pretty().split("= ")[1]).replace("^", "**")
     again = Equations.parse(["x"], {"x": copied}).simulate([5.0], T)
-    assert np.sqrt(np.sum(((again - series.trajectories[0].values) / sigma) ** 2)) <= PRINTED.away * np.sqrt(2.0)
+    assert np.sqrt(np.sum(((again - series.trajectories[0].values) / sigma) ** 2)) <= PRINTED_AWAY * np.sqrt(2.0)
 
 
 def test_an_undetermined_coefficient_is_named_and_others_are_not() -> None:

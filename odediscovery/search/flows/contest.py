@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.errors import FitError, InputError
-from odediscovery.judge.criterion import CRITERION, Verdict, judge
+from odediscovery.judge.criterion import NO_EVIDENCE, Verdict, judge
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, expanded
@@ -149,7 +149,7 @@ def simplest_row(rows: Sequence[Judged]) -> int:
     """
     known = [i for i, row in enumerate(rows) if is_determined(row)] or list(range(len(rows)))
     least = min(rows[i].criterion for i in known)
-    close = [i for i in known if rows[i].criterion < least + CRITERION.no_evidence]
+    close = [i for i in known if rows[i].criterion < least + NO_EVIDENCE]
 
     def size(i: int) -> tuple[int, float, float]:
         law = rows[i].polished.law
@@ -265,7 +265,7 @@ class _Contest:
             if law.coefficients.shape != a.shape or not _is_apart(law, seen):
                 continue
             other = self.polished(fit)
-            if _is_apart(other.polished.law, seen) and other.criterion < row.criterion + CRITERION.no_evidence:
+            if _is_apart(other.polished.law, seen) and other.criterion < row.criterion + NO_EVIDENCE:
                 found.append(other)
         return found
 
@@ -385,7 +385,7 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
         if i != won.verdict.chosen
         and is_determined(r)
         and np.count_nonzero(r.polished.free[0]) == size
-        and r.criterion < row.criterion + CRITERION.no_evidence
+        and r.criterion < row.criterion + NO_EVIDENCE
     ]
     notes += [
         f"the same flows with other constants, and more of what was not measured, fit as well: {_text(won, names, r)}"
