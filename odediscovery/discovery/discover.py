@@ -27,14 +27,12 @@ from odediscovery.discovery.preference import (
     named_winner,
     noiseless,
     prefer_textbook,
-    prefer_what_predicts,
     seconds_for,
     stand_beside,
     textbook_laws,
 )
 from odediscovery.discovery.refine import (
     cut_until_followed,
-    drop_artefacts,
     drop_excess,
     drop_idle_terms,
     explain_open_exponents,
@@ -42,7 +40,6 @@ from odediscovery.discovery.refine import (
     judge_all_samples,
     judge_shortlist,
     lower_noise,
-    prefer_shared_monomials,
     refine_constants,
     simplify_exponents,
     simplify_quotients,
@@ -221,24 +218,9 @@ CHANGES = (
         lambda verdict, task, whole: simplify_quotients(verdict, task.monitor),
     ),
     Change(
-        "shared monomials",
-        "an equation is made of monomials that others have",
-        lambda verdict, task, whole: prefer_shared_monomials(verdict, task.monitor),
-    ),
-    Change(
-        "left-out blocks",
-        "a simpler law is claimed if it clearly predicts blocks of time better that it was not fitted to",
-        lambda verdict, task, whole: prefer_what_predicts(verdict, task.monitor),
-    ),
-    Change(
         "names",
         "a textbook law with no more constants is claimed if it is about as good",
         lambda verdict, task, whole: prefer_textbook(verdict),
-    ),
-    Change(
-        "no artefacts",
-        "laws lose numbers that are no more than the error of a solver",
-        lambda verdict, task, whole: drop_artefacts(verdict, task.monitor),
     ),
     Change(
         "refined constants",
@@ -283,7 +265,7 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
     """
     settings, monitor, nothing = task.settings, task.monitor, list[str]()
     wide = monitor.in_time(TELLING, lambda: [*explain_open_exponents(judged, monitor)], nothing)
-    winner = monitor.in_time(TELLING, lambda: named_winner(judged, named, monitor), None)
+    winner = monitor.in_time(TELLING, lambda: named_winner(judged, named), None)
     verdict, series = judge_all_samples(task, judged)
     verdict = _unless_late(monitor, partial(write_short, monitor=monitor), verdict)
     plain = conclude(verdict, series, settings, monitor)

@@ -1,8 +1,6 @@
 """Which of the laws that fit about as well is claimed, and textbook laws beside the others.
 
-The criterion asks how closely a law follows the samples it was fitted to. A law that follows them by constants that
-mean nothing shows itself on samples that it did not see: blocks of time that are left out, one after the other. The
-claimed law is fitted to all samples. Textbook laws are fitted first, stand on every front, and are hard to beat.
+Textbook laws are fitted first, stand on every front, and are hard to beat.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from functools import partial
 import numpy as np
 import sympy
 
-from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_constants import fit_form
 from odediscovery.discovery.refine import refit
@@ -24,8 +21,7 @@ from odediscovery.errors import FitError
 from odediscovery.judge.claim import has_idle_terms, idle_terms
 from odediscovery.judge.criterion import NO_EVIDENCE, Verdict, count_constants, judge_on, price_of_nothing
 from odediscovery.judge.doubt import is_walk_as_good, runs_away
-from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, walk_as_good, weaker_between
-from odediscovery.laws.power_sum import count
+from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, walk_as_good
 from odediscovery.laws.records import interval
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
@@ -33,9 +29,8 @@ from odediscovery.result.front import FrontRow
 from odediscovery.result.remarks import rest
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, Monitor
-from odediscovery.search.refinement import detect_noiseless, refined, residual_sigma, sigma_of
+from odediscovery.search.refinement import detect_noiseless
 from odediscovery.search.search import Vocabulary
-from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.values import Judged
 from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
 from odediscovery.textbook.judged import (
@@ -53,8 +48,6 @@ from odediscovery.textbook.judged import (
     weighted_squares,
 )
 
-# Blocks of time, each left out once
-BLOCKS = 5
 # A simpler law whose criterion is farther behind is no rival [criterion]
 HOPEFUL = 30.0
 
@@ -77,84 +70,6 @@ def charge_fragile(verdict: Verdict, monitor: Monitor) -> Verdict:
             rows[i] = judge_on(p, found, rows[i].origin, fragile=True)
         least = min(least, rows[i].criterion)
     return Verdict.of(p, rows)
-
-
-def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict for a simpler law where that clearly predicts left-out blocks of time better."""
-    p, best = verdict.p, verdict.best
-    if p.clean or p.heads is not None or monitor.stopping() or not allows_blocks(p, best):
-        return verdict
-    size = count_constants(best.polished, p.scale.state)
-    simpler = [
-        i
-        for i, row in enumerate(verdict.rows)
-        if count_constants(row.polished, p.scale.state) < size and row.criterion < best.criterion + HOPEFUL
-    ]
-    simpler = sorted(simpler, key=lambda i: verdict.rows[i].criterion)[:3]
-    if not simpler:
-        return verdict
-    monitor.stage("blocks", 1 + len(simpler))
-    own, chosen = block_misfits(p, best), verdict.chosen
-    least = float(own.sum()) - NO_EVIDENCE
-    for k, i in enumerate(simpler):
-        if monitor.stopping():
-            return verdict
-        each = block_misfits(p, verdict.rows[i])
-        monitor.step(k + 2)
-        if each.sum() < least and (each < own).sum() > len(own) / 2:
-            least, chosen = float(each.sum()), i
-    if chosen == verdict.chosen:
-        return verdict
-    monitor.note(event="blocks", complexity=verdict.rows[chosen].polished.law.complexity)
-    return verdict.passed_over(chosen, weaker_between)
-
-
-def allows_blocks(p: Problem, row: Judged) -> bool:
-    """Whether there are enough samples to leave a block of them out."""
-    fitted = count(row.polished.free) + row.polished.initial.size
-    runs = [np.isfinite(t.values).any(axis=1).sum() for t in p.data.trajectories]
-    return p.samples >= 4.0 * fitted and min(runs) >= 2 * BLOCKS
-
-
-def block_misfits(p: Problem, row: Judged) -> Array:
-    """Misfit of each left-out block, of a law that was fitted to all others [blocks]; inf where it is lost.
-
-    Residuals count in units of what noise, rounding and integration explain, at most with their logarithm.
-    """
-    found, sigma = row.polished, sigma_of(p)
-    misfits = np.full(BLOCKS, np.inf)
-    for b in range(BLOCKS):
-        without, blocks = without_block(p.data, b)
-        q = dataclasses.replace(p, data=without)
-        fitted = refined(q, found.law, found.free, found.initial, residual_sigma(p, found), 6)
-        if not fitted.finite:
-            continue
-        left = residuals(fitted.law, p.data, fitted.initial)
-        squares = np.concatenate([r[block] ** 2 for r, block in zip(left, blocks, strict=True)])
-        misfits[b] = misfit_of_block(squares, sigma)
-    return misfits
-
-
-def misfit_of_block(squares: Array, sigma: Array) -> float:
-    """sum of n ln(mean square + sigma^2) over the states that have samples in a block [samples, states]."""
-    n, seen = np.isfinite(squares).sum(axis=0), np.isfinite(squares).any(axis=0)
-    mean = np.nansum(squares, axis=0)[seen] / n[seen]
-    return float((n[seen] * np.log(mean + sigma[seen] ** 2)).sum())
-
-
-def without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
-    """The series without block b of each trajectory, and where that is."""
-    runs, blocks = [], []
-    for k, run in enumerate(series.trajectories):
-        edges = np.linspace(0, len(run.time), BLOCKS + 1).round().astype(int)
-        # Other trajectories lose other parts, so that no time is left out everywhere.
-        part = (b + k) % BLOCKS
-        block = slice(int(edges[part]), int(edges[part + 1]))
-        values = run.values.copy()
-        values[block, ~series.is_control] = np.nan
-        runs.append(dataclasses.replace(run, values=values))
-        blocks.append(block)
-    return dataclasses.replace(series, trajectories=tuple(runs)), blocks
 
 
 def explain_dominated(found: Discovery) -> list[Note]:
@@ -314,12 +229,12 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, chosen=min(rows)[-1]) if rows else verdict
 
 
-def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> FittedForm | None:
+def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm | None:
     """The textbook law that is no sum of powers and is claimed, if one is.
 
-    It explains the data better, or about as well with fewer constants, or has fewer and predicts blocks of time that
-    it did not see better. A coefficient that the best law has twice is one constant, as it is in the form; and a form
-    with a constant that the data do not tell from nothing is claimed only where nothing else explains as much.
+    It explains the data better, or about as well with no more constants. A coefficient that the best law has twice is
+    one constant, as it is in the form; and a form with a constant that is not significant is claimed only where nothing
+    else explains as much.
     """
     p, best = verdict.p, verdict.best
     if p.heads is not None or not fitted:
@@ -332,10 +247,7 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     behind = criterion_of(p, own) - best.criterion
     if is_idle and not has_idle_terms(best):
         return own if behind < -NO_EVIDENCE else None
-    if behind < NO_EVIDENCE * shorter:
-        return own
-    hopeful = shorter and behind < HOPEFUL and not (p.clean or monitor.stopping())
-    return own if hopeful and allows_blocks(p, best) and _predicts_better(p, own, best) else None
+    return own if behind < NO_EVIDENCE * shorter else None
 
 
 def _meant(p: Problem, fitted: Sequence[FittedForm]) -> tuple[FittedForm, bool]:
@@ -357,28 +269,6 @@ def _has_idle_constants(fitter: Fitter, p: Problem, fitted: FittedForm) -> bool:
     freedom = max(float(counts.sum()) - len(fitted.constants) - fitted.starts.size, 1.0)
     ends = (interval(value, error, freedom) for value, error in zip(named.values, named.errors, strict=True))
     return any(each is None or each[0] <= 0.0 <= each[1] for each in ends)
-
-
-def _predicts_better(p: Problem, fitted: FittedForm, row: Judged) -> bool:
-    """Whether a form clearly predicts most left-out blocks of time better than a law does."""
-    own, other = _form_misfits(p, fitted), block_misfits(p, row)
-    return bool(own.sum() < other.sum() - NO_EVIDENCE and (own < other).sum() > len(own) / 2)
-
-
-def _form_misfits(p: Problem, fitted: FittedForm) -> Array:
-    """Misfit of each left-out block of a form that was fitted to all others, as `block_misfits` has it [blocks]."""
-    whole, sigma = Fitter.of(p), np.maximum(p.noise, p.floor)
-    misfits = np.full(BLOCKS, np.inf)
-    for b in range(BLOCKS):
-        without, blocks = without_block(p.data, b)
-        fitter = dataclasses.replace(whole, data=without)
-        found = fitter.fit(fitted.form, fitted.constants)
-        if found is None:
-            continue
-        left = residuals(found.found.law, p.data, found.found.initial)
-        squares = np.concatenate([r[block] ** 2 for r, block in zip(left, blocks, strict=True)])
-        misfits[b] = misfit_of_block(squares, sigma)
-    return misfits
 
 
 def stand_beside(

@@ -13,7 +13,6 @@ Trajectories that no law can follow from one start are cut into pieces that it c
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -29,12 +28,10 @@ from odediscovery.judge.criterion import (
     CLOSE,
     NO_EVIDENCE,
     NOTHING,
-    SOLVER,
     Verdict,
     find_ties,
     judge_on,
     penalty,
-    price_of_nothing,
     price_of_powers,
     rank,
     score,
@@ -42,13 +39,13 @@ from odediscovery.judge.criterion import (
     shortlist,
     sizes_beside_the_largest,
 )
-from odediscovery.judge.doubt import autocorrelation_inflation, memory
+from odediscovery.judge.doubt import autocorrelation_inflation
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.notes import Note, thinned
 from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, value_penalty
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, TELLING, Monitor
 from odediscovery.search.moves import SEARCH, at_rest, each_alone
 from odediscovery.search.refinement import (
@@ -64,9 +61,7 @@ from odediscovery.search.refinement import (
     residual_sigma,
     sigma_of,
     with_constants,
-    with_independent,
     without_excess,
-    without_memory,
 )
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.solve.sensitivities import residuals
@@ -74,13 +69,12 @@ from odediscovery.stages.polish.polish import POLISHING, as_it_is
 from odediscovery.stages.polish.shorten import (
     merge_monomials,
     round_constants,
-    share_monomials,
     shorten_functions,
     shorten_quotients,
     snap,
     without_numbers,
 )
-from odediscovery.stages.prune.prune import has_whole_powers, window_length
+from odediscovery.stages.prune.prune import window_length
 from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
 
 
@@ -316,43 +310,6 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
     return Verdict.of(p, rows)
 
 
-def prefer_shared_monomials(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict for a law with an equation made of monomials that others have, if one is better.
-
-    Such a law may lie beyond what a step from the present one reaches, and a start that went to 0 is slow to leave
-    it, so that each is refitted from the measured starts as well.
-    """
-    p, row = verdict.p, verdict.best
-    if p.clean or p.knowledge is not None or row.polished.law.stoichiometry is not None:
-        return verdict
-    while not monitor.stopping():
-        better = monitor.in_time(JUDGING, partial(_likeliest_sharing, p, row, monitor), row)
-        if not better.criterion < row.criterion:
-            break
-        row = better
-    if row is verdict.best:
-        return verdict
-    return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
-
-
-def _likeliest_sharing(p: Problem, row: Judged, monitor: Monitor) -> Judged:
-    """The best law in which one equation of the row is made of what others have, or the row if it is better."""
-    found, best = row.polished, row
-    if has_whole_powers(found.law):
-        return row
-    # With other terms it has no name.
-    origin = Origin(row.origin.law, "regression") if row.origin.is_textbook else row.origin
-    before = dataclasses.replace(row, origin=origin)
-    shared = share_monomials(found.law, found.free, pooled(p.smooth))
-    for (law, free), start in itertools.product(shared, (found.initial, p.initial)):
-        if monitor.stopping():
-            break
-        after = _without_nothing(p, refit(p, law, free, start, before=before))
-        if after.polished.finite:
-            best = min(best, snap(after, partial(refit, p, before=after)), key=lambda one: one.criterion)
-    return best
-
-
 def refit(
     p: Problem, law: PowerSum, free: Free, initial: Array | None = None, *, before: Judged, fully: bool = False
 ) -> Judged:
@@ -436,69 +393,6 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
             break
         row = shorter
     return verdict if row is verdict.best else verdict.with_best(row)
-
-
-def drop_artefacts(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict with laws that lack numbers that are next to nothing beside those with them, if one of them is best.
-
-    Such a number may be what a solver's error looks like. Steps damp and shift what they follow, as a small term
-    would, or a power that is a little off: but for errors of second order, values of Euler's method obey
-
-        x' = f(x) - h/2 (df/dx) f(x)
-
-    Where a law leaves no more than a solver may without such numbers, what it leaves has the memory of the states
-    and says little, so that they are believed only beyond doubt (`criterion`).
-
-    Source: Hairer, Lubich and Wanner, Geometric Numerical Integration (2006), chapter IX.
-    """
-    p = verdict.p
-    if p.knowledge is not None or p.heads is not None:
-        return verdict
-    plainer = [after for row in verdict.rows if (after := _plainer(p, row, verdict.best.criterion, monitor))]
-    if not plainer:
-        return verdict
-    r = np.max([_memory(p, row) for row in plainer], axis=0)
-    if not p.clean:  # what has no memory of noisy data is their noise, and no solver's error
-        r = np.where(_memory(p, verdict.best) > 0.0, r, 0.0)
-    share = without_memory(r) if p.independent is None else np.minimum(without_memory(r), p.independent)
-    judged = Verdict.of(p, [*verdict.rows, *plainer])
-    judged = with_independent(judged, share) if (r > 0).any() else judged
-    # Likelier laws than the claimed one were passed over for a reason.
-    passed_over = [row.criterion < verdict.best.criterion for row in verdict.rows] + [False] * len(plainer)
-    left = [i for i, over in enumerate(passed_over) if not over]
-    chosen = min(left, key=lambda i: judged.rows[i].criterion)
-    return verdict if chosen == verdict.chosen else dataclasses.replace(judged, chosen=chosen, reasons=verdict.reasons)
-
-
-def _memory(p: Problem, row: Judged) -> Array:
-    return memory(residuals(row.polished.law, p.data, row.polished.initial))
-
-
-def _plainer(p: Problem, row: Judged, best: float, monitor: Monitor) -> Judged | None:
-    """The row without numbers that are next to nothing; None without such, or where it leaves more than a solver."""
-    found = row.polished
-    most = min(NOTHING, _largest_artefact(p, found))
-    terms, powers, _ = (share < most for share in shares_of(found.law, found.free, pooled(p.smooth)))
-    tiny = np.count_nonzero(terms) + np.count_nonzero(powers)
-    spared = price_of_nothing(p, found) + tiny * constant_penalty(found.law.n_states, found.counts.sum())
-    if not tiny or row.criterion - spared > best or monitor.stopping():
-        return None
-    after = refit(p, *without_numbers(found, terms, powers), before=row, fully=True)
-    allowed = found.counts * (SOLVER * np.nanstd(pooled(p.data), axis=0)) ** 2
-    within = (after.polished.squares <= allowed)[~p.constant].all()
-    return after if after.polished.finite and within else None
-
-
-def _largest_artefact(p: Problem, found: Polished) -> float:
-    """The largest share that a number may have which is but a solver's error, by what the law with it leaves.
-
-    Such numbers stand for the first order of an error, s, and leave its second, s^2, or more: what leaves far less
-    is no error.
-    """
-    spread = np.nanstd(pooled(p.data), axis=0)[~p.constant]
-    left = np.sqrt(found.squares / found.counts.clip(1))[~p.constant] / np.maximum(spread, ABOVE_ZERO)
-    # Numbers that are but a solver's error leave the second order of it: about the square of their share over 100.
-    return float(np.sqrt(100.0 * max(left.max(initial=0.0), ABOVE_ZERO)))
 
 
 def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:

@@ -250,7 +250,7 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
             found[i] = judge_on(p, after, rows[i].origin, fragile=rows[i].fragile)
         monitor.step(len(found))
     order = [i for i in kept if i in found]
-    return Verdict(p, tuple(found[i] for i in order), order.index(chosen), verdict.reasons)
+    return Verdict(p, tuple(found[i] for i in order), order.index(chosen))
 
 
 def follows(p: Problem, found: Polished, most: float | None = None) -> bool:
