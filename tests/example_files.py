@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from odediscovery.bench.systems import load_suite, true_trajectory
-from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.laws.equations import Equations
 
@@ -38,13 +36,6 @@ def drop(path: Path) -> None:
     falls[["t", "height", "velocity"]].to_csv(path, index=False)
 
 
-def pendulum(path: Path) -> None:
-    """System 43 of ODEBench: a pendulum with friction, driven by a constant torque."""
-    problem = load_suite("odebench")["43"]
-    values = true_trajectory(problem, 0)
-    write_csv(TimeSeries.from_arrays(problem.times, values, problem.states), path)
-
-
 def growth(path: Path) -> None:
     """Logistic growth; every second sample has ten times the noise of the others."""
     t = np.linspace(0.0, 10.0, 40)
@@ -59,16 +50,9 @@ def richards(path: Path) -> None:
     path.write_text("od' = r*od - q*od^p\n", encoding="utf-8")
 
 
-def one_compartment(path: Path) -> None:
-    """A drug that is absorbed from the gut and eliminated."""
-    path.write_text("gut' = -ka*gut\nconc' = ka*gut - ke*conc\n", encoding="utf-8")
-
-
 FILES: Mapping[str, Callable[[Path], None]] = {
     "chemostat.csv": chemostat,
     "drop.csv": drop,
     "richards.txt": richards,
-    "one_compartment.txt": one_compartment,
-    "pendulum.csv": pendulum,
     "growth.csv": growth,
 }

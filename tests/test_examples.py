@@ -205,7 +205,7 @@ def do(example: Example, run: Run, names: dict[str, Any]) -> None:
 
 
 # Pages whose fits take longer than CI can wait for, and that read no folder that another page wrote.
-LONG_PAGES = ("neural", "recorded", "simple-laws", "hidden-states", "noise")
+LONG_PAGES = ("neural", "recorded", "knowledge", "hidden-states", "noise")
 PAGES = [pytest.param(page, marks=pytest.mark.long if page.stem in LONG_PAGES else ()) for page in DOCUMENTS]
 
 
