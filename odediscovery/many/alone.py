@@ -19,9 +19,6 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
 from odediscovery.settings import Settings
 
-# Letters of a label that the name of its folder has.
-_LETTERS = 80
-
 
 @dataclass(frozen=True, eq=False)
 class Alone:
@@ -110,10 +107,10 @@ def folder_name(label: str) -> str:
         c if c.isalnum() or c in "_-+=(), " or (c == "." and k) else "".join(f"%{byte:02X}" for byte in c.encode())
         for k, c in enumerate(label)
     )
-    if len(name) <= _LETTERS and name == name.strip() and name:
+    if len(name) <= 80 and name == name.strip() and name:
         return name
     # Long ones, and blanks at the ends, which some systems drop.
-    return f"{name[:_LETTERS].strip()}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+    return f"{name[:80].strip()}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
 
 
 def _fitted(alone: Alone) -> Discovery | str:

@@ -21,8 +21,6 @@ from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
 
 # Series that one task fits: enough for long vectors, little to lose.
 BLOCK = 200
-# Wall-clock seconds of a block, which takes one or less.
-MAX_SECONDS = 600.0
 COLUMNS = ("series", "outcome", "law", "equation", "r2", "samples", "constants", "exponent", "start", "seconds")
 
 
@@ -103,7 +101,8 @@ def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[
     with kept.open("ab") as file:
         waiting = [number for number in range(len(blocks)) if number not in done]
         tasks = [blocks[number] for number in waiting]
-        for place, rows in results_of_tasks(backend, _explained, tasks, MAX_SECONDS, monitor.stopping):
+        # A block takes a second or less.
+        for place, rows in results_of_tasks(backend, _explained, tasks, 600.0, monitor.stopping):
             number = waiting[place]
             if isinstance(rows, Failure):
                 failed[number] = rows

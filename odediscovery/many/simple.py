@@ -30,28 +30,6 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 
 @dataclass(frozen=True)
-class EachThresholds:
-    """When a simple law explains a series."""
-
-    steps: int = 12  # Levenberg-Marquardt steps of a law; cost
-    # autocorrelation of the residuals from which a law does not explain them [1 / root of the samples]
-    alike: float = 2.5
-    explained: float = 0.5  # least share of the variance that a law explains; as for other fits
-    exact: float = 1e-4  # residuals below this are none [spread]; accuracy of the solver
-    width: float = 4.0  # how far constants are looked for from their first guess [logarithm]
-    noise: float = 0.05  # noise of these fits [size of the series]
-    least: float = 1e-3  # least value in a power [size of the series]
-    ridge: float = 1e-9  # added to the normal equations of the first guess; keeps them regular
-    unsigned: float = 0.3  # first guess of a constant whose sign comes out wrong [scaled]
-    constants: tuple[float, float] = (1e-2, 1e3)  # ends of first guesses [scaled]
-    exponent: float = 1.5  # price of an exponent that is fitted [constants]
-    samples: int = 4  # samples that a law needs; a start, two constants, and one to judge them
-
-
-EACH = EachThresholds()
-
-
-@dataclass(frozen=True)
 class SimpleLaw:
     """A law of one state: up to two terms.
 
@@ -125,8 +103,8 @@ def _why_not(t: Array, x: Array) -> str:
     seen = np.isfinite(x)
     if not seen.any():
         return "no values"
-    if seen.sum() < EACH.samples:
-        return f"only {int(seen.sum())} values, at least {EACH.samples} are needed"
+    if seen.sum() < 4:  # a start, two constants, and one to judge them
+        return f"only {int(seen.sum())} values, at least 4 are needed"
     if not np.isfinite(t).all() or np.any(np.diff(t) <= 0):
         return "times do not increase"
     return "never changes" if np.nanmax(x) == np.nanmin(x) else ""
@@ -188,13 +166,14 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     measured = Measured(wide, (Start(ANY, first),), np.zeros(1, bool), (), {})
     begin = np.vstack([_begin(wide, w, signs), *([w[-1]] if free else []), first[None]])
     model = GroupModel(pattern, measured, signs, w, scale=np.ones(1))
-    width = np.array([EACH.width] * size + [1.0] * len(free) + [np.inf])
-    fit = fit_each(model, begin, np.array([EACH.noise]), begin, width, EACH.steps)
+    width = np.array([4.0] * size + [1.0] * len(free) + [np.inf])
+    fit = fit_each(model, begin, np.array([0.05]), begin, width, steps=12)
     x, squares = data.values[:, 0], fit.squares[0].reshape(many, groups)
     seen, spread = np.isfinite(x), np.nanstd(x, axis=0)
     n = seen.sum(axis=0)
-    parameters = np.array([[1 + len(law.terms) + EACH.exponent * law.free] for law in laws])
-    floor = n * (EACH.exact * spread) ** 2
+    # An exponent that is fitted costs half more than a constant.
+    parameters = np.array([[1 + len(law.terms) + 1.5 * law.free] for law in laws])
+    floor = n * (1e-4 * spread) ** 2  # the accuracy of the solver
     with np.errstate(divide="ignore"):
         score = n * np.log(np.maximum(squares, floor) / n) + parameters * np.log(n)
     residual, found = model.curves(fit.unknowns, slopes=False).residual[:, 0], []
@@ -203,7 +182,7 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
         total = float(r @ r)
         alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
         r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)
-        explained = bool(total <= 4 * floor[g] or (alike < EACH.alike and r2 > EACH.explained))
+        explained = bool(total <= 4 * floor[g] or (alike < 2.5 and r2 > 0.5))
         sizes, exponent = np.exp(unknowns[size - len(laws[s].terms) : size]), float(unknowns[size]) if free else None
         found.append(_Found(laws[s], sizes, exponent, float(unknowns[-1]), r2, float(score[s, g]), explained))
     return found
@@ -219,10 +198,10 @@ def _begin(data: Members, w: Array, signs: Array) -> Array:
     columns = [np.ones(filled.shape)]
     for sign, power in zip(signs, w[:, 0], strict=True):
         with np.errstate(all="ignore"):
-            m = sign * np.maximum(np.abs(filled), EACH.least) ** power
+            m = sign * np.maximum(np.abs(filled), 1e-3) ** power
         columns.append(np.vstack([np.zeros((1, m.shape[1])), np.cumsum(0.5 * (m[1:] + m[:-1]) * steps, axis=0)]))
     every = np.stack(columns)
-    gram = np.einsum("atg,btg->gab", every, every) + EACH.ridge * np.eye(len(every))
+    gram = np.einsum("atg,btg->gab", every, every) + 1e-9 * np.eye(len(every))
     right = np.einsum("atg,tg->ga", every, filled)
     a = np.linalg.solve(gram, right[:, :, None])[:, 1:, 0].T
-    return np.asarray(np.log(np.clip(np.where(a > 0, a, EACH.unsigned), *EACH.constants)))
+    return np.asarray(np.log(np.clip(np.where(a > 0, a, 0.3), 1e-2, 1e3)))

@@ -33,8 +33,6 @@ try:
 except ImportError:
     pyarrow = None
 
-# Labels that are in memory at once while blocks are looked for.
-_LABELS = 65536
 # Labels and (times, values) of some series.
 Series: TypeAlias = tuple[list[str], list[tuple[Array, Array]]]
 
@@ -320,7 +318,7 @@ def _runs(path: Path, file: Path, group: str) -> Iterator[Part]:
         return
     if group not in opened.schema_arrow.names:
         raise InputError(f"{file}: no column {group!r}, which other files of the folder have")
-    batches, at = opened.iter_batches(_LABELS, columns=[group]), 0
+    batches, at = opened.iter_batches(columns=[group]), 0
     for label, run in itertools.groupby(str(value) for batch in batches for value in batch.column(0).to_pylist()):
         first, at = at, at + sum(1 for _ in run)
         yield Part(str(file), first, at, label)

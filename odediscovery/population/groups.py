@@ -24,32 +24,11 @@ from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
-
-@dataclass(frozen=True)
-class GroupThresholds:
-    """How groups are solved and fitted side by side."""
-
-    steps: int = 48  # steps over the longest span of a group, at least; cost; doubled until settled
-    rounding: float = 1e-9  # part of a step by which samples miss a grid and still lie on it [steps]; rounding
-    least_steps: int = 2  # steps between two samples, at least; early samples stand close where rates are high
-    tiny: float = 1e-9  # least size of a state in a power [largest sample]; keeps 0 ** p differentiable
-    most_log: float = 600.0  # largest logarithm of a product of powers; times the largest constant it is a float
-    wild: float = 1e6  # beyond this a solution has run away [largest sample]
-    leaving: float = 0.1  # beyond this no step of a fit follows from a solution [`wild`]
-    lost: float = 1e30  # residual that stands for one beyond all numbers; its square is a float
-    fit_steps: int = 25  # Levenberg-Marquardt steps, at most; cost: bounds the time
-    damping: float = 1e-2  # damping to begin from [diagonal of the normal matrix]
-    change: float = 4.0  # change of the damping after a step [ratio]; customary: 2 to 10
-    longest: float = 1.5  # longest step of a logarithm; a factor of 4.5
-    settled: float = 1e-4  # change of the squares that ends a fit [share]
-    dampings: tuple[float, float] = (1e-9, 1e9)  # ends of the damping [diagonal of the normal matrix]
-    stuck: float = 1e2  # damping beyond which a group that got no better has ended
-    least_size: float = 1e-9  # least entry of that diagonal [largest entry]; rounding
-    loosely: float = 3.0  # how far unknowns are looked for from where they are expected [logarithm]; a factor of 20
-    held: float = 1e-6  # the same of those that stay where they are
-
-
-GROUPS = GroupThresholds()
+# Least size of a state in a power, which keeps 0 ** p differentiable, and that beyond which a solution has run away
+# [largest sample].
+TINY, WILD = 1e-9, 1e6
+# How far unknowns are looked for from where they are expected [logarithm]: a factor of 20.
+LOOSELY = 3.0
 
 
 class Entry(NamedTuple):
@@ -160,7 +139,7 @@ class Members:
     Args:
         times: [samples, groups], the last one repeated behind the end.
         values: [samples, states, groups], nan where nothing was measured.
-        steps: steps of the solver over the longest span.
+        steps: steps of the solver over the longest span, at least; doubled until that changes nothing.
         doses: amounts that are added right after each sample [samples, states, groups]; None for none.
 
     >>> data = Members(np.array([[0.0], [1.0]]), np.array([[[1.0]], [[0.5]]]))
@@ -170,7 +149,7 @@ class Members:
 
     times: Array
     values: Array
-    steps: int = GROUPS.steps
+    steps: int = 48
     doses: Array | None = None
 
     @property
@@ -213,7 +192,8 @@ class Members:
         longest = np.where(longest > 0, longest, 1.0)
         found = []
         for gap in np.diff(self.times, axis=0):
-            most = max(int(np.ceil(np.max(gap / longest) - GROUPS.rounding)), GROUPS.least_steps)
+            # Samples that miss a grid by rounding lie on it; early ones stand close where rates are high.
+            most = max(int(np.ceil(np.max(gap / longest) - 1e-9)), 2)
             found.append((most, gap / most))
         return found
 
@@ -402,7 +382,7 @@ class GroupModel:
                 w[place] = unknowns[f]
         with np.errstate(over="ignore"):
             sizes = self._signs * np.exp(unknowns[k])
-        a, tiny = np.zeros((w.shape[1], len(w), groups)), (GROUPS.tiny * self.scale)[:, None]
+        a, tiny = np.zeros((w.shape[1], len(w), groups)), (TINY * self.scale)[:, None]
         np.add.at(a, (i, j), sizes)
         # A power of a state below 0 is that of its size, with the sign of a whole power, or nothing.
         turns = np.where(np.mod(w, 2) == 1, -1.0, np.where(np.mod(w, 2) == 0, 1.0, 0.0))
@@ -411,7 +391,8 @@ class GroupModel:
             x = y[:, 0]
             size, below = np.maximum(np.abs(x), tiny), x < 0
             logs = np.log(size)
-            products = np.exp(np.minimum(np.einsum("jkg,kg->jg", w, logs), GROUPS.most_log))
+            # Times the largest constant it is still a float.
+            products = np.exp(np.minimum(np.einsum("jkg,kg->jg", w, logs), 600.0))
             if below.any():
                 products = products * np.where(below, turns, 1.0).prod(axis=1)
                 size = np.where(below, -size, size)
@@ -433,7 +414,7 @@ class GroupModel:
         start, moved, jumps = measured.begun(unknowns[self.first_start :])
         y = np.zeros((len(start), 1 + self.n_unknowns * slopes, unknowns.shape[1]))
         y[:, 0] = start
-        rows, most = measured.open_starts, (GROUPS.wild * self.scale)[:, None]
+        rows, most = measured.open_starts, (WILD * self.scale)[:, None]
         own = rows, np.arange(1 + self.first_start, 1 + self.n_unknowns)
         scaled = np.array([[measured.starts[i].kind == SCALED] for i in rows], bool).reshape(-1, 1)
         if slopes:
@@ -465,15 +446,15 @@ class GroupModel:
         y = np.where(self.seen, data.values, 0.0)
         residual = np.where(self.seen, y - x, 0.0)
         for i in np.flatnonzero(self.measured.logarithmic):
-            least = GROUPS.tiny * data.scale[i]
+            least = TINY * data.scale[i]
             size = np.maximum(x[:, i], least)
             residual[:, i] = np.where(self.seen[:, i], np.log(np.maximum(y[:, i], least)) - np.log(size), 0.0)
             s[:, i] /= size[:, None]
-        residual = np.nan_to_num(residual, nan=GROUPS.lost, posinf=GROUPS.lost, neginf=-GROUPS.lost)
+        residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)  # whose squares are floats
         if not slopes:
             return Curves(residual, None)
-        # Of a curve that has run away no step follows.
-        lost = ~np.isfinite(x) | (np.abs(x) >= GROUPS.leaving * GROUPS.wild * data.scale[:, None])
+        # Of a curve that runs away no step follows.
+        lost = ~np.isfinite(x) | (np.abs(x) >= 0.1 * WILD * data.scale[:, None])
         kept = self.seen & ~np.logical_or.accumulate(lost.any(axis=1), axis=0)[:, None]
         return Curves(residual, np.nan_to_num(np.where(kept[:, :, None], s, 0.0), nan=0.0, posinf=0.0, neginf=0.0))
 
@@ -498,7 +479,7 @@ def fit_each(
     sigma: Array,
     centre: Array | None = None,
     width: Array | None = None,
-    steps: int | None = None,
+    steps: int = 25,
 ) -> SeparateFit:
     r"""The most likely unknowns of every group, all groups at once, held together loosely:
 
@@ -528,15 +509,15 @@ def fit_each(
         normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True) + np.diag(precision)
         gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (expected - x)).T
         size = np.einsum("gpp->gp", normal)
-        added = damping[:, None] * np.maximum(size, GROUPS.least_size * size.max(axis=1, keepdims=True))
+        added = damping[:, None] * np.maximum(size, 1e-9 * size.max(axis=1, keepdims=True))
         normal += np.maximum(added, ABOVE_ZERO)[:, :, None] * np.eye(len(x))
         found = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0].T
         longest = np.maximum(np.abs(found).max(axis=0), ABOVE_ZERO)
-        return np.asarray(np.nan_to_num(found * np.minimum(1.0, GROUPS.longest / longest)))
+        return np.asarray(np.nan_to_num(found * np.minimum(1.0, 1.5 / longest)))
 
     residual, slopes = model.curves(x)
-    best, damping = value(residual, x), np.full(x.shape[1], GROUPS.damping)
-    for _ in range(GROUPS.fit_steps if steps is None else steps):
+    best, damping = value(residual, x), np.full(x.shape[1], 1e-2)
+    for _ in range(steps):
         assert slopes is not None
         tried = x + step(residual, slopes, x)
         trial = model.curves(tried)
@@ -546,7 +527,8 @@ def fit_each(
         assert trial.slopes is not None
         x, best = np.where(better, tried, x), np.where(better, reached, best)
         residual, slopes = np.where(better, trial.residual, residual), np.where(better, trial.slopes, slopes)
-        damping = np.clip(np.where(better, damping / GROUPS.change, damping * GROUPS.change), *GROUPS.dampings)
-        if np.all((better & (gain < GROUPS.settled)) | (~better & (damping > GROUPS.stuck))):
+        damping = np.clip(np.where(better, damping / 4.0, damping * 4.0), 1e-9, 1e9)
+        # Those that have settled, and those that no small step makes better.
+        if np.all(np.where(better, gain < 1e-4, damping > 1e2)):
             break
     return SeparateFit(x, np.einsum("tig,tig->ig", residual, residual), best)

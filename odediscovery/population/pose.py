@@ -13,7 +13,6 @@ that nobody measured is in units of the one that it flows into: f is fitted, wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,20 +27,6 @@ from odediscovery.population.mixed import MixedFit
 from odediscovery.problem.prepare import dose_statements, of_groups
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
-
-
-@dataclass(frozen=True)
-class PoseThresholds:
-    """When negative samples are errors about a state that is positive."""
-
-    noise: float = 4.0  # negative samples are noise within so many of its standard deviations
-    blank: float = 0.1  # and no larger than this part of the largest sample [share]
-    few: float = 0.05  # or where no more samples than this are negative [share]
-    small: float = 0.03  # none of them larger than this part of the largest sample [share]
-    same: float = 1e-9  # logarithms of a covariate no further apart are one; rounding
-
-
-POSE = PoseThresholds()
 
 
 def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Measured]:
@@ -137,8 +122,8 @@ def _with_factor(start: Start, data: Members, i: int, state: str) -> Start:
 def _is_positive_but_for_noise(series: TimeSeries, i: int, values: Array) -> bool:
     """Whether negative samples of a state are noise, or few and small, as where too much of a blank was subtracted."""
     below, largest = -float(np.nanmin(values)), float(np.nanmax(np.abs(values)))
-    few = float(np.mean(values[np.isfinite(values)] < 0)) <= POSE.few and below <= POSE.small * largest
-    return few or (below <= POSE.blank * largest and below <= POSE.noise * float(estimate_noise(series)[i]))
+    few = float(np.mean(values[np.isfinite(values)] < 0)) <= 0.05 and below <= 0.03 * largest
+    return few or (below <= 0.1 * largest and below <= 4.0 * float(estimate_noise(series)[i]))
 
 
 def _logarithm(series: TimeSeries, name: str) -> Array:
@@ -146,7 +131,7 @@ def _logarithm(series: TimeSeries, name: str) -> Array:
     if np.any(values <= 0):
         raise InputError(f"--covariate {name}: expected values above 0, a power law needs them")
     logs = np.log(values)
-    if np.ptp(logs) < POSE.same:
+    if np.ptp(logs) < 1e-9:
         raise InputError(f"--covariate {name}: it is the same in all groups, so no constant can depend on it")
     centred: Array = logs - logs.mean()
     return centred

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,32 +22,10 @@ from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, 
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
 
-
-@dataclass(frozen=True)
-class ScreenThresholds:
-    """How terms are screened on the integral form."""
-
-    terms: int = 3  # terms of one equation, at most; cost
-    # subsets of one length that are all looked at, as those of four states are; cost: a ten-thousandth of a second each
-    subsets: int = 30_000
-    longer: int = 30  # best subsets that get one term more where there are too many; cost
-    kept: int = 5  # subsets of one equation and one length that go on; cost
-    kept_alone: int = 12  # the same of the only equation; cost
-    curves: int = 16  # structures at each price that are fitted to the curves of every group; cost
-    # what a term costs where structures are taken from the integral form [-2 log likelihood a value]; interpolated
-    # curves are wrong by an unknown amount: laws of every length go on
-    prices: tuple[float, ...] = (0.0, 0.05, 0.2, 1.0, 5.0)
-    one_sign: float = 0.8  # part of the groups in which a term has one sign [share]
-    points: int = 8  # points of a quadrature between two samples; cost
-    most: float = 3.0  # curves between samples go no further than this [largest sample]
-    ridge: float = 1e-9  # added to the scaled normal equations; keeps them regular
-    exact: float = 1e-12  # least squares that are left, as a share of all; rounding
-    odd_size: float = 5.0  # constants of groups differ by no more at first [ratio to the middle group]
-    least_size: float = 1e-12  # least constant at first; its logarithm is fitted
-    smooth: int = 6  # samples from which a smoothing spline is used; it needs five
-
-
-SCREEN = ScreenThresholds()
+# Points of a quadrature between two samples; cost.
+POINTS = 8
+# Curves between samples go no further than this [largest sample].
+MOST = 3.0
 # Powers of one state, and pairs of powers of two states, that a term may have before they are fitted.
 POWERS = (0.5, 1.0, 1.5, 2.0, 3.0)
 PAIRS = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 1.0))
@@ -90,15 +67,15 @@ def library(n: int, whole: bool) -> list[tuple[float, ...]]:
 
 def fine_times(data: Members) -> Array:
     """Times between the samples at which integrals are summed up [points, groups]."""
-    share = np.arange(SCREEN.points)[:, None] / SCREEN.points
+    share = np.arange(POINTS)[:, None] / POINTS
     parts = [a + share * (b - a) for a, b in itertools.pairwise(data.times)]
     return np.vstack([*parts, data.times[-1:]])
 
 
 def fine_doses(data: Members) -> Array:
     """Doses right after the points of `fine_times` [points, states, groups]."""
-    found = np.zeros(((len(data.times) - 1) * SCREEN.points + 1, *data.values.shape[1:]))
-    found[:: SCREEN.points] = data.added
+    found = np.zeros(((len(data.times) - 1) * POINTS + 1, *data.values.shape[1:]))
+    found[::POINTS] = data.added
     return found
 
 
@@ -129,7 +106,7 @@ def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Ar
         curves = np.stack([_smoothed(measured, g, fine[:, g], given[:, :, g]) for g in range(data.n_groups)], axis=2)
     before, after = (np.moveaxis(x, 1, 0) for x in (curves, curves + fine_doses(data) * factors))
     steps = [0.5 * (_product(before, row)[1:] + _product(after, row)[:-1]) * np.diff(fine, axis=0) for row in rows]
-    return np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))[:, :: SCREEN.points]
+    return np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))[:, ::POINTS]
 
 
 def _product(x: Array, row: tuple[float, ...]) -> Array:
@@ -149,7 +126,7 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
     data, curves = measured.data, []
     count = int(np.sum(np.append(True, np.diff(data.times[:, g]) > 0)))
     # Before a dose at the start of an interval what was given is that of the sample there.
-    index = np.minimum(np.ceil(np.arange(len(fine)) / SCREEN.points).astype(int), len(data.times) - 1)
+    index = np.minimum(np.ceil(np.arange(len(fine)) / POINTS).astype(int), len(data.times) - 1)
     for i, start in enumerate(measured.starts):
         values, before = data.values[:count, i, g], given[index, i]
         seen = np.isfinite(values)
@@ -157,12 +134,12 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
         if len(t) < 2:
             curves.append((left[0] if len(left) else 0.0) + before)
             continue
-        few = len(t) < SCREEN.smooth
+        few = len(t) < 6
         spline = PchipInterpolator(t, left, extrapolate=True) if few else make_smoothing_spline(t, left)
         x = spline(np.clip(fine, t[0], t[-1]) if few else fine) + before
         if start.kind != ANY:
             x = np.maximum(x, 0.5 * y.min() if y.min() > 0 else 0.0)
-        curves.append(np.clip(x, -SCREEN.most * data.scale[i], SCREEN.most * data.scale[i]))
+        curves.append(np.clip(x, -MOST * data.scale[i], MOST * data.scale[i]))
     return np.stack(curves, axis=1)
 
 
@@ -184,7 +161,7 @@ class _Normal(NamedTuple):
 
     def solved(self, at: NDArray[np.intp]) -> tuple[Array, Array]:
         """Coefficients of the start and some monomials in all groups [groups, terms], and what they leave [groups]."""
-        g = self.gram[:, at][:, :, at] + SCREEN.ridge * np.eye(len(at))
+        g = self.gram[:, at][:, :, at] + 1e-9 * np.eye(len(at))
         c = np.linalg.solve(g, self.moment[:, at][:, :, None])[:, :, 0]
         return c / self.norm[:, at], self.square - np.einsum("gp,gp->g", c, self.moment[:, at])
 
@@ -212,19 +189,19 @@ def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], int
     data, normal = measured.data, _normal(measured, i, integrals)
     found: list[Candidate] = []
     ranked: list[tuple[int, ...]] = []
-    for k in range(1, SCREEN.terms + 1):
+    for k in (1, 2, 3):
         sized = {s: _fitted(s, normal, rows) for s in _subsets(len(rows), k, ranked)}
         best = sorted(((one, s) for s, one in sized.items() if one is not None), key=lambda pair: pair[0].score)
         ranked = [s for _, s in best]
-        found += [one for one, _ in best[: SCREEN.kept if data.n_states > 1 else SCREEN.kept_alone]]
+        found += [one for one, _ in best[: 5 if data.n_states > 1 else 12]]
     return sorted(found, key=lambda one: one.score)
 
 
 def _subsets(rows: int, k: int, smaller: Sequence[tuple[int, ...]]) -> Iterable[tuple[int, ...]]:
     """All sets of k terms, or the best smaller ones with one term more where there are too many."""
-    if math.comb(rows, k) <= SCREEN.subsets or not smaller:
+    if math.comb(rows, k) <= 30_000 or not smaller:
         return itertools.combinations(range(rows), k)
-    longer = (tuple(sorted((*s, j))) for s in smaller[: SCREEN.longer] for j in range(rows) if j not in s)
+    longer = (tuple(sorted((*s, j))) for s in smaller[:30] for j in range(rows) if j not in s)
     return dict.fromkeys(longer)
 
 
@@ -235,10 +212,10 @@ def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, 
     a, square, count = coefficients[:, 1:].T, normal.square, normal.samples
     # A group without a value of the state says nothing of its terms.
     share = np.sum(a > 0, axis=1) / np.maximum(np.sum(a != 0, axis=1), 1)
-    if np.any((share < SCREEN.one_sign) & (share > 1 - SCREEN.one_sign)):
+    if np.any((share < 0.8) & (share > 1 - 0.8)):
         return None
     signs = np.where(share > 0.5, 1, -1)
-    squares = max(float(np.sum(np.maximum(left, 0.0))), SCREEN.exact * float(square.sum()))
+    squares = max(float(np.sum(np.maximum(left, 0.0))), 1e-12 * float(square.sum()))
     groups = len(square)
     effective = len(chosen) * groups
     score = count * np.log(squares / max(count - effective - groups, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
@@ -250,9 +227,9 @@ def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
     """Positive sizes of the coefficients [terms, groups]: of the middle group where one has another sign."""
     told = np.abs(a) if a.all() else np.ma.masked_equal(np.abs(a), 0.0)
     middle = np.ma.filled((np.median if a.all() else np.ma.median)(told, axis=1, keepdims=True), 0.0)
-    usual = np.clip(np.abs(a), middle / SCREEN.odd_size, middle * SCREEN.odd_size)
+    usual = np.clip(np.abs(a), middle / 5.0, middle * 5.0)
     own = np.where(np.sign(a) == signs[:, None], usual, middle)
-    return np.maximum(own, SCREEN.least_size)
+    return np.maximum(own, 1e-12)  # whose logarithm is fitted
 
 
 def first_constants(measured: Measured, structure: Structure) -> Array:
@@ -273,13 +250,15 @@ def combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[t
     """Whole systems from the best sets of terms of their equations, with constants to begin from."""
     first, values = measured.first_starts(), float(measured.counts().sum())
     chosen = dict[tuple[int, ...], None]()
-    for price in SCREEN.prices:
+    # What a term costs a value [-2 log likelihood]: smooth curves are wrong by an unknown amount, so laws of every
+    # length go on.
+    for price in (0.0, 0.05, 0.2, 1.0, 5.0):
         # The best sums of one row a list: those of more lists hold the best of fewer.
         best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
         for rows in lists:
             costs = [one.score + price * values * len(one.terms) for one in rows]
             more = ((total + cost, (*at, k)) for total, at in best for k, cost in enumerate(costs))
-            best = sorted(more)[: SCREEN.curves]
+            best = sorted(more)[:16]
         chosen.update(dict.fromkeys(at for _, at in best))
     found = []
     for at in chosen:

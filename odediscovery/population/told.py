@@ -25,8 +25,8 @@ from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
-from odediscovery.population.choose import CHOICE, choose, choose_flows, leave_out_strangers, odd_groups
-from odediscovery.population.groups import ANY, EXACT, GROUPS, KNOWN, SCALED, Measured, fit_each
+from odediscovery.population.choose import MOST_STRANGE, choose, choose_flows, leave_out_strangers, odd_groups
+from odediscovery.population.groups import ANY, EXACT, KNOWN, LOOSELY, SCALED, Measured, fit_each
 from odediscovery.population.mixed import (
     MixedFit,
     always_own,
@@ -47,22 +47,8 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.settings import Settings
 
-
-@dataclass(frozen=True)
-class NoteThresholds:
-    """When something of the groups is said."""
-
-    followed: float = 0.3  # autocorrelation of neighbours that is told; errors are larger by a third: (1 + r) / (1 - r)
-    apart: float = 1e-2  # least distance from 1 with which such an autocorrelation counts
-    # a group with values so many times as large or small may be in another unit; units differ by more
-    far: float = 50.0
-    usual: float = 20.0  # if those of the others differ by no more; one size
-    most_correlated: float = 0.9999  # largest correlation; that of 1 is infinitely far from none
-    surely: float = 4.0  # and how far it is from none [1 / root of the pairs]; beyond chance
-
-
-NOTES = NoteThresholds()
-
+# How far a correlation is from none, at least, beyond chance [1 / root of the pairs].
+SURELY = 4.0
 # Exponent of a covariate and its error, by constant and name.
 Powers = dict[tuple[int, str], tuple[float, float]]
 
@@ -143,7 +129,7 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
     rows = _chosen(measured, settings, monitor)
     while True:
         first, strange = leave_out_strangers(rows, monitor)
-        if not strange.any() or out.sum() + strange.sum() > CHOICE.share * len(out):
+        if not strange.any() or out.sum() + strange.sum() > MOST_STRANGE * len(out):
             return rows, out
         out[kept[strange]] = True
         kept = kept[~strange]
@@ -324,8 +310,8 @@ def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
 
 def _apart(fit: MixedFit) -> Array:
     """Unknowns of separate fits of the same structure, the first of two stages [unknowns, groups]."""
-    width = np.full(len(fit.unknowns), GROUPS.loosely)
-    width[fit.model.n_constants : fit.model.first_start] = GROUPS.held
+    width = np.full(len(fit.unknowns), LOOSELY)
+    width[fit.model.n_constants : fit.model.first_start] = 1e-6  # stay where they are
     return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width).unknowns
 
 
@@ -374,8 +360,9 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
         both = fit.model.seen[1:, i] & fit.model.seen[:-1, i]
         squares = float(np.sum(left[:, i] ** 2))
         r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, ABOVE_ZERO)
-        larger = np.sqrt((1 + r) / max(1 - r, NOTES.apart))
-        if r > NOTES.followed and r * np.sqrt(both.sum()) > NOTES.surely:
+        larger = np.sqrt((1 + r) / max(1 - r, 1e-2))
+        # From 0.3 on errors are larger by a third.
+        if r > 0.3 and r * np.sqrt(both.sum()) > SURELY:
             yield (
                 f"residuals of {state} follow each other (autocorrelation {r:.2f}): the law lacks something, its terms "
                 f"are less sure than they look, and errors are about {larger:.1f} times "
@@ -405,9 +392,10 @@ def strange_groups(series: TimeSeries, strange: Mask) -> list[str]:
         if not np.median(sizes):
             continue  # absent in most groups
         ratio = np.array(sizes) / float(np.median(sizes))
-        far = np.flatnonzero((ratio > NOTES.far) | ((ratio < 1.0 / NOTES.far) & (ratio > 0.0)))
+        # Units differ by more than 50; the others are of one size.
+        far = np.flatnonzero((ratio > 50.0) | ((ratio < 1.0 / 50.0) & (ratio > 0.0)))
         usual = np.delete(ratio, far)
-        if len(far) and len(far) <= CHOICE.share * len(ratio) and usual.max() < NOTES.usual * usual[usual > 0].min():
+        if len(far) and len(far) <= MOST_STRANGE * len(ratio) and usual.max() < 20.0 * usual[usual > 0].min():
             names = ", ".join(repr(labels[g]) for g in far[:5])
             told.append(
                 f"{state} of group {names} is about {ratio[far[0]]:.2g} times that of the others: another unit?"
@@ -420,14 +408,13 @@ def _together(population: Population) -> list[str]:
     if population.correlation is None:
         return []
     names = [one.name for one in population.constants if one.varies]
-    most = NOTES.most_correlated
-    # Fisher's transformation: its error is one over the root of the number of groups less 3.
+    # Fisher's transformation: its error is one over the root of the number of groups less 3; of 1 it is infinite.
     root = max(len(population.labels) - 3, 0) ** 0.5
-    far = np.arctanh(np.clip(population.correlation, -most, most)) * root
+    far = np.arctanh(np.clip(population.correlation, -0.9999, 0.9999)) * root
     return [
         f"{names[a]} and {names[b]} {population.correlation[a, b]:.2f}"
         for a, b in itertools.combinations(range(len(names)), 2)
-        if abs(far[a, b]) > NOTES.surely
+        if abs(far[a, b]) > SURELY
     ]
 
 

@@ -23,11 +23,6 @@ from odediscovery.population.mixed import MixedFit, criterion, sound_model
 from odediscovery.population.screen import first_constants
 from odediscovery.runtime.arrays import Array
 
-# Where the fit of an exponent begins: it takes the best of these.
-EXPONENTS = (0.5, 1.0, 1.25, 1.5, 2.0, 3.0)
-# Exponents with names, at most: each has a grid of its own.
-MAX_EXPONENTS = 2
-
 
 @dataclass(frozen=True, eq=False)
 class WrittenLaw:
@@ -88,9 +83,9 @@ def written_law(form: Form) -> WrittenLaw:
             entries.append(Entry(i, rows.index(row), constants.index(constant), sign))
     named = [(j, k) for j, row in enumerate(rows) for k, power in enumerate(row) if not power.is_number]
     exponents = tuple(rows[j][k] for j, k in named)
-    if len(set(exponents)) < len(exponents) or len(exponents) > MAX_EXPONENTS:
+    if len(set(exponents)) < len(exponents) or len(exponents) > 2:
         raise InputError(
-            f"--vary: expected at most {MAX_EXPONENTS} exponents with names, each in one term, got "
+            f"--vary: expected at most 2 exponents with names, each in one term, got "
             f"{', '.join(map(str, exponents))}; write numbers for the others"
         )
     if len(constants) + len(exponents) != len(form.names):
@@ -140,7 +135,8 @@ def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]
     """
     if law.exponents and any(start.kind == ANY for start in measured.starts):
         raise InputError("--vary: exponents of states that change their sign are whole numbers; write them")
-    grids = [[_value(one, starts)] if _is_given(one, starts) else list(EXPONENTS) for one in law.exponents]
+    tried = [0.5, 1.0, 1.25, 1.5, 2.0, 3.0]
+    grids = [[_value(one, starts)] if _is_given(one, starts) else tried for one in law.exponents]
     fits = []
     for exponents in itertools.product(*grids):
         held = replace(law.structure.with_exponents(exponents), free=())
