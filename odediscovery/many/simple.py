@@ -165,10 +165,10 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     first = np.nan_to_num(wide.values[0, 0], nan=0.5)
     measured = Measured(wide, (Start(ANY, first),), np.zeros(1, bool), (), {})
     begin = np.vstack([_begin(wide, w, signs), *([w[-1]] if free else []), first[None]])
-    model = GroupModel(pattern, measured, signs, w, scale=np.ones(1))
+    model = GroupModel(pattern, measured, signs, w)
     width = np.array([4.0] * size + [1.0] * len(free) + [np.inf])
-    fit = fit_each(model, begin, np.array([0.05]), begin, width, steps=12)
-    x, squares = data.values[:, 0], fit.squares[0].reshape(many, groups)
+    fitted, left = fit_each(model, begin, np.array([0.05]), begin, width, steps=12)
+    x, squares = data.values[:, 0], left[0].reshape(many, groups)
     seen, spread = np.isfinite(x), np.nanstd(x, axis=0)
     n = seen.sum(axis=0)
     # An exponent that is fitted costs half more than a constant.
@@ -176,9 +176,9 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     floor = n * (1e-4 * spread) ** 2  # the accuracy of the solver
     with np.errstate(divide="ignore"):
         score = n * np.log(np.maximum(squares, floor) / n) + parameters * np.log(n)
-    residual, found = model.curves(fit.unknowns, slopes=False).residual[:, 0], []
+    residual, found = model.residual(fitted)[:, 0], []
     for g, s in enumerate(np.argmin(np.where(np.isfinite(score), score, np.inf), axis=0).tolist()):
-        unknowns, r = fit.unknowns[:, s * groups + g], residual[seen[:, g], s * groups + g]
+        unknowns, r = fitted[:, s * groups + g], residual[seen[:, g], s * groups + g]
         total = float(r @ r)
         alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
         r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)

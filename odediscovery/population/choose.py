@@ -33,7 +33,6 @@ from odediscovery.population.groups import (
     Entry,
     GroupModel,
     Measured,
-    SeparateFit,
     Structure,
     fit_each,
     tied,
@@ -196,7 +195,7 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     whole = Structure(np.ones((size, n)), pattern)
     model = GroupModel(whole, measured.repeated(many), signs.reshape(size, -1), w.reshape(size, n, -1))
     fit = _fit_loosely(measured, model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
-    unknowns, squares = fit.unknowns.reshape(begin.shape), fit.squares.reshape(n, many, groups)
+    unknowns, squares = fit[0].reshape(begin.shape), fit[1].reshape(n, many, groups)
     counts, spread, found = measured.counts(), measured.spread(), []
     for s, (structure, _) in enumerate(begins):
         joined, kept = _tied(structure, unknowns[places[s], s])
@@ -206,12 +205,13 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     return sorted((one for one in found if np.isfinite(one.score)), key=lambda one: one.score)
 
 
-def fit_apart(measured: Measured, structure: Structure, begin: Array) -> SeparateFit:
-    """One structure fitted to every group, its constants about those of the middle group."""
-    return _fit_loosely(measured, GroupModel(structure, measured), begin, np.median(begin, axis=1))
+def fit_apart(measured: Measured, structure: Structure, begin: Array) -> Array:
+    """Unknowns of one structure fitted to every group, about those of the middle group [unknowns, groups]."""
+    return _fit_loosely(measured, GroupModel(structure, measured), begin, np.median(begin, axis=1, keepdims=True))[0]
 
 
-def _fit_loosely(measured: Measured, model: GroupModel, begin: Array, centre: Array) -> SeparateFit:
+def _fit_loosely(measured: Measured, model: GroupModel, begin: Array, centre: Array) -> tuple[Array, Array]:
+    """Unknowns of every group near to those that are expected, and the squares that they leave."""
     starts = [np.inf if measured.starts[i].kind == ANY else LOOSELY for i in measured.open_starts]
     width = np.array([*[1.0] * model.n_constants, *starts])
     return fit_each(model, begin, 0.05 * measured.spread(), centre, width, steps=12)
@@ -350,7 +350,7 @@ def _structure(flows: tuple[tuple[int, int], ...], n: int) -> Structure:
 
 def _amount(measured: Measured, i: int) -> Array:
     """The largest amount that is known of a state at once: of its start, or a dose [groups]."""
-    found = np.maximum(measured.starts[i].value, measured.data.added[:, i].max(axis=0))
+    found = np.maximum(measured.starts[i].value, measured.data.doses[:, i].max(axis=0))
     # A group that was given nothing tells nothing of the factor.
     usual: Array = np.where(found > 0, found, np.median(found[found > 0]))
     return usual
@@ -370,17 +370,17 @@ def _begun(measured: Measured, structure: Structure) -> Begun:
             first[row] = np.log(height) - np.log(_amount(measured, i))
     begin = np.vstack([np.repeat(rates.T, data.n_groups, axis=1), np.tile(first, (1, len(rates)))])
     model, width = GroupModel(structure, measured.repeated(len(rates))), np.full(len(begin), 2.0)
-    fit = fit_each(model, begin, 0.1 * data.scale, begin, width, steps=20)
-    value = (np.where(counts > 0, 1.0 / data.scale**2, 0.0) @ fit.squares).reshape(len(rates), -1).sum(axis=1)
+    unknowns, squares = fit_each(model, begin, 0.1 * data.scale, begin, width, steps=20)
+    value = (np.where(counts > 0, 1.0 / data.scale**2, 0.0) @ squares).reshape(len(rates), -1).sum(axis=1)
     # One beginning for all groups: what is called what may differ from beginning to beginning.
     best, total = int(np.argmin(value)), counts.sum()
     score = float(total * np.log(max(value[best] / total, ABOVE_ZERO))) + 2.0 * k * data.n_groups
-    return Begun(structure, fit.unknowns.reshape(len(begin), len(rates), -1)[:, best], score)
+    return Begun(structure, unknowns.reshape(len(begin), len(rates), -1)[:, best], score)
 
 
 def odd_groups(fit: MixedFit) -> Mask:
     """Groups that the law follows much worse than the others [groups]."""
-    residual = fit.model.curves(fit.unknowns, slopes=False).residual
+    residual = fit.model.residual(fit.unknowns)
     count = fit.model.seen.sum(axis=(0, 1))
     ratio = np.sqrt(np.einsum("tig,i->g", residual**2, 1.0 / fit.estimate.sigma**2) / np.maximum(count, 1))
     # Two values follow any law.

@@ -44,19 +44,14 @@ class Entry(NamedTuple):
 class Structure:
     """Terms of a law whose constants groups have of their own.
 
-    Args:
-        exponents: W, [monomials, states].
-        entries: the terms, equation by equation.
-        free: places (monomial, state) of exponents that are fitted, one number for all groups.
-
     >>> decay = Structure(np.array([[1.0]]), (Entry(0, 0, 0, -1),))
     >>> decay.n_constants, decay.law(np.log([0.5])).rhs(np.array([[2.0]])).tolist()
     (1, [[-1.0]])
     """
 
-    exponents: Array
-    entries: tuple[Entry, ...]
-    free: tuple[tuple[int, int], ...] = ()
+    exponents: Array  # W, [monomials, states]
+    entries: tuple[Entry, ...]  # equation by equation
+    free: tuple[tuple[int, int], ...] = ()  # places (monomial, state) of exponents that are fitted
 
     @property
     def n_states(self) -> int:
@@ -113,12 +108,8 @@ def tied(structure: Structure, first: int, second: int) -> Structure:
     1
     """
     kept = [k for k in range(structure.n_constants) if k != second]
-    return replace(
-        structure,
-        entries=tuple(
-            e._replace(constant=kept.index(first if e.constant == second else e.constant)) for e in structure.entries
-        ),
-    )
+    of = [kept.index(first if k == second else k) for k in range(structure.n_constants)]
+    return replace(structure, entries=tuple(e._replace(constant=of[e.constant]) for e in structure.entries))
 
 
 def without(structure: Structure, constant: int) -> Structure:
@@ -134,23 +125,12 @@ def without(structure: Structure, constant: int) -> Structure:
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Measured groups of the same states, padded to one length.
+    """Measured groups of the same states, padded to one length."""
 
-    Args:
-        times: [samples, groups], the last one repeated behind the end.
-        values: [samples, states, groups], nan where nothing was measured.
-        steps: steps of the solver over the longest span, at least; doubled until that changes nothing.
-        doses: amounts that are added right after each sample [samples, states, groups]; None for none.
-
-    >>> data = Members(np.array([[0.0], [1.0]]), np.array([[[1.0]], [[0.5]]]))
-    >>> data.n_groups, data.n_states
-    (1, 1)
-    """
-
-    times: Array
-    values: Array
-    steps: int = 48
-    doses: Array | None = None
+    times: Array  # [samples, groups], the last one repeated behind the end
+    values: Array  # [samples, states, groups], nan where nothing was measured
+    doses: Array  # added right after each sample [samples, states, groups]
+    steps: int = 48  # of the solver over the longest span, at least; doubled until that changes nothing
 
     @property
     def n_groups(self) -> int:
@@ -168,23 +148,17 @@ class Members:
         seen = np.nan_to_num(np.abs(self.values)).max(axis=(0, 2))
         return np.where(seen > 0, seen, 1.0)
 
-    @property
-    def added(self) -> Array:
-        """The doses [samples, states, groups], 0 where there are none."""
-        return np.zeros(self.values.shape) if self.doses is None else self.doses
-
     def refined(self) -> Members:
         """The same groups, solved with twice as many steps."""
         return replace(self, steps=2 * self.steps)
 
     def taken(self, groups: Sequence[int] | NDArray[np.intp]) -> Members:
         """Some of the groups, in this order; one may come more than once."""
-        doses = None if self.doses is None else self.doses[:, :, groups]
-        return replace(self, times=self.times[:, groups], values=self.values[:, :, groups], doses=doses)
+        return Members(self.times[:, groups], self.values[:, :, groups], self.doses[:, :, groups], self.steps)
 
     def given(self) -> Array:
         """What doses added to each state before each sample [samples, states, groups]."""
-        return np.pad(np.cumsum(self.added[:-1], axis=0), ((1, 0), (0, 0), (0, 0)))
+        return np.pad(np.cumsum(self.doses[:-1], axis=0), ((1, 0), (0, 0), (0, 0)))
 
     def grid(self) -> list[tuple[int, Array]]:
         """Number and size [groups] of the steps from each sample to the next."""
@@ -199,11 +173,7 @@ class Members:
 
 
 def members_of(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ()) -> Members:
-    """Groups from their times [samples] and values [samples, states].
-
-    Args:
-        runs: of the groups.
-        doses: amounts right after the samples of each group [samples, states]; nothing for none.
+    """Groups from their times [samples], values and doses [samples, states].
 
     >>> members_of([(np.arange(3.0), np.ones((3, 1))), (np.arange(2.0), np.ones((2, 1)))]).values[2, 0].tolist()
     [1.0, nan]
@@ -215,48 +185,33 @@ def members_of(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ())
         return np.stack([np.vstack(pair) for pair in zip(arrays, fill, strict=True)], axis=2)
 
     times = np.stack([np.pad(t, (0, longest - len(t)), mode="edge") for t, _ in runs], axis=1)
-    return Members(times, padded([x for _, x in runs], np.nan), doses=padded(doses, 0.0) if doses else None)
+    values = padded([x for _, x in runs], np.nan)
+    return Members(times, values, padded(doses, 0.0) if doses else np.zeros(values.shape))
 
 
-# What is known of a start: nothing but its sign, nothing, its value, that its sample is exact, or its
-# value but for a factor.
+# What is known of a start: its sign or nothing (it is fitted), its value, its value, which its sample is (no evidence
+# then), or its value but for a factor, which is fitted and by which doses of this state are multiplied too.
 POSITIVE, ANY, KNOWN, EXACT, SCALED = "positive", "any", "known", "exact", "scaled"
 
 
 class Start(NamedTuple):
-    """The starts of one state in all groups.
-
-    Args:
-        kind: "positive" or "any" (fitted), "known", "exact" (known, its sample is no evidence), or
-            "scaled" (a fitted factor times `value`, by which doses of this state are multiplied too).
-        value: [groups], known or a first guess.
-        factor: a first guess of that of a scaled start.
-    """
+    """The starts of one state in all groups."""
 
     kind: str
-    value: Array
-    factor: float = 1.0
+    value: Array  # [groups], known or a first guess
+    factor: float = 1.0  # a first guess of that of a scaled start
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Groups with what is known of them.
-
-    Args:
-        data: samples of all groups.
-        starts: one a state.
-        logarithmic: states whose noise is proportional [states].
-        labels: of the groups.
-        covariates: logarithms of what is known of each group, less their mean [groups], by name.
-        dosed: place of a state and column of its doses, which `data` has.
-    """
+    """Groups with what is known of them."""
 
     data: Members
-    starts: tuple[Start, ...]
-    logarithmic: Mask
+    starts: tuple[Start, ...]  # one a state
+    logarithmic: Mask  # states whose noise is proportional [states]
     labels: tuple[str, ...]
-    covariates: Mapping[str, Array]
-    dosed: tuple[tuple[int, str], ...] = ()
+    covariates: Mapping[str, Array]  # logarithms of what is known of each group, less their mean [groups]
+    dosed: tuple[tuple[int, str], ...] = ()  # states with the columns of their doses, which `data` has
 
     @property
     def open_starts(self) -> list[int]:
@@ -286,17 +241,17 @@ class Measured:
 
     def first_starts(self) -> Array:
         """A first guess of the unknowns of the starts [open starts, groups]."""
-        rows = []
-        for kind, value, factor in (self.starts[i] for i in self.open_starts):
+        found = np.empty((len(self.open_starts), self.data.n_groups))
+        for row, i in enumerate(self.open_starts):
+            kind, value, factor = self.starts[i]
             guess = np.full(len(value), factor) if kind == SCALED else value
-            rows.append(guess if kind == ANY else np.log(np.maximum(guess, ABOVE_ZERO)))
-        return np.array(rows).reshape(len(rows), self.data.n_groups)
+            found[row] = guess if kind == ANY else np.log(np.maximum(guess, ABOVE_ZERO))
+        return found
 
     def begun(self, unknown: Array) -> tuple[Array, Array, Array]:
         """Starts [states, groups], their slopes by the unknowns [open, groups], and doses in the units of their states.
 
-        Args:
-            unknown: a start, its logarithm, or that of a factor of what is known of it and of doses [open, groups].
+        An unknown is a start, its logarithm, or that of the factor of a scaled one.
         """
         starts = np.stack([start.value for start in self.starts]).astype(float)
         slopes, factors = np.ones(unknown.shape), np.ones(starts.shape)
@@ -308,7 +263,7 @@ class Measured:
                     factors[i] = size
                 starts[i] = size * starts[i] if kind == SCALED else size
                 slopes[row] = 1.0 if kind == ANY else starts[i]
-            return starts, slopes, self.data.added * factors
+            return starts, slopes, self.data.doses * factors
 
     def taken(self, groups: NDArray[np.intp]) -> Measured:
         """Some of the groups, by their numbers; one may come more than once."""
@@ -330,30 +285,12 @@ class Measured:
         return 2.0 * sum(float(np.sum(own)) for own in logs)
 
 
-class Curves(NamedTuple):
-    """Residuals of all groups, 0 where nothing was measured.
-
-    Args:
-        residual: [samples, states, groups], in the scale of the noise.
-        slopes: derivatives of the curve in that scale [samples, states, unknowns, groups]; None where
-            they were not asked for.
-    """
-
-    residual: Array
-    slopes: Array | None
-
-
 class GroupModel:
     """A structure on measured groups: unknowns [unknowns, groups] to residuals.
 
-    The unknowns are logarithms of constants, free exponents, and the open starts.
-
-    Args:
-        structure: the terms.
-        measured: the groups.
-        signs: of the entries [entries, groups], 0 for a term that a group lacks.
-        exponents: [monomials, states, groups], where they differ from group to group.
-        scale: sizes of the states [states], by default those of the samples.
+    The unknowns are logarithms of constants, free exponents, and the open starts. Signs of entries [entries, groups],
+    0 for a term that a group lacks, and exponents [monomials, states, groups] may differ from group to group; sizes of
+    the states [states] are those of the samples, if nothing else is said.
     """
 
     def __init__(
@@ -439,8 +376,11 @@ class GroupModel:
         return found
 
     @np.errstate(over="ignore", invalid="ignore")  # of a curve that has run away
-    def curves(self, unknowns: Array, slopes: bool = True) -> Curves:
-        """Residuals at these unknowns, and the slopes of the curves."""
+    def curves(self, unknowns: Array, slopes: bool = True) -> tuple[Array, Array]:
+        """Residuals [samples, states, groups] in the scale of the noise, 0 where nothing was measured, and slopes.
+
+        These are the derivatives of the curves in that scale [samples, states, unknowns, groups].
+        """
         data, found = self.measured.data, self._solved(unknowns, slopes)
         x, s = found[:, :, 0], found[:, :, 1:]
         y = np.where(self.seen, data.values, 0.0)
@@ -451,36 +391,19 @@ class GroupModel:
             residual[:, i] = np.where(self.seen[:, i], np.log(np.maximum(y[:, i], least)) - np.log(size), 0.0)
             s[:, i] /= size[:, None]
         residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)  # whose squares are floats
-        if not slopes:
-            return Curves(residual, None)
         # Of a curve that runs away no step follows.
         lost = ~np.isfinite(x) | (np.abs(x) >= 0.1 * WILD * data.scale[:, None])
         kept = self.seen & ~np.logical_or.accumulate(lost.any(axis=1), axis=0)[:, None]
-        return Curves(residual, np.nan_to_num(np.where(kept[:, :, None], s, 0.0), nan=0.0, posinf=0.0, neginf=0.0))
+        return residual, np.nan_to_num(np.where(kept[:, :, None], s, 0.0), nan=0.0, posinf=0.0, neginf=0.0)
 
-
-class SeparateFit(NamedTuple):
-    """Unknowns of every group with what they leave.
-
-    Args:
-        unknowns: [unknowns, groups].
-        squares: of the residuals, [states, groups], unweighted.
-        objective: that was minimised [groups].
-    """
-
-    unknowns: Array
-    squares: Array
-    objective: Array
+    def residual(self, unknowns: Array) -> Array:
+        """Residuals alone."""
+        return self.curves(unknowns, slopes=False)[0]
 
 
 def fit_each(
-    model: GroupModel,
-    begin: Array,
-    sigma: Array,
-    centre: Array | None = None,
-    width: Array | None = None,
-    steps: int = 25,
-) -> SeparateFit:
+    model: GroupModel, begin: Array, sigma: Array, centre: Array, width: Array, steps: int = 25
+) -> tuple[Array, Array]:
     r"""The most likely unknowns of every group, all groups at once, held together loosely:
 
         minimise  \sum_j ((y_j - x(t_j; c)) / sigma)^2 + \sum_k ((c_k - centre_k) / width_k)^2   for each group
@@ -489,25 +412,20 @@ def fit_each(
     its groups or none, so that none leaves the batch; logarithms change by a factor of 4.5 at most; and curves come
     with their slopes, so that a step costs one solution.
 
-    Args:
-        begin: [unknowns, groups].
-        sigma: of the noise [states].
-        centre: [unknowns] or [unknowns, groups], where the unknowns are expected.
-        width: [unknowns], how sure that is; inf for not at all.
+    They are found with the squares of what they leave [states, groups]. `sigma` is the noise [states]; `begin` and
+    `centre` are [unknowns, groups], and `width` [unknowns], inf for what is not held at all.
     """
-    x, weight = begin, 1.0 / sigma**2
-    precision = np.zeros(len(x)) if width is None else 1.0 / width**2
-    expected = x if centre is None else centre.reshape(len(x), -1)
+    x, weight, precision = begin, 1.0 / sigma**2, 1.0 / width**2
 
     def value(residual: Array, x: Array) -> Array:
         with np.errstate(over="ignore"):
-            found: Array = np.einsum("tig,tig,i->g", residual, residual, weight) + precision @ (x - expected) ** 2
+            found: Array = np.einsum("tig,tig,i->g", residual, residual, weight) + precision @ (x - centre) ** 2
         return found
 
     def step(residual: Array, slopes: Array, x: Array) -> Array:
         weighted = slopes * weight[:, None, None]
         normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True) + np.diag(precision)
-        gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (expected - x)).T
+        gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (centre - x)).T
         size = np.einsum("gpp->gp", normal)
         added = damping[:, None] * np.maximum(size, 1e-9 * size.max(axis=1, keepdims=True))
         normal += np.maximum(added, ABOVE_ZERO)[:, :, None] * np.eye(len(x))
@@ -518,17 +436,15 @@ def fit_each(
     residual, slopes = model.curves(x)
     best, damping = value(residual, x), np.full(x.shape[1], 1e-2)
     for _ in range(steps):
-        assert slopes is not None
         tried = x + step(residual, slopes, x)
-        trial = model.curves(tried)
-        reached = value(trial.residual, tried)
+        new_residual, new_slopes = model.curves(tried)
+        reached = value(new_residual, tried)
         better = reached < best
         gain = np.where(better, (best - reached) / np.maximum(best, ABOVE_ZERO), 0.0)
-        assert trial.slopes is not None
         x, best = np.where(better, tried, x), np.where(better, reached, best)
-        residual, slopes = np.where(better, trial.residual, residual), np.where(better, trial.slopes, slopes)
+        residual, slopes = np.where(better, new_residual, residual), np.where(better, new_slopes, slopes)
         damping = np.clip(np.where(better, damping / 4.0, damping * 4.0), 1e-9, 1e9)
         # Those that have settled, and those that no small step makes better.
         if np.all(np.where(better, gain < 1e-4, damping > 1e2)):
             break
-    return SeparateFit(x, np.einsum("tig,tig->ig", residual, residual), best)
+    return x, np.einsum("tig,tig->ig", residual, residual)

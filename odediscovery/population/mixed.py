@@ -229,7 +229,6 @@ class MixedFit:
 def _sums_of(model: GroupModel, unknowns: Array) -> tuple[Sums, Array]:
     """The straightened curves of all groups, and the squares of the residuals [states]."""
     r, j = model.curves(unknowns)
-    assert j is not None
     if not np.isfinite(unknowns).all():
         raise np.linalg.LinAlgError("constants have run away")
     w = np.where(model.seen, r + np.einsum("tipg,pg->tig", j, unknowns), 0.0)
@@ -288,7 +287,7 @@ def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share:
     weight, d = 1.0 / found.sigma**2, np.maximum(found.deviations, 1e-4)
 
     def value(at: Array) -> float:
-        residual = model.curves(at, slopes=False).residual
+        residual = model.residual(at)
         off = (at - (design @ found.beta).T) / d[:, None]
         return float(np.einsum("tig,tig->i", residual, residual) @ weight + np.sum(off**2))
 

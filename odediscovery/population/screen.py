@@ -75,7 +75,7 @@ def fine_times(data: Members) -> Array:
 def fine_doses(data: Members) -> Array:
     """Doses right after the points of `fine_times` [points, states, groups]."""
     found = np.zeros(((len(data.times) - 1) * POINTS + 1, *data.values.shape[1:]))
-    found[::POINTS] = data.added
+    found[::POINTS] = data.doses
     return found
 
 

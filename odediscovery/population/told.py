@@ -312,7 +312,7 @@ def _apart(fit: MixedFit) -> Array:
     """Unknowns of separate fits of the same structure, the first of two stages [unknowns, groups]."""
     width = np.full(len(fit.unknowns), LOOSELY)
     width[fit.model.n_constants : fit.model.first_start] = 1e-6  # stay where they are
-    return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width).unknowns
+    return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width)[0]
 
 
 def _start_population(fit: MixedFit, series: TimeSeries) -> dict[str, tuple[str, float, float]]:
@@ -354,7 +354,7 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
             yield f"the exponent {name} = {constant(float(value), float(error))} is one for all groups"
     if pairs := _together(population):
         yield f"constants that go together over groups (correlation of their logarithms): {', '.join(pairs)}"
-    left = fit.model.curves(fit.unknowns, slopes=False).residual
+    left = fit.model.residual(fit.unknowns)
     for i, state in enumerate(series.states):
         # r = sum e_t e_(t+1) / sum e_t^2 over all groups
         both = fit.model.seen[1:, i] & fit.model.seen[:-1, i]

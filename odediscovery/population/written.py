@@ -141,7 +141,7 @@ def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]
     for exponents in itertools.product(*grids):
         held = replace(law.structure.with_exponents(exponents), free=())
         begin = np.vstack([_begin(law, held, measured, starts), measured.first_starts()])
-        apart = fit_apart(measured, held, begin).unknowns
+        apart = fit_apart(measured, held, begin)
         fits += sound_model(with_noise_seen(measured, [(held, apart)]), held, apart)
     free = law.structure.free
     found = [one for fit in sorted(fits, key=criterion)[:1] for one in (freed(fit, free) if free else [fit])]
