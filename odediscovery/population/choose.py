@@ -69,11 +69,7 @@ class Begun(NamedTuple):
 
 
 def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[MixedFit]:
-    """Mixed models of the best structures, the best first, with the kind of noise that the groups show.
-
-    Raises:
-        FitError: no structure could be integrated through the groups.
-    """
+    """Mixed models of the best structures, the best first, with the kind of noise that the groups show."""
     whole = integer or any(start.kind == ANY for start in measured.starts)
     monitor.stage("terms for all groups", 3)
     begun = list[Begun]()
@@ -84,21 +80,21 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[
         begun = more
     if not begun:
         raise FitError("no law could be integrated through the groups; fit them one by one")
-    pairs = [(one.structure, one.unknowns) for one in begun]
+    pairs = [one[:2] for one in begun]
     kind = monitor.in_time(SEARCHING, partial(with_noise_seen, measured, pairs[:3]), measured)
     if kind is not measured:
         measured = kind
         begun = monitor.in_time(SEARCHING, partial(_fit_apart, measured, pairs), begun)
     monitor.step(1)
-    best = _best_of_each_size(begun, [one.structure.n_constants for one in begun], 10)
+    best = _best_of_each_size(begun, lambda one: one.structure.n_constants, 10)
     rows = _mixed(measured, best, monitor)
     if not rows:
         raise FitError("no law could be fitted to all groups; fit them one by one")
     monitor.step(2)
-    for row in _best_of_each_size(rows, [row.model.n_constants for row in rows], 3):
+    for row in _best_of_each_size(rows, lambda row: row.model.n_constants, 3):
         if not monitor.stopping() and not whole:
-            rows.append(monitor.in_time(SEARCHING, partial(_with_own_exponents, row), row))
-    rows = _first_of_each(sorted(rows, key=criterion), _terms)
+            rows.append(monitor.in_time(SEARCHING, lambda row=row: shorter(simple_exponents(shorter(row))), row))
+    rows = _first_of_each(sorted(rows, key=criterion), lambda row: row.model.structure.kind())
     # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
     for place, row in enumerate(rows[:4] if not monitor.stopping() else []):
         rows[place] = monitor.in_time(SEARCHING, partial(with_spreads, row), row)
@@ -119,12 +115,7 @@ def _screened(measured: Measured, whole: bool, begun: list[Begun]) -> list[Begun
     """The structures so far and those whose terms are chosen on the curves of the best of them, each once."""
     curves = _curves(measured, begun[0]) if begun else None
     more = _fit_apart(measured, combined(measured, screen(measured, whole, curves)))
-    return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.terms())
-
-
-def _with_own_exponents(row: MixedFit) -> MixedFit:
-    """The model with the terms and the exponents that the data want."""
-    return shorter(simple_exponents(shorter(row)))
+    return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.kind()[0])
 
 
 def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:
@@ -135,14 +126,9 @@ def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:
     return list(found.values())
 
 
-def _terms(row: MixedFit) -> object:
-    structure = row.model.structure
-    return structure.terms(), structure.n_constants, structure.free
-
-
-def _best_of_each_size(rows: Sequence[T], sizes: Sequence[int], most: int) -> list[T]:
+def _best_of_each_size(rows: Sequence[T], size: Callable[[T], int], most: int) -> list[T]:
     """The first of each size, then the first of all: a law that is one constant short may lack an exponent only."""
-    first = [sizes.index(size) for size in dict.fromkeys(sizes)]
+    first = _first_of_each(range(len(rows)), lambda place: size(rows[place]))
     chosen = sorted(dict.fromkeys([*first, *range(len(rows))][: max(most, len(first))]))
     return [rows[place] for place in chosen]
 
@@ -169,11 +155,9 @@ def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
 
 
 def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) -> list[Begun]:
-    """Every structure fitted to every group, the best first; all of them are one batch.
-
-    Every equation has as many places for terms as the longest of them needs.
-    """
+    """Every structure fitted to every group in one batch, the best first."""
     groups, many, n = measured.data.n_groups, len(begins), measured.data.n_states
+    # Every equation has as many places for terms as the longest of them needs.
     longest = [max(sum(e.state == i for e in s.entries) for s, _ in begins) for i in range(n)]
     pattern = tuple(Entry(i, q, q, 1) for q, i in enumerate(np.repeat(np.arange(n), longest).tolist()))
     size, first = len(pattern), len(begins[0][1]) - begins[0][0].n_constants
@@ -218,11 +202,7 @@ def _fit_loosely(measured: Measured, model: GroupModel, begin: Array, centre: Ar
 
 
 def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]) -> Measured:
-    """The groups with proportional noise, where the best laws are more likely with it.
-
-    Args:
-        begun: structures with their unknowns.
-    """
+    """The groups with proportional noise, where the best laws are more likely with it."""
     seen, values = measured.seen, measured.data.values
     positive = np.array(
         [s.kind != ANY and bool(np.all(values[:, i][seen[:, i]] > 0)) for i, s in enumerate(measured.starts)]
@@ -273,11 +253,7 @@ def freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
 
 
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
-    """Exponents that simple numbers meet held there; the others stay free.
-
-    Args:
-        best_only: all of them at the nearest simple number, however far.
-    """
+    """Exponents held where simple numbers meet them, the others free or, `best_only`, at the nearest simple number."""
     model, k = fit.model, fit.model.n_constants
     exponents = slice(k, model.first_start)
     w, free, kept = model.structure.exponents.copy(), [], []
@@ -305,16 +281,11 @@ def _closest(value: float) -> float:
 
 
 def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
-    """Mixed models of the best sets of flows where a state was not measured, the best first.
-
-    Raises:
-        FitError: no set of flows could be fitted to all groups.
-    """
+    """Mixed models of the best sets of flows where a state was not measured, the best first."""
     n = measured.data.n_states
     hidden = [i for i in range(n) if not np.isfinite(measured.data.values[:, i]).any()]
     ways = [(i, j) for i in range(n) for j in [*range(n), OUTSIDE] if i != j]
-    sizes = (1, 2, 3)
-    sets = [flows for k in sizes for flows in itertools.combinations(ways, k) if _is_fed(flows, hidden, n)]
+    sets = [flows for k in (1, 2, 3) for flows in itertools.combinations(ways, k) if _is_fed(flows, hidden, n)]
     monitor.stage("flows of all groups", len(sets))
     begun = list[Begun]()
     for place, flows in enumerate(sets, start=1):
@@ -348,14 +319,6 @@ def _structure(flows: tuple[tuple[int, int], ...], n: int) -> Structure:
     return Structure(np.eye(n)[sources], tuple(sorted(entries)))
 
 
-def _amount(measured: Measured, i: int) -> Array:
-    """The largest amount that is known of a state at once: of its start, or a dose [groups]."""
-    found = np.maximum(measured.starts[i].value, measured.data.doses[:, i].max(axis=0))
-    # A group that was given nothing tells nothing of the factor.
-    usual: Array = np.where(found > 0, found, np.median(found[found > 0]))
-    return usual
-
-
 def _begun(measured: Measured, structure: Structure) -> Begun:
     """The best of several beginnings for every group, and what it leaves in units of -2 log likelihood."""
     data, k = measured.data, structure.n_constants
@@ -363,11 +326,13 @@ def _begun(measured: Measured, structure: Structure) -> Begun:
     # All that samples can see.
     rates = np.log(np.array(list(itertools.product((1.0, 5.0, 25.0), repeat=k))) / span)
     counts, first = measured.counts(), measured.first_starts()
-    highest = np.nanmax(np.where(np.isfinite(data.values), data.values, -np.inf), axis=0)
+    highest = np.where(np.isfinite(data.values), data.values, -np.inf).max(axis=0)
     height = max(float(np.nanmedian(highest[counts > 0])), ABOVE_ZERO)
     for row, i in enumerate(measured.open_starts):
         if measured.starts[i].kind == SCALED:
-            first[row] = np.log(height) - np.log(_amount(measured, i))
+            # The largest amount at once, a start or a dose; who was given nothing tells nothing of the factor.
+            amount = np.maximum(measured.starts[i].value, data.doses[:, i].max(axis=0))
+            first[row] = np.log(height) - np.log(np.where(amount > 0, amount, np.median(amount[amount > 0])))
     begin = np.vstack([np.repeat(rates.T, data.n_groups, axis=1), np.tile(first, (1, len(rates)))])
     model, width = GroupModel(structure, measured.repeated(len(rates))), np.full(len(begin), 2.0)
     unknowns, squares = fit_each(model, begin, 0.1 * data.scale, begin, width, steps=20)
@@ -389,11 +354,7 @@ def odd_groups(fit: MixedFit) -> Mask:
 
 
 def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[MixedFit, Mask]:
-    """The best law of all groups, or of those that it is the law of, and the groups left out [groups].
-
-    Args:
-        rows: mixed models of all groups, the best first.
-    """
+    """The best law of all groups, or of those that it is the law of, and the groups left out [groups]."""
     best, least = rows[0], criterion(rows[0]) - 10.0  # by BIC very strong evidence
     out = np.zeros(best.model.measured.data.n_groups, bool)
     for row in rows[:6]:
@@ -408,7 +369,7 @@ def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[Mix
 
 
 def _without(row: MixedFit, odd: Mask) -> list[MixedFit]:
-    """The same law without some groups, its spreads chosen anew; none where the numbers do not allow it."""
+    """The same law without some groups, its spreads chosen anew."""
     kept = np.flatnonzero(~odd)
     found = sound_model(row.model.measured.taken(kept), row.model.structure, row.unknowns[:, kept])
     return [with_spreads(one) for one in found]

@@ -55,12 +55,12 @@ class Structure:
 
     @property
     def n_states(self) -> int:
-        """Number of states."""
+        """How many there are."""
         return int(self.exponents.shape[1])
 
     @property
     def n_constants(self) -> int:
-        """Number of constants, entries that hold the same one counted once."""
+        """Entries that hold the same constant count once."""
         return len({entry.constant for entry in self.entries})
 
     def law(self, logs: Array) -> PowerSum:
@@ -77,9 +77,10 @@ class Structure:
             w[place] = value
         return replace(self, exponents=w)
 
-    def terms(self) -> frozenset[object]:
-        """What tells it from others: state, sign and exponents of every entry."""
-        return frozenset((e.state, e.sign, tuple(self.exponents[e.monomial])) for e in self.entries)
+    def kind(self) -> tuple[object, ...]:
+        """What tells it from others: state, sign and exponents of every entry; its constants; what is fitted."""
+        terms = frozenset((e.state, e.sign, tuple(self.exponents[e.monomial])) for e in self.entries)
+        return terms, self.n_constants, self.free
 
     def price(self) -> float:
         """How many numbers besides the constants have to be told: exponents that are not 1 count half."""

@@ -19,6 +19,7 @@ Source: Lindstrom and Bates (1990).
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable
@@ -46,43 +47,25 @@ ROUNDING = 1e-9
 
 
 class Sums(NamedTuple):
-    """What the likelihood needs of the groups.
+    """What the likelihood needs of the groups."""
 
-    Args:
-        normal: J'J by state [states, groups, unknowns, unknowns].
-        moment: J'w by state [states, groups, unknowns].
-        squares: w'w by state [states].
-        counts: number of values by state [states].
-    """
-
-    normal: Array
-    moment: Array
-    squares: Array
-    counts: Array
+    normal: Array  # J'J by state [states, groups, unknowns, unknowns]
+    moment: Array  # J'w by state [states, groups, unknowns]
+    squares: Array  # w'w by state [states]
+    counts: Array  # number of values by state [states]
 
 
 class Estimate(NamedTuple):
-    """A linear mixed model, the most likely one of its spreads and sigma.
+    """A linear mixed model, the most likely one of its spreads and sigma."""
 
-    Args:
-        beta: of the columns of the design.
-        deviations: d [unknowns], 0 for those that all groups share.
-        sigma: [states].
-        unknowns: of the groups, shrunk towards the mean [groups, unknowns].
-        minus_2_log_likelihood: of the values.
-        gradient: of that by the logarithms of the deviations and of sigma.
-        information: inverse of the covariance of beta.
-        spread: posterior covariance of the groups' unknowns about X beta [groups, unknowns, unknowns].
-    """
-
-    beta: Array
-    deviations: Array
-    sigma: Array
-    unknowns: Array
-    minus_2_log_likelihood: float
-    gradient: Array
-    information: Array
-    spread: Array
+    beta: Array  # of the columns of the design
+    deviations: Array  # d [unknowns], 0 for those that all groups share
+    sigma: Array  # [states]
+    unknowns: Array  # of the groups, shrunk towards the mean [groups, unknowns]
+    minus_2_log_likelihood: float  # of the values
+    gradient: Array  # of that by the logarithms of the deviations and of sigma
+    information: Array  # inverse of the covariance of beta
+    spread: Array  # posterior covariance of the groups' unknowns about X beta [groups, unknowns, unknowns]
 
     @property
     def covariance(self) -> Array:
@@ -96,23 +79,14 @@ class Estimate(NamedTuple):
 
 
 def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: Array) -> Estimate:
-    """The maximum of the likelihood.
-
-    Args:
-        design: X, [groups, unknowns, columns].
-        random: unknowns that differ from group to group [unknowns].
-        deviations: where the search begins [unknowns].
-        sigma: where the search begins [states].
-    """
+    """The maximum of the likelihood with a design [groups, unknowns, columns], from these deviations and sigma."""
     begin, spreads = _packed(sums, random, deviations, sigma), int(random.sum())
 
     def objective(theta: Array) -> tuple[float, Array]:
-        try:
+        with contextlib.suppress(np.linalg.LinAlgError):
             found = _at(sums, design, random, theta)
             if np.isfinite(found.minus_2_log_likelihood):
                 return found.minus_2_log_likelihood, found.gradient
-        except np.linalg.LinAlgError:
-            pass
         return 1e30, np.zeros(len(theta))  # the search turns back from it
 
     bounds = [tuple(np.log(SPREADS))] * spreads + [(at - 8.0, at + 8.0) for at in begin[spreads:]]
@@ -194,25 +168,15 @@ def _at(sums: Sums, design: Array, random: Mask, theta: Array) -> Estimate:
 
 @dataclass(frozen=True, eq=False)
 class MixedFit:
-    """A mixed model of one structure.
-
-    Args:
-        model: structure and groups.
-        design: X, [groups, unknowns, columns].
-        random: unknowns that differ from group to group.
-        estimate: the linear mixed model where the iteration ended.
-        unknowns: of the groups [unknowns, groups].
-        sums: what the likelihood needs.
-        squares: of the residuals at these unknowns [states].
-    """
+    """A mixed model of one structure."""
 
     model: GroupModel
-    design: Array
-    random: Mask
-    estimate: Estimate
-    unknowns: Array
+    design: Array  # X, [groups, unknowns, columns]
+    random: Mask  # unknowns that differ from group to group
+    estimate: Estimate  # the linear mixed model where the iteration ended
+    unknowns: Array  # [unknowns, groups]
     sums: Sums
-    squares: Array
+    squares: Array  # of the residuals at these unknowns [states]
 
     @property
     def minus_2_log_likelihood(self) -> float:
@@ -246,14 +210,7 @@ def fit_mixed(
     deviations: Array | None = None,
     rounds: int = ROUNDS,
 ) -> MixedFit:
-    """The mixed model from these unknowns.
-
-    Args:
-        begin: [unknowns, groups].
-        random: which unknowns differ from group to group; all groups share the others.
-        design: columns of the means, by default one an unknown.
-        deviations: spreads to begin from.
-    """
+    """The mixed model from these unknowns [unknowns, groups]; the design has a column an unknown by default."""
     design = np.tile(np.eye(len(begin)), (begin.shape[1], 1, 1)) if design is None else design
     # Constants of people typically differ by a third.
     d = np.full(len(begin), 0.3) if deviations is None else deviations
@@ -332,13 +289,13 @@ def choose_varying(fit: MixedFit) -> MixedFit:
     price = _price_of_spread(fit.model)
     own, random = always_own(fit.model), fit.random.copy()
     present = fit.estimate.minus_2_log_likelihood
+    number = np.arange(len(random))
     while True:
         tried: list[tuple[float, int]] = []
-        for k in np.flatnonzero(random & ~own):
-            less = random.copy()
-            less[k] = False
+        for k in np.flatnonzero(random & ~own).tolist():
+            less = random & (number != k)
             found = estimate(fit.sums, fit.design, less, _begin(fit, less), fit.estimate.sigma)
-            tried.append((found.minus_2_log_likelihood, int(k)))
+            tried.append((found.minus_2_log_likelihood, k))
         if not tried or min(tried)[0] - present > price:
             break
         present, place = min(tried)
@@ -348,8 +305,7 @@ def choose_varying(fit: MixedFit) -> MixedFit:
     fewer = refit(fit, random)
     # Where the straightened curves were wrong about a spread, it comes back.
     for k in np.flatnonzero(fit.random & ~random):
-        more = random.copy()
-        more[k] = True
+        more = random | (number == k)
         again = refit(fewer, more)
         if again.minus_2_log_likelihood + price < fewer.minus_2_log_likelihood:
             fewer, random = again, more
@@ -366,12 +322,11 @@ def _begin(fit: MixedFit, random: Mask) -> Array:
 
 
 def with_covariates(fit: MixedFit) -> tuple[MixedFit, dict[tuple[int, str], tuple[float, float]]]:
-    """The model in which constants that vary follow a power of what is known of the groups.
+    """The model in which constants that vary follow a power of what is known of the groups,
 
         log c_g = mean + power * (log z_g - mean of these) + b_g
 
-    Returns:
-        The model, and power and standard error by constant and name of the covariate.
+    and power and standard error by constant and name of the covariate.
     """
     covariates, unknowns = fit.model.measured.covariates, len(fit.unknowns)
     varying = np.flatnonzero(fit.estimate.deviations[: fit.model.n_constants] > 0).tolist()
@@ -388,11 +343,10 @@ def with_covariates(fit: MixedFit) -> tuple[MixedFit, dict[tuple[int, str], tupl
 
 def sound(fit: Callable[[], MixedFit]) -> list[MixedFit]:
     """The model of a fit; none where the numbers do not allow it, or are not those of a law."""
-    try:
-        found = fit()
-    except np.linalg.LinAlgError:
-        return []
-    return [found] if is_sound(found) else []
+    with contextlib.suppress(np.linalg.LinAlgError):
+        if is_sound(found := fit()):
+            return [found]
+    return []
 
 
 def sound_model(measured: Measured, structure: Structure, begin: Array, rounds: int = FEW_ROUNDS) -> list[MixedFit]:
@@ -416,6 +370,7 @@ def is_sound(fit: MixedFit) -> bool:
     spread = fit.model.measured.spread()[seen]
     if np.abs(fit.unknowns[:k]).max() > MOST_LOG or np.any(squares > counts * spread**2):
         return False
+    # Smaller residuals are none, whatever sigma is.
     tiny = np.sqrt(squares / counts) < 1e-6 * spread
     # No likelihood is as large as that: of slopes without bound only rounding is left.
     least = float(np.sum(counts * (np.log(2 * np.pi * sigma**2) - 1.0)))
