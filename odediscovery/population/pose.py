@@ -30,11 +30,7 @@ from odediscovery.settings import Settings
 
 
 def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Measured]:
-    """The series with its unmeasured states, and its groups ready to be fitted.
-
-    Raises:
-        InputError: fewer than two groups, or a start or covariate that does not fit the series.
-    """
+    """The series with its unmeasured states, and its groups ready to be fitted."""
     if len(series.trajectories) < 2:
         raise InputError("--vary compares groups: expected two or more, name their column with --group")
     if settings.hidden_states:
@@ -60,14 +56,10 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
 
 
 def _refuse_columns_of_groups(series: TimeSeries) -> None:
-    """Numbers that say something of a group, a year or a weight, follow no law of change.
-
-    Raises:
-        InputError: a state changes within no group.
-    """
+    """Numbers that say something of a group, a year or a weight, follow no law of change."""
     idle = []
     for i, name in enumerate(series.states):
-        columns = [x[np.isfinite(x)] for x in (run.values[:, i] for run in series.trajectories)]
+        columns = [run.values[np.isfinite(run.values[:, i]), i] for run in series.trajectories]
         if any(len(x) > 1 for x in columns) and all(np.ptp(x) == 0 for x in columns if len(x)):
             idle.append(name)
     if idle:
@@ -133,18 +125,14 @@ def _logarithm(series: TimeSeries, name: str) -> Array:
     logs = np.log(values)
     if np.ptp(logs) < 1e-9:
         raise InputError(f"--covariate {name}: it is the same in all groups, so no constant can depend on it")
-    centred: Array = logs - logs.mean()
-    return centred
+    return np.asarray(logs - logs.mean())
 
 
 def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, str]]) -> Mapping[int, bool] | None:
-    """Which terms vary as the user says, by their place; None for "auto".
+    """Which terms, (state, name of the monomial), vary as the user says, by their place; None for "auto".
 
-    Args:
-        vary: "all", "none", "auto", or pieces such as "k in conc'" (all constants of its equation) and
-            "gut in conc'" (that of one term), parted by commas.
-        states: names.
-        terms: state and name of the monomial of every term.
+    That is "all", "none", or pieces such as "k in conc'" (all constants of its equation) and "gut in conc'" (that of
+    one term), parted by commas.
 
     >>> asked_to_vary("k in y'", ["x", "y"], [(0, "x"), (1, "x"), (1, "y")])
     {0: False, 1: True, 2: True}
@@ -173,13 +161,7 @@ def _doses_of_groups(
 ) -> tuple[list[tuple[Array, Array]], list[Array]]:
     """Times [samples] and values [samples, states] of all groups, and amounts right after these samples.
 
-    Args:
-        series: with doses as rates for a moment, see `with_moments`; samples without values that end one are
-            left out.
-        dosed: places of the states that are given doses, with the columns of these.
-
-    Raises:
-        InputError: a column without any amount.
+    In the series doses are rates for a moment, see `with_moments`; samples without values that end one are left out.
     """
     pairs = [(i, series.controls.index(name)) for i, name in dosed]
     runs, doses = [], []
@@ -204,11 +186,9 @@ def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
 def _first_factor(data: Members, i: int) -> float:
     """How much a measured state rises for each amount that is given to it, roughly: the median over all doses."""
     ratios = []
-    for g in range(data.n_groups):
-        seen = np.flatnonzero(np.isfinite(data.values[:, i, g]))
-        given, y = data.given()[seen, i, g], data.values[seen, i, g]
-        amounts = np.diff(np.append(0.0, given))
-        rises = np.diff(np.append(0.0, y))
+    for given, y in zip(data.given()[:, i].T, data.values[:, i].T, strict=True):
+        seen = np.isfinite(y)
+        amounts, rises = np.diff(given[seen], prepend=0.0), np.diff(y[seen], prepend=0.0)
         ratios += (rises[amounts > 0] / amounts[amounts > 0]).tolist()
     above = [ratio for ratio in ratios if ratio > 0]
     return float(np.median(above)) if above else 1.0
@@ -234,13 +214,9 @@ def dose_rows(fit: MixedFit) -> list[tuple[int, str, int | None]]:
 
 
 def law_with_doses(fit: MixedFit, controls: Sequence[str]) -> tuple[PowerSum, list[tuple[int, int]], list[int | None]]:
-    """The law of the typical group, with its doses as further terms, and no other control.
+    """The law of the typical group, with its doses as further terms, and no other control of the series.
 
-    Args:
-        controls: of the series, the columns of doses among them.
-
-    Returns:
-        The law; state and monomial of every term in the order of the results; the unknown of the constant of each.
+    With it come state and monomial of every term in the order of the results, and the unknown of each one's constant.
     """
     model, beta, rows = fit.model, fit.estimate.beta, dose_rows(fit)
     k, n = model.n_constants, model.structure.n_states
@@ -259,12 +235,7 @@ def law_with_doses(fit: MixedFit, controls: Sequence[str]) -> tuple[PowerSum, li
 
 
 def factor_names(fit: MixedFit, given: Mapping[int, str], taken: Mapping[int, str]) -> dict[int, str]:
-    """Names of the factors of doses, by unknown: those that were given, or f, f1, f2, ..., which no constant has.
-
-    Args:
-        given: of the user, by the place of the state.
-        taken: names of constants that somebody wrote, by unknown.
-    """
+    """Names of the factors of doses, by unknown: those that were given to states, or f, f1, f2, ..., none taken."""
     states = {unknown: i for i, _, unknown in dose_rows(fit) if unknown is not None}
     names = {unknown: given.get(i, "f" if len(states) == 1 else f"f{i + 1}") for unknown, i in states.items()}
     while set(names.values()) & set(taken.values()):

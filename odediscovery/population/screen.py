@@ -26,43 +26,28 @@ from odediscovery.runtime.monitor import check_time
 POINTS = 8
 # Curves between samples go no further than this [largest sample].
 MOST = 3.0
-# Powers of one state, and pairs of powers of two states, that a term may have before they are fitted.
-POWERS = (0.5, 1.0, 1.5, 2.0, 3.0)
-PAIRS = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 1.0))
 
 
 class Candidate(NamedTuple):
-    """Terms of one equation.
+    """Terms of one equation."""
 
-    Args:
-        terms: (sign, exponents [states]) of each.
-        coefficients: absolute values [terms, groups], positive.
-        score: smaller is better, in units of -2 log likelihood.
-    """
-
-    terms: tuple[tuple[int, tuple[float, ...]], ...]
-    coefficients: Array
-    score: float
+    terms: tuple[tuple[int, tuple[float, ...]], ...]  # (sign, exponents [states]) of each
+    coefficients: Array  # absolute values [terms, groups]
+    score: float  # smaller is better, in units of -2 log likelihood
 
 
 def library(n: int, whole: bool) -> list[tuple[float, ...]]:
-    """Products of powers of n states that a term may be.
-
-    Args:
-        whole: whether exponents are whole numbers, as states of both signs need.
+    """Products of powers of n states that a term may be; states of both signs need whole exponents.
 
     >>> library(1, True)
     [(0.0,), (1.0,), (2.0,), (3.0,)]
     """
-    found: list[tuple[float, ...]] = [(0.0,) * n]
-    powers = [p for p in POWERS if p == int(p) or not whole]
-    for k in range(n):
-        found += [tuple(p if i == k else 0.0 for i in range(n)) for p in powers if n == 1 or p <= 2]
-    for k, q in itertools.combinations(range(n), 2):
-        for p, r in PAIRS:
-            if not whole or (p == int(p) and r == int(r)):
-                found.append(tuple(p if i == k else r if i == q else 0.0 for i in range(n)))
-    return found
+    powers: list[dict[int, float]] = [{}]
+    powers += [{k: p} for k in range(n) for p in (0.5, 1.0, 1.5, 2.0, 3.0) if n == 1 or p <= 2]
+    pairs = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 1.0))
+    powers += [{k: p, q: r} for k, q in itertools.combinations(range(n), 2) for p, r in pairs]
+    rows = (tuple(row.get(i, 0.0) for i in range(n)) for row in powers)
+    return [row for row in rows if not whole or all(p == int(p) for p in row)]
 
 
 def fine_times(data: Members) -> Array:
@@ -82,10 +67,8 @@ def fine_doses(data: Members) -> Array:
 def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list[list[Candidate]]:
     """For every equation its best sets of terms, the best first.
 
-    Args:
-        whole: whether exponents are whole numbers.
-        curves: of the states at `fine_times` [points, states, groups], before a dose, of a law that
-            follows the samples; by default smooth curves through the samples.
+    Curves [points, states, groups] are those of a law that follows the samples, at `fine_times` before a dose, or
+    smooth ones through the samples.
     """
     rows = library(measured.data.n_states, whole)
     integrals = _integrals(measured, rows, curves)
@@ -93,12 +76,7 @@ def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list
 
 
 def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Array | None = None) -> Array:
-    """Integrals of products of powers from the start to the samples of every group [products, samples, groups].
-
-    Args:
-        rows: exponents of the products.
-        curves: of `screen`.
-    """
+    """Integrals of products of powers from the start to the samples of every group [products, samples, groups]."""
     data, fine = measured.data, fine_times(measured.data)
     factors = np.array([[start.factor] for start in measured.starts])
     if curves is None:
@@ -144,20 +122,13 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
 
 
 class _Normal(NamedTuple):
-    """The normal equations of one equation on the integral form: the start, then every monomial.
+    """The normal equations of one equation on the integral form: the start, then every monomial."""
 
-    Args:
-        gram, moment: scaled, of every group.
-        norm: by which they were [groups, 1 + monomials].
-        square: of what is to be explained [groups].
-        samples: of all groups.
-    """
-
-    gram: Array
+    gram: Array  # scaled, of every group
     moment: Array
-    norm: Array
-    square: Array
-    samples: int
+    norm: Array  # by which they were [groups, 1 + monomials]
+    square: Array  # of what is to be explained [groups]
+    samples: int  # of all groups
 
     def solved(self, at: NDArray[np.intp]) -> tuple[Array, Array]:
         """Coefficients of the start and some monomials in all groups [groups, terms], and what they leave [groups]."""
@@ -187,8 +158,7 @@ def _normal(measured: Measured, i: int, integrals: Array) -> _Normal:
 def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], integrals: Array) -> list[Candidate]:
     """The best sets of terms of one equation."""
     data, normal = measured.data, _normal(measured, i, integrals)
-    found: list[Candidate] = []
-    ranked: list[tuple[int, ...]] = []
+    found, ranked = list[Candidate](), list[tuple[int, ...]]()
     for k in (1, 2, 3):
         sized = {s: _fitted(s, normal, rows) for s in _subsets(len(rows), k, ranked)}
         best = sorted(((one, s) for s, one in sized.items() if one is not None), key=lambda pair: pair[0].score)
