@@ -31,17 +31,11 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 @dataclass(frozen=True)
 class SimpleLaw:
-    """A law of one state: up to two terms.
-
-    Args:
-        name: what it is called.
-        terms: sign and exponent of each.
-        free: whether the last exponent is fitted.
-    """
+    """A law of one state: up to two terms."""
 
     name: str
-    terms: tuple[tuple[int, float], ...]
-    free: bool = False
+    terms: tuple[tuple[int, float], ...]  # sign and exponent of each
+    free: bool = False  # whether the last exponent is fitted
 
 
 LAWS = (
@@ -66,20 +60,16 @@ Row = dict[str, Any]
 def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[Row]:
     """The law of every series: label, law, equation, constants, start, R2, outcome, samples and seconds.
 
-    Args:
-        labels: of the series.
-        runs: times and values [samples] of each, nan where nothing was measured.
+    Runs are times and values [samples] of each, nan where nothing was measured.
 
     >>> t = np.linspace(0.0, 4.0, 20)
     >>> explain(["a"], [(t, 3.0 * np.exp(-0.5 * t))])[0]["law"]
     'exponential decay'
     """
     began = time.perf_counter()
-    rows: list[Row] = [
-        {"series": label, "samples": int(np.isfinite(x).sum())} for label, (_, x) in zip(labels, runs, strict=True)
-    ]
-    fine = []
-    for row, (t, x) in zip(rows, runs, strict=True):
+    rows, fine = list[Row](), []
+    for label, (t, x) in zip(labels, runs, strict=True):
+        rows.append(row := {"series": label, "samples": int(np.isfinite(x).sum())})
         if reason := _why_not(t, x):
             row |= {"outcome": reason, "law": "", "equation": ""}
         else:
@@ -88,10 +78,9 @@ def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[
     if fine:
         data = members_of([((t - t[0]) / span, (x / size)[:, None]) for _, t, x, span, size in fine])
         found = _best(data, LAWS)
-        open_ = [g for g, one in enumerate(found) if not one.explained]
-        richer = _best(data.taken(open_), RICHER) if open_ else []
-        for g, one in zip(open_, richer, strict=True):
-            found[g] = min(found[g], one, key=lambda one: one.criterion)
+        if left := [g for g, one in enumerate(found) if not one.explained]:
+            for g, one in zip(left, _best(data.taken(left), RICHER), strict=True):
+                found[g] = min(found[g], one, key=lambda one: one.criterion)
         for (row, *_, span, size), one in zip(fine, found, strict=True):
             row |= one.in_units(span, size)
     seconds = (time.perf_counter() - began) / max(len(rows), 1)
@@ -100,36 +89,26 @@ def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[
 
 def _why_not(t: Array, x: Array) -> str:
     """Why a series cannot be fitted; nothing where it can."""
-    seen = np.isfinite(x)
-    if not seen.any():
+    seen = int(np.isfinite(x).sum())
+    if not seen:
         return "no values"
-    if seen.sum() < 4:  # a start, two constants, and one to judge them
-        return f"only {int(seen.sum())} values, at least 4 are needed"
+    if seen < 4:  # a start, two constants, and one to judge them
+        return f"only {seen} values, at least 4 are needed"
     if not np.isfinite(t).all() or np.any(np.diff(t) <= 0):
         return "times do not increase"
     return "never changes" if np.nanmax(x) == np.nanmin(x) else ""
 
 
 class _Found(NamedTuple):
-    """A law of one series whose span and largest size are 1.
-
-    Args:
-        law: of `LAWS` or `RICHER`.
-        sizes: of its constants.
-        exponent: the one that was fitted.
-        start: where its curve begins.
-        r2: share of the variance that it explains.
-        criterion: a smaller one is better.
-        explained: whether nothing is left to explain.
-    """
+    """A law of one series whose span and largest size are 1."""
 
     law: SimpleLaw
-    sizes: Array
-    exponent: float | None
+    sizes: Array  # of its constants
+    exponent: float | None  # the one that was fitted
     start: float
     r2: float
-    criterion: float
-    explained: bool
+    criterion: float  # a smaller one is better
+    explained: bool  # whether nothing is left to explain
 
     def in_units(self, span: float, size: float) -> Row:
         """The law in the units of the series."""
