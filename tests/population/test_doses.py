@@ -27,7 +27,7 @@ SPREADS = {"ka": 0.4, "ke": 0.25, "f": 0.2}
 ORAL = {"hidden_states": ["gut"], "starts": ["conc = 0"], "doses": ["gut = amount"], "vary": "auto"}
 
 
-def subjects(seed: int, own: bool, oral: bool = True, groups: int = 12) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+def subjects(seed: int, own: bool, groups: int = 12) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
     """One compartment, three doses or, where they are of each subject's own, two to four at any hours; noise 0.1.
 
     The constants have the spreads asked for, exactly.
@@ -44,7 +44,7 @@ def subjects(seed: int, own: bool, oral: bool = True, groups: int = 12) -> tuple
             amounts = rng.choice([50.0, 100.0, 150.0, 200.0], len(times))
         ka, ke, f = (truth[name][g] for name in ("ka", "ke", "f"))
         since = np.maximum(SAMPLES[:, None] - times, 0.0)
-        rise = ka / (ka - ke) * (np.exp(-ke * since) - np.exp(-ka * since)) if oral else np.exp(-ke * since)
+        rise = ka / (ka - ke) * (np.exp(-ke * since) - np.exp(-ka * since))
         level = (f * amounts * rise * (SAMPLES[:, None] > times)).sum(axis=1)
         measured = dict(zip(SAMPLES, level + 0.1 * rng.standard_normal(len(level)), strict=True))
         given = dict(zip(times, amounts, strict=True))
