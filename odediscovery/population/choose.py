@@ -73,7 +73,7 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[
     whole = integer or any(start.kind == ANY for start in measured.starts)
     monitor.stage("terms for all groups", 3)
     begun = list[Begun]()
-    for _ in range(3):
+    for _ in range(3):  # each on the curves of the best law so far
         more = monitor.in_time(SEARCHING, partial(_screened, measured, whole, begun), begun)
         if more is begun or not more:
             break
@@ -178,15 +178,15 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     centre[:size] = np.median(begin[:size], axis=2, keepdims=True)
     whole = Structure(np.ones((size, n)), pattern)
     model = GroupModel(whole, measured.repeated(many), signs.reshape(size, -1), w.reshape(size, n, -1))
-    fit = _fit_loosely(measured, model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
-    unknowns, squares = fit[0].reshape(begin.shape), fit[1].reshape(n, many, groups)
-    counts, spread, found = measured.counts(), measured.spread(), []
+    found, left = _fit_loosely(measured, model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
+    unknowns, squares = found.reshape(begin.shape), left.reshape(n, many, groups)
+    counts, spread, rows = measured.counts(), measured.spread(), []
     for s, (structure, _) in enumerate(begins):
         joined, kept = _tied(structure, unknowns[places[s], s])
         mean = np.maximum(squares[:, s].sum(axis=1) / np.maximum(counts, 1), LEAST_SQUARE * spread**2)
         score = float(np.sum(counts * np.log(mean))) + 2.0 * joined.n_constants * groups
-        found.append(Begun(joined, np.vstack([kept, unknowns[size:, s]]), score))
-    return sorted((one for one in found if np.isfinite(one.score)), key=lambda one: one.score)
+        rows.append(Begun(joined, np.vstack([kept, unknowns[size:, s]]), score))
+    return sorted((one for one in rows if np.isfinite(one.score)), key=lambda one: one.score)
 
 
 def fit_apart(measured: Measured, structure: Structure, begin: Array) -> Array:
@@ -204,14 +204,12 @@ def _fit_loosely(measured: Measured, model: GroupModel, begin: Array, centre: Ar
 def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]) -> Measured:
     """The groups with proportional noise, where the best laws are more likely with it."""
     seen, values = measured.seen, measured.data.values
-    positive = np.array(
-        [s.kind != ANY and bool(np.all(values[:, i][seen[:, i]] > 0)) for i, s in enumerate(measured.starts)]
-    )
+    positive = np.all((values > 0) | ~seen, axis=(0, 2)) & [start.kind != ANY for start in measured.starts]
     if not positive.any():
         return measured
     kinds = [measured, replace(measured, logarithmic=positive)]
     rows = [[row for one in begun for row in sound_model(kind, *one)] for kind in kinds]
-    plain, logs = (min((criterion(row) for row in kind), default=np.inf) for kind in rows)
+    plain, logs = (min(map(criterion, kind), default=np.inf) for kind in rows)
     return kinds[1] if logs < plain - 6.0 else measured  # by BIC strong evidence
 
 
@@ -255,15 +253,14 @@ def freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
     """Exponents held where simple numbers meet them, the others free or, `best_only`, at the nearest simple number."""
     model, k = fit.model, fit.model.n_constants
-    exponents = slice(k, model.first_start)
     w, free, kept = model.structure.exponents.copy(), [], []
-    values = zip(fit.unknowns[exponents].mean(axis=1), fit.estimate.errors[exponents], strict=True)
-    for f, (place, (value, error)) in enumerate(zip(model.structure.free, values, strict=True)):
+    means, errors = fit.unknowns[k : model.first_start].mean(axis=1), fit.estimate.errors[k : model.first_start]
+    for f, (place, value, error) in enumerate(zip(model.structure.free, means, errors, strict=True), start=k):
         near = _nearest(value, error)
         w[place] = near if near is not None else _closest(value) if best_only else value
         if near is None and not best_only:
             free.append(place)
-            kept.append(k + f)
+            kept.append(f)
     rest = [*range(k), *kept, *range(model.first_start, len(fit.unknowns))]
     return sound_model(model.measured, replace(model.structure, exponents=w, free=tuple(free)), fit.unknowns[rest])
 
@@ -362,7 +359,7 @@ def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[Mix
         if not 0 < odd.sum() <= MOST_STRANGE * len(odd):
             continue
         for less in monitor.in_time(SEARCHING, partial(_without, row, odd), list[MixedFit]()):
-            cost = criterion(less) + _own_cost(row, odd, less)
+            cost = criterion(less) + _own_cost(row.model.measured, odd, less.estimate.sigma)
             if cost < least:
                 best, least, out = less, cost, odd
     return best, out
@@ -375,11 +372,10 @@ def _without(row: MixedFit, odd: Mask) -> list[MixedFit]:
     return [with_spreads(one) for one in found]
 
 
-def _own_cost(row: MixedFit, odd: Mask, less: MixedFit) -> float:
+def _own_cost(measured: Measured, odd: Mask, sigma: Array) -> float:
     """What groups of a law of their own cost, which follows them within the noise of the others."""
-    measured = row.model.measured
     values: Array = measured.seen[:, :, odd].sum(axis=(0, 2)).astype(float)
-    noise = float(values[values > 0] @ (np.log(2.0 * math.pi * less.estimate.sigma[values > 0] ** 2) + 1.0))
+    noise = float(values[values > 0] @ (np.log(2.0 * math.pi * sigma[values > 0] ** 2) + 1.0))
     total = math.log(max(float(measured.counts().sum()), 2.0))
     # Most laws have five constants and starts.
     return noise + measured.taken(np.flatnonzero(odd)).jacobian_of_logs() + 5 * total * int(odd.sum())

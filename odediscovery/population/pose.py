@@ -18,7 +18,7 @@ import numpy as np
 
 from odediscovery.data.noise import estimate_noise
 from odediscovery.data.recorded import OF_SAMPLE, dose_column, dose_factor, known_start
-from odediscovery.data.series import TimeSeries, Trajectory, with_latent_states
+from odediscovery.data.series import TimeSeries, with_latent_states
 from odediscovery.data.series import measured as has_samples
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
@@ -63,8 +63,8 @@ def _refuse_columns_of_groups(series: TimeSeries) -> None:
         if any(len(x) > 1 for x in columns) and all(np.ptp(x) == 0 for x in columns if len(x)):
             idle.append(name)
     if idle:
-        others = [name for name in series.states if name not in idle]
-        advice = f"name the states, --states {','.join(others)}" if others else "there is no law to find"
+        others = ",".join(name for name in series.states if name not in idle)
+        advice = f"name the states, --states {others}" if others else "there is no law to find"
         raise InputError(
             f"{', '.join(idle)}: expected states that change, got the same value within every group; {advice}"
         )
@@ -163,10 +163,15 @@ def _doses_of_groups(
 
     In the series doses are rates for a moment, see `with_moments`; samples without values that end one are left out.
     """
-    pairs = [(i, series.controls.index(name)) for i, name in dosed]
     runs, doses = [], []
     for run in series.trajectories:
-        kept, amounts = _amounts(run, pairs)
+        amounts, kept = np.zeros(run.values.shape), np.ones(len(run.time), bool)
+        for i, name in dosed:
+            assert run.controls is not None
+            amounts[:-1, i] += run.controls.values[:-1, series.controls.index(name)] * np.diff(run.time)
+        # Right after a dose stands a sample without values, where its moment ends.
+        after = np.flatnonzero(amounts.any(axis=1)) + 1
+        kept[after] = np.isfinite(run.values[after]).any(axis=1)
         runs.append((run.time[kept] - run.time[0], run.values[kept]))
         doses.append(amounts[kept])
     for i, name in dosed:
@@ -174,7 +179,7 @@ def _doses_of_groups(
             raise InputError(
                 f"--doses {series.states[i]} = {name}: no group has an amount before its last sample; leave it out"
             )
-    return runs, doses if pairs else []
+    return runs, doses
 
 
 def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
@@ -192,19 +197,6 @@ def _first_factor(data: Members, i: int) -> float:
         ratios += (rises[amounts > 0] / amounts[amounts > 0]).tolist()
     above = [ratio for ratio in ratios if ratio > 0]
     return float(np.median(above)) if above else 1.0
-
-
-def _amounts(run: Trajectory, pairs: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
-    """Samples that are kept, and amounts right after every sample [samples, states]."""
-    found, kept = np.zeros(run.values.shape), np.ones(len(run.time), dtype=bool)
-    if run.controls is None or not pairs:
-        return kept, found
-    for state, column in pairs:
-        found[:-1, state] += run.controls.values[:-1, column] * np.diff(run.time)
-    # Right after a dose stands a sample without values, where its moment ends.
-    given = np.flatnonzero(found.any(axis=1))
-    kept[given + 1] = np.isfinite(run.values[given + 1]).any(axis=1)
-    return kept, found
 
 
 def dose_rows(fit: MixedFit) -> list[tuple[int, str, int | None]]:

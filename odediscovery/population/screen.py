@@ -102,7 +102,7 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
     What was given before each sample [samples, states] is taken away first: what is smoothed has no jumps.
     """
     data, curves = measured.data, []
-    count = int(np.sum(np.append(True, np.diff(data.times[:, g]) > 0)))
+    count = 1 + int(np.sum(np.diff(data.times[:, g]) > 0))
     # Before a dose at the start of an interval what was given is that of the sample there.
     index = np.minimum(np.ceil(np.arange(len(fine)) / POINTS).astype(int), len(data.times) - 1)
     for i, start in enumerate(measured.starts):
@@ -186,9 +186,8 @@ def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, 
         return None
     signs = np.where(share > 0.5, 1, -1)
     squares = max(float(np.sum(np.maximum(left, 0.0))), 1e-12 * float(square.sum()))
-    groups = len(square)
-    effective = len(chosen) * groups
-    score = count * np.log(squares / max(count - effective - groups, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
+    free = count - (len(chosen) + 1) * len(square)  # every group has a start, too
+    score = count * np.log(squares / max(free, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
     terms = tuple((int(s), rows[j]) for s, j in zip(signs, chosen, strict=True))
     return Candidate(terms, _sizes(a, signs), float(score))
 

@@ -332,8 +332,7 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
         yield (
             f"group {m.labels[g]} does not follow the law as the others do: its residuals are over three times as large"
         )
-    few = [m.labels[g] for g in np.flatnonzero(m.seen.sum(axis=(0, 1)) <= fit.model.n_constants)]
-    if few:
+    if few := [m.labels[g] for g in np.flatnonzero(m.seen.sum(axis=(0, 1)) <= k)]:
         yield (
             f"{len(few)} groups have no more samples than the law has constants ({', '.join(few[:5])}): "
             "their own constants lean on those of the others"
