@@ -128,20 +128,20 @@ def _logarithm(series: TimeSeries, name: str) -> Array:
     return np.asarray(logs - logs.mean())
 
 
-def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, str]]) -> Mapping[int, bool] | None:
+def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, str]]) -> set[int] | None:
     """Which terms, (state, name of the monomial), vary as the user says, by their place; None for "auto".
 
     That is "all", "none", or pieces such as "k in conc'" (all constants of its equation) and "gut in conc'" (that of
     one term), parted by commas.
 
     >>> asked_to_vary("k in y'", ["x", "y"], [(0, "x"), (1, "x"), (1, "y")])
-    {0: False, 1: True, 2: True}
+    {1, 2}
     """
     if vary == "auto":
         return None
     if vary in ("all", "none"):
-        return dict.fromkeys(range(len(terms)), vary == "all")
-    found = dict.fromkeys(range(len(terms)), False)
+        return set(range(len(terms))) if vary == "all" else set()
+    found = set[int]()
     for piece in vary.split(","):
         what, sign, where = (part.strip() for part in piece.rpartition(" in "))
         state = where.removesuffix("'").strip()
@@ -152,7 +152,7 @@ def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, s
         if not chosen:
             names = ", ".join(terms[place][1] for place in own)
             raise InputError(f"--vary {piece.strip()!r}: the equation of {state} has the terms {names}")
-        found.update(dict.fromkeys(chosen, True))
+        found.update(chosen)
     return found
 
 
@@ -184,8 +184,7 @@ def _doses_of_groups(
 
 def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
     """Names of the factors that the user gave to doses, by the place of their state."""
-    named = {state: name for text in settings.doses if (name := dose_factor(text)) for state, _ in [dose_column(text)]}
-    return {series.states.index(state): name for state, name in named.items()}
+    return {series.states.index(dose_column(one)[0]): name for one in settings.doses if (name := dose_factor(one))}
 
 
 def _first_factor(data: Members, i: int) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
 from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, Members, Structure, structure_of
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, products_by_column
 from odediscovery.runtime.monitor import check_time
 
 # Points of a quadrature between two samples; cost.
@@ -82,18 +82,14 @@ def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Ar
     if curves is None:
         given = data.given() * factors
         curves = np.stack([_smoothed(measured, g, fine[:, g], given[:, :, g]) for g in range(data.n_groups)], axis=2)
-    before, after = (np.moveaxis(x, 1, 0) for x in (curves, curves + fine_doses(data) * factors))
-    steps = [0.5 * (_product(before, row)[1:] + _product(after, row)[:-1]) * np.diff(fine, axis=0) for row in rows]
-    return np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))[:, ::POINTS]
-
-
-def _product(x: Array, row: tuple[float, ...]) -> Array:
-    """A product of powers of states [states, points, groups] at every point."""
-    m = np.ones(x.shape[1:])
-    for k, p in enumerate(row):
-        if p:
-            m = m * (x[k] ** p if p == int(p) else np.maximum(x[k], 0.0) ** p)
-    return m
+    w = np.array(rows)
+    least = np.where(w % 1 == 0, -np.inf, 0.0)
+    before, after = (
+        products_by_column(np.moveaxis(x, 1, 2), w, least) for x in (curves, curves + fine_doses(data) * factors)
+    )
+    steps = 0.5 * (before[1:] + after[:-1]) * np.diff(fine, axis=0)[:, :, None]
+    sums = np.pad(np.cumsum(steps, axis=0), ((1, 0), (0, 0), (0, 0)))[::POINTS]
+    return np.ascontiguousarray(np.moveaxis(sums, 2, 0))
 
 
 def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:

@@ -132,9 +132,7 @@ def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenL
     if asked is None:
         return choose_varying(fit)
     random = always_own(fit.model)
-    for place, varies in asked.items():
-        if (unknown := unknowns[place]) is not None:
-            random[unknown] |= varies
+    random[[unknown for place in asked if (unknown := unknowns[place]) is not None]] = True
     return refit(fit, random)
 
 
