@@ -227,19 +227,16 @@ def fit_mixed(
         # than the solver's the likelihood has no bound, and what is worse is rounding.
         if done >= 10 and value > last + SETTLED and np.any((sigma**2 > 1e-4**2 * size)[sums.counts > 0]):
             share *= 0.5
-        x_new = _stepped(model, x, found, design, share)
-        if x_new is None or abs(last - value) < SETTLED:
-            x = x if x_new is None else x_new
-            sums, squares = _sums_of(model, x)
-            break
-        last, x = value, x_new
-        d = np.where(random, np.maximum(d, 0.02), 0.0)
+        before, x = x, _stepped(model, x, found, design, share)
         sums, squares = _sums_of(model, x)
+        if x is before or abs(last - value) < SETTLED:
+            break
+        last, d = value, np.where(random, np.maximum(d, 0.02), 0.0)
     return MixedFit(model, design, random, estimate(sums, design, random, d, sigma), x, sums, squares)
 
 
-def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share: float) -> Array | None:
-    """A share of the way to the new unknowns as far as it is downhill; None where it is not at all."""
+def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share: float) -> Array:
+    """A share of the way to the new unknowns as far as it is downhill; x itself where it is not at all."""
     # What all groups share may differ a little while steps are weighed.
     weight, d = 1.0 / found.sigma**2, np.maximum(found.deviations, 1e-4)
 
@@ -254,7 +251,7 @@ def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share:
         tried = x + share * 0.5**halvings * (found.unknowns.T - x)
         if value(tried) <= before + ROUNDING * abs(before):
             return tried
-    return None
+    return x
 
 
 def _price_of_spread(model: GroupModel) -> float:
