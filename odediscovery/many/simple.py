@@ -112,10 +112,10 @@ class _Found(NamedTuple):
 
     def in_units(self, span: float, size: float) -> Row:
         """The law in the units of the series."""
-        text, constants = "", list[float]()
-        for (sign, power), own in zip(self.law.terms, self.sizes, strict=True):
-            # The exponent that is fitted is the last one.
-            p = power if self.exponent is None or len(constants) + 1 < len(self.law.terms) else self.exponent
+        text, constants, powers = "", list[float](), [power for _, power in self.law.terms]
+        if self.exponent is not None:
+            powers[-1] = self.exponent
+        for (sign, _), p, own in zip(self.law.terms, powers, self.sizes, strict=True):
             constants.append(float(own) * size ** (1.0 - p) / span)
             product = "" if p == 0 else "*x" if p == 1 else f"*x^{p:.4g}"
             text += f" {'+' if sign > 0 else '-'} {constants[-1]:.5g}{product}"
@@ -159,6 +159,7 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     for g, s in enumerate(np.argmin(np.where(np.isfinite(score), score, np.inf), axis=0).tolist()):
         unknowns, r = fitted[:, s * groups + g], residual[seen[:, g], s * groups + g]
         total = float(r @ r)
+        # How much residuals follow each other, in units of its error where they do not.
         alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
         r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)
         explained = bool(total <= 4 * floor[g] or (alike < 2.5 and r2 > 0.5))
@@ -169,11 +170,10 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
 
 def _begin(data: Members, w: Array, signs: Array) -> Array:
     """Logarithms of constants from the integral form of the samples [terms, members]."""
+    x, steps = data.values[:, 0], np.diff(data.times, axis=0)
     # Where there is a gap, the last value that is known.
-    filled, steps = data.values[:, 0].copy(), np.diff(data.times, axis=0)
-    for k in range(1, len(filled)):
-        filled[k] = np.where(np.isfinite(filled[k]), filled[k], filled[k - 1])
-    filled = np.nan_to_num(filled, nan=0.5)
+    last = np.maximum.accumulate(np.where(np.isfinite(x), np.arange(len(x))[:, None], 0))
+    filled = np.nan_to_num(np.take_along_axis(x, last, axis=0), nan=0.5)
     columns = [np.ones(filled.shape)]
     for sign, power in zip(signs, w[:, 0], strict=True):
         with np.errstate(all="ignore"):

@@ -47,7 +47,7 @@ from odediscovery.population.mixed import (
     sound_model,
     with_spreads,
 )
-from odediscovery.population.screen import MOST, combined, fine_doses, fine_times, screen
+from odediscovery.population.screen import FARTHEST, combined, fine_doses, fine_times, screen
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 
@@ -138,7 +138,7 @@ def _curves(measured: Measured, one: Begun) -> Array:
     data, times = measured.data, fine_times(measured.data)
     values = np.full((len(times), *data.values.shape[1:]), np.nan)
     fine = replace(measured, data=replace(data, times=times, values=values, doses=fine_doses(data)))
-    most = MOST * data.scale[:, None]
+    most = FARTHEST * data.scale[:, None]
     return np.nan_to_num(np.clip(GroupModel(one.structure, fine, scale=data.scale).fitted(one.unknowns), -most, most))
 
 

@@ -190,8 +190,8 @@ def members_of(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ())
     return Members(times, values, padded(doses, 0.0) if doses else np.zeros(values.shape))
 
 
-# What is known of a start: its sign or nothing (it is fitted), its value, its value, which its sample is (no evidence
-# then), or its value but for a factor, which is fitted and by which doses of this state are multiplied too.
+# What is known of a start: its sign or nothing (it is fitted); its value, which was told or is the first sample (no
+# evidence then); its value but for a factor, which is fitted and by which doses of this state are multiplied too.
 POSITIVE, ANY, KNOWN, EXACT, SCALED = "positive", "any", "known", "exact", "scaled"
 
 

@@ -33,7 +33,7 @@ from scipy.optimize import minimize
 from odediscovery.population.groups import GroupModel, Measured, Structure
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
-# Straightenings of the curves, at most: most fits need 5 to 10. For a structure among others fewer; cost.
+# Straightenings of the curves, at most (most fits need 5 to 10), and those for a structure among others; cost.
 ROUNDS, FEW_ROUNDS = 30, 8
 # Change of -2 log likelihood that ends them.
 SETTLED = 1e-3
@@ -89,6 +89,7 @@ def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: 
                 return found.minus_2_log_likelihood, found.gradient
         return 1e30, np.zeros(len(theta))  # the search turns back from it
 
+    # In one search sigma goes no further than a factor of exp(8).
     bounds = [tuple(np.log(SPREADS))] * spreads + [(at - 8.0, at + 8.0) for at in begin[spreads:]]
     ends = {"maxiter": 200, "ftol": 1e-11}
     theta = minimize(objective, begin, jac=True, bounds=bounds, method="L-BFGS-B", options=ends).x

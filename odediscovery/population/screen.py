@@ -25,7 +25,7 @@ from odediscovery.runtime.monitor import check_time
 # Points of a quadrature between two samples; cost.
 POINTS = 8
 # Curves between samples go no further than this [largest sample].
-MOST = 3.0
+FARTHEST = 3.0
 
 
 class Candidate(NamedTuple):
@@ -113,7 +113,7 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
         x = spline(np.clip(fine, t[0], t[-1]) if few else fine) + before
         if start.kind != ANY:
             x = np.maximum(x, 0.5 * y.min() if y.min() > 0 else 0.0)
-        curves.append(np.clip(x, -MOST * data.scale[i], MOST * data.scale[i]))
+        curves.append(np.clip(x, -FARTHEST * data.scale[i], FARTHEST * data.scale[i]))
     return np.stack(curves, axis=1)
 
 
