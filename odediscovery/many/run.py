@@ -141,20 +141,19 @@ def label_places(folder: Path, labels: Sequence[str] | None) -> dict[str, int]:
 
 def _summarised(folder: Path, name: str, blocks: int, failed: tuple[str, ...]) -> Many:
     """`summary.csv` from the rows as they came, and the counts; one block is in memory at a time."""
-    laws, outcomes, series, count = Counter[str](), Counter[str](), 0, 0
+    laws, outcomes, count = Counter[str](), Counter[str](), 0
     with (folder / "summary.csv.part").open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
         for _, rows in _lines(folder / "rows.jsonl"):
             count += 1
             for row in rows:
-                series += 1
                 outcomes[row["outcome"]] += 1
                 if row["outcome"] == "explained":
                     laws[row["law"]] += 1
                 table.writerow([_cell(row, column, name) for column in COLUMNS])
     (folder / "summary.csv.part").replace(folder / "summary.csv")
-    return Many(series, laws, outcomes, failed, count == blocks)
+    return Many(outcomes.total(), laws, outcomes, failed, count == blocks)
 
 
 def _cell(row: Row, column: str, name: str) -> Any:

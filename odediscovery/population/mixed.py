@@ -386,12 +386,12 @@ def with_spreads(row: MixedFit) -> MixedFit:
 def refined(fit: MixedFit) -> MixedFit:
     """The model solved with twice the steps until that changes nothing."""
     for _ in range(3):
-        before, measured = fit, fit.model.measured
+        measured = fit.model.measured
         model = GroupModel(fit.model.structure, replace(measured, data=measured.data.refined()))
         again = sound(partial(fit_mixed, model, fit.unknowns, fit.random, fit.design, fit.estimate.deviations))
         if not again:
-            return fit
-        (fit,) = again
+            break
+        before, fit = fit, again[0]
         if abs(fit.minus_2_log_likelihood - before.minus_2_log_likelihood) < 0.1:
             break
     return fit
