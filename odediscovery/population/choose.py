@@ -93,7 +93,7 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[
     monitor.step(2)
     for row in _best_of_each_size(rows, lambda row: row.model.n_constants, 3):
         if not monitor.stopping() and not whole:
-            rows.append(monitor.in_time(SEARCHING, lambda row=row: shorter(simple_exponents(shorter(row))), row))
+            rows.append(monitor.in_time(SEARCHING, partial(_with_own_exponents, row), row))
     rows = _first_of_each(sorted(rows, key=criterion), lambda row: row.model.structure.kind())
     # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
     for place, row in enumerate(rows[:4] if not monitor.stopping() else []):
@@ -116,6 +116,11 @@ def _screened(measured: Measured, whole: bool, begun: list[Begun]) -> list[Begun
     curves = _curves(measured, begun[0]) if begun else None
     more = _fit_apart(measured, combined(measured, screen(measured, whole, curves)))
     return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.kind()[0])
+
+
+def _with_own_exponents(row: MixedFit) -> MixedFit:
+    """The model with the terms and the exponents that the data want."""
+    return shorter(simple_exponents(shorter(row)))
 
 
 def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:

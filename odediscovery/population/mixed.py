@@ -302,7 +302,7 @@ def choose_varying(fit: MixedFit) -> MixedFit:
         return fit
     fewer = refit(fit, random)
     # Where the straightened curves were wrong about a spread, it comes back.
-    for k in np.flatnonzero(fit.random & ~random):
+    for k in np.flatnonzero(fit.random & ~random).tolist():
         more = random | (number == k)
         again = refit(fewer, more)
         if again.minus_2_log_likelihood + price < fewer.minus_2_log_likelihood:

@@ -232,10 +232,10 @@ def _population(
             )
         )
     own = []
-    for p, (name, place) in enumerate(zip(exponents, model.structure.free, strict=False), start=model.n_constants):
+    for p, (name, power) in enumerate(zip(exponents, model.structure.free, strict=False), start=model.n_constants):
         if (sd := float(e.deviations[p])) > 0:
             mean, error, sd_error = float(e.beta[p]), float(means[p]), sd * float(spreads[p])
-            own.append(GroupExponent(str(name), place, mean, error, sd, sd_error, fit.unknowns[p], groups[p]))
+            own.append(GroupExponent(str(name), power, mean, error, sd, sd_error, fit.unknowns[p], groups[p]))
     seen = [i for i in range(len(series.states)) if fit.sums.counts[i] > 0]
     return Population(
         m.labels,
