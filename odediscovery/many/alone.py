@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from odediscovery.data.series import TimeSeries, series_text
 from odediscovery.discovery.discover import discover
@@ -19,27 +18,16 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
 from odediscovery.settings import Settings
 
-# Letters of a label that the name of its folder has.
-_LETTERS = 80
-
 
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """One series and where its result belongs, a task.
-
-    Args:
-        label: of the series in its table.
-        series: its samples.
-        settings: of the fit.
-        folder: of the result.
-        source: what `result.json` says of the table.
-    """
+    """One series and where its result belongs, a task."""
 
     label: str
     series: TimeSeries
     settings: Settings
     folder: Path
-    source: Mapping[str, str]
+    source: Mapping[str, str]  # what `result.json` says of the table
 
     @property
     def is_done(self) -> bool:
@@ -48,22 +36,13 @@ class Alone:
             kept = read_document(self.folder / "result.json")
         except InputError:
             return False
-        same = kept.get("source") == dict(self.source) and kept.get("settings") == _plain(self.settings.as_dict())
+        settings = json.loads(json.dumps(self.settings.as_dict()))  # as they come back from a file
+        same = kept.get("source") == dict(self.source) and kept.get("settings") == settings
         return same and kept.get("outcome") != "stopped"
 
 
 def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source: Mapping[str, str]) -> list[Alone]:
-    """The series of some labels, read from the blocks that hold them.
-
-    Args:
-        table: with a summary that is finished as far as these series go.
-        labels: of the series.
-        settings: of their fits; a limit of time is that of all.
-        source: what is said of the table in every result.
-
-    Raises:
-        InputError: a label that no series has, or a series that cannot be fitted.
-    """
+    """The series of some labels, read from the blocks that hold them; a limit of time is that of all their fits."""
     places = label_places(table.folder, labels)
     for label in labels:
         if label not in places:
@@ -85,17 +64,10 @@ def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source
 
 
 def fit_alone(chosen: Sequence[Alone], backend: Backend, monitor: Monitor) -> Iterator[tuple[Alone, Discovery | str]]:
-    """The result of every series as it comes, or in words why it has none.
-
-    Args:
-        chosen: series.
-        backend: where they are fitted.
-        monitor: hears the progress and can stop the work.
-    """
+    """The result of every series as it comes, or in words why it has none."""
     monitor.stage("series alone", len(chosen))
-    for done, (number, found) in enumerate(
-        results_of_tasks(backend, _fitted, chosen, stopping=monitor.stopping), start=1
-    ):
+    results = results_of_tasks(backend, _fitted, chosen, stopping=monitor.stopping)
+    for done, (number, found) in enumerate(results, start=1):
         yield chosen[number], found.reason if isinstance(found, Failure) else found
         monitor.step(done)
 
@@ -110,10 +82,10 @@ def folder_name(label: str) -> str:
         c if c.isalnum() or c in "_-+=(), " or (c == "." and k) else "".join(f"%{byte:02X}" for byte in c.encode())
         for k, c in enumerate(label)
     )
-    if len(name) <= _LETTERS and name == name.strip() and name:
+    if len(name) <= 80 and name == name.strip() and name:
         return name
     # Long ones, and blanks at the ends, which some systems drop.
-    return f"{name[:_LETTERS].strip()}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+    return f"{name[:80].strip()}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
 
 
 def _fitted(alone: Alone) -> Discovery | str:
@@ -121,8 +93,3 @@ def _fitted(alone: Alone) -> Discovery | str:
         return discover(alone.series, alone.settings)
     except OdeDiscoveryError as error:
         return str(error)
-
-
-def _plain(value: Any) -> Any:
-    """As a value that was written as JSON comes back."""
-    return json.loads(json.dumps(value))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,64 +20,36 @@ from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
 
 # Series that one task fits: enough for long vectors, little to lose.
 BLOCK = 200
-# Wall-clock seconds of a block, which takes one or less.
-MAX_SECONDS = 600.0
 COLUMNS = ("series", "outcome", "law", "equation", "r2", "samples", "constants", "exponent", "start", "seconds")
 
 
 @dataclass(frozen=True)
 class Many:
-    """What became of all series.
-
-    Args:
-        series: how many there are.
-        laws: how often each law explains one.
-        outcomes: how often each outcome.
-        failed: tasks without a result, with the reason.
-        finished: whether all series were fitted.
-    """
+    """What became of all series."""
 
     series: int
-    laws: Counter[str]
+    laws: Counter[str]  # how often each explains one
     outcomes: Counter[str]
-    failed: tuple[str, ...]
-    finished: bool
+    failed: tuple[str, ...]  # tasks without a result, with the reason
+    finished: bool  # whether all series were fitted
 
 
 def _explained(block: Block | ParquetBlock) -> list[Row]:
-    """The laws of one block."""
     return explain(*block.read())
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table of many series, its blocks, and the folder of what is found.
-
-    Args:
-        folder: begun before by the same table, it is continued.
-        parquet: whether it is of Parquet.
-        state: name of the state.
-        blocks: parts that are read one at a time.
-    """
+    """A table of many series, its blocks, and the folder of what is found."""
 
     folder: Path
     parquet: bool
     state: str
-    blocks: Sequence[Block | ParquetBlock]
+    blocks: Sequence[Block | ParquetBlock]  # parts that are read one at a time
 
 
 def opened_table(path: Path, group: str, folder: Path, *, time: str | None = None, state: str | None = None) -> Table:
-    """A table, and its folder begun.
-
-    Args:
-        path: CSV or Parquet file, or a folder of Parquet files; rows of one group stand together.
-        group: column that tells the series apart.
-        folder: begun before by the same table, or new. Where the table has changed since, it begins anew.
-        time, state: columns.
-
-    Raises:
-        InputError: the table or the folder is of another kind.
-    """
+    """A table, CSV or Parquet, in which rows of one group stand together, and its folder begun or continued."""
     parquet = is_parquet(path)
     blocks: Sequence[Block | ParquetBlock]
     blocks, columns = (parquet_blocks if parquet else blocks_of)(path, group, time, state, BLOCK)
@@ -90,20 +61,17 @@ def opened_table(path: Path, group: str, folder: Path, *, time: str | None = Non
 def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[[str], None] = lambda _: None) -> Many:
     """The law of every series of a table, kept in `summary.csv` of a folder, of Parquet in `summary.parquet` too.
 
-    Args:
-        table: what was not fitted before is fitted.
-        backend: where blocks are fitted.
-        monitor: hears the progress and can stop the work.
-        say: hears what failed.
+    What was not fitted before is fitted; `say` hears what failed.
     """
     folder, blocks, name = table.folder, table.blocks, table.state
     kept, failed = folder / "rows.jsonl", dict[int, Failure]()
-    done = _done(kept)
+    done = set(_places(kept))
     monitor.stage("blocks of series", len(blocks))
     with kept.open("ab") as file:
-        waiting = [number for number in range(len(blocks)) if number not in done]
+        waiting = sorted(set(range(len(blocks))) - done)
         tasks = [blocks[number] for number in waiting]
-        for place, rows in results_of_tasks(backend, _explained, tasks, MAX_SECONDS, monitor.stopping):
+        # A block takes a second or less.
+        for place, rows in results_of_tasks(backend, _explained, tasks, 600.0, monitor.stopping):
             number = waiting[place]
             if isinstance(rows, Failure):
                 failed[number] = rows
@@ -116,19 +84,13 @@ def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[
     for reason in reasons:
         say(reason)
     if table.parquet:
-        named = (
-            [row | {"equation": _cell(row["equation"], name, "equation")} for row in rows] for _, rows in _lines(kept)
-        )
+        named = ([row | {"equation": _cell(row, "equation", name)} for row in rows] for _, rows in _lines(kept))
         write_parquet(folder / "summary.parquet", named)
     return _summarised(folder, name, len(blocks), tuple(reasons))
 
 
 def _begin(folder: Path, source: dict[str, Any]) -> None:
-    """Rows that are kept are those of this table as it is now; those of an earlier state of it are taken away.
-
-    Raises:
-        InputError: the folder is that of something else.
-    """
+    """Rows that are kept are those of this table as it is now; those of an earlier state of it are taken away."""
     path = folder / "source.json"
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     same = {key for key in source if source[key] == before.get(key)}
@@ -142,32 +104,27 @@ def _begin(folder: Path, source: dict[str, Any]) -> None:
     write_whole(path, json.dumps(source).encode())
 
 
-def _done(path: Path) -> set[int]:
-    """Blocks that are kept; a line that was cut off by a kill is taken away."""
-    if not path.exists():
-        return set()
-    found, whole = set[int](), 0
-    with path.open("rb") as file:
+def _places(path: Path) -> dict[int, int]:
+    """Blocks that are kept and where each begins; a line that was cut off by a kill is taken away."""
+    found, whole = dict[int, int](), 0
+    with path.open("a+b") as file:
+        file.seek(0)
         for line in file:
             try:
-                found.add(int(json.loads(line)["block"]))
+                found[int(json.loads(line)["block"])] = whole
             except (ValueError, KeyError, TypeError):
+                file.truncate(whole)
                 break
             whole += len(line)
-    with path.open("ab") as file:
-        file.truncate(whole)
     return found
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[Row]]]:
     """The blocks in the order of the table, in whatever order they came; one is in memory at a time."""
+    places = _places(path)
     with path.open("rb") as file:
-        places, at = [], 0
-        for line in file:
-            places.append((int(json.loads(line)["block"]), at))
-            at += len(line)
-        for number, place in sorted(places):
-            file.seek(place)
+        for number in sorted(places):
+            file.seek(places[number])
             yield number, json.loads(file.readline())["rows"]
 
 
@@ -184,42 +141,36 @@ def label_places(folder: Path, labels: Sequence[str] | None) -> dict[str, int]:
 
 def _summarised(folder: Path, name: str, blocks: int, failed: tuple[str, ...]) -> Many:
     """`summary.csv` from the rows as they came, and the counts; one block is in memory at a time."""
-    laws, outcomes, series, count = Counter[str](), Counter[str](), 0, 0
+    laws, outcomes, count = Counter[str](), Counter[str](), 0
     with (folder / "summary.csv.part").open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
         for _, rows in _lines(folder / "rows.jsonl"):
             count += 1
             for row in rows:
-                series += 1
                 outcomes[row["outcome"]] += 1
                 if row["outcome"] == "explained":
                     laws[row["law"]] += 1
-                table.writerow([_cell(row.get(column), name, column) for column in COLUMNS])
+                table.writerow([_cell(row, column, name) for column in COLUMNS])
     (folder / "summary.csv.part").replace(folder / "summary.csv")
-    return Many(series, laws, outcomes, failed, count == blocks)
+    return Many(outcomes.total(), laws, outcomes, failed, count == blocks)
 
 
-def _cell(value: Any, name: str, column: str) -> Any:
-    if column == "equation" and value:
+def _cell(row: Row, column: str, name: str) -> Any:
+    value = row.get(column, "")
+    if column == "equation":
         return str(value).replace("x'", f"{name}'").replace("*x", f"*{name}")
-    return " ".join(f"{c:.6g}" for c in value) if isinstance(value, list) else "" if value is None else value
+    return " ".join(f"{c:.6g}" for c in value) if isinstance(value, list) else value
 
 
 def told(many: Many, group: str, table: str) -> str:
     """The laws that occur, and the proposed common structure, as text."""
-    out = io.StringIO()
-    print(f"{many.series} series", file=out)
-    for law, count in many.laws.most_common():
-        print(f"{count:8d}  {law}", file=out)
-    for outcome, count in many.outcomes.most_common():
-        if outcome != "explained":
-            print(f"{count:8d}  ({outcome})", file=out)
-    if many.laws:
-        law, count = many.laws.most_common(1)[0]
-        print(
-            f"most follow {law} ({count / max(many.series, 1):.0%}): one law with constants of their own, "
-            f"odediscovery fit {table} --group {group} --vary auto",
-            file=out,
+    lines = [f"{many.series} series"]
+    lines += [f"{count:8d}  {law}" for law, count in many.laws.most_common()]
+    lines += [f"{count:8d}  ({one})" for one, count in many.outcomes.most_common() if one != "explained"]
+    for law, count in many.laws.most_common(1):
+        lines.append(
+            f"most follow {law} ({count / many.series:.0%}): one law with constants of their own, "
+            f"odediscovery fit {table} --group {group} --vary auto"
         )
-    return out.getvalue()
+    return "".join(f"{line}\n" for line in lines)

@@ -30,40 +30,12 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 
 @dataclass(frozen=True)
-class EachThresholds:
-    """When a simple law explains a series."""
-
-    steps: int = 12  # Levenberg-Marquardt steps of a law; cost
-    # autocorrelation of the residuals from which a law does not explain them [1 / root of the samples]
-    alike: float = 2.5
-    explained: float = 0.5  # least share of the variance that a law explains; as for other fits
-    exact: float = 1e-4  # residuals below this are none [spread]; accuracy of the solver
-    width: float = 4.0  # how far constants are looked for from their first guess [logarithm]
-    noise: float = 0.05  # noise of these fits [size of the series]
-    least: float = 1e-3  # least value in a power [size of the series]
-    ridge: float = 1e-9  # added to the normal equations of the first guess; keeps them regular
-    unsigned: float = 0.3  # first guess of a constant whose sign comes out wrong [scaled]
-    constants: tuple[float, float] = (1e-2, 1e3)  # ends of first guesses [scaled]
-    exponent: float = 1.5  # price of an exponent that is fitted [constants]
-    samples: int = 4  # samples that a law needs; a start, two constants, and one to judge them
-
-
-EACH = EachThresholds()
-
-
-@dataclass(frozen=True)
 class SimpleLaw:
-    """A law of one state: up to two terms.
-
-    Args:
-        name: what it is called.
-        terms: sign and exponent of each.
-        free: whether the last exponent is fitted.
-    """
+    """A law of one state: up to two terms."""
 
     name: str
-    terms: tuple[tuple[int, float], ...]
-    free: bool = False
+    terms: tuple[tuple[int, float], ...]  # sign and exponent of each
+    free: bool = False  # whether the last exponent is fitted
 
 
 LAWS = (
@@ -88,20 +60,16 @@ Row = dict[str, Any]
 def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[Row]:
     """The law of every series: label, law, equation, constants, start, R2, outcome, samples and seconds.
 
-    Args:
-        labels: of the series.
-        runs: times and values [samples] of each, nan where nothing was measured.
+    Runs are times and values [samples] of each, nan where nothing was measured.
 
     >>> t = np.linspace(0.0, 4.0, 20)
     >>> explain(["a"], [(t, 3.0 * np.exp(-0.5 * t))])[0]["law"]
     'exponential decay'
     """
     began = time.perf_counter()
-    rows: list[Row] = [
-        {"series": label, "samples": int(np.isfinite(x).sum())} for label, (_, x) in zip(labels, runs, strict=True)
-    ]
-    fine = []
-    for row, (t, x) in zip(rows, runs, strict=True):
+    rows, fine = list[Row](), []
+    for label, (t, x) in zip(labels, runs, strict=True):
+        rows.append(row := {"series": label, "samples": int(np.isfinite(x).sum())})
         if reason := _why_not(t, x):
             row |= {"outcome": reason, "law": "", "equation": ""}
         else:
@@ -110,10 +78,9 @@ def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[
     if fine:
         data = members_of([((t - t[0]) / span, (x / size)[:, None]) for _, t, x, span, size in fine])
         found = _best(data, LAWS)
-        open_ = [g for g, one in enumerate(found) if not one.explained]
-        richer = _best(data.taken(open_), RICHER) if open_ else []
-        for g, one in zip(open_, richer, strict=True):
-            found[g] = min(found[g], one, key=lambda one: one.criterion)
+        if left := [g for g, one in enumerate(found) if not one.explained]:
+            for g, one in zip(left, _best(data.taken(left), RICHER), strict=True):
+                found[g] = min(found[g], one, key=lambda one: one.criterion)
         for (row, *_, span, size), one in zip(fine, found, strict=True):
             row |= one.in_units(span, size)
     seconds = (time.perf_counter() - began) / max(len(rows), 1)
@@ -122,43 +89,33 @@ def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[
 
 def _why_not(t: Array, x: Array) -> str:
     """Why a series cannot be fitted; nothing where it can."""
-    seen = np.isfinite(x)
-    if not seen.any():
+    seen = int(np.isfinite(x).sum())
+    if not seen:
         return "no values"
-    if seen.sum() < EACH.samples:
-        return f"only {int(seen.sum())} values, at least {EACH.samples} are needed"
+    if seen < 4:  # a start, two constants, and one to judge them
+        return f"only {seen} values, at least 4 are needed"
     if not np.isfinite(t).all() or np.any(np.diff(t) <= 0):
         return "times do not increase"
     return "never changes" if np.nanmax(x) == np.nanmin(x) else ""
 
 
 class _Found(NamedTuple):
-    """A law of one series whose span and largest size are 1.
-
-    Args:
-        law: of `LAWS` or `RICHER`.
-        sizes: of its constants.
-        exponent: the one that was fitted.
-        start: where its curve begins.
-        r2: share of the variance that it explains.
-        criterion: a smaller one is better.
-        explained: whether nothing is left to explain.
-    """
+    """A law of one series whose span and largest size are 1."""
 
     law: SimpleLaw
-    sizes: Array
-    exponent: float | None
+    sizes: Array  # of its constants
+    exponent: float | None  # the one that was fitted
     start: float
     r2: float
-    criterion: float
-    explained: bool
+    criterion: float  # a smaller one is better
+    explained: bool  # whether nothing is left to explain
 
     def in_units(self, span: float, size: float) -> Row:
         """The law in the units of the series."""
-        text, constants = "", list[float]()
-        for (sign, power), own in zip(self.law.terms, self.sizes, strict=True):
-            # The exponent that is fitted is the last one.
-            p = power if self.exponent is None or len(constants) + 1 < len(self.law.terms) else self.exponent
+        text, constants, powers = "", list[float](), [power for _, power in self.law.terms]
+        if self.exponent is not None:
+            powers[-1] = self.exponent
+        for (sign, _), p, own in zip(self.law.terms, powers, self.sizes, strict=True):
             constants.append(float(own) * size ** (1.0 - p) / span)
             product = "" if p == 0 else "*x" if p == 1 else f"*x^{p:.4g}"
             text += f" {'+' if sign > 0 else '-'} {constants[-1]:.5g}{product}"
@@ -187,23 +144,25 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     first = np.nan_to_num(wide.values[0, 0], nan=0.5)
     measured = Measured(wide, (Start(ANY, first),), np.zeros(1, bool), (), {})
     begin = np.vstack([_begin(wide, w, signs), *([w[-1]] if free else []), first[None]])
-    model = GroupModel(pattern, measured, signs, w, scale=np.ones(1))
-    width = np.array([EACH.width] * size + [1.0] * len(free) + [np.inf])
-    fit = fit_each(model, begin, np.array([EACH.noise]), begin, width, EACH.steps)
-    x, squares = data.values[:, 0], fit.squares[0].reshape(many, groups)
+    model = GroupModel(pattern, measured, signs, w)
+    width = np.array([4.0] * size + [1.0] * len(free) + [np.inf])
+    fitted, left = fit_each(model, begin, np.array([0.05]), begin, width, steps=12)
+    x, squares = data.values[:, 0], left[0].reshape(many, groups)
     seen, spread = np.isfinite(x), np.nanstd(x, axis=0)
     n = seen.sum(axis=0)
-    parameters = np.array([[1 + len(law.terms) + EACH.exponent * law.free] for law in laws])
-    floor = n * (EACH.exact * spread) ** 2
+    # An exponent that is fitted costs half more than a constant.
+    parameters = np.array([[1 + len(law.terms) + 1.5 * law.free] for law in laws])
+    floor = n * (1e-4 * spread) ** 2  # the accuracy of the solver
     with np.errstate(divide="ignore"):
         score = n * np.log(np.maximum(squares, floor) / n) + parameters * np.log(n)
-    residual, found = model.curves(fit.unknowns, slopes=False).residual[:, 0], []
+    residual, found = model.residual(fitted)[:, 0], []
     for g, s in enumerate(np.argmin(np.where(np.isfinite(score), score, np.inf), axis=0).tolist()):
-        unknowns, r = fit.unknowns[:, s * groups + g], residual[seen[:, g], s * groups + g]
+        unknowns, r = fitted[:, s * groups + g], residual[seen[:, g], s * groups + g]
         total = float(r @ r)
+        # How much residuals follow each other, in units of its error where they do not.
         alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
         r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)
-        explained = bool(total <= 4 * floor[g] or (alike < EACH.alike and r2 > EACH.explained))
+        explained = bool(total <= 4 * floor[g] or (alike < 2.5 and r2 > 0.5))
         sizes, exponent = np.exp(unknowns[size - len(laws[s].terms) : size]), float(unknowns[size]) if free else None
         found.append(_Found(laws[s], sizes, exponent, float(unknowns[-1]), r2, float(score[s, g]), explained))
     return found
@@ -211,18 +170,17 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
 
 def _begin(data: Members, w: Array, signs: Array) -> Array:
     """Logarithms of constants from the integral form of the samples [terms, members]."""
+    x, steps = data.values[:, 0], np.diff(data.times, axis=0)
     # Where there is a gap, the last value that is known.
-    filled, steps = data.values[:, 0].copy(), np.diff(data.times, axis=0)
-    for k in range(1, len(filled)):
-        filled[k] = np.where(np.isfinite(filled[k]), filled[k], filled[k - 1])
-    filled = np.nan_to_num(filled, nan=0.5)
+    last = np.maximum.accumulate(np.where(np.isfinite(x), np.arange(len(x))[:, None], 0))
+    filled = np.nan_to_num(np.take_along_axis(x, last, axis=0), nan=0.5)
     columns = [np.ones(filled.shape)]
     for sign, power in zip(signs, w[:, 0], strict=True):
         with np.errstate(all="ignore"):
-            m = sign * np.maximum(np.abs(filled), EACH.least) ** power
+            m = sign * np.maximum(np.abs(filled), 1e-3) ** power
         columns.append(np.vstack([np.zeros((1, m.shape[1])), np.cumsum(0.5 * (m[1:] + m[:-1]) * steps, axis=0)]))
     every = np.stack(columns)
-    gram = np.einsum("atg,btg->gab", every, every) + EACH.ridge * np.eye(len(every))
+    gram = np.einsum("atg,btg->gab", every, every) + 1e-9 * np.eye(len(every))
     right = np.einsum("atg,tg->ga", every, filled)
     a = np.linalg.solve(gram, right[:, :, None])[:, 1:, 0].T
-    return np.asarray(np.log(np.clip(np.where(a > 0, a, EACH.unsigned), *EACH.constants)))
+    return np.asarray(np.log(np.clip(np.where(a > 0, a, 0.3), 1e-2, 1e3)))

@@ -33,29 +33,19 @@ try:
 except ImportError:
     pyarrow = None
 
-# Labels that are in memory at once while blocks are looked for.
-_LABELS = 65536
 # Labels and (times, values) of some series.
 Series: TypeAlias = tuple[list[str], list[tuple[Array, Array]]]
 
 
 @dataclass(frozen=True)
 class Block:
-    """Part of a table.
-
-    Args:
-        path: of the table.
-        start, end: bytes of the part.
-        columns: of the group, the time and the state.
-        places: of these.
-        separator: between columns.
-    """
+    """Part of a table, by its bytes."""
 
     path: str
     start: int
     end: int
-    columns: tuple[str, str, str]
-    places: tuple[int, int, int]
+    columns: tuple[str, str, str]  # of the group, the time and the state
+    places: tuple[int, int, int]  # of these
     separator: str
 
     def read(self) -> Series:
@@ -76,17 +66,7 @@ class Block:
 def blocks_of(
     path: Path, group: str, time: str | None, state: str | None, series: int
 ) -> tuple[list[Block], tuple[str, str, str]]:
-    """The blocks of a table and its columns: of the group, the time and the state.
-
-    Args:
-        group: column that tells the series apart.
-        time: column of times; by default the one called t or time, else the first other one.
-        state: the only column to model; by default the only other one.
-        series: of one block.
-
-    Raises:
-        InputError: no such file or column, or rows of a group apart from each other.
-    """
+    """The blocks of a table, of so many series, and its columns: of the group, the time and the state."""
     if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
         raise InputError(f"{path}: --each reads a CSV file or Parquet part by part; write the table as one of these")
     try:
@@ -110,11 +90,7 @@ def blocks_of(
 
 
 def chosen_columns(table: Table, group: str, time: str | None, state: str | None) -> tuple[str, str, str]:
-    """The columns of group, time and state, by the rules for all tables.
-
-    Raises:
-        InputError: no such column, or several that may be the state.
-    """
+    """The columns of group, time and state, by the rules for all tables."""
     own = table.chosen([group], "group column")[0]
     when = table.time_column(time, [own])
     taken = {own: "the group", when: "the time"}
@@ -167,50 +143,34 @@ def _number(cell: str, separator: str) -> float:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one file.
-
-    Args:
-        path: of the file.
-        first, end: rows.
-        label: the group of all of them, where the name of a folder tells it.
-    """
+    """Rows of one file."""
 
     path: str
     first: int
     end: int
-    label: str | None
+    label: str | None  # the group of all of them, where the name of a folder tells it
 
 
 @dataclass(frozen=True)
 class ParquetBlock:
-    """Parts of a table.
-
-    Args:
-        parts: in their order.
-        columns: of the group, the time and the state.
-    """
+    """Parts of a table in their order."""
 
     parts: tuple[Part, ...]
-    columns: tuple[str, str, str]
+    columns: tuple[str, str, str]  # of the group, the time and the state
 
     def read(self) -> Series:
         """Labels and (times, values) of its series, nan for what is no number."""
         group, time, state = self.columns
         found: dict[str, tuple[list[Array], list[Array]]] = {}
         for part in self.parts:
-            own = [time, state] + [group] * (part.label is None)
-            rows = _rows_of(part, own)
+            rows = _rows_of(part, [time, state] + [group] * (part.label is None))
             t, x = (np.array(rows.column(name).to_numpy(zero_copy_only=False), float) for name in (time, state))
-            labels = (
-                [part.label] * len(t) if part.label is not None else [str(v) for v in rows.column(group).to_pylist()]
-            )
-            at = 0
-            for label, run in itertools.groupby(labels):
-                end = at + sum(1 for _ in run)
-                times, values = found.setdefault(str(label), ([], []))
-                times.append(t[at:end])
-                values.append(np.where(np.isfinite(x[at:end]), x[at:end], np.nan))
-                at = end
+            x[~np.isfinite(x)] = np.nan
+            labels = [part.label] * len(t) if part.label is not None else map(str, rows.column(group).to_pylist())
+            for label, own in _stretches(labels):
+                times, values = found.setdefault(label, ([], []))
+                times.append(t[own])
+                values.append(x[own])
         return list(found), [(np.concatenate(t), np.concatenate(x)) for t, x in found.values()]
 
 
@@ -232,11 +192,7 @@ def hash_of(path: Path) -> str:
 def parquet_blocks(
     path: Path, group: str, time: str | None, state: str | None, series: int
 ) -> tuple[list[ParquetBlock], tuple[str, str, str]]:
-    """The blocks of a table and its columns; arguments and columns as of `blocks_of`.
-
-    Raises:
-        InputError: no such file or column, a column without numbers, or rows of a group apart from each other.
-    """
+    """The blocks of a table and its columns, as of `blocks_of`."""
     if pyarrow is None:
         raise InputError(f'{path}: Parquet needs the package pyarrow: pip install "odediscovery[tables]"')
     files = _files(path)
@@ -250,31 +206,28 @@ def parquet_blocks(
     table, places = header_table(names, path)
     columns = chosen_columns(table, group, time, state)
     # As the file calls them, units in brackets included.
-    chosen = group, *_ = (names[places[columns[0]]], names[places[columns[1]]], names[places[columns[2]]])
-    for column in chosen[1:]:
+    group, time, state = chosen = names[places[columns[0]]], names[places[columns[1]]], names[places[columns[2]]]
+    for column in (time, state):
         kind = schema.field(column).type if column not in keys else None
         if kind is None or not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
             raise InputError(f"{path}: column {column!r} holds {kind or 'names of folders'}; --each needs numbers")
     every = _series(path, files, group)
     found: list[ParquetBlock] = []
-    while chunk := list(itertools.islice(every, series)):
-        parts = [part for own in chunk for part in own]
+    while parts := list(itertools.chain.from_iterable(itertools.islice(every, series))):
         found.append(ParquetBlock(tuple(parts if group in keys else _merged(parts)), chosen))
     return found, columns
 
 
 def write_parquet(path: Path, blocks: Iterable[Sequence[dict[str, Any]]]) -> None:
     """Rows of series as a Parquet file, a row group a block; `constants` is a list in every row."""
-    text, number = pyarrow.string(), pyarrow.float64()
-    kinds = dict.fromkeys(("series", "outcome", "law", "equation"), text)
+    number = pyarrow.float64()
+    kinds = dict.fromkeys(("series", "outcome", "law", "equation"), pyarrow.string())
     kinds |= {"r2": number, "samples": pyarrow.int64(), "constants": pyarrow.list_(number)}
     schema = pyarrow.schema(kinds | dict.fromkeys(("exponent", "start", "seconds"), number))
     part = path.with_suffix(".part")
     with pyarrow.parquet.ParquetWriter(part, schema) as writer:
         for rows in blocks:
-            writer.write_table(
-                pyarrow.Table.from_pylist([{k: row.get(k) for k in schema.names} for row in rows], schema)
-            )
+            writer.write_table(pyarrow.Table.from_pylist(list(rows), schema))
     part.replace(path)
 
 
@@ -320,10 +273,17 @@ def _runs(path: Path, file: Path, group: str) -> Iterator[Part]:
         return
     if group not in opened.schema_arrow.names:
         raise InputError(f"{file}: no column {group!r}, which other files of the folder have")
-    batches, at = opened.iter_batches(_LABELS, columns=[group]), 0
-    for label, run in itertools.groupby(str(value) for batch in batches for value in batch.column(0).to_pylist()):
-        first, at = at, at + sum(1 for _ in run)
-        yield Part(str(file), first, at, label)
+    batches = opened.iter_batches(columns=[group])
+    for label, own in _stretches(str(value) for batch in batches for value in batch.column(0).to_pylist()):
+        yield Part(str(file), own.start, own.stop, label)
+
+
+def _stretches(labels: Iterable[str]) -> Iterator[tuple[str, slice]]:
+    """Labels that follow each other and are alike, with their places."""
+    end = 0
+    for label, run in itertools.groupby(labels):
+        begin, end = end, end + sum(1 for _ in run)
+        yield label, slice(begin, end)
 
 
 def _merged(parts: Sequence[Part]) -> Iterator[Part]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -28,61 +28,36 @@ import numpy as np
 from odediscovery.errors import FitError
 from odediscovery.population.groups import (
     ANY,
-    GROUPS,
+    LOOSELY,
     SCALED,
     Entry,
     GroupModel,
     Measured,
-    SeparateFit,
     Structure,
     fit_each,
     tied,
     without,
 )
-from odediscovery.population.mixed import MIXED, MixedFit, criterion, sound_model, with_spreads
-from odediscovery.population.screen import SCREEN, combined, fine_doses, fine_times, screen
+from odediscovery.population.mixed import (
+    FEW_ROUNDS,
+    LEAST_SQUARE,
+    ROUNDS,
+    MixedFit,
+    criterion,
+    sound_model,
+    with_spreads,
+)
+from odediscovery.population.screen import FARTHEST, combined, fine_doses, fine_times, screen
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 
-
-@dataclass(frozen=True)
-class ChoiceThresholds:
-    """How many structures go how far, and when a group does not follow the law of the others."""
-
-    screens: int = 3  # times that terms are screened, each on the curves of the best law so far; cost
-    steps: int = 12  # Levenberg-Marquardt steps of these; cost
-    mixed: int = 10  # structures that are fitted as mixed models; cost
-    freed: int = 3  # structures whose exponents are fitted; cost
-    one_constant: float = 0.35  # what leaves and what enters are one constant within this [logarithm, median]
-    width: float = 1.0  # how far constants of a group are from the median of all, loosely [logarithm]
-    near: float = 2.5  # an exponent is set to a simple number within so many standard errors
-    proportional: float = 6.0  # gain of -2 log likelihood from which noise is proportional; BIC: strong
-    kinds: int = 3  # structures that are asked for the kind of noise; cost
-    varied: int = 4  # structures for which it is asked which constants vary; cost
-    noise: float = 0.05  # noise where structures are fitted to every group [spread of the state]
-    least_reach: float = 1e-3  # an exponent so near to a simple number is set to it, however sure it is
-    flows: int = 3  # flows, at most; cost: all sets and beginnings are fitted
-    # rate constants to begin from [inverse longest span]; all that samples can see
-    flow_rates: tuple[float, ...] = (1.0, 5.0, 25.0)
-    flow_steps: int = 20  # Levenberg-Marquardt steps from each beginning; cost
-    flow_width: float = 2.0  # how far rates are looked for from a beginning [logarithm]
-    flow_noise: float = 0.1  # noise of these fits [largest sample]
-    flows_mixed: int = 4  # sets of flows that are fitted as mixed models; cost
-    odd: float = 3.0  # residuals from which on a group is odd [median of all groups]
-    exact: float = 1e-12  # least residual that others are compared with [sigma]; rounding
-    values: int = 3  # fewest values of such a group; fewer follow any law
-    share: float = 0.25  # most groups that are left out [share]; the law is that of most
-    laws: int = 6  # laws, the best first, under which they are looked for; cost: a fit each
-    constants: int = 5  # constants and starts of a law that a strange group has; as most laws have
-    margin: float = 10.0  # gain of the criterion from which on they are left out; BIC: very strong
-
-
-CHOICE = ChoiceThresholds()
 T = TypeVar("T")
 # Simple exponents: from -2 to 4, of these denominators.
 DENOMINATORS = (1, 2, 3, 4)
 SIMPLE = tuple(sorted({n / d for d in DENOMINATORS for n in range(-2 * d, 4 * d + 1)}))
 OUTSIDE = -1
+# Most groups that are left out [share]: the law is that of most.
+MOST_STRANGE = 0.25
 
 
 class Begun(NamedTuple):
@@ -94,46 +69,40 @@ class Begun(NamedTuple):
 
 
 def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[MixedFit]:
-    """Mixed models of the best structures, the best first, with the kind of noise that the groups show.
-
-    Raises:
-        FitError: no structure could be integrated through the groups.
-    """
+    """Mixed models of the best structures, the best first, with the kind of noise that the groups show."""
     whole = integer or any(start.kind == ANY for start in measured.starts)
     monitor.stage("terms for all groups", 3)
     begun = list[Begun]()
-    for _ in range(CHOICE.screens):
+    for _ in range(3):  # each on the curves of the best law so far
         more = monitor.in_time(SEARCHING, partial(_screened, measured, whole, begun), begun)
         if more is begun or not more:
             break
         begun = more
     if not begun:
         raise FitError("no law could be integrated through the groups; fit them one by one")
-    pairs = [(one.structure, one.unknowns) for one in begun]
-    kind = monitor.in_time(SEARCHING, partial(with_noise_seen, measured, pairs[: CHOICE.kinds]), measured)
+    pairs = [one[:2] for one in begun]
+    kind = monitor.in_time(SEARCHING, partial(with_noise_seen, measured, pairs[:3]), measured)
     if kind is not measured:
         measured = kind
         begun = monitor.in_time(SEARCHING, partial(_fit_apart, measured, pairs), begun)
     monitor.step(1)
-    best = _best_of_each_size(begun, [one.structure.n_constants for one in begun], CHOICE.mixed)
+    best = _best_of_each_size(begun, lambda one: one.structure.n_constants, 10)
     rows = _mixed(measured, best, monitor)
     if not rows:
         raise FitError("no law could be fitted to all groups; fit them one by one")
     monitor.step(2)
-    for row in _best_of_each_size(rows, [row.model.n_constants for row in rows], CHOICE.freed):
+    for row in _best_of_each_size(rows, lambda row: row.model.n_constants, 3):
         if not monitor.stopping() and not whole:
             rows.append(monitor.in_time(SEARCHING, partial(_with_own_exponents, row), row))
-    rows = _first_of_each(sorted(rows, key=criterion), _terms)
+    rows = _first_of_each(sorted(rows, key=criterion), lambda row: row.model.structure.kind())
     # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
-    for place, row in enumerate(rows[: CHOICE.varied] if not monitor.stopping() else []):
+    for place, row in enumerate(rows[:4] if not monitor.stopping() else []):
         rows[place] = monitor.in_time(SEARCHING, partial(with_spreads, row), row)
     monitor.step(3)
     return sorted(rows, key=criterion)
 
 
-def _mixed(
-    measured: Measured, begun: Iterable[Begun], monitor: Monitor, rounds: int = MIXED.few_rounds
-) -> list[MixedFit]:
+def _mixed(measured: Measured, begun: Iterable[Begun], monitor: Monitor, rounds: int = FEW_ROUNDS) -> list[MixedFit]:
     """Sound mixed models of some structures, the best first."""
     rows = list[MixedFit]()
     for one in begun:
@@ -146,7 +115,7 @@ def _screened(measured: Measured, whole: bool, begun: list[Begun]) -> list[Begun
     """The structures so far and those whose terms are chosen on the curves of the best of them, each once."""
     curves = _curves(measured, begun[0]) if begun else None
     more = _fit_apart(measured, combined(measured, screen(measured, whole, curves)))
-    return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.terms())
+    return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.kind()[0])
 
 
 def _with_own_exponents(row: MixedFit) -> MixedFit:
@@ -162,14 +131,9 @@ def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:
     return list(found.values())
 
 
-def _terms(row: MixedFit) -> object:
-    structure = row.model.structure
-    return structure.terms(), structure.n_constants, structure.free
-
-
-def _best_of_each_size(rows: Sequence[T], sizes: Sequence[int], most: int) -> list[T]:
+def _best_of_each_size(rows: Sequence[T], size: Callable[[T], int], most: int) -> list[T]:
     """The first of each size, then the first of all: a law that is one constant short may lack an exponent only."""
-    first = [sizes.index(size) for size in dict.fromkeys(sizes)]
+    first = _first_of_each(range(len(rows)), lambda place: size(rows[place]))
     chosen = sorted(dict.fromkeys([*first, *range(len(rows))][: max(most, len(first))]))
     return [rows[place] for place in chosen]
 
@@ -179,7 +143,7 @@ def _curves(measured: Measured, one: Begun) -> Array:
     data, times = measured.data, fine_times(measured.data)
     values = np.full((len(times), *data.values.shape[1:]), np.nan)
     fine = replace(measured, data=replace(data, times=times, values=values, doses=fine_doses(data)))
-    most = SCREEN.most * data.scale[:, None]
+    most = FARTHEST * data.scale[:, None]
     return np.nan_to_num(np.clip(GroupModel(one.structure, fine, scale=data.scale).fitted(one.unknowns), -most, most))
 
 
@@ -188,7 +152,7 @@ def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
     for a, b in itertools.combinations(range(structure.n_constants), 2):
         one, other = (next(e for e in structure.entries if e.constant == k) for k in (a, b))
         same = one.monomial == other.monomial and one.sign == -other.sign and one.state != other.state
-        if same and abs(np.median(logs[a] - logs[b])) < CHOICE.one_constant:
+        if same and abs(np.median(logs[a] - logs[b])) < 0.35:
             rest = np.delete(logs, b, axis=0)
             rest[a] = 0.5 * (logs[a] + logs[b])
             return _tied(tied(structure, a, b), rest)
@@ -196,11 +160,9 @@ def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
 
 
 def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) -> list[Begun]:
-    """Every structure fitted to every group, the best first; all of them are one batch.
-
-    Every equation has as many places for terms as the longest of them needs.
-    """
+    """Every structure fitted to every group in one batch, the best first."""
     groups, many, n = measured.data.n_groups, len(begins), measured.data.n_states
+    # Every equation has as many places for terms as the longest of them needs.
     longest = [max(sum(e.state == i for e in s.entries) for s, _ in begins) for i in range(n)]
     pattern = tuple(Entry(i, q, q, 1) for q, i in enumerate(np.repeat(np.arange(n), longest).tolist()))
     size, first = len(pattern), len(begins[0][1]) - begins[0][0].n_constants
@@ -221,44 +183,39 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     centre[:size] = np.median(begin[:size], axis=2, keepdims=True)
     whole = Structure(np.ones((size, n)), pattern)
     model = GroupModel(whole, measured.repeated(many), signs.reshape(size, -1), w.reshape(size, n, -1))
-    fit = _fit_loosely(measured, model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
-    unknowns, squares = fit.unknowns.reshape(begin.shape), fit.squares.reshape(n, many, groups)
-    counts, spread, found = measured.counts(), measured.spread(), []
+    found, left = _fit_loosely(measured, model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
+    unknowns, squares = found.reshape(begin.shape), left.reshape(n, many, groups)
+    counts, spread, rows = measured.counts(), measured.spread(), []
     for s, (structure, _) in enumerate(begins):
         joined, kept = _tied(structure, unknowns[places[s], s])
-        mean = np.maximum(squares[:, s].sum(axis=1) / np.maximum(counts, 1), MIXED.exact * spread**2)
+        mean = np.maximum(squares[:, s].sum(axis=1) / np.maximum(counts, 1), LEAST_SQUARE * spread**2)
         score = float(np.sum(counts * np.log(mean))) + 2.0 * joined.n_constants * groups
-        found.append(Begun(joined, np.vstack([kept, unknowns[size:, s]]), score))
-    return sorted((one for one in found if np.isfinite(one.score)), key=lambda one: one.score)
+        rows.append(Begun(joined, np.vstack([kept, unknowns[size:, s]]), score))
+    return sorted((one for one in rows if np.isfinite(one.score)), key=lambda one: one.score)
 
 
-def fit_apart(measured: Measured, structure: Structure, begin: Array) -> SeparateFit:
-    """One structure fitted to every group, its constants about those of the middle group."""
-    return _fit_loosely(measured, GroupModel(structure, measured), begin, np.median(begin, axis=1))
+def fit_apart(measured: Measured, structure: Structure, begin: Array) -> Array:
+    """Unknowns of one structure fitted to every group, about those of the middle group [unknowns, groups]."""
+    return _fit_loosely(measured, GroupModel(structure, measured), begin, np.median(begin, axis=1, keepdims=True))[0]
 
 
-def _fit_loosely(measured: Measured, model: GroupModel, begin: Array, centre: Array) -> SeparateFit:
-    starts = [np.inf if measured.starts[i].kind == ANY else GROUPS.loosely for i in measured.open_starts]
-    width = np.array([*[CHOICE.width] * model.n_constants, *starts])
-    return fit_each(model, begin, CHOICE.noise * measured.spread(), centre, width, CHOICE.steps)
+def _fit_loosely(measured: Measured, model: GroupModel, begin: Array, centre: Array) -> tuple[Array, Array]:
+    """Unknowns of every group near to those that are expected, and the squares that they leave."""
+    starts = [np.inf if measured.starts[i].kind == ANY else LOOSELY for i in measured.open_starts]
+    width = np.array([*[1.0] * model.n_constants, *starts])
+    return fit_each(model, begin, 0.05 * measured.spread(), centre, width, steps=12)
 
 
 def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]) -> Measured:
-    """The groups with proportional noise, where the best laws are more likely with it.
-
-    Args:
-        begun: structures with their unknowns.
-    """
+    """The groups with proportional noise, where the best laws are more likely with it."""
     seen, values = measured.seen, measured.data.values
-    positive = np.array(
-        [s.kind != ANY and bool(np.all(values[:, i][seen[:, i]] > 0)) for i, s in enumerate(measured.starts)]
-    )
+    positive = np.all((values > 0) | ~seen, axis=(0, 2)) & [start.kind != ANY for start in measured.starts]
     if not positive.any():
         return measured
     kinds = [measured, replace(measured, logarithmic=positive)]
     rows = [[row for one in begun for row in sound_model(kind, *one)] for kind in kinds]
-    plain, logs = (min((criterion(row) for row in kind), default=np.inf) for kind in rows)
-    return kinds[1] if logs < plain - CHOICE.proportional else measured
+    plain, logs = (min(map(criterion, kind), default=np.inf) for kind in rows)
+    return kinds[1] if logs < plain - 6.0 else measured  # by BIC strong evidence
 
 
 def shorter(fit: MixedFit) -> MixedFit:
@@ -299,28 +256,23 @@ def freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
 
 
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
-    """Exponents that simple numbers meet held there; the others stay free.
-
-    Args:
-        best_only: all of them at the nearest simple number, however far.
-    """
+    """Exponents held where simple numbers meet them, the others free or, `best_only`, at the nearest simple number."""
     model, k = fit.model, fit.model.n_constants
-    exponents = slice(k, model.first_start)
     w, free, kept = model.structure.exponents.copy(), [], []
-    values = zip(fit.unknowns[exponents].mean(axis=1), fit.estimate.errors[exponents], strict=True)
-    for f, (place, (value, error)) in enumerate(zip(model.structure.free, values, strict=True)):
+    means, errors = fit.unknowns[k : model.first_start].mean(axis=1), fit.estimate.errors[k : model.first_start]
+    for f, (place, value, error) in enumerate(zip(model.structure.free, means, errors, strict=True), start=k):
         near = _nearest(value, error)
         w[place] = near if near is not None else _closest(value) if best_only else value
         if near is None and not best_only:
             free.append(place)
-            kept.append(k + f)
+            kept.append(f)
     rest = [*range(k), *kept, *range(model.first_start, len(fit.unknowns))]
     return sound_model(model.measured, replace(model.structure, exponents=w, free=tuple(free)), fit.unknowns[rest])
 
 
 def _nearest(value: float, error: float) -> float | None:
     """The simplest number within the error: of the smallest denominator."""
-    reach = max(CHOICE.near * error, CHOICE.least_reach)
+    reach = max(2.5 * error, 1e-3)
     near = (number for d in DENOMINATORS if abs((number := round(value * d) / d) - value) <= reach)
     return next(near, None) or None
 
@@ -331,16 +283,11 @@ def _closest(value: float) -> float:
 
 
 def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
-    """Mixed models of the best sets of flows where a state was not measured, the best first.
-
-    Raises:
-        FitError: no set of flows could be fitted to all groups.
-    """
+    """Mixed models of the best sets of flows where a state was not measured, the best first."""
     n = measured.data.n_states
     hidden = [i for i in range(n) if not np.isfinite(measured.data.values[:, i]).any()]
     ways = [(i, j) for i in range(n) for j in [*range(n), OUTSIDE] if i != j]
-    sizes = range(1, CHOICE.flows + 1)
-    sets = [flows for k in sizes for flows in itertools.combinations(ways, k) if _is_fed(flows, hidden, n)]
+    sets = [flows for k in (1, 2, 3) for flows in itertools.combinations(ways, k) if _is_fed(flows, hidden, n)]
     monitor.stage("flows of all groups", len(sets))
     begun = list[Begun]()
     for place, flows in enumerate(sets, start=1):
@@ -349,8 +296,8 @@ def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
             break
         begun.append(first)
         monitor.step(place)
-    best = sorted(begun, key=lambda one: one.score)[: CHOICE.flows_mixed]
-    rows = _mixed(measured, best, monitor, MIXED.rounds)
+    best = sorted(begun, key=lambda one: one.score)[:4]
+    rows = _mixed(measured, best, monitor, ROUNDS)
     if not rows:
         raise FitError("no set of flows could be fitted to all groups; fit them one by one")
     return rows
@@ -374,74 +321,66 @@ def _structure(flows: tuple[tuple[int, int], ...], n: int) -> Structure:
     return Structure(np.eye(n)[sources], tuple(sorted(entries)))
 
 
-def _amount(measured: Measured, i: int) -> Array:
-    """The largest amount that is known of a state at once: of its start, or a dose [groups]."""
-    found = np.maximum(measured.starts[i].value, measured.data.added[:, i].max(axis=0))
-    # A group that was given nothing tells nothing of the factor.
-    usual: Array = np.where(found > 0, found, np.median(found[found > 0]))
-    return usual
-
-
 def _begun(measured: Measured, structure: Structure) -> Begun:
     """The best of several beginnings for every group, and what it leaves in units of -2 log likelihood."""
     data, k = measured.data, structure.n_constants
     span = max(float(np.median(data.times[-1] - data.times[0])), ABOVE_ZERO)
-    rates = np.log(np.array(list(itertools.product(CHOICE.flow_rates, repeat=k))) / span)
+    # All that samples can see.
+    rates = np.log(np.array(list(itertools.product((1.0, 5.0, 25.0), repeat=k))) / span)
     counts, first = measured.counts(), measured.first_starts()
-    highest = np.nanmax(np.where(np.isfinite(data.values), data.values, -np.inf), axis=0)
+    highest = np.where(np.isfinite(data.values), data.values, -np.inf).max(axis=0)
     height = max(float(np.nanmedian(highest[counts > 0])), ABOVE_ZERO)
     for row, i in enumerate(measured.open_starts):
         if measured.starts[i].kind == SCALED:
-            first[row] = np.log(height) - np.log(_amount(measured, i))
+            # The largest amount at once, a start or a dose; who was given nothing tells nothing of the factor.
+            amount = np.maximum(measured.starts[i].value, data.doses[:, i].max(axis=0))
+            first[row] = np.log(height) - np.log(np.where(amount > 0, amount, np.median(amount[amount > 0])))
     begin = np.vstack([np.repeat(rates.T, data.n_groups, axis=1), np.tile(first, (1, len(rates)))])
-    model, width = GroupModel(structure, measured.repeated(len(rates))), np.full(len(begin), CHOICE.flow_width)
-    fit = fit_each(model, begin, CHOICE.flow_noise * data.scale, begin, width, CHOICE.flow_steps)
-    value = (np.where(counts > 0, 1.0 / data.scale**2, 0.0) @ fit.squares).reshape(len(rates), -1).sum(axis=1)
+    model, width = GroupModel(structure, measured.repeated(len(rates))), np.full(len(begin), 2.0)
+    unknowns, squares = fit_each(model, begin, 0.1 * data.scale, begin, width, steps=20)
+    value = (np.where(counts > 0, 1.0 / data.scale**2, 0.0) @ squares).reshape(len(rates), -1).sum(axis=1)
     # One beginning for all groups: what is called what may differ from beginning to beginning.
     best, total = int(np.argmin(value)), counts.sum()
     score = float(total * np.log(max(value[best] / total, ABOVE_ZERO))) + 2.0 * k * data.n_groups
-    return Begun(structure, fit.unknowns.reshape(len(begin), len(rates), -1)[:, best], score)
+    return Begun(structure, unknowns.reshape(len(begin), len(rates), -1)[:, best], score)
 
 
 def odd_groups(fit: MixedFit) -> Mask:
     """Groups that the law follows much worse than the others [groups]."""
-    residual = fit.model.curves(fit.unknowns, slopes=False).residual
+    residual = fit.model.residual(fit.unknowns)
     count = fit.model.seen.sum(axis=(0, 1))
     ratio = np.sqrt(np.einsum("tig,i->g", residual**2, 1.0 / fit.estimate.sigma**2) / np.maximum(count, 1))
-    odd: Mask = (ratio > CHOICE.odd * max(float(np.median(ratio)), CHOICE.exact)) & (count >= CHOICE.values)
+    # Two values follow any law.
+    odd: Mask = (ratio > 3.0 * max(float(np.median(ratio)), 1e-12)) & (count >= 3)
     return odd
 
 
 def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[MixedFit, Mask]:
-    """The best law of all groups, or of those that it is the law of, and the groups left out [groups].
-
-    Args:
-        rows: mixed models of all groups, the best first.
-    """
-    best, least = rows[0], criterion(rows[0]) - CHOICE.margin
+    """The best law of all groups, or of those that it is the law of, and the groups left out [groups]."""
+    best, least = rows[0], criterion(rows[0]) - 10.0  # by BIC very strong evidence
     out = np.zeros(best.model.measured.data.n_groups, bool)
-    for row in rows[: CHOICE.laws]:
+    for row in rows[:6]:
         odd = odd_groups(row)
-        if not 0 < odd.sum() <= CHOICE.share * len(odd):
+        if not 0 < odd.sum() <= MOST_STRANGE * len(odd):
             continue
         for less in monitor.in_time(SEARCHING, partial(_without, row, odd), list[MixedFit]()):
-            cost = criterion(less) + _own_cost(row, odd, less)
+            cost = criterion(less) + _own_cost(row.model.measured, odd, less.estimate.sigma)
             if cost < least:
                 best, least, out = less, cost, odd
     return best, out
 
 
 def _without(row: MixedFit, odd: Mask) -> list[MixedFit]:
-    """The same law without some groups, its spreads chosen anew; none where the numbers do not allow it."""
+    """The same law without some groups, its spreads chosen anew."""
     kept = np.flatnonzero(~odd)
     found = sound_model(row.model.measured.taken(kept), row.model.structure, row.unknowns[:, kept])
     return [with_spreads(one) for one in found]
 
 
-def _own_cost(row: MixedFit, odd: Mask, less: MixedFit) -> float:
+def _own_cost(measured: Measured, odd: Mask, sigma: Array) -> float:
     """What groups of a law of their own cost, which follows them within the noise of the others."""
-    measured = row.model.measured
     values: Array = measured.seen[:, :, odd].sum(axis=(0, 2)).astype(float)
-    noise = float(values[values > 0] @ (np.log(2.0 * math.pi * less.estimate.sigma[values > 0] ** 2) + 1.0))
+    noise = float(values[values > 0] @ (np.log(2.0 * math.pi * sigma[values > 0] ** 2) + 1.0))
     total = math.log(max(float(measured.counts().sum()), 2.0))
-    return noise + measured.taken(np.flatnonzero(odd)).jacobian_of_logs() + CHOICE.constants * total * int(odd.sum())
+    # Most laws have five constants and starts.
+    return noise + measured.taken(np.flatnonzero(odd)).jacobian_of_logs() + 5 * total * int(odd.sum())

@@ -24,32 +24,11 @@ from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
-
-@dataclass(frozen=True)
-class GroupThresholds:
-    """How groups are solved and fitted side by side."""
-
-    steps: int = 48  # steps over the longest span of a group, at least; cost; doubled until settled
-    rounding: float = 1e-9  # part of a step by which samples miss a grid and still lie on it [steps]; rounding
-    least_steps: int = 2  # steps between two samples, at least; early samples stand close where rates are high
-    tiny: float = 1e-9  # least size of a state in a power [largest sample]; keeps 0 ** p differentiable
-    most_log: float = 600.0  # largest logarithm of a product of powers; times the largest constant it is a float
-    wild: float = 1e6  # beyond this a solution has run away [largest sample]
-    leaving: float = 0.1  # beyond this no step of a fit follows from a solution [`wild`]
-    lost: float = 1e30  # residual that stands for one beyond all numbers; its square is a float
-    fit_steps: int = 25  # Levenberg-Marquardt steps, at most; cost: bounds the time
-    damping: float = 1e-2  # damping to begin from [diagonal of the normal matrix]
-    change: float = 4.0  # change of the damping after a step [ratio]; customary: 2 to 10
-    longest: float = 1.5  # longest step of a logarithm; a factor of 4.5
-    settled: float = 1e-4  # change of the squares that ends a fit [share]
-    dampings: tuple[float, float] = (1e-9, 1e9)  # ends of the damping [diagonal of the normal matrix]
-    stuck: float = 1e2  # damping beyond which a group that got no better has ended
-    least_size: float = 1e-9  # least entry of that diagonal [largest entry]; rounding
-    loosely: float = 3.0  # how far unknowns are looked for from where they are expected [logarithm]; a factor of 20
-    held: float = 1e-6  # the same of those that stay where they are
-
-
-GROUPS = GroupThresholds()
+# Least size of a state in a power, which keeps 0 ** p differentiable, and that beyond which a solution has run away
+# [largest sample].
+TINY, WILD = 1e-9, 1e6
+# How far unknowns are looked for from where they are expected [logarithm]: a factor of 20.
+LOOSELY = 3.0
 
 
 class Entry(NamedTuple):
@@ -65,28 +44,23 @@ class Entry(NamedTuple):
 class Structure:
     """Terms of a law whose constants groups have of their own.
 
-    Args:
-        exponents: W, [monomials, states].
-        entries: the terms, equation by equation.
-        free: places (monomial, state) of exponents that are fitted, one number for all groups.
-
     >>> decay = Structure(np.array([[1.0]]), (Entry(0, 0, 0, -1),))
     >>> decay.n_constants, decay.law(np.log([0.5])).rhs(np.array([[2.0]])).tolist()
     (1, [[-1.0]])
     """
 
-    exponents: Array
-    entries: tuple[Entry, ...]
-    free: tuple[tuple[int, int], ...] = ()
+    exponents: Array  # W, [monomials, states]
+    entries: tuple[Entry, ...]  # equation by equation
+    free: tuple[tuple[int, int], ...] = ()  # places (monomial, state) of exponents that are fitted
 
     @property
     def n_states(self) -> int:
-        """Number of states."""
+        """How many there are."""
         return int(self.exponents.shape[1])
 
     @property
     def n_constants(self) -> int:
-        """Number of constants, entries that hold the same one counted once."""
+        """Entries that hold the same constant count once."""
         return len({entry.constant for entry in self.entries})
 
     def law(self, logs: Array) -> PowerSum:
@@ -103,9 +77,10 @@ class Structure:
             w[place] = value
         return replace(self, exponents=w)
 
-    def terms(self) -> frozenset[object]:
-        """What tells it from others: state, sign and exponents of every entry."""
-        return frozenset((e.state, e.sign, tuple(self.exponents[e.monomial])) for e in self.entries)
+    def kind(self) -> tuple[object, ...]:
+        """What tells it from others: state, sign and exponents of every entry; its constants; what is fitted."""
+        terms = frozenset((e.state, e.sign, tuple(self.exponents[e.monomial])) for e in self.entries)
+        return terms, self.n_constants, self.free
 
     def price(self) -> float:
         """How many numbers besides the constants have to be told: exponents that are not 1 count half."""
@@ -134,12 +109,8 @@ def tied(structure: Structure, first: int, second: int) -> Structure:
     1
     """
     kept = [k for k in range(structure.n_constants) if k != second]
-    return replace(
-        structure,
-        entries=tuple(
-            e._replace(constant=kept.index(first if e.constant == second else e.constant)) for e in structure.entries
-        ),
-    )
+    of = [kept.index(first if k == second else k) for k in range(structure.n_constants)]
+    return replace(structure, entries=tuple(e._replace(constant=of[e.constant]) for e in structure.entries))
 
 
 def without(structure: Structure, constant: int) -> Structure:
@@ -155,23 +126,12 @@ def without(structure: Structure, constant: int) -> Structure:
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Measured groups of the same states, padded to one length.
+    """Measured groups of the same states, padded to one length."""
 
-    Args:
-        times: [samples, groups], the last one repeated behind the end.
-        values: [samples, states, groups], nan where nothing was measured.
-        steps: steps of the solver over the longest span.
-        doses: amounts that are added right after each sample [samples, states, groups]; None for none.
-
-    >>> data = Members(np.array([[0.0], [1.0]]), np.array([[[1.0]], [[0.5]]]))
-    >>> data.n_groups, data.n_states
-    (1, 1)
-    """
-
-    times: Array
-    values: Array
-    steps: int = GROUPS.steps
-    doses: Array | None = None
+    times: Array  # [samples, groups], the last one repeated behind the end
+    values: Array  # [samples, states, groups], nan where nothing was measured
+    doses: Array  # added right after each sample [samples, states, groups]
+    steps: int = 48  # of the solver over the longest span, at least; doubled until that changes nothing
 
     @property
     def n_groups(self) -> int:
@@ -189,23 +149,17 @@ class Members:
         seen = np.nan_to_num(np.abs(self.values)).max(axis=(0, 2))
         return np.where(seen > 0, seen, 1.0)
 
-    @property
-    def added(self) -> Array:
-        """The doses [samples, states, groups], 0 where there are none."""
-        return np.zeros(self.values.shape) if self.doses is None else self.doses
-
     def refined(self) -> Members:
         """The same groups, solved with twice as many steps."""
         return replace(self, steps=2 * self.steps)
 
     def taken(self, groups: Sequence[int] | NDArray[np.intp]) -> Members:
         """Some of the groups, in this order; one may come more than once."""
-        doses = None if self.doses is None else self.doses[:, :, groups]
-        return replace(self, times=self.times[:, groups], values=self.values[:, :, groups], doses=doses)
+        return Members(self.times[:, groups], self.values[:, :, groups], self.doses[:, :, groups], self.steps)
 
     def given(self) -> Array:
         """What doses added to each state before each sample [samples, states, groups]."""
-        return np.pad(np.cumsum(self.added[:-1], axis=0), ((1, 0), (0, 0), (0, 0)))
+        return np.pad(np.cumsum(self.doses[:-1], axis=0), ((1, 0), (0, 0), (0, 0)))
 
     def grid(self) -> list[tuple[int, Array]]:
         """Number and size [groups] of the steps from each sample to the next."""
@@ -213,17 +167,14 @@ class Members:
         longest = np.where(longest > 0, longest, 1.0)
         found = []
         for gap in np.diff(self.times, axis=0):
-            most = max(int(np.ceil(np.max(gap / longest) - GROUPS.rounding)), GROUPS.least_steps)
+            # Samples that miss a grid by rounding lie on it; early ones stand close where rates are high.
+            most = max(int(np.ceil(np.max(gap / longest) - 1e-9)), 2)
             found.append((most, gap / most))
         return found
 
 
 def members_of(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ()) -> Members:
-    """Groups from their times [samples] and values [samples, states].
-
-    Args:
-        runs: of the groups.
-        doses: amounts right after the samples of each group [samples, states]; nothing for none.
+    """Groups from their times [samples], values and doses [samples, states].
 
     >>> members_of([(np.arange(3.0), np.ones((3, 1))), (np.arange(2.0), np.ones((2, 1)))]).values[2, 0].tolist()
     [1.0, nan]
@@ -235,48 +186,33 @@ def members_of(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ())
         return np.stack([np.vstack(pair) for pair in zip(arrays, fill, strict=True)], axis=2)
 
     times = np.stack([np.pad(t, (0, longest - len(t)), mode="edge") for t, _ in runs], axis=1)
-    return Members(times, padded([x for _, x in runs], np.nan), doses=padded(doses, 0.0) if doses else None)
+    values = padded([x for _, x in runs], np.nan)
+    return Members(times, values, padded(doses, 0.0) if doses else np.zeros(values.shape))
 
 
-# What is known of a start: nothing but its sign, nothing, its value, that its sample is exact, or its
-# value but for a factor.
+# What is known of a start: its sign or nothing (it is fitted); its value, which was told or is the first sample (no
+# evidence then); its value but for a factor, which is fitted and by which doses of this state are multiplied too.
 POSITIVE, ANY, KNOWN, EXACT, SCALED = "positive", "any", "known", "exact", "scaled"
 
 
 class Start(NamedTuple):
-    """The starts of one state in all groups.
-
-    Args:
-        kind: "positive" or "any" (fitted), "known", "exact" (known, its sample is no evidence), or
-            "scaled" (a fitted factor times `value`, by which doses of this state are multiplied too).
-        value: [groups], known or a first guess.
-        factor: a first guess of that of a scaled start.
-    """
+    """The starts of one state in all groups."""
 
     kind: str
-    value: Array
-    factor: float = 1.0
+    value: Array  # [groups], known or a first guess
+    factor: float = 1.0  # a first guess of that of a scaled start
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Groups with what is known of them.
-
-    Args:
-        data: samples of all groups.
-        starts: one a state.
-        logarithmic: states whose noise is proportional [states].
-        labels: of the groups.
-        covariates: logarithms of what is known of each group, less their mean [groups], by name.
-        dosed: place of a state and column of its doses, which `data` has.
-    """
+    """Groups with what is known of them."""
 
     data: Members
-    starts: tuple[Start, ...]
-    logarithmic: Mask
+    starts: tuple[Start, ...]  # one a state
+    logarithmic: Mask  # states whose noise is proportional [states]
     labels: tuple[str, ...]
-    covariates: Mapping[str, Array]
-    dosed: tuple[tuple[int, str], ...] = ()
+    covariates: Mapping[str, Array]  # logarithms of what is known of each group, less their mean [groups]
+    dosed: tuple[tuple[int, str], ...] = ()  # states with the columns of their doses, which `data` has
 
     @property
     def open_starts(self) -> list[int]:
@@ -306,17 +242,17 @@ class Measured:
 
     def first_starts(self) -> Array:
         """A first guess of the unknowns of the starts [open starts, groups]."""
-        rows = []
-        for kind, value, factor in (self.starts[i] for i in self.open_starts):
+        found = np.empty((len(self.open_starts), self.data.n_groups))
+        for row, i in enumerate(self.open_starts):
+            kind, value, factor = self.starts[i]
             guess = np.full(len(value), factor) if kind == SCALED else value
-            rows.append(guess if kind == ANY else np.log(np.maximum(guess, ABOVE_ZERO)))
-        return np.array(rows).reshape(len(rows), self.data.n_groups)
+            found[row] = guess if kind == ANY else np.log(np.maximum(guess, ABOVE_ZERO))
+        return found
 
     def begun(self, unknown: Array) -> tuple[Array, Array, Array]:
         """Starts [states, groups], their slopes by the unknowns [open, groups], and doses in the units of their states.
 
-        Args:
-            unknown: a start, its logarithm, or that of a factor of what is known of it and of doses [open, groups].
+        An unknown is a start, its logarithm, or that of the factor of a scaled one.
         """
         starts = np.stack([start.value for start in self.starts]).astype(float)
         slopes, factors = np.ones(unknown.shape), np.ones(starts.shape)
@@ -328,7 +264,7 @@ class Measured:
                     factors[i] = size
                 starts[i] = size * starts[i] if kind == SCALED else size
                 slopes[row] = 1.0 if kind == ANY else starts[i]
-            return starts, slopes, self.data.added * factors
+            return starts, slopes, self.data.doses * factors
 
     def taken(self, groups: NDArray[np.intp]) -> Measured:
         """Some of the groups, by their numbers; one may come more than once."""
@@ -350,30 +286,12 @@ class Measured:
         return 2.0 * sum(float(np.sum(own)) for own in logs)
 
 
-class Curves(NamedTuple):
-    """Residuals of all groups, 0 where nothing was measured.
-
-    Args:
-        residual: [samples, states, groups], in the scale of the noise.
-        slopes: derivatives of the curve in that scale [samples, states, unknowns, groups]; None where
-            they were not asked for.
-    """
-
-    residual: Array
-    slopes: Array | None
-
-
 class GroupModel:
     """A structure on measured groups: unknowns [unknowns, groups] to residuals.
 
-    The unknowns are logarithms of constants, free exponents, and the open starts.
-
-    Args:
-        structure: the terms.
-        measured: the groups.
-        signs: of the entries [entries, groups], 0 for a term that a group lacks.
-        exponents: [monomials, states, groups], where they differ from group to group.
-        scale: sizes of the states [states], by default those of the samples.
+    The unknowns are logarithms of constants, free exponents, and the open starts. Signs of entries [entries, groups],
+    0 for a term that a group lacks, and exponents [monomials, states, groups] may differ from group to group; sizes of
+    the states [states] are those of the samples, if nothing else is said.
     """
 
     def __init__(
@@ -402,7 +320,7 @@ class GroupModel:
                 w[place] = unknowns[f]
         with np.errstate(over="ignore"):
             sizes = self._signs * np.exp(unknowns[k])
-        a, tiny = np.zeros((w.shape[1], len(w), groups)), (GROUPS.tiny * self.scale)[:, None]
+        a, tiny = np.zeros((w.shape[1], len(w), groups)), (TINY * self.scale)[:, None]
         np.add.at(a, (i, j), sizes)
         # A power of a state below 0 is that of its size, with the sign of a whole power, or nothing.
         turns = np.where(np.mod(w, 2) == 1, -1.0, np.where(np.mod(w, 2) == 0, 1.0, 0.0))
@@ -411,7 +329,8 @@ class GroupModel:
             x = y[:, 0]
             size, below = np.maximum(np.abs(x), tiny), x < 0
             logs = np.log(size)
-            products = np.exp(np.minimum(np.einsum("jkg,kg->jg", w, logs), GROUPS.most_log))
+            # Times the largest constant it is still a float.
+            products = np.exp(np.minimum(np.einsum("jkg,kg->jg", w, logs), 600.0))
             if below.any():
                 products = products * np.where(below, turns, 1.0).prod(axis=1)
                 size = np.where(below, -size, size)
@@ -433,7 +352,7 @@ class GroupModel:
         start, moved, jumps = measured.begun(unknowns[self.first_start :])
         y = np.zeros((len(start), 1 + self.n_unknowns * slopes, unknowns.shape[1]))
         y[:, 0] = start
-        rows, most = measured.open_starts, (GROUPS.wild * self.scale)[:, None]
+        rows, most = measured.open_starts, (WILD * self.scale)[:, None]
         own = rows, np.arange(1 + self.first_start, 1 + self.n_unknowns)
         scaled = np.array([[measured.starts[i].kind == SCALED] for i in rows], bool).reshape(-1, 1)
         if slopes:
@@ -458,48 +377,34 @@ class GroupModel:
         return found
 
     @np.errstate(over="ignore", invalid="ignore")  # of a curve that has run away
-    def curves(self, unknowns: Array, slopes: bool = True) -> Curves:
-        """Residuals at these unknowns, and the slopes of the curves."""
+    def curves(self, unknowns: Array, slopes: bool = True) -> tuple[Array, Array]:
+        """Residuals [samples, states, groups] in the scale of the noise, 0 where nothing was measured, and slopes.
+
+        These are the derivatives of the curves in that scale [samples, states, unknowns, groups].
+        """
         data, found = self.measured.data, self._solved(unknowns, slopes)
         x, s = found[:, :, 0], found[:, :, 1:]
         y = np.where(self.seen, data.values, 0.0)
         residual = np.where(self.seen, y - x, 0.0)
         for i in np.flatnonzero(self.measured.logarithmic):
-            least = GROUPS.tiny * data.scale[i]
+            least = TINY * data.scale[i]
             size = np.maximum(x[:, i], least)
             residual[:, i] = np.where(self.seen[:, i], np.log(np.maximum(y[:, i], least)) - np.log(size), 0.0)
             s[:, i] /= size[:, None]
-        residual = np.nan_to_num(residual, nan=GROUPS.lost, posinf=GROUPS.lost, neginf=-GROUPS.lost)
-        if not slopes:
-            return Curves(residual, None)
-        # Of a curve that has run away no step follows.
-        lost = ~np.isfinite(x) | (np.abs(x) >= GROUPS.leaving * GROUPS.wild * data.scale[:, None])
+        residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)  # whose squares are floats
+        # Of a curve that runs away no step follows.
+        lost = ~np.isfinite(x) | (np.abs(x) >= 0.1 * WILD * data.scale[:, None])
         kept = self.seen & ~np.logical_or.accumulate(lost.any(axis=1), axis=0)[:, None]
-        return Curves(residual, np.nan_to_num(np.where(kept[:, :, None], s, 0.0), nan=0.0, posinf=0.0, neginf=0.0))
+        return residual, np.nan_to_num(np.where(kept[:, :, None], s, 0.0), nan=0.0, posinf=0.0, neginf=0.0)
 
-
-class SeparateFit(NamedTuple):
-    """Unknowns of every group with what they leave.
-
-    Args:
-        unknowns: [unknowns, groups].
-        squares: of the residuals, [states, groups], unweighted.
-        objective: that was minimised [groups].
-    """
-
-    unknowns: Array
-    squares: Array
-    objective: Array
+    def residual(self, unknowns: Array) -> Array:
+        """Residuals alone."""
+        return self.curves(unknowns, slopes=False)[0]
 
 
 def fit_each(
-    model: GroupModel,
-    begin: Array,
-    sigma: Array,
-    centre: Array | None = None,
-    width: Array | None = None,
-    steps: int | None = None,
-) -> SeparateFit:
+    model: GroupModel, begin: Array, sigma: Array, centre: Array, width: Array, steps: int = 25
+) -> tuple[Array, Array]:
     r"""The most likely unknowns of every group, all groups at once, held together loosely:
 
         minimise  \sum_j ((y_j - x(t_j; c)) / sigma)^2 + \sum_k ((c_k - centre_k) / width_k)^2   for each group
@@ -508,45 +413,39 @@ def fit_each(
     its groups or none, so that none leaves the batch; logarithms change by a factor of 4.5 at most; and curves come
     with their slopes, so that a step costs one solution.
 
-    Args:
-        begin: [unknowns, groups].
-        sigma: of the noise [states].
-        centre: [unknowns] or [unknowns, groups], where the unknowns are expected.
-        width: [unknowns], how sure that is; inf for not at all.
+    They are found with the squares of what they leave [states, groups]. `sigma` is the noise [states]; `begin` and
+    `centre` are [unknowns, groups], and `width` [unknowns], inf for what is not held at all.
     """
-    x, weight = begin, 1.0 / sigma**2
-    precision = np.zeros(len(x)) if width is None else 1.0 / width**2
-    expected = x if centre is None else centre.reshape(len(x), -1)
+    x, weight, precision = begin, 1.0 / sigma**2, 1.0 / width**2
 
     def value(residual: Array, x: Array) -> Array:
         with np.errstate(over="ignore"):
-            found: Array = np.einsum("tig,tig,i->g", residual, residual, weight) + precision @ (x - expected) ** 2
+            found: Array = np.einsum("tig,tig,i->g", residual, residual, weight) + precision @ (x - centre) ** 2
         return found
 
     def step(residual: Array, slopes: Array, x: Array) -> Array:
         weighted = slopes * weight[:, None, None]
         normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True) + np.diag(precision)
-        gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (expected - x)).T
+        gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (centre - x)).T
         size = np.einsum("gpp->gp", normal)
-        added = damping[:, None] * np.maximum(size, GROUPS.least_size * size.max(axis=1, keepdims=True))
+        added = damping[:, None] * np.maximum(size, 1e-9 * size.max(axis=1, keepdims=True))
         normal += np.maximum(added, ABOVE_ZERO)[:, :, None] * np.eye(len(x))
         found = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0].T
         longest = np.maximum(np.abs(found).max(axis=0), ABOVE_ZERO)
-        return np.asarray(np.nan_to_num(found * np.minimum(1.0, GROUPS.longest / longest)))
+        return np.asarray(np.nan_to_num(found * np.minimum(1.0, 1.5 / longest)))
 
     residual, slopes = model.curves(x)
-    best, damping = value(residual, x), np.full(x.shape[1], GROUPS.damping)
-    for _ in range(GROUPS.fit_steps if steps is None else steps):
-        assert slopes is not None
+    best, damping = value(residual, x), np.full(x.shape[1], 1e-2)
+    for _ in range(steps):
         tried = x + step(residual, slopes, x)
-        trial = model.curves(tried)
-        reached = value(trial.residual, tried)
+        new_residual, new_slopes = model.curves(tried)
+        reached = value(new_residual, tried)
         better = reached < best
         gain = np.where(better, (best - reached) / np.maximum(best, ABOVE_ZERO), 0.0)
-        assert trial.slopes is not None
         x, best = np.where(better, tried, x), np.where(better, reached, best)
-        residual, slopes = np.where(better, trial.residual, residual), np.where(better, trial.slopes, slopes)
-        damping = np.clip(np.where(better, damping / GROUPS.change, damping * GROUPS.change), *GROUPS.dampings)
-        if np.all((better & (gain < GROUPS.settled)) | (~better & (damping > GROUPS.stuck))):
+        residual, slopes = np.where(better, new_residual, residual), np.where(better, new_slopes, slopes)
+        damping = np.clip(np.where(better, damping / 4.0, damping * 4.0), 1e-9, 1e9)
+        # Those that have settled, and those that no small step makes better.
+        if np.all(np.where(better, gain < 1e-4, damping > 1e2)):
             break
-    return SeparateFit(x, np.einsum("tig,tig->ig", residual, residual), best)
+    return x, np.einsum("tig,tig->ig", residual, residual)

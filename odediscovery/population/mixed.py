@@ -19,6 +19,7 @@ Source: Lindstrom and Bates (1990).
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable
@@ -32,88 +33,39 @@ from scipy.optimize import minimize
 from odediscovery.population.groups import GroupModel, Measured, Structure
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
-
-@dataclass(frozen=True)
-class MixedThresholds:
-    """How the mixed model is fitted, and which numbers are those of a law."""
-
-    negligible: float = 0.01  # a spread below it is none [logarithm]; one per cent
-    beyond: float = 1e30  # likelihood of what cannot be computed; the search turns back from it
-    spreads: tuple[float, float] = (1e-4, 10.0)  # ends of the spreads that are looked for [logarithm]
-    reach: float = 8.0  # how far the logarithm of sigma may go in one search
-    steps: int = 200  # steps of the search, at most; cost
-    converged: float = 1e-11  # change of the likelihood that ends it [relative]
-    difference: float = 1e-4  # step of a second derivative [logarithm]
-    ridge: float = 1e-9  # added where a matrix is singular [its largest entry]; rounding
-    singular: float = 1e-12  # least singular value of the information [the largest]; rounding
-    rounds: int = 30  # straightenings of the curves, at most; cost: most fits need 5 to 10
-    few_rounds: int = 8  # the same for a structure among others; cost
-    settled: float = 1e-3  # change of -2 log likelihood that ends them
-    # straightenings after which each one that is worse than the last halves the steps; what has not settled until then
-    # may go round in circles, and where it ends would be chance
-    calm: int = 10
-    noise: float = 1e-4  # noise from which on that is done [size of the values]; less is the solver's
-    halvings: int = 4  # times that a step is halved before it is given up
-    begin: float = 0.3  # spread of a logarithm to begin from; typical of constants of people
-    begin_again: float = 0.02  # the same on newly straightened curves, at least
-    begin_others: float = 0.1  # the same of a fit with other spreads, at least
-    common: float = 1e-4  # spread of a logarithm that all groups share, while steps are weighed
-    # least mean square of residuals [mean square of the values]; keeps the likelihood finite without noise
-    exact: float = 1e-14
-    least_noise: float = 1e-8  # least noise [size of the values]; the same
-    rounding: float = 1e-9  # relative differences that are none; rounding
-    # gain of -2 log likelihood that a spread has to bring, at least; one in forty without a spread
-    least_gain: float = 3.84
-    most_log: float = 80.0  # largest logarithm of a constant and of sigma; e^80: no unit is as far from any scale
-    largest: float = 6.0  # largest exponent; as elsewhere in the program: more is a step
-    apart: float = 0.05  # exponents of one state no further apart than this make one term, not two
-    honest: float = 4.0  # sigma squared may differ from the mean square of the residuals by this factor [ratio]
-    nothing: float = 1e-6  # residuals below this are none, whatever sigma is [spread of the state]
-    refinings: int = 3  # times that the steps are doubled, at most; cost: each is twice the last
-    refined: float = 0.1  # change of -2 log likelihood that is none
-
-
-MIXED = MixedThresholds()
+# Straightenings of the curves, at most (most fits need 5 to 10), and those for a structure among others; cost.
+ROUNDS, FEW_ROUNDS = 30, 8
+# Change of -2 log likelihood that ends them.
+SETTLED = 1e-3
+# Least mean square of residuals [mean square of the values]: keeps the likelihood finite without noise.
+LEAST_SQUARE = 1e-14
+# Ends of the spreads that are looked for [logarithm], and the largest logarithm of a constant and of sigma: no unit
+# is as far from any scale.
+SPREADS, MOST_LOG = (1e-4, 10.0), 80.0
+# Relative differences that are none.
+ROUNDING = 1e-9
 
 
 class Sums(NamedTuple):
-    """What the likelihood needs of the groups.
+    """What the likelihood needs of the groups."""
 
-    Args:
-        normal: J'J by state [states, groups, unknowns, unknowns].
-        moment: J'w by state [states, groups, unknowns].
-        squares: w'w by state [states].
-        counts: number of values by state [states].
-    """
-
-    normal: Array
-    moment: Array
-    squares: Array
-    counts: Array
+    normal: Array  # J'J by state [states, groups, unknowns, unknowns]
+    moment: Array  # J'w by state [states, groups, unknowns]
+    squares: Array  # w'w by state [states]
+    counts: Array  # number of values by state [states]
 
 
 class Estimate(NamedTuple):
-    """A linear mixed model, the most likely one of its spreads and sigma.
+    """A linear mixed model, the most likely one of its spreads and sigma."""
 
-    Args:
-        beta: of the columns of the design.
-        deviations: d [unknowns], 0 for those that all groups share.
-        sigma: [states].
-        unknowns: of the groups, shrunk towards the mean [groups, unknowns].
-        minus_2_log_likelihood: of the values.
-        gradient: of that by the logarithms of the deviations and of sigma.
-        information: inverse of the covariance of beta.
-        spread: posterior covariance of the groups' unknowns about X beta [groups, unknowns, unknowns].
-    """
-
-    beta: Array
-    deviations: Array
-    sigma: Array
-    unknowns: Array
-    minus_2_log_likelihood: float
-    gradient: Array
-    information: Array
-    spread: Array
+    beta: Array  # of the columns of the design
+    deviations: Array  # d [unknowns], 0 for those that all groups share
+    sigma: Array  # [states]
+    unknowns: Array  # of the groups, shrunk towards the mean [groups, unknowns]
+    minus_2_log_likelihood: float  # of the values
+    gradient: Array  # of that by the logarithms of the deviations and of sigma
+    information: Array  # inverse of the covariance of beta
+    spread: Array  # posterior covariance of the groups' unknowns about X beta [groups, unknowns, unknowns]
 
     @property
     def covariance(self) -> Array:
@@ -127,39 +79,32 @@ class Estimate(NamedTuple):
 
 
 def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: Array) -> Estimate:
-    """The maximum of the likelihood.
-
-    Args:
-        design: X, [groups, unknowns, columns].
-        random: unknowns that differ from group to group [unknowns].
-        deviations: where the search begins [unknowns].
-        sigma: where the search begins [states].
-    """
+    """The maximum of the likelihood with a design [groups, unknowns, columns], from these deviations and sigma."""
     begin, spreads = _packed(sums, random, deviations, sigma), int(random.sum())
 
     def objective(theta: Array) -> tuple[float, Array]:
-        try:
+        with contextlib.suppress(np.linalg.LinAlgError):
             found = _at(sums, design, random, theta)
-        except np.linalg.LinAlgError:
-            return MIXED.beyond, np.zeros(len(theta))
-        value = found.minus_2_log_likelihood
-        return (value, found.gradient) if np.isfinite(value) else (MIXED.beyond, np.zeros(len(theta)))
+            if np.isfinite(found.minus_2_log_likelihood):
+                return found.minus_2_log_likelihood, found.gradient
+        return 1e30, np.zeros(len(theta))  # the search turns back from it
 
-    bounds = [tuple(np.log(MIXED.spreads))] * spreads
-    bounds += [(at - MIXED.reach, at + MIXED.reach) for at in begin[spreads:]]
-    ends = {"maxiter": MIXED.steps, "ftol": MIXED.converged}
+    # In one search sigma goes no further than a factor of exp(8).
+    bounds = [tuple(np.log(SPREADS))] * spreads + [(at - 8.0, at + 8.0) for at in begin[spreads:]]
+    ends = {"maxiter": 200, "ftol": 1e-11}
     theta = minimize(objective, begin, jac=True, bounds=bounds, method="L-BFGS-B", options=ends).x
     d, s = _unpacked(sums, random, theta)
-    kept = random & (d >= MIXED.negligible)
+    kept = random & (d >= 0.01)  # a spread of less than one per cent is none
     return _at(sums, design, kept, theta if np.array_equal(kept, random) else _packed(sums, kept, d, s))
 
 
 def theta_errors(sums: Sums, design: Array, random: Mask, found: Estimate) -> Array:
     """Standard errors of the logarithms of the deviations [random unknowns], nan for those that are 0."""
     theta, spreads = _packed(sums, random, found.deviations, found.sigma), int(random.sum())
-    shifts = MIXED.difference * np.eye(len(theta))
+    h = 1e-4
+    shifts = h * np.eye(len(theta))
     sides = [[_at(sums, design, random, theta + sign * shift).gradient for sign in (1, -1)] for shift in shifts]
-    hessian = np.array([(up - down) / (2 * MIXED.difference) for up, down in sides]).reshape(shifts.shape)
+    hessian = np.array([(up - down) / (2 * h) for up, down in sides]).reshape(shifts.shape)
     free = np.append(found.deviations[random] > 0, np.ones(len(theta) - spreads, bool))
     inverse = np.linalg.pinv((hessian + hessian.T)[np.ix_(free, free)] / 4.0)
     errors = np.full(len(theta), np.nan)
@@ -168,14 +113,14 @@ def theta_errors(sums: Sums, design: Array, random: Mask, found: Estimate) -> Ar
 
 
 def _packed(sums: Sums, random: Mask, deviations: Array, sigma: Array) -> Array:
-    d = np.clip(np.log(np.maximum(deviations[random], ABOVE_ZERO)), *np.log(MIXED.spreads))
+    d = np.clip(np.log(np.maximum(deviations[random], ABOVE_ZERO)), *np.log(SPREADS))
     return np.concatenate([d, np.log(np.maximum(sigma[sums.counts > 0], ABOVE_ZERO))])
 
 
 def _unpacked(sums: Sums, random: Mask, theta: Array) -> tuple[Array, Array]:
     d, s, spreads = np.zeros(len(random)), np.ones(len(sums.counts)), int(random.sum())
     d[random] = np.exp(theta[:spreads])
-    s[sums.counts > 0] = np.exp(np.clip(theta[spreads:], -MIXED.most_log, MIXED.most_log))
+    s[sums.counts > 0] = np.exp(np.clip(theta[spreads:], -MOST_LOG, MOST_LOG))
     return d, s
 
 
@@ -184,7 +129,7 @@ def _inverse(k: Array) -> Array:
     try:
         return np.asarray(np.linalg.inv(k))
     except np.linalg.LinAlgError:
-        ridge = MIXED.ridge * np.abs(k).max(axis=(1, 2), keepdims=True)
+        ridge = 1e-9 * np.abs(k).max(axis=(1, 2), keepdims=True)
         return np.asarray(np.linalg.inv(k + ridge * np.eye(k.shape[1])))
 
 
@@ -204,7 +149,7 @@ def _at(sums: Sums, design: Array, random: Mask, theta: Array) -> Estimate:
     right = np.einsum("gpa,gp->a", design, v - np.einsum("gpq,gq->gp", ad, v))
     if not (np.isfinite(information).all() and np.isfinite(right).all()):
         raise np.linalg.LinAlgError("curves have run away")
-    beta = np.linalg.lstsq(information, right, rcond=MIXED.singular)[0]
+    beta = np.linalg.lstsq(information, right, rcond=1e-12)[0]
     mean = design @ beta
     u = v - np.einsum("gpq,gq->gp", a, mean)
     b = np.einsum("gpq,gq->gp", inner, u)
@@ -224,25 +169,15 @@ def _at(sums: Sums, design: Array, random: Mask, theta: Array) -> Estimate:
 
 @dataclass(frozen=True, eq=False)
 class MixedFit:
-    """A mixed model of one structure.
-
-    Args:
-        model: structure and groups.
-        design: X, [groups, unknowns, columns].
-        random: unknowns that differ from group to group.
-        estimate: the linear mixed model where the iteration ended.
-        unknowns: of the groups [unknowns, groups].
-        sums: what the likelihood needs.
-        squares: of the residuals at these unknowns [states].
-    """
+    """A mixed model of one structure."""
 
     model: GroupModel
-    design: Array
-    random: Mask
-    estimate: Estimate
-    unknowns: Array
+    design: Array  # X, [groups, unknowns, columns]
+    random: Mask  # unknowns that differ from group to group
+    estimate: Estimate  # the linear mixed model where the iteration ended
+    unknowns: Array  # [unknowns, groups]
     sums: Sums
-    squares: Array
+    squares: Array  # of the residuals at these unknowns [states]
 
     @property
     def minus_2_log_likelihood(self) -> float:
@@ -259,7 +194,6 @@ class MixedFit:
 def _sums_of(model: GroupModel, unknowns: Array) -> tuple[Sums, Array]:
     """The straightened curves of all groups, and the squares of the residuals [states]."""
     r, j = model.curves(unknowns)
-    assert j is not None
     if not np.isfinite(unknowns).all():
         raise np.linalg.LinAlgError("constants have run away")
     w = np.where(model.seen, r + np.einsum("tipg,pg->tig", j, unknowns), 0.0)
@@ -275,63 +209,55 @@ def fit_mixed(
     random: Mask,
     design: Array | None = None,
     deviations: Array | None = None,
-    rounds: int | None = None,
+    rounds: int = ROUNDS,
 ) -> MixedFit:
-    """The mixed model from these unknowns.
-
-    Args:
-        begin: [unknowns, groups].
-        random: which unknowns differ from group to group; all groups share the others.
-        design: columns of the means, by default one an unknown.
-        deviations: spreads to begin from.
-    """
+    """The mixed model from these unknowns [unknowns, groups]; the design has a column an unknown by default."""
     design = np.tile(np.eye(len(begin)), (begin.shape[1], 1, 1)) if design is None else design
-    d = np.full(len(begin), MIXED.begin) if deviations is None else deviations
+    # Constants of people typically differ by a third.
+    d = np.full(len(begin), 0.3) if deviations is None else deviations
     # Mean square of the values of each state, in the scale of the noise.
     size = np.where(model.measured.logarithmic, 1.0, model.measured.data.scale**2)
     x, last, share = begin, np.inf, 1.0
     sums, squares = _sums_of(model, x)
-    sigma = np.sqrt(np.maximum(squares / np.maximum(sums.counts, 1), MIXED.exact * size))
-    for done in range(MIXED.rounds if rounds is None else rounds):
+    sigma = np.sqrt(np.maximum(squares / np.maximum(sums.counts, 1), LEAST_SQUARE * size))
+    for done in range(rounds):
         found = estimate(sums, design, random, d, sigma)
         value, d = found.minus_2_log_likelihood, found.deviations
-        sigma = np.maximum(found.sigma, MIXED.least_noise * np.sqrt(size))
-        worse = done >= MIXED.calm and value > last + MIXED.settled
-        # Without noise the likelihood has no bound, and what is worse is rounding.
-        if worse and np.any((sigma**2 > MIXED.noise**2 * size)[sums.counts > 0]):
+        sigma = np.maximum(found.sigma, 1e-8 * np.sqrt(size))
+        # What has not settled after ten may go round in circles, and where it ends would be chance. With noise less
+        # than the solver's the likelihood has no bound, and what is worse is rounding.
+        if done >= 10 and value > last + SETTLED and np.any((sigma**2 > 1e-4**2 * size)[sums.counts > 0]):
             share *= 0.5
-        x_new = _stepped(model, x, found, design, share)
-        if x_new is None or abs(last - value) < MIXED.settled:
-            x = x if x_new is None else x_new
-            sums, squares = _sums_of(model, x)
-            break
-        last, x = value, x_new
-        d = np.where(random, np.maximum(d, MIXED.begin_again), 0.0)
+        before, x = x, _stepped(model, x, found, design, share)
         sums, squares = _sums_of(model, x)
+        if x is before or abs(last - value) < SETTLED:
+            break
+        last, d = value, np.where(random, np.maximum(d, 0.02), 0.0)
     return MixedFit(model, design, random, estimate(sums, design, random, d, sigma), x, sums, squares)
 
 
-def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share: float) -> Array | None:
-    """A share of the way to the new unknowns as far as it is downhill; None where it is not at all."""
-    weight, d = 1.0 / found.sigma**2, np.maximum(found.deviations, MIXED.common)
+def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share: float) -> Array:
+    """A share of the way to the new unknowns as far as it is downhill; x itself where it is not at all."""
+    # What all groups share may differ a little while steps are weighed.
+    weight, d = 1.0 / found.sigma**2, np.maximum(found.deviations, 1e-4)
 
     def value(at: Array) -> float:
-        residual = model.curves(at, slopes=False).residual
+        residual = model.residual(at)
         off = (at - (design @ found.beta).T) / d[:, None]
         return float(np.einsum("tig,tig->i", residual, residual) @ weight + np.sum(off**2))
 
     # Where constants are shared the present ones of the groups may differ: they first become one.
-    before = np.inf if np.any(np.ptp(x[found.deviations <= 0], axis=1) > MIXED.rounding) else value(x)
-    for halvings in range(MIXED.halvings + 1):
+    before = np.inf if np.any(np.ptp(x[found.deviations <= 0], axis=1) > ROUNDING) else value(x)
+    for halvings in range(5):
         tried = x + share * 0.5**halvings * (found.unknowns.T - x)
-        if value(tried) <= before + MIXED.rounding * abs(before):
+        if value(tried) <= before + ROUNDING * abs(before):
             return tried
-    return None
+    return x
 
 
 def _price_of_spread(model: GroupModel) -> float:
     """What one more spread has to gain in -2 log likelihood."""
-    return max(math.log(model.measured.data.n_groups), MIXED.least_gain)
+    return max(math.log(model.measured.data.n_groups), 3.84)
 
 
 def criterion(fit: MixedFit) -> float:
@@ -361,13 +287,13 @@ def choose_varying(fit: MixedFit) -> MixedFit:
     price = _price_of_spread(fit.model)
     own, random = always_own(fit.model), fit.random.copy()
     present = fit.estimate.minus_2_log_likelihood
+    number = np.arange(len(random))
     while True:
         tried: list[tuple[float, int]] = []
-        for k in np.flatnonzero(random & ~own):
-            less = random.copy()
-            less[k] = False
+        for k in np.flatnonzero(random & ~own).tolist():
+            less = random & (number != k)
             found = estimate(fit.sums, fit.design, less, _begin(fit, less), fit.estimate.sigma)
-            tried.append((found.minus_2_log_likelihood, int(k)))
+            tried.append((found.minus_2_log_likelihood, k))
         if not tried or min(tried)[0] - present > price:
             break
         present, place = min(tried)
@@ -376,9 +302,8 @@ def choose_varying(fit: MixedFit) -> MixedFit:
         return fit
     fewer = refit(fit, random)
     # Where the straightened curves were wrong about a spread, it comes back.
-    for k in np.flatnonzero(fit.random & ~random):
-        more = random.copy()
-        more[k] = True
+    for k in np.flatnonzero(fit.random & ~random).tolist():
+        more = random | (number == k)
         again = refit(fewer, more)
         if again.minus_2_log_likelihood + price < fewer.minus_2_log_likelihood:
             fewer, random = again, more
@@ -391,16 +316,15 @@ def refit(fit: MixedFit, random: Mask, design: Array | None = None) -> MixedFit:
 
 
 def _begin(fit: MixedFit, random: Mask) -> Array:
-    return np.where(random, np.maximum(fit.estimate.deviations, MIXED.begin_others), 0.0)
+    return np.where(random, np.maximum(fit.estimate.deviations, 0.1), 0.0)
 
 
 def with_covariates(fit: MixedFit) -> tuple[MixedFit, dict[tuple[int, str], tuple[float, float]]]:
-    """The model in which constants that vary follow a power of what is known of the groups.
+    """The model in which constants that vary follow a power of what is known of the groups,
 
         log c_g = mean + power * (log z_g - mean of these) + b_g
 
-    Returns:
-        The model, and power and standard error by constant and name of the covariate.
+    and power and standard error by constant and name of the covariate.
     """
     covariates, unknowns = fit.model.measured.covariates, len(fit.unknowns)
     varying = np.flatnonzero(fit.estimate.deviations[: fit.model.n_constants] > 0).tolist()
@@ -417,16 +341,13 @@ def with_covariates(fit: MixedFit) -> tuple[MixedFit, dict[tuple[int, str], tupl
 
 def sound(fit: Callable[[], MixedFit]) -> list[MixedFit]:
     """The model of a fit; none where the numbers do not allow it, or are not those of a law."""
-    try:
-        found = fit()
-    except np.linalg.LinAlgError:
-        return []
-    return [found] if is_sound(found) else []
+    with contextlib.suppress(np.linalg.LinAlgError):
+        if is_sound(found := fit()):
+            return [found]
+    return []
 
 
-def sound_model(
-    measured: Measured, structure: Structure, begin: Array, rounds: int = MIXED.few_rounds
-) -> list[MixedFit]:
+def sound_model(measured: Measured, structure: Structure, begin: Array, rounds: int = FEW_ROUNDS) -> list[MixedFit]:
     """The model in which all constants vary; none where the numbers do not allow it."""
     model = GroupModel(structure, measured)
     return sound(partial(fit_mixed, model, begin, may_vary(model), rounds=rounds))
@@ -437,23 +358,24 @@ def is_sound(fit: MixedFit) -> bool:
     k, structure = fit.model.n_constants, fit.model.structure
     w = structure.with_exponents(fit.unknowns[k : fit.model.first_start].mean(axis=1).tolist()).exponents
     alike = (
-        one.state == other.state and np.abs(w[one.monomial] - w[other.monomial]).max() < MIXED.apart
+        one.state == other.state and np.abs(w[one.monomial] - w[other.monomial]).max() < 0.05  # one term, not two
         for one, other in itertools.combinations(structure.entries, 2)
     )
-    if not np.isfinite(criterion(fit)) or np.any(np.abs(w) > MIXED.largest) or any(alike):
+    if not np.isfinite(criterion(fit)) or np.any(np.abs(w) > 6.0) or any(alike):
         return False
     seen = fit.sums.counts > 0
     counts, sigma, squares = fit.sums.counts[seen], fit.estimate.sigma[seen], fit.squares[seen]
     spread = fit.model.measured.spread()[seen]
-    if np.abs(fit.unknowns[:k]).max() > MIXED.most_log or np.any(squares > counts * spread**2):
+    if np.abs(fit.unknowns[:k]).max() > MOST_LOG or np.any(squares > counts * spread**2):
         return False
-    tiny = np.sqrt(squares / counts) < MIXED.nothing * spread
+    # Smaller residuals are none, whatever sigma is.
+    tiny = np.sqrt(squares / counts) < 1e-6 * spread
     # No likelihood is as large as that: of slopes without bound only rounding is left.
     least = float(np.sum(counts * (np.log(2 * np.pi * sigma**2) - 1.0)))
     if not tiny.any() and fit.estimate.minus_2_log_likelihood < least:
         return False
     ratio = sigma**2 * counts / np.maximum(squares, ABOVE_ZERO)
-    return bool(np.all(tiny | ((ratio > 1 / MIXED.honest) & (ratio < MIXED.honest))))
+    return bool(np.all(tiny | ((ratio > 0.25) & (ratio < 4.0))))
 
 
 def with_spreads(row: MixedFit) -> MixedFit:
@@ -463,13 +385,13 @@ def with_spreads(row: MixedFit) -> MixedFit:
 
 def refined(fit: MixedFit) -> MixedFit:
     """The model solved with twice the steps until that changes nothing."""
-    for _ in range(MIXED.refinings):
-        before, measured = fit, fit.model.measured
+    for _ in range(3):
+        measured = fit.model.measured
         model = GroupModel(fit.model.structure, replace(measured, data=measured.data.refined()))
         again = sound(partial(fit_mixed, model, fit.unknowns, fit.random, fit.design, fit.estimate.deviations))
         if not again:
-            return fit
-        (fit,) = again
-        if abs(fit.minus_2_log_likelihood - before.minus_2_log_likelihood) < MIXED.refined:
+            break
+        before, fit = fit, again[0]
+        if abs(fit.minus_2_log_likelihood - before.minus_2_log_likelihood) < 0.1:
             break
     return fit

@@ -13,13 +13,12 @@ that nobody measured is in units of the one that it flows into: f is fitted, wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.noise import estimate_noise
 from odediscovery.data.recorded import OF_SAMPLE, dose_column, dose_factor, known_start
-from odediscovery.data.series import TimeSeries, Trajectory, with_latent_states
+from odediscovery.data.series import TimeSeries, with_latent_states
 from odediscovery.data.series import measured as has_samples
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
@@ -30,26 +29,8 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 
 
-@dataclass(frozen=True)
-class PoseThresholds:
-    """When negative samples are errors about a state that is positive."""
-
-    noise: float = 4.0  # negative samples are noise within so many of its standard deviations
-    blank: float = 0.1  # and no larger than this part of the largest sample [share]
-    few: float = 0.05  # or where no more samples than this are negative [share]
-    small: float = 0.03  # none of them larger than this part of the largest sample [share]
-    same: float = 1e-9  # logarithms of a covariate no further apart are one; rounding
-
-
-POSE = PoseThresholds()
-
-
 def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Measured]:
-    """The series with its unmeasured states, and its groups ready to be fitted.
-
-    Raises:
-        InputError: fewer than two groups, or a start or covariate that does not fit the series.
-    """
+    """The series with its unmeasured states, and its groups ready to be fitted."""
     if len(series.trajectories) < 2:
         raise InputError("--vary compares groups: expected two or more, name their column with --group")
     if settings.hidden_states:
@@ -75,19 +56,15 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
 
 
 def _refuse_columns_of_groups(series: TimeSeries) -> None:
-    """Numbers that say something of a group, a year or a weight, follow no law of change.
-
-    Raises:
-        InputError: a state changes within no group.
-    """
+    """Numbers that say something of a group, a year or a weight, follow no law of change."""
     idle = []
     for i, name in enumerate(series.states):
-        columns = [x[np.isfinite(x)] for x in (run.values[:, i] for run in series.trajectories)]
+        columns = [run.values[np.isfinite(run.values[:, i]), i] for run in series.trajectories]
         if any(len(x) > 1 for x in columns) and all(np.ptp(x) == 0 for x in columns if len(x)):
             idle.append(name)
     if idle:
-        others = [name for name in series.states if name not in idle]
-        advice = f"name the states, --states {','.join(others)}" if others else "there is no law to find"
+        others = ",".join(name for name in series.states if name not in idle)
+        advice = f"name the states, --states {others}" if others else "there is no law to find"
         raise InputError(
             f"{', '.join(idle)}: expected states that change, got the same value within every group; {advice}"
         )
@@ -137,8 +114,8 @@ def _with_factor(start: Start, data: Members, i: int, state: str) -> Start:
 def _is_positive_but_for_noise(series: TimeSeries, i: int, values: Array) -> bool:
     """Whether negative samples of a state are noise, or few and small, as where too much of a blank was subtracted."""
     below, largest = -float(np.nanmin(values)), float(np.nanmax(np.abs(values)))
-    few = float(np.mean(values[np.isfinite(values)] < 0)) <= POSE.few and below <= POSE.small * largest
-    return few or (below <= POSE.blank * largest and below <= POSE.noise * float(estimate_noise(series)[i]))
+    few = float(np.mean(values[np.isfinite(values)] < 0)) <= 0.05 and below <= 0.03 * largest
+    return few or (below <= 0.1 * largest and below <= 4.0 * float(estimate_noise(series)[i]))
 
 
 def _logarithm(series: TimeSeries, name: str) -> Array:
@@ -146,29 +123,25 @@ def _logarithm(series: TimeSeries, name: str) -> Array:
     if np.any(values <= 0):
         raise InputError(f"--covariate {name}: expected values above 0, a power law needs them")
     logs = np.log(values)
-    if np.ptp(logs) < POSE.same:
+    if np.ptp(logs) < 1e-9:
         raise InputError(f"--covariate {name}: it is the same in all groups, so no constant can depend on it")
-    centred: Array = logs - logs.mean()
-    return centred
+    return np.asarray(logs - logs.mean())
 
 
-def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, str]]) -> Mapping[int, bool] | None:
-    """Which terms vary as the user says, by their place; None for "auto".
+def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, str]]) -> set[int] | None:
+    """Which terms, (state, name of the monomial), vary as the user says, by their place; None for "auto".
 
-    Args:
-        vary: "all", "none", "auto", or pieces such as "k in conc'" (all constants of its equation) and
-            "gut in conc'" (that of one term), parted by commas.
-        states: names.
-        terms: state and name of the monomial of every term.
+    That is "all", "none", or pieces such as "k in conc'" (all constants of its equation) and "gut in conc'" (that of
+    one term), parted by commas.
 
     >>> asked_to_vary("k in y'", ["x", "y"], [(0, "x"), (1, "x"), (1, "y")])
-    {0: False, 1: True, 2: True}
+    {1, 2}
     """
     if vary == "auto":
         return None
     if vary in ("all", "none"):
-        return dict.fromkeys(range(len(terms)), vary == "all")
-    found = dict.fromkeys(range(len(terms)), False)
+        return set(range(len(terms))) if vary == "all" else set()
+    found = set[int]()
     for piece in vary.split(","):
         what, sign, where = (part.strip() for part in piece.rpartition(" in "))
         state = where.removesuffix("'").strip()
@@ -179,7 +152,7 @@ def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, s
         if not chosen:
             names = ", ".join(terms[place][1] for place in own)
             raise InputError(f"--vary {piece.strip()!r}: the equation of {state} has the terms {names}")
-        found.update(dict.fromkeys(chosen, True))
+        found.update(chosen)
     return found
 
 
@@ -188,18 +161,17 @@ def _doses_of_groups(
 ) -> tuple[list[tuple[Array, Array]], list[Array]]:
     """Times [samples] and values [samples, states] of all groups, and amounts right after these samples.
 
-    Args:
-        series: with doses as rates for a moment, see `with_moments`; samples without values that end one are
-            left out.
-        dosed: places of the states that are given doses, with the columns of these.
-
-    Raises:
-        InputError: a column without any amount.
+    In the series doses are rates for a moment, see `with_moments`; samples without values that end one are left out.
     """
-    pairs = [(i, series.controls.index(name)) for i, name in dosed]
     runs, doses = [], []
     for run in series.trajectories:
-        kept, amounts = _amounts(run, pairs)
+        amounts, kept = np.zeros(run.values.shape), np.ones(len(run.time), bool)
+        for i, name in dosed:
+            assert run.controls is not None
+            amounts[:-1, i] += run.controls.values[:-1, series.controls.index(name)] * np.diff(run.time)
+        # Right after a dose stands a sample without values, where its moment ends.
+        after = np.flatnonzero(amounts.any(axis=1)) + 1
+        kept[after] = np.isfinite(run.values[after]).any(axis=1)
         runs.append((run.time[kept] - run.time[0], run.values[kept]))
         doses.append(amounts[kept])
     for i, name in dosed:
@@ -207,39 +179,23 @@ def _doses_of_groups(
             raise InputError(
                 f"--doses {series.states[i]} = {name}: no group has an amount before its last sample; leave it out"
             )
-    return runs, doses if pairs else []
+    return runs, doses
 
 
 def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
     """Names of the factors that the user gave to doses, by the place of their state."""
-    named = {state: name for text in settings.doses if (name := dose_factor(text)) for state, _ in [dose_column(text)]}
-    return {series.states.index(state): name for state, name in named.items()}
+    return {series.states.index(dose_column(one)[0]): name for one in settings.doses if (name := dose_factor(one))}
 
 
 def _first_factor(data: Members, i: int) -> float:
     """How much a measured state rises for each amount that is given to it, roughly: the median over all doses."""
     ratios = []
-    for g in range(data.n_groups):
-        seen = np.flatnonzero(np.isfinite(data.values[:, i, g]))
-        given, y = data.given()[seen, i, g], data.values[seen, i, g]
-        amounts = np.diff(np.append(0.0, given))
-        rises = np.diff(np.append(0.0, y))
+    for given, y in zip(data.given()[:, i].T, data.values[:, i].T, strict=True):
+        seen = np.isfinite(y)
+        amounts, rises = np.diff(given[seen], prepend=0.0), np.diff(y[seen], prepend=0.0)
         ratios += (rises[amounts > 0] / amounts[amounts > 0]).tolist()
     above = [ratio for ratio in ratios if ratio > 0]
     return float(np.median(above)) if above else 1.0
-
-
-def _amounts(run: Trajectory, pairs: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
-    """Samples that are kept, and amounts right after every sample [samples, states]."""
-    found, kept = np.zeros(run.values.shape), np.ones(len(run.time), dtype=bool)
-    if run.controls is None or not pairs:
-        return kept, found
-    for state, column in pairs:
-        found[:-1, state] += run.controls.values[:-1, column] * np.diff(run.time)
-    # Right after a dose stands a sample without values, where its moment ends.
-    given = np.flatnonzero(found.any(axis=1))
-    kept[given + 1] = np.isfinite(run.values[given + 1]).any(axis=1)
-    return kept, found
 
 
 def dose_rows(fit: MixedFit) -> list[tuple[int, str, int | None]]:
@@ -249,13 +205,9 @@ def dose_rows(fit: MixedFit) -> list[tuple[int, str, int | None]]:
 
 
 def law_with_doses(fit: MixedFit, controls: Sequence[str]) -> tuple[PowerSum, list[tuple[int, int]], list[int | None]]:
-    """The law of the typical group, with its doses as further terms, and no other control.
+    """The law of the typical group, with its doses as further terms, and no other control of the series.
 
-    Args:
-        controls: of the series, the columns of doses among them.
-
-    Returns:
-        The law; state and monomial of every term in the order of the results; the unknown of the constant of each.
+    With it come state and monomial of every term in the order of the results, and the unknown of each one's constant.
     """
     model, beta, rows = fit.model, fit.estimate.beta, dose_rows(fit)
     k, n = model.n_constants, model.structure.n_states
@@ -274,12 +226,7 @@ def law_with_doses(fit: MixedFit, controls: Sequence[str]) -> tuple[PowerSum, li
 
 
 def factor_names(fit: MixedFit, given: Mapping[int, str], taken: Mapping[int, str]) -> dict[int, str]:
-    """Names of the factors of doses, by unknown: those that were given, or f, f1, f2, ..., which no constant has.
-
-    Args:
-        given: of the user, by the place of the state.
-        taken: names of constants that somebody wrote, by unknown.
-    """
+    """Names of the factors of doses, by unknown: those that were given to states, or f, f1, f2, ..., none taken."""
     states = {unknown: i for i, _, unknown in dose_rows(fit) if unknown is not None}
     names = {unknown: given.get(i, "f" if len(states) == 1 else f"f{i + 1}") for unknown, i in states.items()}
     while set(names.values()) & set(taken.values()):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,95 +19,56 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
 from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, Members, Structure, structure_of
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, products_by_column
 from odediscovery.runtime.monitor import check_time
 
-
-@dataclass(frozen=True)
-class ScreenThresholds:
-    """How terms are screened on the integral form."""
-
-    terms: int = 3  # terms of one equation, at most; cost
-    # subsets of one length that are all looked at, as those of four states are; cost: a ten-thousandth of a second each
-    subsets: int = 30_000
-    longer: int = 30  # best subsets that get one term more where there are too many; cost
-    kept: int = 5  # subsets of one equation and one length that go on; cost
-    kept_alone: int = 12  # the same of the only equation; cost
-    curves: int = 16  # structures at each price that are fitted to the curves of every group; cost
-    # what a term costs where structures are taken from the integral form [-2 log likelihood a value]; interpolated
-    # curves are wrong by an unknown amount: laws of every length go on
-    prices: tuple[float, ...] = (0.0, 0.05, 0.2, 1.0, 5.0)
-    one_sign: float = 0.8  # part of the groups in which a term has one sign [share]
-    points: int = 8  # points of a quadrature between two samples; cost
-    most: float = 3.0  # curves between samples go no further than this [largest sample]
-    ridge: float = 1e-9  # added to the scaled normal equations; keeps them regular
-    exact: float = 1e-12  # least squares that are left, as a share of all; rounding
-    odd_size: float = 5.0  # constants of groups differ by no more at first [ratio to the middle group]
-    least_size: float = 1e-12  # least constant at first; its logarithm is fitted
-    smooth: int = 6  # samples from which a smoothing spline is used; it needs five
-
-
-SCREEN = ScreenThresholds()
-# Powers of one state, and pairs of powers of two states, that a term may have before they are fitted.
-POWERS = (0.5, 1.0, 1.5, 2.0, 3.0)
-PAIRS = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 1.0))
+# Points of a quadrature between two samples; cost.
+POINTS = 8
+# Curves between samples go no further than this [largest sample].
+FARTHEST = 3.0
 
 
 class Candidate(NamedTuple):
-    """Terms of one equation.
+    """Terms of one equation."""
 
-    Args:
-        terms: (sign, exponents [states]) of each.
-        coefficients: absolute values [terms, groups], positive.
-        score: smaller is better, in units of -2 log likelihood.
-    """
-
-    terms: tuple[tuple[int, tuple[float, ...]], ...]
-    coefficients: Array
-    score: float
+    terms: tuple[tuple[int, tuple[float, ...]], ...]  # (sign, exponents [states]) of each
+    coefficients: Array  # absolute values [terms, groups]
+    score: float  # smaller is better, in units of -2 log likelihood
 
 
 def library(n: int, whole: bool) -> list[tuple[float, ...]]:
-    """Products of powers of n states that a term may be.
-
-    Args:
-        whole: whether exponents are whole numbers, as states of both signs need.
+    """Products of powers of n states that a term may be; states of both signs need whole exponents.
 
     >>> library(1, True)
     [(0.0,), (1.0,), (2.0,), (3.0,)]
     """
-    found: list[tuple[float, ...]] = [(0.0,) * n]
-    powers = [p for p in POWERS if p == int(p) or not whole]
-    for k in range(n):
-        found += [tuple(p if i == k else 0.0 for i in range(n)) for p in powers if n == 1 or p <= 2]
-    for k, q in itertools.combinations(range(n), 2):
-        for p, r in PAIRS:
-            if not whole or (p == int(p) and r == int(r)):
-                found.append(tuple(p if i == k else r if i == q else 0.0 for i in range(n)))
-    return found
+    powers: list[dict[int, float]] = [{}]
+    powers += [{k: p} for k in range(n) for p in (0.5, 1.0, 1.5, 2.0, 3.0) if n == 1 or p <= 2]
+    pairs = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 1.0))
+    powers += [{k: p, q: r} for k, q in itertools.combinations(range(n), 2) for p, r in pairs]
+    rows = (tuple(row.get(i, 0.0) for i in range(n)) for row in powers)
+    return [row for row in rows if not whole or all(p == int(p) for p in row)]
 
 
 def fine_times(data: Members) -> Array:
     """Times between the samples at which integrals are summed up [points, groups]."""
-    share = np.arange(SCREEN.points)[:, None] / SCREEN.points
+    share = np.arange(POINTS)[:, None] / POINTS
     parts = [a + share * (b - a) for a, b in itertools.pairwise(data.times)]
     return np.vstack([*parts, data.times[-1:]])
 
 
 def fine_doses(data: Members) -> Array:
     """Doses right after the points of `fine_times` [points, states, groups]."""
-    found = np.zeros(((len(data.times) - 1) * SCREEN.points + 1, *data.values.shape[1:]))
-    found[:: SCREEN.points] = data.added
+    found = np.zeros(((len(data.times) - 1) * POINTS + 1, *data.values.shape[1:]))
+    found[::POINTS] = data.doses
     return found
 
 
 def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list[list[Candidate]]:
     """For every equation its best sets of terms, the best first.
 
-    Args:
-        whole: whether exponents are whole numbers.
-        curves: of the states at `fine_times` [points, states, groups], before a dose, of a law that
-            follows the samples; by default smooth curves through the samples.
+    Curves [points, states, groups] are those of a law that follows the samples, at `fine_times` before a dose, or
+    smooth ones through the samples.
     """
     rows = library(measured.data.n_states, whole)
     integrals = _integrals(measured, rows, curves)
@@ -116,29 +76,20 @@ def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list
 
 
 def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Array | None = None) -> Array:
-    """Integrals of products of powers from the start to the samples of every group [products, samples, groups].
-
-    Args:
-        rows: exponents of the products.
-        curves: of `screen`.
-    """
+    """Integrals of products of powers from the start to the samples of every group [products, samples, groups]."""
     data, fine = measured.data, fine_times(measured.data)
     factors = np.array([[start.factor] for start in measured.starts])
     if curves is None:
         given = data.given() * factors
         curves = np.stack([_smoothed(measured, g, fine[:, g], given[:, :, g]) for g in range(data.n_groups)], axis=2)
-    before, after = (np.moveaxis(x, 1, 0) for x in (curves, curves + fine_doses(data) * factors))
-    steps = [0.5 * (_product(before, row)[1:] + _product(after, row)[:-1]) * np.diff(fine, axis=0) for row in rows]
-    return np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))[:, :: SCREEN.points]
-
-
-def _product(x: Array, row: tuple[float, ...]) -> Array:
-    """A product of powers of states [states, points, groups] at every point."""
-    m = np.ones(x.shape[1:])
-    for k, p in enumerate(row):
-        if p:
-            m = m * (x[k] ** p if p == int(p) else np.maximum(x[k], 0.0) ** p)
-    return m
+    w = np.array(rows)
+    least = np.where(w % 1 == 0, -np.inf, 0.0)
+    before, after = (
+        products_by_column(np.moveaxis(x, 1, 2), w, least) for x in (curves, curves + fine_doses(data) * factors)
+    )
+    steps = 0.5 * (before[1:] + after[:-1]) * np.diff(fine, axis=0)[:, :, None]
+    sums = np.pad(np.cumsum(steps, axis=0), ((1, 0), (0, 0), (0, 0)))[::POINTS]
+    return np.ascontiguousarray(np.moveaxis(sums, 2, 0))
 
 
 def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
@@ -147,9 +98,9 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
     What was given before each sample [samples, states] is taken away first: what is smoothed has no jumps.
     """
     data, curves = measured.data, []
-    count = int(np.sum(np.append(True, np.diff(data.times[:, g]) > 0)))
+    count = 1 + int(np.sum(np.diff(data.times[:, g]) > 0))
     # Before a dose at the start of an interval what was given is that of the sample there.
-    index = np.minimum(np.ceil(np.arange(len(fine)) / SCREEN.points).astype(int), len(data.times) - 1)
+    index = np.minimum(np.ceil(np.arange(len(fine)) / POINTS).astype(int), len(data.times) - 1)
     for i, start in enumerate(measured.starts):
         values, before = data.values[:count, i, g], given[index, i]
         seen = np.isfinite(values)
@@ -157,34 +108,27 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
         if len(t) < 2:
             curves.append((left[0] if len(left) else 0.0) + before)
             continue
-        few = len(t) < SCREEN.smooth
+        few = len(t) < 6
         spline = PchipInterpolator(t, left, extrapolate=True) if few else make_smoothing_spline(t, left)
         x = spline(np.clip(fine, t[0], t[-1]) if few else fine) + before
         if start.kind != ANY:
             x = np.maximum(x, 0.5 * y.min() if y.min() > 0 else 0.0)
-        curves.append(np.clip(x, -SCREEN.most * data.scale[i], SCREEN.most * data.scale[i]))
+        curves.append(np.clip(x, -FARTHEST * data.scale[i], FARTHEST * data.scale[i]))
     return np.stack(curves, axis=1)
 
 
 class _Normal(NamedTuple):
-    """The normal equations of one equation on the integral form: the start, then every monomial.
+    """The normal equations of one equation on the integral form: the start, then every monomial."""
 
-    Args:
-        gram, moment: scaled, of every group.
-        norm: by which they were [groups, 1 + monomials].
-        square: of what is to be explained [groups].
-        samples: of all groups.
-    """
-
-    gram: Array
+    gram: Array  # scaled, of every group
     moment: Array
-    norm: Array
-    square: Array
-    samples: int
+    norm: Array  # by which they were [groups, 1 + monomials]
+    square: Array  # of what is to be explained [groups]
+    samples: int  # of all groups
 
     def solved(self, at: NDArray[np.intp]) -> tuple[Array, Array]:
         """Coefficients of the start and some monomials in all groups [groups, terms], and what they leave [groups]."""
-        g = self.gram[:, at][:, :, at] + SCREEN.ridge * np.eye(len(at))
+        g = self.gram[:, at][:, :, at] + 1e-9 * np.eye(len(at))
         c = np.linalg.solve(g, self.moment[:, at][:, :, None])[:, :, 0]
         return c / self.norm[:, at], self.square - np.einsum("gp,gp->g", c, self.moment[:, at])
 
@@ -210,21 +154,20 @@ def _normal(measured: Measured, i: int, integrals: Array) -> _Normal:
 def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], integrals: Array) -> list[Candidate]:
     """The best sets of terms of one equation."""
     data, normal = measured.data, _normal(measured, i, integrals)
-    found: list[Candidate] = []
-    ranked: list[tuple[int, ...]] = []
-    for k in range(1, SCREEN.terms + 1):
+    found, ranked = list[Candidate](), list[tuple[int, ...]]()
+    for k in (1, 2, 3):
         sized = {s: _fitted(s, normal, rows) for s in _subsets(len(rows), k, ranked)}
         best = sorted(((one, s) for s, one in sized.items() if one is not None), key=lambda pair: pair[0].score)
         ranked = [s for _, s in best]
-        found += [one for one, _ in best[: SCREEN.kept if data.n_states > 1 else SCREEN.kept_alone]]
+        found += [one for one, _ in best[: 5 if data.n_states > 1 else 12]]
     return sorted(found, key=lambda one: one.score)
 
 
 def _subsets(rows: int, k: int, smaller: Sequence[tuple[int, ...]]) -> Iterable[tuple[int, ...]]:
     """All sets of k terms, or the best smaller ones with one term more where there are too many."""
-    if math.comb(rows, k) <= SCREEN.subsets or not smaller:
+    if math.comb(rows, k) <= 30_000 or not smaller:
         return itertools.combinations(range(rows), k)
-    longer = (tuple(sorted((*s, j))) for s in smaller[: SCREEN.longer] for j in range(rows) if j not in s)
+    longer = (tuple(sorted((*s, j))) for s in smaller[:30] for j in range(rows) if j not in s)
     return dict.fromkeys(longer)
 
 
@@ -235,13 +178,12 @@ def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, 
     a, square, count = coefficients[:, 1:].T, normal.square, normal.samples
     # A group without a value of the state says nothing of its terms.
     share = np.sum(a > 0, axis=1) / np.maximum(np.sum(a != 0, axis=1), 1)
-    if np.any((share < SCREEN.one_sign) & (share > 1 - SCREEN.one_sign)):
+    if np.any((share < 0.8) & (share > 1 - 0.8)):
         return None
     signs = np.where(share > 0.5, 1, -1)
-    squares = max(float(np.sum(np.maximum(left, 0.0))), SCREEN.exact * float(square.sum()))
-    groups = len(square)
-    effective = len(chosen) * groups
-    score = count * np.log(squares / max(count - effective - groups, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
+    squares = max(float(np.sum(np.maximum(left, 0.0))), 1e-12 * float(square.sum()))
+    free = count - (len(chosen) + 1) * len(square)  # every group has a start, too
+    score = count * np.log(squares / max(free, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
     terms = tuple((int(s), rows[j]) for s, j in zip(signs, chosen, strict=True))
     return Candidate(terms, _sizes(a, signs), float(score))
 
@@ -250,9 +192,9 @@ def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
     """Positive sizes of the coefficients [terms, groups]: of the middle group where one has another sign."""
     told = np.abs(a) if a.all() else np.ma.masked_equal(np.abs(a), 0.0)
     middle = np.ma.filled((np.median if a.all() else np.ma.median)(told, axis=1, keepdims=True), 0.0)
-    usual = np.clip(np.abs(a), middle / SCREEN.odd_size, middle * SCREEN.odd_size)
+    usual = np.clip(np.abs(a), middle / 5.0, middle * 5.0)
     own = np.where(np.sign(a) == signs[:, None], usual, middle)
-    return np.maximum(own, SCREEN.least_size)
+    return np.maximum(own, 1e-12)  # whose logarithm is fitted
 
 
 def first_constants(measured: Measured, structure: Structure) -> Array:
@@ -273,13 +215,15 @@ def combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[t
     """Whole systems from the best sets of terms of their equations, with constants to begin from."""
     first, values = measured.first_starts(), float(measured.counts().sum())
     chosen = dict[tuple[int, ...], None]()
-    for price in SCREEN.prices:
+    # What a term costs a value [-2 log likelihood]: smooth curves are wrong by an unknown amount, so laws of every
+    # length go on.
+    for price in (0.0, 0.05, 0.2, 1.0, 5.0):
         # The best sums of one row a list: those of more lists hold the best of fewer.
         best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
         for rows in lists:
             costs = [one.score + price * values * len(one.terms) for one in rows]
             more = ((total + cost, (*at, k)) for total, at in best for k, cost in enumerate(costs))
-            best = sorted(more)[: SCREEN.curves]
+            best = sorted(more)[:16]
         chosen.update(dict.fromkeys(at for _, at in best))
     found = []
     for at in chosen:

@@ -25,8 +25,8 @@ from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
-from odediscovery.population.choose import CHOICE, choose, choose_flows, leave_out_strangers, odd_groups
-from odediscovery.population.groups import ANY, EXACT, GROUPS, KNOWN, SCALED, Measured, fit_each
+from odediscovery.population.choose import MOST_STRANGE, choose, choose_flows, leave_out_strangers, odd_groups
+from odediscovery.population.groups import ANY, LOOSELY, POSITIVE, SCALED, Measured, fit_each
 from odediscovery.population.mixed import (
     MixedFit,
     always_own,
@@ -47,81 +47,45 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.settings import Settings
 
-
-@dataclass(frozen=True)
-class NoteThresholds:
-    """When something of the groups is said."""
-
-    followed: float = 0.3  # autocorrelation of neighbours that is told; errors are larger by a third: (1 + r) / (1 - r)
-    apart: float = 1e-2  # least distance from 1 with which such an autocorrelation counts
-    # a group with values so many times as large or small may be in another unit; units differ by more
-    far: float = 50.0
-    usual: float = 20.0  # if those of the others differ by no more; one size
-    most_correlated: float = 0.9999  # largest correlation; that of 1 is infinitely far from none
-    surely: float = 4.0  # and how far it is from none [1 / root of the pairs]; beyond chance
-
-
-NOTES = NoteThresholds()
-
+# How far a correlation is from none, at least, beyond chance [1 / root of the pairs].
+SURELY = 4.0
 # Exponent of a covariate and its error, by constant and name.
 Powers = dict[tuple[int, str], tuple[float, float]]
 
 
 class WrittenForm(NamedTuple):
-    """A law that somebody wrote down.
-
-    Args:
-        form: with named constants.
-        starts: where the fit of some of them begins, by name.
-    """
+    """A law that somebody wrote down."""
 
     form: Form
-    starts: Mapping[str, float]
+    starts: Mapping[str, float]  # where the fit of some constants begins, by name
 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """A law of many groups in the user's units.
+    """A law of many groups in the user's units."""
 
-    Args:
-        series: with unmeasured states as columns.
-        front: the chosen model first among those beside it, sorted by complexity.
-        starts: start values [groups, states].
-        noise: standard deviation of the residuals [states].
-        population: means, spreads, every group's constants.
-        messages: what the reader should know, one sentence each.
-    """
-
-    series: TimeSeries
-    front: tuple[FrontRow, ...]
-    starts: Array
-    noise: Array
+    series: TimeSeries  # with unmeasured states as columns
+    front: tuple[FrontRow, ...]  # the chosen model among those beside it, sorted by complexity
+    starts: Array  # [groups, states]
+    noise: Array  # standard deviation of the residuals [states]
     population: Population
-    messages: tuple[str, ...]
+    messages: tuple[str, ...]  # what the reader should know, one sentence each
 
 
 def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, written: WrittenForm | None = None) -> Told:
-    """The law that all groups share, with a population of constants.
-
-    Args:
-        written: the law, where somebody wrote it down, and where its constants begin.
-
-    Raises:
-        InputError: the series has one group only, or what is known does not fit it.
-        FitError: no law could be fitted to all groups.
-    """
+    """The law that all groups share, found or written down, with a population of constants."""
     series, measured = pose_groups(series, settings)
-    law = None if written is None else written_law(written.form)
-    if law is not None and written is not None:
-        rows, strange = [fit_written(law, measured, written.starts)], np.zeros(measured.data.n_groups, bool)
-    else:
+    law: WrittenLaw | None = None
+    if written is None:
         rows, strange = _without_strangers(measured, settings, monitor)
+    else:
+        law = written_law(written.form)
+        rows, strange = [fit_written(law, measured, written.starts)], np.zeros(measured.data.n_groups, bool)
     messages = strange_groups(series, strange)
     kept = tuple(run for run, out in zip(series.trajectories, strange, strict=True) if not out)
     series = replace(series, trajectories=kept)
     best = monitor.in_time(JUDGING, lambda: refined(_varied(rows[0], series, settings, law)), rows[0])
-    powers: Powers = {}
-    best, powers = monitor.in_time(JUDGING, lambda: with_covariates(best), (best, powers))
+    best, powers = monitor.in_time(JUDGING, lambda: with_covariates(best), (best, Powers()))
     monitor.note(event="chosen", criterion=criterion(best), beta=best.estimate.beta.tolist())
     counts = best.sums.counts
     noise = np.where(counts > 0, np.sqrt(_squares_in_units(best) / np.maximum(counts, 1)), np.nan)
@@ -138,18 +102,16 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
 
     Terms that only a strange group needed are not sought in the others; one may show another.
     """
-    kept = np.arange(measured.data.n_groups)
-    out = np.zeros(len(kept), bool)
-    rows = _chosen(measured, settings, monitor)
+    out, rest = np.zeros(measured.data.n_groups, bool), measured
     while True:
+        rows, kept = _chosen(rest, settings, monitor), np.flatnonzero(~out)
         first, strange = leave_out_strangers(rows, monitor)
-        if not strange.any() or out.sum() + strange.sum() > CHOICE.share * len(out):
+        if not strange.any() or out.sum() + strange.sum() > MOST_STRANGE * len(out):
             return rows, out
         out[kept[strange]] = True
-        kept = kept[~strange]
         if monitor.stopping():
             return [first], out
-        rows = _chosen(measured.taken(kept), settings, monitor)
+        rest = measured.taken(np.flatnonzero(~out))
 
 
 def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
@@ -162,8 +124,7 @@ def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[Mi
 def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenLaw | None) -> MixedFit:
     """The model in which the constants vary that should."""
     assert settings.vary is not None
-    named = None if law is None else law.places_of(settings.vary)
-    if named is not None:
+    if law is not None and (named := law.places_of(settings.vary)) is not None:
         return _with_named(fit, named, settings.vary)
     typical, terms, unknowns = law_with_doses(fit, series.controls)
     names = monomial_names(Equations.from_power_sum(series.states, typical, controls=series.controls))
@@ -171,18 +132,12 @@ def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenL
     if asked is None:
         return choose_varying(fit)
     random = always_own(fit.model)
-    for place, varies in asked.items():
-        if (unknown := unknowns[place]) is not None:
-            random[unknown] |= varies
+    random[[unknown for place in asked if (unknown := unknowns[place]) is not None]] = True
     return refit(fit, random)
 
 
 def _with_named(fit: MixedFit, places: Sequence[int], vary: str) -> MixedFit:
-    """The model in which these unknowns vary, begun from where it is and where all groups share the others.
-
-    Raises:
-        FitError: it cannot be fitted to all groups.
-    """
+    """The model in which these unknowns vary, begun from where it is and where all groups share the others."""
     random, shared = always_own(fit.model), fit.unknowns.copy()
     random[places] = True
     shared[~random] = shared[~random].mean(axis=1, keepdims=True)
@@ -213,13 +168,11 @@ def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
 
 def _left(fit: MixedFit) -> Array:
     """Data - curve of each group [samples, states, groups], nan where nothing was measured."""
-    found: Array = fit.model.measured.data.values - fit.model.fitted(fit.unknowns)
-    return found
+    return np.asarray(fit.model.measured.data.values - fit.model.fitted(fit.unknowns))
 
 
 def _squares_in_units(fit: MixedFit) -> Array:
-    found: Array = np.nansum(_left(fit) ** 2, axis=(0, 2))
-    return found
+    return np.asarray(np.nansum(_left(fit) ** 2, axis=(0, 2)))
 
 
 def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]:
@@ -250,7 +203,7 @@ def _population(
     fit: MixedFit, series: TimeSeries, powers: Powers, names: Mapping[int, str], exponents: Sequence[object]
 ) -> Population:
     """What groups share and how they differ."""
-    m, e, model = fit.model.measured, fit.estimate, fit.model
+    model, m, e = fit.model, fit.model.measured, fit.estimate
     # Standard errors of the means, of the spreads as shares of these, and of each group's own unknowns.
     means, groups = e.errors, np.sqrt(np.maximum(np.einsum("gpp->pg", e.spread), 0.0))
     spreads = np.full(len(fit.random), np.nan)
@@ -278,14 +231,11 @@ def _population(
                 np.exp(apart[k]),
             )
         )
-    free = zip(range(model.n_constants, model.first_start), exponents, model.structure.free, strict=False)
     own = []
-    for p, name, monomial in free:
+    for p, (name, power) in enumerate(zip(exponents, model.structure.free, strict=False), start=model.n_constants):
         if (sd := float(e.deviations[p])) > 0:
-            mean, error = float(e.beta[p]), float(means[p])
-            own.append(
-                GroupExponent(str(name), monomial, mean, error, sd, sd * float(spreads[p]), fit.unknowns[p], groups[p])
-            )
+            mean, error, sd_error = float(e.beta[p]), float(means[p]), sd * float(spreads[p])
+            own.append(GroupExponent(str(name), power, mean, error, sd, sd_error, fit.unknowns[p], groups[p]))
     seen = [i for i in range(len(series.states)) if fit.sums.counts[i] > 0]
     return Population(
         m.labels,
@@ -308,8 +258,7 @@ def _r2_of_groups(fit: MixedFit) -> Array:
     count = np.isfinite(values).sum(axis=(0, 2), keepdims=True).clip(1)
     centre = np.nansum(values, axis=(0, 2), keepdims=True) / count
     total = np.nansum((values - centre) ** 2, axis=(0, 1))
-    found: Array = 1.0 - np.nansum(left**2, axis=(0, 1)) / np.where(total > 0, total, np.nan)
-    return found
+    return np.asarray(1.0 - np.nansum(left**2, axis=(0, 1)) / np.where(total > 0, total, np.nan))
 
 
 def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
@@ -324,22 +273,18 @@ def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
 
 def _apart(fit: MixedFit) -> Array:
     """Unknowns of separate fits of the same structure, the first of two stages [unknowns, groups]."""
-    width = np.full(len(fit.unknowns), GROUPS.loosely)
-    width[fit.model.n_constants : fit.model.first_start] = GROUPS.held
-    return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width).unknowns
+    width = np.full(len(fit.unknowns), LOOSELY)
+    width[fit.model.n_constants : fit.model.first_start] = 1e-6  # stay where they are
+    return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width)[0]
 
 
 def _start_population(fit: MixedFit, series: TimeSeries) -> dict[str, tuple[str, float, float]]:
     """How the starts of every state are distributed."""
-    found, rows = {}, itertools.count(fit.model.first_start)
-    for state, start in zip(series.states, fit.model.measured.starts, strict=True):
-        if start.kind in (KNOWN, EXACT):
-            found[state] = ("known", float("nan"), 0.0)
-            continue
-        row = next(rows)
+    found, m = {state: ("known", float("nan"), 0.0) for state in series.states}, fit.model.measured
+    for row, i in enumerate(m.open_starts, start=fit.model.first_start):
         beta, sd = float(fit.estimate.beta[row]), float(fit.estimate.deviations[row])
-        kind = "normal" if start.kind == ANY else "scaled" if start.kind == SCALED else "log-normal"
-        found[state] = (kind, beta if start.kind == ANY else float(np.exp(beta)), sd)
+        kind = {ANY: "normal", SCALED: "scaled", POSITIVE: "log-normal"}[m.starts[i].kind]
+        found[series.states[i]] = (kind, beta if kind == "normal" else float(np.exp(beta)), sd)
     return found
 
 
@@ -368,25 +313,24 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
             yield f"the exponent {name} = {constant(float(value), float(error))} is one for all groups"
     if pairs := _together(population):
         yield f"constants that go together over groups (correlation of their logarithms): {', '.join(pairs)}"
-    left = fit.model.curves(fit.unknowns, slopes=False).residual
+    left = fit.model.residual(fit.unknowns)
     for i, state in enumerate(series.states):
         # r = sum e_t e_(t+1) / sum e_t^2 over all groups
         both = fit.model.seen[1:, i] & fit.model.seen[:-1, i]
         squares = float(np.sum(left[:, i] ** 2))
         r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, ABOVE_ZERO)
-        larger = np.sqrt((1 + r) / max(1 - r, NOTES.apart))
-        if r > NOTES.followed and r * np.sqrt(both.sum()) > NOTES.surely:
+        larger = np.sqrt((1 + r) / max(1 - r, 1e-2))
+        # From 0.3 on errors are larger by a third.
+        if r > 0.3 and r * np.sqrt(both.sum()) > SURELY:
             yield (
                 f"residuals of {state} follow each other (autocorrelation {r:.2f}): the law lacks something, its terms "
-                f"are less sure than they look, and errors are about {larger:.1f} times "
-                "as large as said"
+                f"are less sure than they look, and errors are about {larger:.1f} times as large as said"
             )
     for g in np.flatnonzero(odd_groups(fit))[:5]:
         yield (
             f"group {m.labels[g]} does not follow the law as the others do: its residuals are over three times as large"
         )
-    few = [m.labels[g] for g in np.flatnonzero(m.seen.sum(axis=(0, 1)) <= fit.model.n_constants)]
-    if few:
+    if few := [m.labels[g] for g in np.flatnonzero(m.seen.sum(axis=(0, 1)) <= k)]:
         yield (
             f"{len(few)} groups have no more samples than the law has constants ({', '.join(few[:5])}): "
             "their own constants lean on those of the others"
@@ -405,9 +349,10 @@ def strange_groups(series: TimeSeries, strange: Mask) -> list[str]:
         if not np.median(sizes):
             continue  # absent in most groups
         ratio = np.array(sizes) / float(np.median(sizes))
-        far = np.flatnonzero((ratio > NOTES.far) | ((ratio < 1.0 / NOTES.far) & (ratio > 0.0)))
+        # Units differ by more than 50; the others are of one size.
+        far = np.flatnonzero((ratio > 50.0) | ((ratio < 1.0 / 50.0) & (ratio > 0.0)))
         usual = np.delete(ratio, far)
-        if len(far) and len(far) <= CHOICE.share * len(ratio) and usual.max() < NOTES.usual * usual[usual > 0].min():
+        if len(far) and len(far) <= MOST_STRANGE * len(ratio) and usual.max() < 20.0 * usual[usual > 0].min():
             names = ", ".join(repr(labels[g]) for g in far[:5])
             told.append(
                 f"{state} of group {names} is about {ratio[far[0]]:.2g} times that of the others: another unit?"
@@ -420,14 +365,13 @@ def _together(population: Population) -> list[str]:
     if population.correlation is None:
         return []
     names = [one.name for one in population.constants if one.varies]
-    most = NOTES.most_correlated
-    # Fisher's transformation: its error is one over the root of the number of groups less 3.
+    # Fisher's transformation: its error is one over the root of the number of groups less 3; of 1 it is infinite.
     root = max(len(population.labels) - 3, 0) ** 0.5
-    far = np.arctanh(np.clip(population.correlation, -most, most)) * root
+    far = np.arctanh(np.clip(population.correlation, -0.9999, 0.9999)) * root
     return [
         f"{names[a]} and {names[b]} {population.correlation[a, b]:.2f}"
         for a, b in itertools.combinations(range(len(names)), 2)
-        if abs(far[a, b]) > NOTES.surely
+        if abs(far[a, b]) > SURELY
     ]
 
 

@@ -23,25 +23,14 @@ from odediscovery.population.mixed import MixedFit, criterion, sound_model
 from odediscovery.population.screen import first_constants
 from odediscovery.runtime.arrays import Array
 
-# Where the fit of an exponent begins: it takes the best of these.
-EXPONENTS = (0.5, 1.0, 1.25, 1.5, 2.0, 3.0)
-# Exponents with names, at most: each has a grid of its own.
-MAX_EXPONENTS = 2
-
 
 @dataclass(frozen=True, eq=False)
 class WrittenLaw:
-    """Terms with names for their constants.
-
-    Args:
-        structure: the terms.
-        constants: of the structure, as products of what was written.
-        exponents: those that have names, in the order of `structure.free`.
-    """
+    """Terms with names for their constants."""
 
     structure: Structure
-    constants: tuple[sympy.Expr, ...]
-    exponents: tuple[sympy.Expr, ...]
+    constants: tuple[sympy.Expr, ...]  # of the structure, as products of what was written
+    exponents: tuple[sympy.Expr, ...]  # those that have names, in the order of `structure.free`
 
     @property
     def names(self) -> dict[int, str]:
@@ -56,11 +45,7 @@ class WrittenLaw:
 
 
 def written_law(form: Form) -> WrittenLaw:
-    """The terms of a form.
-
-    Raises:
-        InputError: it is no sum of products of powers, a term has no constant of its own, or there are fewer or
-            more products of constants than constants.
+    """The terms of a form, a sum of products of powers with as many products of constants as constants.
 
     >>> from odediscovery.laws.equations import read_form
     >>> law = written_law(read_form("n' = r*n*(1 - n/K)", ["n"]))
@@ -72,9 +57,7 @@ def written_law(form: Form) -> WrittenLaw:
     if any(side.free_symbols & acting for side in open_form.right_hand_sides):
         raise InputError("--vary: laws with inputs are not yet possible for groups with constants of their own")
     places = {symbol: k for k, symbol in enumerate(open_form.symbols[: len(form.states)])}
-    rows: list[tuple[sympy.Expr, ...]] = []
-    constants: list[sympy.Expr] = []
-    entries: list[Entry] = []
+    rows, constants, entries = list[tuple[sympy.Expr, ...]](), list[sympy.Expr](), list[Entry]()
     for i, side in enumerate(open_form.right_hand_sides):
         for term in sympy.Add.make_args(sympy.expand(side, force=True)):
             if term == 0:
@@ -88,9 +71,9 @@ def written_law(form: Form) -> WrittenLaw:
             entries.append(Entry(i, rows.index(row), constants.index(constant), sign))
     named = [(j, k) for j, row in enumerate(rows) for k, power in enumerate(row) if not power.is_number]
     exponents = tuple(rows[j][k] for j, k in named)
-    if len(set(exponents)) < len(exponents) or len(exponents) > MAX_EXPONENTS:
+    if len(set(exponents)) < len(exponents) or len(exponents) > 2:
         raise InputError(
-            f"--vary: expected at most {MAX_EXPONENTS} exponents with names, each in one term, got "
+            f"--vary: expected at most 2 exponents with names, each in one term, got "
             f"{', '.join(map(str, exponents))}; write numbers for the others"
         )
     if len(constants) + len(exponents) != len(form.names):
@@ -130,22 +113,17 @@ def _parts(
 def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]) -> MixedFit:
     """The mixed model of a written law in which all constants vary, with the kind of noise that groups show.
 
-    Args:
-        starts: where the fit of a constant begins, by its name; others are sought.
-
-    Raises:
-        InputError: a state was not measured and its constants have no starts, or exponents of states that change
-            their sign have names.
-        FitError: the law could not be fitted to all groups.
+    Starts say where the fit of a constant begins, by its name; others are sought.
     """
     if law.exponents and any(start.kind == ANY for start in measured.starts):
         raise InputError("--vary: exponents of states that change their sign are whole numbers; write them")
-    grids = [[_value(one, starts)] if _is_given(one, starts) else list(EXPONENTS) for one in law.exponents]
+    tried = [0.5, 1.0, 1.25, 1.5, 2.0, 3.0]
+    grids = [[_value(one, starts)] if _is_given(one, starts) else tried for one in law.exponents]
     fits = []
     for exponents in itertools.product(*grids):
         held = replace(law.structure.with_exponents(exponents), free=())
         begin = np.vstack([_begin(law, held, measured, starts), measured.first_starts()])
-        apart = fit_apart(measured, held, begin).unknowns
+        apart = fit_apart(measured, held, begin)
         fits += sound_model(with_noise_seen(measured, [(held, apart)]), held, apart)
     free = law.structure.free
     found = [one for fit in sorted(fits, key=criterion)[:1] for one in (freed(fit, free) if free else [fit])]

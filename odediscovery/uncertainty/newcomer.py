@@ -111,11 +111,11 @@ def meet(
     noise = np.array([population.residual_sd.get(state, 0.0) for state in states])
     scale = np.maximum(np.nan_to_num(np.abs(run.values)).max(axis=0), 1e-6) * 10.0
     model = GroupModel(structure, measured, scale=scale)
-    fit = fit_each(model, middle[:, None], sigma, middle, spread)
-    curve = model.fitted(fit.unknowns)[:, :, 0]
+    unknowns, _ = fit_each(model, middle[:, None], sigma, middle[:, None], spread)
+    curve = model.fitted(unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
-    deviations = _deviations(model, fit.unknowns, sigma, noise, spread, logarithmic, curve)[at]
-    found = np.exp(fit.unknowns[:k, 0])
+    deviations = _deviations(model, unknowns, sigma, noise, spread, logarithmic, curve)[at]
+    found = np.exp(unknowns[:k, 0])
     names = {one.name: float(value) for one, value in zip(constants, found, strict=True)}
     return Newcomer(names, curve[0], times, curve[at], deviations)
 
@@ -128,7 +128,7 @@ def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) ->
     given = np.zeros(values.shape)
     for state, amounts in doses.items():
         given[places, series.states.index(state), 0] = amounts
-    return Members((every - every[0])[:, None], values, doses=given if doses else None)
+    return Members((every - every[0])[:, None], values, given)
 
 
 def first_samples(
@@ -191,9 +191,8 @@ def _deviations(
     """Standard deviations of a new measurement along the curve [samples, states]."""
     seen = model.seen
     model.seen = np.ones(seen.shape, bool)
-    slopes = model.curves(unknowns).slopes
+    _, slopes = model.curves(unknowns)
     model.seen = seen
-    assert slopes is not None
     j = slopes[:, :, :, 0]
     used = np.where(seen[:, :, 0, None], j, 0.0) / sigma[:, None]
     precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)

@@ -29,11 +29,16 @@ T = np.linspace(0.0, 6.0, 30)
 NOISE = np.random.default_rng(0).standard_normal((6, 30))
 
 
-class Here:
-    """A place for tasks that is this process; the task at one place is lost so many times."""
+@pytest.fixture(autouse=True)
+def _blocks_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
 
-    def __init__(self, lost: int | None = None, times: int = 0) -> None:
-        self.lost, self.times, self.ran, self.task = lost, times, 0, None
+
+class Here:
+    """A place for tasks that is this process; one task is lost, however often it is tried."""
+
+    def __init__(self, lost: int | None = None) -> None:
+        self.lost, self.ran, self.task = lost, 0, None
 
     def results(
         self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
@@ -42,21 +47,27 @@ class Here:
             self.task = tasks[self.lost]
         for number, task in enumerate(tasks):
             self.ran += 1
-            if task is self.task and self.times:
-                self.times -= 1
-                yield number, Failure("killed", 0.0)
-            else:
-                yield number, function(task)
+            yield number, Failure("killed", 0.0) if task is self.task else function(task)
 
 
 def curves(count: int) -> list[np.ndarray]:
     return [1.0 / (1.0 + (20.0 + k) * np.exp(-(1.0 + 0.01 * k) * T)) + 0.005 * NOISE[k % 6] for k in range(count)]
 
 
+def frame(values: Sequence[np.ndarray], labels: Sequence[str] = ()) -> pd.DataFrame:
+    wells = labels or [f"w{k}" for k in range(len(values))]
+    t = np.tile(T, len(values))
+    return pd.DataFrame({"well": np.repeat(wells, len(T)), "t": t, "od": np.concatenate(values)})
+
+
 def write(path: Path, values: Sequence[np.ndarray]) -> Path:
-    lines = [f"w{k},{float(t)!r},{float(x)!r}" for k, curve in enumerate(values) for t, x in zip(T, curve, strict=True)]
-    path.write_text("\n".join(["well,t,od", *lines]) + "\n")
+    frame(values).to_csv(path, index=False)
     return path
+
+
+def summary(folder: Path) -> list[dict[str, str]]:
+    with (folder / "summary.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_simple_laws_are_told_apart_with_their_constants() -> None:
@@ -131,10 +142,9 @@ def test_a_table_whose_columns_or_series_are_not_certain_is_refused(text: str, t
 
 
 @pytest.mark.slow
-def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
+def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path) -> None:
     path, folder = write(tmp_path / "plate.csv", curves(6)), tmp_path / "each"
-    first = fit_many(opened_table(path, "well", folder), Here(lost=1, times=2), Monitor())
+    first = fit_many(opened_table(path, "well", folder), Here(lost=1), Monitor())
     assert (first.series, first.finished, first.failed) == (4, False, ("block 1: killed",))
     # A line that a kill has cut off.
     with (folder / "rows.jsonl").open("ab") as file:
@@ -142,8 +152,7 @@ def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, mo
     place = Here()
     second = fit_many(opened_table(path, "well", folder), place, Monitor())
     assert (second.series, second.finished, place.ran) == (6, True, 1)
-    with (folder / "summary.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = summary(folder)
     # In the order of the table, whatever came last.
     assert [row["series"] for row in rows] == [f"w{k}" for k in range(6)]
     assert {row["law"] for row in rows} == {"logistic growth"}
@@ -155,17 +164,17 @@ def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, mo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "folder"])
-def test_a_table_that_was_edited_is_fitted_again(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
+def test_a_table_that_was_edited_is_fitted_again(kind: str, tmp_path: Path) -> None:
     path, folder = tmp_path / f"plate.{kind}", tmp_path / "each"
 
     def lay(values: range) -> None:
         rows = [(f"w{k}", t, value) for k in range(3) for t, value in enumerate(values)]
-        frame = pd.DataFrame(rows, columns=["well", "t", "od"])
+        table = pd.DataFrame(rows, columns=["well", "t", "od"])
         if kind == "csv":
-            frame.to_csv(path, index=False)
+            table.to_csv(path, index=False)
         else:
-            frame.to_parquet(path, compression=None, partition_cols=["well"] if kind == "folder" else None)
+            shutil.rmtree(path, ignore_errors=True)
+            table.to_parquet(path, compression=None, partition_cols=["well"])
 
     def bytes_of(at: Path) -> int:
         return sum(file.stat().st_size for file in [at, *at.rglob("*")] if file.is_file())
@@ -173,15 +182,12 @@ def test_a_table_that_was_edited_is_fitted_again(kind: str, tmp_path: Path, monk
     def fit() -> tuple[int, str]:
         place = Here()
         fit_many(opened_table(path, "well", folder), place, Monitor())
-        with (folder / "summary.csv").open(newline="") as file:
-            return place.ran, next(csv.DictReader(file))["equation"]
+        return place.ran, summary(folder)[0]["equation"]
 
     lay(range(1, 9))
     size = bytes_of(path)
     assert fit() == (2, "od' = 1")
     assert fit() == (0, "od' = 1")
-    if kind == "folder":
-        shutil.rmtree(path)
     lay(range(8, 0, -1))
     assert fit() == (2, "od' = - 1") and bytes_of(path) == size
     with pytest.raises(InputError, match="begun with another table or column"):
@@ -191,26 +197,17 @@ def test_a_table_that_was_edited_is_fitted_again(kind: str, tmp_path: Path, monk
     assert fit() == (0, "od' = - 1")
 
 
-def parquet_table(count: int) -> pd.DataFrame:
-    values = curves(count)
-    wells = [f"w{k}" for k in range(count) for _ in T]
-    return pd.DataFrame({"well": wells, "t": np.tile(T, count), "od": np.concatenate(values)})
-
-
 @pytest.mark.slow
-def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
+def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(tmp_path: Path) -> None:
     path, folder = tmp_path / "plate.parquet", tmp_path / "each"
-    parquet_table(5).to_parquet(path, row_group_size=47)  # series lie across row groups
+    frame(curves(5)).to_parquet(path, row_group_size=47)  # series lie across row groups
     blocks, columns = parquet_blocks(path, "well", None, None, 2)
     assert columns == ("well", "t", "od")
     assert [block.read()[0] for block in blocks] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
     t, x = blocks[1].read()[1][1]
     assert np.array_equal(t, T)
     assert np.array_equal(x, curves(5)[3])
-    lost = fit_many(opened_table(path, "well", folder), Here(lost=0, times=2), Monitor())
+    lost = fit_many(opened_table(path, "well", folder), Here(lost=0), Monitor())
     found = fit_many(opened_table(path, "well", folder), Here(), Monitor())
     assert (lost.series, found.series, found.finished) == (3, 5, True)
     kept = pd.read_parquet(folder / "summary.parquet")
@@ -220,69 +217,52 @@ def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
 
 
 def test_parquet_that_cannot_be_read_by_group_is_refused(tmp_path: Path) -> None:
-    table = parquet_table(2)
+    table = frame(curves(2))
     table.sort_values("t").to_parquet(tmp_path / "mixed.parquet")
-    with pytest.raises(InputError, match="'w0' do not stand together"):
-        parquet_blocks(tmp_path / "mixed.parquet", "well", None, None, 2)
     table.assign(od="high").to_parquet(tmp_path / "words.parquet")
-    with pytest.raises(InputError, match=r"column 'od' holds .*string; --each needs numbers"):
-        parquet_blocks(tmp_path / "words.parquet", "well", None, None, 2)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
-        parquet_blocks(tmp_path / "broken.parquet", "well", None, None, 2)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="expected Parquet files in this folder"):
-        parquet_blocks(tmp_path / "empty", "well", None, None, 2)
+    for name, message in (
+        ("mixed.parquet", "'w0' do not stand together"),
+        ("words.parquet", r"column 'od' holds .*string; --each needs numbers"),
+        ("broken.parquet", "cannot be read as Parquet"),
+        ("empty", "expected Parquet files in this folder"),
+    ):
+        with pytest.raises(InputError, match=message):
+            parquet_blocks(tmp_path / name, "well", None, None, 2)
 
 
 ALONE = settings_for(members=0, library=["textbook"], max_seconds=60.0)
 SOURCE = {"table": "plate.csv", "path": "here"}
 
 
-def table_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path | None = None) -> Table:
-    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
-    table = opened_table(path or write(tmp_path / "plate.csv", curves(5)), "well", tmp_path / "each")
+def fitted_table(path: Path, **columns: str) -> Table:
+    table = opened_table(path, "well", path.parent / "each", **columns)
     fit_many(table, Here(), Monitor())
     return table
 
 
 @pytest.mark.slow
-def test_series_of_parquet_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_series_of_parquet_are_read_too(tmp_path: Path) -> None:
     path = tmp_path / "plate.parquet"
-    wells = np.repeat(["a/1", "b", "c"], len(T))
-    pd.DataFrame({"well": wells, "h": np.tile(T, 3), "od": np.concatenate(curves(3))}).to_parquet(path)
-    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
-    table = opened_table(path, "well", tmp_path / "each", time="h")
-    fit_many(table, Here(), Monitor())
-    (one,) = chosen_alone(table, ["a/1"], ALONE, SOURCE)
+    frame(curves(3), ["a/1", "b", "c"]).rename(columns={"t": "h"}).to_parquet(path)
+    (one,) = chosen_alone(fitted_table(path, time="h"), ["a/1"], ALONE, SOURCE)
     assert one.folder == tmp_path / "each" / "a%2F1.odediscovery" and one.series.time_name == "h"
     np.testing.assert_array_equal(one.series.trajectories[0].values[:, 0], curves(1)[0])
 
 
 @pytest.mark.slow
-def test_a_series_that_cannot_be_fitted_alone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = table_of(tmp_path, monkeypatch, write(tmp_path / "plate.csv", [*curves(1), np.full(len(T), np.nan)]))
+def test_a_series_that_cannot_be_fitted_alone_is_named(tmp_path: Path) -> None:
+    table = fitted_table(write(tmp_path / "plate.csv", [*curves(1), np.full(len(T), np.nan)]))
     with pytest.raises(InputError, match="series 'w1' cannot be fitted alone: "):
         chosen_alone(table, ["w0", "w1"], ALONE, SOURCE)
 
 
-class Losing(Here):
-    """A place for tasks that loses every series but the last."""
-
-    def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
-    ) -> Iterator[tuple[int, Any]]:
-        for number, task in enumerate(tasks):
-            yield number, function(task) if task is tasks[-1] and len(tasks) > 1 else Failure("killed", 1.0)
-
-
 @pytest.mark.slow
-def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = table_of(tmp_path, monkeypatch)
+def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_other(tmp_path: Path) -> None:
+    table = fitted_table(write(tmp_path / "plate.csv", curves(5)))
     chosen = chosen_alone(table, ["w0", "w3"], ALONE, SOURCE)
-    ended = {one.label: found for one, found in fit_alone(chosen, Losing(), Monitor())}
+    ended = {one.label: found for one, found in fit_alone(chosen, Here(lost=0), Monitor())}
     found = ended["w3"]
     assert ended["w0"] == "killed" and isinstance(found, Discovery) and found.name == "logistic growth"
     lost, done = chosen
@@ -293,7 +273,7 @@ def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_oth
     assert done.is_done and not lost.is_done
     assert not dataclasses.replace(done, settings=settings_for(members=1)).is_done
     edited = write(tmp_path / "plate.csv", [curve[::-1] for curve in curves(5)])
-    assert not chosen_alone(table_of(tmp_path, monkeypatch, edited), ["w3"], ALONE, SOURCE)[0].is_done
+    assert not chosen_alone(fitted_table(edited), ["w3"], ALONE, SOURCE)[0].is_done
     (done.folder / "result.json").write_text(json.dumps(document | {"outcome": "stopped"}), "utf-8")
     assert not done.is_done
 
@@ -311,7 +291,8 @@ def test_the_command_makes_folders_that_show_and_predict_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, folder = write(tmp_path / "plate.csv", curves(3)), tmp_path / "plate.each"
-    asked = ["fit", str(path), "--group", "well", "--each", "--members", "0", "--quiet", "--out", str(folder)]
+    asked = ["fit", str(path), "--group", "well", "--each", "--members", "0", "--library", "textbook"]
+    asked += ["--quiet", "--out", str(folder)]
     assert main(asked) == 0 and not [*folder.glob("*.odediscovery")]
     assert main([*asked, "--folders", "w2"]) == 0
     own = folder / "w2.odediscovery"

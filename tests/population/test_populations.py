@@ -14,7 +14,6 @@ from odediscovery.population.choose import leave_out_strangers
 from odediscovery.population.groups import (
     ANY,
     POSITIVE,
-    Entry,
     GroupModel,
     Measured,
     Start,
@@ -33,45 +32,44 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
 from odediscovery.uncertainty.newcomer import meet
 
-LOGISTIC = structure_of([[(1, [1.0]), (-1, [2.0])]])
+LOGISTIC, DECAY = structure_of([[(1, [1.0]), (-1, [2.0])]]), structure_of([[(-1, [1.0])]])
+HOURS = np.linspace(0.0, 10.0, 13)
 
 
-def wells(
-    groups: int = 10, noise: float = 0.01, spread: float = 0.4
-) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Logistic growth n' = r n - q n^2: r varies, q = 1 does not."""
+def wells(groups: int = 10) -> tuple[list[np.ndarray], np.ndarray]:
+    """Logistic growth n' = r n - q n^2 at HOURS: ln r varies by 0.4, q = 1 does not."""
     rng = np.random.default_rng(3)
     z = rng.standard_normal(groups)
-    r = np.exp(spread * (z - z.mean()) / z.std())
-    t = np.linspace(0.0, 10.0, 13)
+    r = np.exp(0.4 * (z - z.mean()) / z.std())
     n0 = 0.05 * np.exp(0.2 * rng.standard_normal(groups))
-    runs = [k / (1 + (k / n - 1) * np.exp(-k * t)) for k, n in zip(r, n0, strict=True)]
-    return [t] * groups, [x + noise * rng.standard_normal(len(t)) for x in runs], r
+    runs = [k / (1 + (k / n - 1) * np.exp(-k * HOURS)) for k, n in zip(r, n0, strict=True)]
+    return [x + 0.01 * rng.standard_normal(len(HOURS)) for x in runs], r
 
 
-def measured_wells(**options: float) -> tuple[Measured, np.ndarray]:
-    times, values, r = wells(**options)  # type: ignore[arg-type]
-    data = members_of([(t, x[:, None]) for t, x in zip(times, values, strict=True)])
-    start = Start(POSITIVE, np.maximum(data.values[0, 0], 0.01))
-    labels = tuple(str(g) for g in range(len(r)))
-    return Measured(data, (start,), np.zeros(1, bool), labels, {}), r
+def series_of_wells(values: list[np.ndarray]) -> TimeSeries:
+    labels = [f"w{g}" for g in range(len(values))]
+    return TimeSeries.from_arrays([HOURS] * len(values), values, ["n"], labels=labels)
+
+
+def model_of(structure: Structure, t: np.ndarray, values: list[np.ndarray], kind: str) -> GroupModel:
+    """Groups with a start of each group's own."""
+    data = members_of([(t, x[:, None]) for x in values])
+    first = data.values[0, 0] if kind == ANY else np.maximum(data.values[0, 0], 0.01)
+    labels = tuple(str(g) for g in range(len(values)))
+    return GroupModel(structure, Measured(data, (Start(kind, first),), np.zeros(1, bool), labels, {}))
 
 
 def test_curves_are_those_of_the_closed_form_with_their_derivatives() -> None:
-    measured, _ = measured_wells(groups=3)
-    logs = np.log(np.array([[0.5, 1.0, 2.0], [1.0, 1.0, 1.0]]))
-    start = np.full((1, 3), 0.1)
-    model, at = GroupModel(LOGISTIC, measured), np.vstack([logs, np.log(start)])
-    x = model.fitted(at)
-    for g, r in enumerate((0.5, 1.0, 2.0)):
-        exact = r / (1 + (r / 0.1 - 1) * np.exp(-r * measured.data.times[:, g]))
-        assert np.allclose(x[:, 0, g], exact, rtol=5e-4)
-    slopes = model.curves(at).slopes
-    assert slopes is not None
+    values, _ = wells(groups=3)
+    model, r = model_of(LOGISTIC, HOURS, values, POSITIVE), np.array([0.5, 1.0, 2.0])
+    at = np.log([r, np.ones(3), np.full(3, 0.1)])
+    exact = r / (1 + (r / 0.1 - 1) * np.exp(-r * HOURS[:, None]))
+    np.testing.assert_allclose(model.fitted(at)[:, 0], exact, rtol=5e-4)
+    _, slopes = model.curves(at)
     for p in range(3):
         shift = np.zeros(at.shape)
         shift[p] = 1e-5
-        up, down = (model.curves(at + sign * shift, slopes=False).residual for sign in (1, -1))
+        up, down = (model.residual(at + sign * shift) for sign in (1, -1))
         assert np.allclose((down - up) / 2e-5, slopes[:, :, p], atol=1e-6)
 
 
@@ -95,26 +93,14 @@ def test_the_linear_mixed_model_is_that_of_its_closed_form() -> None:
 
 
 def test_what_varies_is_told_from_what_is_shared() -> None:
-    measured, r = measured_wells()
-    model = GroupModel(LOGISTIC, measured)
-    begin = np.vstack([np.zeros((2, len(r))), measured.first_starts()])
+    values, r = wells()
+    model = model_of(LOGISTIC, HOURS, values, POSITIVE)
+    begin = np.vstack([np.zeros((2, len(r))), model.measured.first_starts()])
     found = choose_varying(fit_mixed(model, begin, may_vary(model)))
     assert found.estimate.deviations[0] == pytest.approx(0.4, rel=0.1)
     assert found.estimate.deviations[1] == 0.0
     assert np.exp(found.estimate.beta[:2]) == pytest.approx([1.0, 1.0], rel=0.02)
     assert np.exp(found.unknowns[0]) == pytest.approx(r, rel=0.03)
-
-
-def test_terms_are_chosen_with_coefficients_of_each_groups_own() -> None:
-    measured, _ = measured_wells(noise=0.0)
-    best = next(one for one in screen(measured, whole=False)[0] if len(one.terms) == 2)
-    assert sorted(best.terms) == [(-1, (2.0,)), (1, (1.0,))]
-
-
-def test_one_group_is_no_population() -> None:
-    series = TimeSeries.from_arrays(np.arange(5.0), np.arange(5.0), ["x"])
-    with pytest.raises(InputError, match="two or more"):
-        pose_groups(series, settings_for(vary="auto"))
 
 
 def test_a_new_group_leans_on_the_population_where_it_has_few_samples() -> None:
@@ -139,10 +125,8 @@ def test_a_new_group_leans_on_the_population_where_it_has_few_samples() -> None:
 
 @pytest.mark.slow
 def test_a_population_is_found_kept_and_predicted(tmp_path: Path) -> None:
-    times, values, r = wells()
-    labels = [f"w{g}" for g in range(len(r))]
-    series = TimeSeries.from_arrays(times, values, ["n"], labels=labels)
-    found = discover(series, vary="auto")
+    values, r = wells(groups=6)
+    found = discover(series_of_wells(values), vary="auto")
     assert found.equations.power_sum is not None
     assert sorted(found.equations.power_sum.exponents.ravel()) == [1.0, 2.0]
     assert found.population is not None
@@ -164,11 +148,11 @@ def test_a_population_is_found_kept_and_predicted(tmp_path: Path) -> None:
         again.of_group("w99")
 
 
-def test_a_column_that_tells_of_groups_is_no_state() -> None:
+def test_one_group_is_no_population_and_what_tells_of_groups_is_no_state() -> None:
     times = np.arange(6.0)
-    runs = [
-        np.column_stack([np.exp(-0.3 * times) * size, np.full(6, year)]) for size, year in ((1.0, 1988), (2.0, 1990))
-    ]
+    with pytest.raises(InputError, match="two or more"):
+        discover(TimeSeries.from_arrays(times, times, ["x"]), vary="auto")
+    runs = [np.column_stack([size * np.exp(-0.3 * times), np.full(6, 1988 + size)]) for size in (1.0, 2.0)]
     series = TimeSeries.from_arrays([times, times], runs, ["weight", "year"])
     with pytest.raises(InputError, match=r"year: expected states that change.*--states weight"):
         discover(series, vary="auto")
@@ -176,9 +160,9 @@ def test_a_column_that_tells_of_groups_is_no_state() -> None:
 
 @pytest.mark.slow
 def test_a_group_of_another_law_is_left_out_and_the_others_keep_theirs() -> None:
-    times, values, _ = wells()
-    values[4] = 0.9 * np.exp(-0.4 * times[0]) + 0.01 * np.random.default_rng(7).standard_normal(len(times[0]))
-    series = TimeSeries.from_arrays(times, values, ["n"], labels=[f"w{g}" for g in range(10)])
+    values, _ = wells()
+    values[4] = 0.9 * np.exp(-0.4 * HOURS) + 0.01 * np.random.default_rng(7).standard_normal(len(HOURS))
+    series = series_of_wells(values)
     _, measured = pose_groups(series, settings_for(vary="auto"))
     rows = []
     for structure in (LOGISTIC, structure_of([[(-1, [0.5]), (1, [1.0]), (-1, [1.5])]])):
@@ -195,56 +179,44 @@ def test_a_group_of_another_law_is_left_out_and_the_others_keep_theirs() -> None
 
 
 def test_a_group_in_another_unit_is_named() -> None:
-    times, values, _ = wells()
+    values, _ = wells()
     values[2] = 1000.0 * values[2]
-    series = TimeSeries.from_arrays(times, values, ["n"], labels=[f"w{g}" for g in range(10)])
-    told = strange_groups(series, np.zeros(10, bool))
+    told = strange_groups(series_of_wells(values), np.zeros(10, bool))
     assert len(told) == 1 and told[0].startswith("n of group 'w2' is about ") and "another unit?" in told[0]
 
 
 def test_without_time_groups_get_one_law_and_are_told_so() -> None:
-    times, values, _ = wells(groups=4)
-    series = TimeSeries.from_arrays(times, [x[:, None] for x in values], ["n"])
-    found = discover(series, settings_for(vary="auto"), Monitor(max_seconds=0.001, started=-1e6))
+    values, _ = wells(groups=4)
+    found = discover(series_of_wells(values), settings_for(vary="auto"), Monitor(max_seconds=0.001, started=-1e6))
     assert found.population is None and found.outcome in ("stopped", "poor-fit")
     assert any("no time for constants of each group" in message for message in found.messages)
     assert found.settings.vary == "auto" and np.isfinite(found.r2)
 
 
-DECAY = Structure(np.array([[1.0]]), (Entry(0, 0, 0, -1),))
 T = np.linspace(0.0, 4.0, 9)
 RATES, STARTS = np.array([0.3, 0.8, 1.5]), np.array([2.0, 5.0, 1.0])
 
 
-def model_of(values: np.ndarray, kind: str) -> GroupModel:
-    """Decay of groups [groups, samples], with a start of each group's own."""
-    data = members_of([(T, own[:, None]) for own in values])
-    start = Start(kind, values[:, 0].copy())
-    return GroupModel(DECAY, Measured(data, (start,), np.zeros(1, bool), tuple("abc"[: len(values)]), {}))
-
-
 def test_exact_data_give_every_group_its_constants_back() -> None:
-    model = model_of(STARTS[:, None] * np.exp(-RATES[:, None] * T), POSITIVE)
-    found = fit_each(model, np.zeros((2, 3)), np.full(1, 0.01))
+    values = [start * np.exp(-rate * T) for rate, start in zip(RATES, STARTS, strict=True)]
+    model = model_of(DECAY, T, values, POSITIVE)
+    unknowns, squares = fit_each(model, np.zeros((2, 3)), np.full(1, 0.01), np.zeros((2, 3)), np.full(2, np.inf))
     # What is left is the error of Runge-Kutta with its first, coarse steps.
-    np.testing.assert_allclose(np.exp(found.unknowns), [RATES, STARTS], rtol=1e-4)
-    assert (found.objective < 1e-3).all()
-    np.testing.assert_allclose(found.squares.sum(axis=0), found.objective * 0.01**2)
+    np.testing.assert_allclose(np.exp(unknowns), [RATES, STARTS], rtol=1e-4)
+    assert (squares < 1e-7).all()
 
 
 def test_an_expectation_weighs_as_much_as_its_precision() -> None:
     """A rate that is held at nearly 0 leaves a constant, of which the most likely value is a weighted mean."""
-    width = 0.2
-    values = 3.0 + 0.3 * np.cos(5.0 * np.arange(9.0))[None]
-    sigma, expected = 0.3, 1.0
-    begin = np.array([[-25.0], [2.0]])
-    centre, widths = np.array([-25.0, expected]), np.array([1e-6, width])
-    found = fit_each(model_of(values, ANY), begin, np.full(1, sigma), centre, widths, steps=100)
+    values = 3.0 + 0.3 * np.cos(5.0 * np.arange(9.0))
+    sigma, expected, width = 0.3, 1.0, 0.2
+    begin, model = np.array([[-25.0], [2.0]]), model_of(DECAY, T, [values], ANY)
+    centre, widths = np.array([[-25.0], [expected]]), np.array([1e-6, width])
+    unknowns, squares = fit_each(model, begin, np.full(1, sigma), centre, widths, steps=100)
     n = values.size
     mean = (values.sum() / sigma**2 + expected / width**2) / (n / sigma**2 + 1.0 / width**2)
-    assert found.unknowns[1, 0] == pytest.approx(mean, rel=1e-4)
-    left = ((values - mean) ** 2).sum() / sigma**2 + ((mean - expected) / width) ** 2
-    assert found.objective[0] == pytest.approx(left, rel=1e-4)
+    assert unknowns[1, 0] == pytest.approx(mean, rel=1e-4)
+    assert squares[0, 0] == pytest.approx(((values - mean) ** 2).sum(), rel=1e-4)
 
 
 def test_a_group_without_a_value_of_a_state_leaves_its_terms_to_the_others() -> None:
