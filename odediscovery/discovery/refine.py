@@ -79,7 +79,7 @@ from odediscovery.stages.polish.shorten import (
     without_numbers,
 )
 from odediscovery.stages.prune.prune import has_whole_powers, window_length
-from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
+from odediscovery.stages.values import SETTLED, Candidate, Judged, Origin, Polished
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def polish_shortlist(
     Args:
         known: laws that are polished already.
     """
-    floor = STAGES.settled if p.clean else 0.0
+    floor = SETTLED if p.clean else 0.0
     around = FRONT.last_around if monitor.stopping() else None
     listed = shortlist(candidates, p.samples, floor, around=around)
     if around is not None:  # what there is no time for should not be the likeliest
@@ -681,7 +681,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     polished: dict[Candidate, Polished] = {}
     if not is_long(p, length):
         return False, polished
-    floor = STAGES.settled if p.clean else 0.0
+    floor = SETTLED if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[: CHAOS.laws]:
         if _outgrows(p, c.law):

@@ -28,7 +28,7 @@ from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish.polish import holds_outside, interval_errors
-from odediscovery.stages.values import STAGES, Candidate, Polished
+from odediscovery.stages.values import SETTLED, Candidate, Polished
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ class DoubtThresholds:
     degree: float = 3.0
     products: float = 2.0  # highest power of a law that is no first part of a series
     needed: float = 100.0  # squared t statistic from which on a term is needed
-    # What a needed term explains at least of the increments of clean data [`STAGES.settled`, or what a law of
+    # What a needed term explains at least of the increments of clean data [`SETTLED`, or what a law of
     # products of two states leaves]
     cliff: float = 1000.0
     singular: float = 1e-12  # least eigenvalue that counts [the largest]
@@ -392,7 +392,7 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
     is only estimated may be curvature, so on data that were not smoothed errors must have no memory.
     """
     errors = interval_errors(law, p)
-    settled: Mask = _relative_squares(errors, p) <= STAGES.settled
+    settled: Mask = _relative_squares(errors, p) <= SETTLED
     if settled.all():
         return settled
     sigma = np.maximum(p.noise, p.floor)
@@ -498,9 +498,9 @@ def _least_left(law: PowerSum, p: Problem) -> Array:
     """
     degrees = np.where(law.coefficients != 0, np.abs(law.exponents).sum(axis=1), 0.0).max(axis=1, initial=0.0)
     rounding = 2.0 * p.floor**2 / increment_squares(p)
-    left = np.clip(interval_squares(law, p), np.minimum(rounding, STAGES.settled), STAGES.settled)
+    left = np.clip(interval_squares(law, p), np.minimum(rounding, SETTLED), SETTLED)
     plain = law.features is None
-    least: Array = np.where(plain & (degrees <= DOUBT.products), left, STAGES.settled)
+    least: Array = np.where(plain & (degrees <= DOUBT.products), left, SETTLED)
     return least
 
 

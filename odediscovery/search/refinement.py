@@ -41,7 +41,7 @@ from odediscovery.stages.grow.grow import GROWING, grow
 from odediscovery.stages.grow.regression import allowed_products, library_law, polynomials, products
 from odediscovery.stages.polish.polish import INTERVALS, balance, join_pieces, polish, sharpened
 from odediscovery.stages.prune.prune import PRUNING_WINDOWS, all_whole, window_length
-from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
+from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
 
 def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
     """Whether a law that leaves nothing of windows follows trajectories as well; of any other nothing is asked."""
-    return c.mean_square > STAGES.settled or follows(p, found, REFINEMENT.followed)
+    return c.mean_square > SETTLED or follows(p, found, REFINEMENT.followed)
 
 
 def leaves_nothing(p: Problem, found: Polished) -> bool:
@@ -453,7 +453,7 @@ def is_coarse(p: Problem) -> bool:
 def _is_rounded(p: Problem) -> bool:
     """Whether digits that were left out are more than what counts as nothing, so that no law can leave so little."""
     moving = ~p.constant & p.measured
-    return bool((2.0 * p.floor**2 > STAGES.settled * increment_squares(p))[moving].any())
+    return bool((2.0 * p.floor**2 > SETTLED * increment_squares(p))[moving].any())
 
 
 def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:
@@ -471,7 +471,7 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
     if law is None or p.constant.all():
         return None
     left = interval_squares(law, taken)[~p.constant].max()
-    if left < STAGES.settled:
+    if left < SETTLED:
         return law
     if left > near:
         return None
@@ -515,4 +515,4 @@ def _leaves_noise(law: PowerSum, p: Problem, taken: Problem) -> bool:
 
 
 def _leaves_nothing(law: PowerSum, p: Problem) -> bool:
-    return bool(interval_squares(law, p)[~p.constant].max(initial=0.0) < STAGES.settled)
+    return bool(interval_squares(law, p)[~p.constant].max(initial=0.0) < SETTLED)

@@ -18,7 +18,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.grow import best_of_each, best_subsets, descents, optimise_all, settled, simpler, wald
 from odediscovery.stages.grow.integral_form import Fit, Integral, Projected, features_for, grid_for, solve, values_of
 from odediscovery.stages.grow.regression import library_law
-from odediscovery.stages.values import STAGES
+from odediscovery.stages.values import SETTLED
 
 
 def test_least_squares_are_those_of_numpy_and_unused_columns_stay_out() -> None:
@@ -100,7 +100,7 @@ def swirl() -> Problem:
 def test_of_a_large_library_each_equation_keeps_what_it_needs(swirl: Problem) -> None:
     law = library_law(swirl, 4)
     assert law is not None
-    assert interval_squares(law, swirl).max() < STAGES.settled
+    assert interval_squares(law, swirl).max() < SETTLED
     # The whole library has 35 products; the true equations 3, 3 and 8.
     assert ((law.coefficients != 0).sum(axis=1) < 20).all()
     needed = {(3.0, 0.0, 1.0), (0.0, 0.0, 3.0), (2.0, 0.0, 1.0)}

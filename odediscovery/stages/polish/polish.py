@@ -72,7 +72,7 @@ from odediscovery.solve.sensitivities import (
     solutions,
     tolerance,
 )
-from odediscovery.stages.values import STAGES, Law, Polished, PolishedLaw
+from odediscovery.stages.values import SETTLED, Law, Polished, PolishedLaw
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def sharpened(p: Problem, law: PowerSum, free: Free, *, told: bool = False) -> P
     if not (p.clean and p.complete and p.knowledge is None and moving.any() and count(free)):
         return None
     fit = _IntervalFit(p, law, free)
-    if not np.mean(fit.left**2) <= STAGES.settled:
+    if not np.mean(fit.left**2) <= SETTLED:
         return None
     if not told and np.mean(fit.left**2) <= INTERVALS.sharp:  # it was sharpened before
         return law
@@ -207,7 +207,7 @@ class _IntervalFit:
         self.size = np.sqrt(increment_squares(p))[self.moving]
         self.steps, self.left = INTERVALS.steps, self._errors(law, INTERVALS.steps)
         # Where states turn fast within an interval the solver needs more steps to be no part of what is left.
-        while self.steps < INTERVALS.most_steps and np.mean(self.left**2) <= STAGES.settled:
+        while self.steps < INTERVALS.most_steps and np.mean(self.left**2) <= SETTLED:
             finer = self._errors(law, 2 * self.steps)
             enough = np.mean((finer - self.left) ** 2) <= INTERVALS.sharp
             self.steps, self.left = 2 * self.steps, finer

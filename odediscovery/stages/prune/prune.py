@@ -63,7 +63,7 @@ from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, r
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import fitting_at_once, has_room
-from odediscovery.stages.values import STAGES, Candidate
+from odediscovery.stages.values import SETTLED, Candidate
 
 
 @dataclass(frozen=True)
@@ -563,7 +563,7 @@ class PruningWindowThresholds:
     leading: float = 10.0
     coarse_steps: int = 8  # Levenberg-Marquardt steps on short windows before the elimination, in noise
     coarse_steps_clean: int = 32  # the same on clean data; there the steps converge
-    floor: float = 0.1  # sum of squares that integration alone explains on clean data, a sample [`STAGES.settled`]
+    floor: float = 0.1  # sum of squares that integration alone explains on clean data, a sample [`SETTLED`]
 
 
 PRUNING_WINDOWS = PruningWindowThresholds()
@@ -652,7 +652,7 @@ def prune_chain(
     problem, unknowns = _problem(p, chain, monitor, long=long, fitted=fitted)
     path = EliminationPath(problem, [])
     if p.clean:
-        how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * path.samples, worst=math.inf)
+        how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * SETTLED * path.samples, worst=math.inf)
     return dataclasses.replace(path, networks=eliminate(chain, problem, unknowns, monitor, how))
 
 
