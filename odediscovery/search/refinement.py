@@ -37,7 +37,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.linearised import carried_along
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.grow.grow import GROWING, grow
+from odediscovery.stages.grow.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.grow.regression import allowed_products, library_law, polynomials, products
 from odediscovery.stages.polish.polish import INTERVALS, balance, join_pieces, polish, sharpened
 from odediscovery.stages.prune.prune import PRUNING_WINDOWS, all_whole, window_length
@@ -396,7 +396,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             return p.without_noise(law)
     if not p.clean:
         for family in _grown_as_if_clean(p):
-            for law in grow(taken, family=family, max_monomials=GROWING.quick_monomials, monitor=monitor)[:1]:
+            for law in grow(taken, family=family, max_monomials=QUICK_MONOMIALS, monitor=monitor)[:1]:
                 if _leaves_nothing(law, taken):
                     return p.without_noise(law)
     return p

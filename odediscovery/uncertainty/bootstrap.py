@@ -37,7 +37,7 @@ from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure
-from odediscovery.stages.grow.integral_form import PROJECTION
+from odediscovery.stages.grow.integral_form import LEAST_EXPONENT, MOST_EXPONENT
 from odediscovery.stages.prune.prune import ELIMINATION, PRUNING_WINDOWS, Elimination, Pruned, eliminate, window_length
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed
 
@@ -214,7 +214,7 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     used = [open_rows.copy() for _ in rows]
     for w, in_equations in _rivals(found):
         place = next((k for k, own in enumerate(rows) if _same(own, w, BOOTSTRAP.same_tried)), None)
-        bounded = w.min() >= PROJECTION.least_exponent and w.max() <= PROJECTION.most_exponent
+        bounded = w.min() >= LEAST_EXPONENT and w.max() <= MOST_EXPONENT
         if place is None and len(rows) < BOOTSTRAP.monomials and bounded:
             place = len(rows)
             rows.append(w)

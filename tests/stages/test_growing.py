@@ -10,13 +10,22 @@ from scipy.integrate import solve_ivp
 from odediscovery import TimeSeries
 from odediscovery.families import FAMILIES
 from odediscovery.judge.doubt import interval_squares
-from odediscovery.laws.power_sum import Features
+from odediscovery.laws.power_sum import NO_SUMS, Features
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.grow import best_of_each, best_subsets, descents, optimise_all, settled, simpler, wald
-from odediscovery.stages.grow.integral_form import Fit, Integral, Projected, features_for, grid_for, solve, values_of
+from odediscovery.stages.grow.integral_form import (
+    Draft,
+    Fit,
+    Integral,
+    Projected,
+    features_for,
+    grid_for,
+    solve,
+    values_of,
+)
 from odediscovery.stages.grow.regression import library_law
 from odediscovery.stages.values import SETTLED
 
@@ -119,7 +128,7 @@ def fit() -> Fit:
 def model(fit: Fit, *exponents: float) -> Projected:
     """One equation of these powers with the best coefficients."""
     w = np.array(exponents)[:, None]
-    return fit.model(w, np.ones((1, len(w)), dtype=bool), w != 0, fit.problem.interpolated())
+    return fit.model(Draft(w, np.ones((1, len(w)), dtype=bool), w != 0, NO_SUMS, fit.problem.interpolated()))
 
 
 def constants(found: Projected) -> Array:
