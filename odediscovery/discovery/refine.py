@@ -78,7 +78,7 @@ from odediscovery.stages.polish.shorten import (
     snap,
     without_numbers,
 )
-from odediscovery.stages.prune.prune import has_whole_powers, window_length
+from odediscovery.stages.prune.prune import EXTREMA, has_whole_powers, window_length
 from odediscovery.stages.values import SETTLED, Candidate, Judged, Origin, Polished
 
 
@@ -658,7 +658,7 @@ def cut_until_followed(
         The series, and those laws that were polished on it to find out.
     """
     p = whole
-    for extrema in (None, SEARCH.brief_extrema):
+    for extrema in (EXTREMA, SEARCH.brief_extrema):
         length = window_length(whole, extrema)
         if monitor.stopping():  # no time to try
             return (p.pieces(length) if p is whole and _seems_lost(p, candidates, length) else p), {}

@@ -40,7 +40,7 @@ from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.grow.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.grow.regression import allowed_products, library_law, polynomials, products
 from odediscovery.stages.polish.polish import INTERVALS, balance, join_pieces, polish, sharpened
-from odediscovery.stages.prune.prune import PRUNING_WINDOWS, all_whole, window_length
+from odediscovery.stages.prune.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
 from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
 
 
@@ -312,8 +312,8 @@ def shorten_windows(p: Problem) -> Problem:
         return p
     # One law tells as well as another: all are alike where the data are.
     carried = [carried_along(law, t) for t in p.smooth.trajectories]
-    while length > PRUNING_WINDOWS.shortest and not _growth(p, carried, length) <= SHORTENING.grown:
-        length = max(length // 2, PRUNING_WINDOWS.shortest)
+    while length > SHORTEST and not _growth(p, carried, length) <= SHORTENING.grown:
+        length = max(length // 2, SHORTEST)
     return p if length == window_length(p) else dataclasses.replace(p, longest_window=length)
 
 
@@ -476,7 +476,7 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
     if left > near:
         return None
     chain = chain_of([law], taken.nonnegative, whole=True)
-    for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
+    for accuracy in (ACCURACY, ACCURACY_CLEAN):
         chain = _fitted(chain, taken, accuracy, monitor)
         if _leaves_noise(laws_of(chain)[0], p, taken):
             break
