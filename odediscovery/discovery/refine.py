@@ -68,7 +68,7 @@ from odediscovery.search.refinement import (
 )
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.polish import POLISHING, as_it_is
+from odediscovery.stages.polish.polish import CONVERGED, as_it_is
 from odediscovery.stages.polish.shorten import (
     merge_monomials,
     round_constants,
@@ -400,7 +400,7 @@ def refine_constants(verdict: Verdict, monitor: Monitor) -> Verdict:
         return verdict
     found = best.polished
     after = refit(p, found.law, found.free, before=best, fully=True)
-    if not after.polished.finite or after.criterion > best.criterion + POLISHING.gain:
+    if not after.polished.finite or after.criterion > best.criterion + CONVERGED:
         return verdict
     return verdict.with_best(dataclasses.replace(after, criterion=min(after.criterion, best.criterion)))
 

@@ -52,7 +52,7 @@ from odediscovery.search.refinement import (
 )
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.polish import INTERVALS
+from odediscovery.stages.polish.polish import EXACT_SQUARES
 from odediscovery.stages.prune.prune import Elimination, NoRoomError, all_whole, prune_laws, whole_features
 from odediscovery.stages.values import SETTLED, Candidate, FoundBy, Polished
 from odediscovery.textbook.fit import FittedForm, Fitter
@@ -367,7 +367,7 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
         return doubt
     if has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
         return doubt
-    return moving & (interval_squares(found.law, p) > INTERVALS.exact)
+    return moving & (interval_squares(found.law, p) > EXACT_SQUARES)
 
 
 def likeliest(at: Search) -> Candidate:

@@ -39,7 +39,7 @@ from odediscovery.solve.linearised import carried_along
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.grow.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.grow.regression import allowed_products, library_law, polynomials, products
-from odediscovery.stages.polish.polish import INTERVALS, balance, join_pieces, polish, sharpened
+from odediscovery.stages.polish.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
 from odediscovery.stages.prune.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
 from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
 
@@ -275,7 +275,7 @@ def leaves_nothing(p: Problem, found: Polished) -> bool:
     """Whether a law leaves no more of whole trajectories than solvers do."""
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
-    return found.finite and bool(found.plain_squares.sum() <= INTERVALS.exact * spread)
+    return found.finite and bool(found.plain_squares.sum() <= EXACT_SQUARES * spread)
 
 
 @dataclass(frozen=True)
