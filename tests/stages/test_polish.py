@@ -31,7 +31,6 @@ from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.solve.sensitivities import Starts, TrajectoryResiduals, residual_squares
 from odediscovery.stages.polish.polish import polish, unscaled_errors
 from odediscovery.stages.polish.shorten import (
-    DECIMALS,
     merge_monomials,
     nearest_decimal,
     round_constants,
@@ -306,7 +305,7 @@ def test_a_value_known_to_nine_digits_is_its_decimal(value: float) -> None:
     found = nearest_decimal(value * (1 + 3e-10), 1e-9 * abs(value))
     assert found is not None
     assert found[0] == value
-    assert found[1] >= -2 * np.log(DECIMALS.chance)
+    assert found[1] >= -2 * np.log(1e-4)
 
 
 @pytest.mark.parametrize(
