@@ -321,20 +321,12 @@ def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
 def pairs(fit: Fit, columns: Array) -> list[list[int]]:
     """The pairs of candidates that explain most of one equation together."""
     unit, y = columns[0], fit.target[0]
-    gram, b = unit.T @ unit, unit.T @ y
-    a, c = np.triu_indices(len(b), 1)
-    rho = gram[a, c]
-    apart = 1.0 - rho**2
-    explained = (b[a] ** 2 + b[c] ** 2 - 2 * rho * b[a] * b[c]) / np.maximum(apart, 1e-7)
-    explained[apart < 1e-7] = -np.inf
-    best = np.argpartition(-explained, min(2000, len(a) - 1))[:2000] if len(a) else a
-    taken = np.zeros(len(b))
-    chosen: list[list[int]] = []
-    for k in best[np.argsort(-explained[best], kind="stable")]:
+    taken, chosen = np.zeros(unit.shape[1]), list[list[int]]()
+    for _, *pair in _best_pairs(unit.T @ unit, unit.T @ y, float(y @ y), 2000, 1e-7):
         # Neighbours of a pair on the grid lead to the same law.
-        if max(taken[a[k]], taken[c[k]]) < 2:
-            chosen.append([int(a[k]), int(c[k])])
-            taken[[a[k], c[k]]] += 1
+        if taken[pair].max() < 2:
+            chosen.append(pair)
+            taken[pair] += 1
         if len(chosen) == TRIED:
             break
     return chosen
@@ -417,7 +409,10 @@ def best_subsets(
     beam = single
     levels: list[dict[tuple[int, ...], float]] = []
     for size in range(2, most + 1):
-        found = _pairs(gram, b, total) if pairs and size == 2 else {}
+        found: dict[tuple[int, ...], float] = {}
+        if pairs and size == 2:
+            likely = _best_pairs(gram[:1500, :1500], b[:1500], total, OF_A_KIND * BEAM, DEPENDENT)
+            found = {(k, m): left for left, k, m in likely}
         for part in _parts(beam, len(b)):
             check_time()
             for k, c, left in _extensions(gram, b, total, np.array(part), alike, children):
@@ -434,18 +429,17 @@ def best_subsets(
     return [[tuple(sorted(alone[list(s)].tolist())) for s in level[:listed]] for level in best]
 
 
-def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
-    """The best pairs of the first 1500 columns, and what each leaves of y, squared."""
-    gram, b, most = gram[:1500, :1500], b[:1500], OF_A_KIND * BEAM
-    rows = max(AT_ONCE // len(b), 1)
+def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float) -> list[tuple[float, int, int]]:
+    """What pairs of columns leave of y, squared, and the pairs that leave least."""
+    rows = max(AT_ONCE // max(len(b), 1), 1)
     best: list[tuple[float, int, int]] = []
     for first in range(0, len(b), rows):
         # Of a symmetric matrix the part right of this block's diagonal.
         rho, own, other = gram[first : first + rows, first:], b[first : first + rows, None], b[first:]
         apart = 1.0 - rho**2
-        explained = (own**2 + other**2 - 2.0 * rho * (own * other)) / np.maximum(apart, DEPENDENT)
+        explained = (own**2 + other**2 - 2.0 * rho * (own * other)) / np.maximum(apart, dependent)
         left = np.maximum(total - explained, 0.0)
-        left[np.tri(*left.shape, dtype=np.bool_) | (apart <= DEPENDENT)] = np.inf
+        left[np.tri(*left.shape, dtype=np.bool_) | (apart <= dependent)] = np.inf
         worst = best[-1][0] if len(best) == most else np.inf
         k, m = np.nonzero(left < worst)
         if len(k) > most:
@@ -453,7 +447,7 @@ def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
             k, m = k[few], m[few]
         found = zip(left[k, m].tolist(), (k + first).tolist(), (m + first).tolist(), strict=True)
         best = sorted([*best, *found])[:most]
-    return {(k, m): left for left, k, m in best}
+    return best
 
 
 def _inverse_root(gram: Array, subsets: Indices) -> Array:

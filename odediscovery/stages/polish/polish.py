@@ -229,10 +229,10 @@ def polish(
 ) -> PolishedLaw[Law]:
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
+    The law is dimensionless, in the units of the series; start values to begin from are [trajectories, states],
+    without controls. A law that cannot be integrated comes back as it is, with `finite=False`.
+
     Args:
-        law: dimensionless, in the units of `series`.
-        initial: start values to begin from [trajectories, states], without controls.
-        sigma: standard deviation of the residuals of every state [states].
         floor: standard deviation that rounding and integration alone explain [states]; no
             standard error is computed from smaller residuals.
         nonnegative: states whose start value is fitted through its square root.
@@ -243,9 +243,6 @@ def polish(
         sums: conserved sums with their values, which the start values keep.
         fully: whether constants are wanted as near to the maximum as can be, not only the likelihood.
         ftol: relative change of the squares that ends the fit (default: by `fully`).
-
-    Returns:
-        The refined law; the given one with `finite=False` if it cannot be integrated.
     """
     a, w, b, v = law.constants
     free = free or (a != 0, w != 0, b != 0, v != 0)
@@ -307,7 +304,8 @@ def _covariance(
 def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, ftol: float) -> tuple[Array, Evaluation]:
     """Unknowns at the minimum and what is known there; scipy's trust-region reflective method."""
     # scipy asks for residuals and Jacobian one after the other: the latest point is remembered.
-    at, latest, effort = u.tobytes(), now, now.effort
+    latest: Evaluation | None = now
+    at, effort = u.tobytes(), now.effort
     # A law that blows up is worse than any other, also than where a poor one begins.
     wall = np.full_like(now.residual, 1e8 * max(1.0, float(np.abs(now.residual).max())))
 

@@ -25,10 +25,9 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odediscovery.families import power_is_rate
 from odediscovery.fitting.windows import (
@@ -66,8 +65,6 @@ RIDGE_REMOVED = 1e-12
 Refit: TypeAlias = Callable[..., LeastSquares]
 # Sums of squares before and after, and how many parameters that saves -> which are approved.
 Approval: TypeAlias = Callable[[Array, Array, Indices], Mask]
-# Entries [members, rows, columns] of a layer among all unknowns, and of masks and places like them (views).
-Rows: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 # What becomes of the other parameters when some are removed, to second order.
@@ -157,27 +154,30 @@ def merge_twins(
     """
     if not chain.pairs:
         return fit, free
-    real, weight, keep, drop, gap = _closest_rows(chain, fit.unknowns, free)
-    index = np.flatnonzero(gap < near)
-    index = index[_may_be_one(fit, free, real, (keep, drop), index, approves)]
+    of_real, of_weight = chain.places()[-1]
+    h, n = chain.pairs[-1].real
+    # Places among the unknowns of the exponents and of the weights of each row.
+    exponents, weights = (np.arange(free.shape[1])[of] for of in (of_real, of_weight))
+    exponents, weights = exponents.reshape(h, n), weights.reshape(-1, h).T
+    alive = free[:, weights].any(axis=2)
+    w = fit.unknowns[:, exponents]
+    gap = np.abs(w[:, :, None] - w[:, None, :]).max(axis=-1)
+    apart = ~(alive[:, :, None] & alive[:, None, :]) | np.eye(h, dtype=bool)
+    gap = np.where(apart, np.inf, gap).reshape(len(gap), -1)
+    index, twins = np.flatnonzero(gap.min(axis=1) < near), gap.argmin(axis=1)
+    hopeful = [_may_be_one(fit, free, m, exponents[[twins[m] // h, twins[m] % h]], approves) for m in index]
+    index = index[np.array(hopeful, dtype=bool)]
     if not len(index):
         return fit, free
-    start, trial_free = fit.unknowns[index], free[index]
-    members = np.arange(len(index))
-    w, a = real(start), weight(start)
-    w_free, a_free = real(trial_free), weight(trial_free)
-    keep, drop = keep[index], drop[index]
-    share = np.abs(a[members, :, keep]).sum(axis=1), np.abs(a[members, :, drop]).sum(axis=1)
+    start, trial_free, m = fit.unknowns[index], free[index], np.arange(len(index))[:, None]
+    keep, drop = twins[index] // h, twins[index] % h
+    share = [np.abs(start[m, weights[row]]).sum(axis=1) for row in (keep, drop)]
     mix = (share[1] / np.maximum(share[0] + share[1], ABOVE_ZERO))[:, None]
-    joint = w_free[members, keep] | w_free[members, drop]
-    w[members, keep] = (1 - mix) * w[members, keep] + mix * w[members, drop]
-    w_free[members, keep] = joint
-    a[members, :, keep] += a[members, :, drop]
-    a_free[members, :, keep] |= a_free[members, :, drop]
-    for values in (w, w_free):
-        values[members, drop] = 0
-    for values in (a, a_free):
-        values[members, :, drop] = 0
+    start[m, exponents[keep]] = (1 - mix) * start[m, exponents[keep]] + mix * start[m, exponents[drop]]
+    start[m, weights[keep]] += start[m, weights[drop]]
+    for places in (exponents, weights):
+        trial_free[m, places[keep]] |= trial_free[m, places[drop]]
+        start[m, places[drop]], trial_free[m, places[drop]] = 0.0, False
     tried = refit(start, trial_free, STEPS)
     saved = free[index].sum(axis=1) - trial_free.sum(axis=1)
     good = approves(fit.sum_of_squares[index], tried.sum_of_squares, saved)
@@ -190,49 +190,23 @@ def merge_twins(
     return merged, free
 
 
-def _may_be_one(
-    fit: LeastSquares, free: Mask, real: Rows, rows: tuple[Indices, Indices], index: Indices, approves: Approval
-) -> Mask:
-    """Which members `index` might be allowed one row in place of two, by the Wald statistic of equal exponents.
+def _may_be_one(fit: LeastSquares, free: Mask, m: int, rows: Indices, approves: Approval) -> bool:
+    """Whether member m might be allowed one row in place of two, by the Wald statistic of equal exponents.
 
     d = w_keep - w_drop,    d^T (A C A^T)^-1 d,    A the rows of +1 and -1 that give d
     """
-    places = real(np.broadcast_to(np.arange(free.shape[1]), free.shape))
-    hopeful = np.ones(len(index), dtype=bool)
-    for i, m in enumerate(index.tolist()):
-        keep, drop = (places[m, row[m]] for row in rows)
-        moves = free[m, keep] | free[m, drop]
-        columns = np.flatnonzero(free[m])
-        contrast = np.zeros((int(moves.sum()), free.shape[1]))
-        each = np.arange(len(contrast))
-        contrast[each, keep[moves]], contrast[each, drop[moves]] = 1.0, -1.0
-        inverse = inverse_of(fit.normal[m][columns][:, columns][None])[0]
-        wald = wald_statistic(contrast[:, columns], fit.unknowns[m, columns], inverse)
-        squares = fit.sum_of_squares[m : m + 1]
-        # The linear estimate may be a hundred times too dear.
-        after = squares + wald / 100.0
-        # One row saves the exponents of the other, and a coefficient of each equation that has both.
-        hopeful[i] = approves(squares, after, np.array([2 * len(moves)]))[0]
-    return hopeful
-
-
-def _closest_rows(chain: AnyChain, unknowns: Array, free: Mask) -> tuple[Rows, Rows, Indices, Indices, Array]:
-    """Views of the exponents and of the weights of the last pair, each member's nearest rows, and how far they are."""
-    (h, n), (of_real, of_weight) = chain.pairs[-1].real, chain.places()[-1]
-
-    def real(v: NDArray[Any]) -> NDArray[Any]:
-        return v[:, of_real].reshape(len(v), h, n)
-
-    def weight(v: NDArray[Any]) -> NDArray[Any]:
-        return v[:, of_weight].reshape(len(v), -1, h)
-
-    alive = np.asarray(weight(free).any(axis=1))
-    w = real(unknowns)
-    gap = np.abs(w[:, :, None] - w[:, None, :]).max(axis=-1)
-    apart = ~(alive[:, :, None] & alive[:, None, :]) | np.eye(h, dtype=bool)
-    gap = np.where(apart, np.inf, gap).reshape(len(gap), -1)
-    flat = gap.argmin(axis=1)
-    return real, weight, flat // h, flat % h, gap.min(axis=1)
+    keep, drop = rows
+    moves = free[m, keep] | free[m, drop]
+    columns = np.flatnonzero(free[m])
+    contrast = np.zeros((int(moves.sum()), free.shape[1]))
+    each = np.arange(len(contrast))
+    contrast[each, keep[moves]], contrast[each, drop[moves]] = 1.0, -1.0
+    inverse = inverse_of(fit.normal[m][columns][:, columns][None])[0]
+    wald = wald_statistic(contrast[:, columns], fit.unknowns[m, columns], inverse)
+    squares = fit.sum_of_squares[m : m + 1]
+    # The linear estimate may be a hundred times too dear. One row saves the exponents of the other, and a coefficient
+    # of each equation that has both.
+    return bool(approves(squares, squares + wald / 100.0, np.array([2 * len(moves)]))[0])
 
 
 # Backward elimination with unpenalised refits, member by member.
