@@ -656,14 +656,12 @@ def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
     of_a = np.where(model.used, scaled**2 / np.maximum(variance, ABOVE_ZERO), np.inf)
     held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), ABOVE_ZERO)
     spread = np.where(free, np.diag(covariance), held)
-    found = [of_a]
-    for values, at in ((model.exponents, places), (model.sums.weights, of_b)):
-        own, spread = np.split(spread, [len(at)])
-        statistic = np.full(values.shape, np.inf)
-        with np.errstate(over="ignore"):  # inf where there is no variance at all
-            statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, ABOVE_ZERO)
-        found.append(statistic)
-    return found[0], found[1], found[2]
+    of_w, of_sums = np.full(model.exponents.shape, np.inf), np.full(model.sums.weights.shape, np.inf)
+    squares = np.concatenate([model.exponents[tuple(places.T)], model.sums.weights[tuple(of_b.T)]]) ** 2
+    with np.errstate(over="ignore"):  # inf where there is no variance at all
+        statistic = squares / np.maximum(spread[: len(squares)], ABOVE_ZERO)
+    of_w[tuple(places.T)], of_sums[tuple(of_b.T)] = np.split(statistic, [len(places)])
+    return of_a, of_w, of_sums
 
 
 # 5. Fits of many small laws side by side.

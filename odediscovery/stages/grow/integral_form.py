@@ -541,18 +541,18 @@ class Fit:
 
     def rates_of(self, model: Projected) -> Array:
         """Rates of all states at the nodes of the model's path; other equations are zero."""
-        coefficients = np.zeros((len(self.problem.row), len(model.exponents)))
-        coefficients[self.equations] = model.coefficients
-        result: Array = model.seen.monomials(model.exponents) @ coefficients.T
-        return result
+        rates: Array = model.seen.monomials(model.exponents) @ self._of_all_states(model).T
+        return rates
 
     def law(self, model: Projected) -> PowerSum:
         """The model as a law of all states; other equations are zero."""
-        n = len(self.problem.row)
-        coefficients = np.zeros((n, len(model.exponents)))
+        features = Features(len(self.problem.row), self.problem.features.functions, model.sums)
+        return PowerSum(self._of_all_states(model), model.exponents, features).compact()
+
+    def _of_all_states(self, model: Projected) -> Array:
+        coefficients = np.zeros((len(self.problem.row), len(model.exponents)))
         coefficients[self.equations] = model.coefficients
-        features = Features(n, self.problem.features.functions, model.sums)
-        return PowerSum(coefficients, model.exponents, features).compact()
+        return coefficients
 
     def places(self, model: Draft) -> tuple[Places, Places, Places]:
         """Where W, B and V are free: whole exponents stay."""

@@ -343,13 +343,13 @@ def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
     """
     if law.features is None or law.stoichiometry is not None:
         return []
-    # Two sums may have to be written anew before a whole part that they share goes.
     a, w, b, v = law.constants
     off = np.abs(v - np.round(v))
     # Powers inside sums that are nearly whole are tried as such.
     nearly_whole = (off > 0).any() and (off < 0.1).all()
     wholes = [law, law.with_constants(a, w, b, np.round(v))] if nearly_whole else [law]
     plain = [one for whole in wholes for one in (whole, *_straightened(whole, x))]
+    # Two sums may have to be written anew before a whole part that they share goes.
     starts = [start for one in plain for start in (one, *_rewritten(one, x, without=1))]
     shorter = sorted((one for start in starts for one in _shortened(start, x)), key=count_constants)
     found: list[PowerSum] = []
