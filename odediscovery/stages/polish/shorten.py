@@ -1,10 +1,11 @@
 """A law written shorter: simple exponents, short decimals, shared monomials, quotients with fewer constants.
 
+A refit says of each shorter law whether it is as good.
+
 Simple exponents. A law with x^0.98(3) is better written with x. First all exponents are tried at once, by the
 quadratic approximation of the likelihood; where that does not hold (two growth terms whose exponents can only
-be determined together), they are tried one after another, each judged by a real refit. At last, values
-taken are exchanged for others nearby. A value is taken only if the criterion, which charges a
-held simple value less than a fitted constant, falls.
+be determined together), they are tried one after another. At last, values taken are exchanged for others nearby.
+A value is taken only if the criterion, which charges a held simple value less than a fitted constant, falls.
 
 Short decimals. A constant v known within e is by chance as near to a decimal of d digits as that with probability
 
@@ -14,27 +15,18 @@ Where P is next to nothing the decimal is what was meant, and shorter: to write 
 d ln 10. A law of such constants is taken where what it leaves is worse by less than it saves
 (Rissanen, Modeling by shortest data description, Automatica 14, 1978).
 
-Shared monomials.
-
-    f_i(x)  ~  sum_{m in S} a_m m(x)    at the samples,    S among the monomials of the other equations
-
-What leaves one state often enters another, so that equations share their monomials. One that was grown alone has
-its own, and in noise several of those may meet the data together although they are far from the true ones: farther
-than the parabola reaches by which simple exponents are tried. The slopes of a law that follows the data tell which
-monomials of the others may do as well. A refit says whether they do, and there are no exponents of its own to pay
-for.
+Shared monomials. What leaves one state often enters another. An equation that was grown alone has monomials of its
+own, and in noise several of those may meet the data together although they are far from the true ones: farther than
+the parabola reaches by which simple exponents are tried. The slopes of a law that follows the data tell which
+monomials of the others may do as well, and of these there are no exponents to pay for.
 
 Terms over one sum.
 
-    u = 1 + b z:    m = m/u + b m z/u
+    u = 1 + b z:    m = m/u + b m z/u,    1/u = 1 - b z + ...
 
 Of m, m/u and m z/u any two can stand for the third, so that a x/(c + x) may come as a - a c/(c + x).
-Each equation is written with those two that leave it the fewest terms. Where b z stays small,
-
-    1/u = 1 - b z + ...,
-
-and two terms without b say the same as m/u; so does one for a function that is nearly straight along
-the data, as the sine of a small angle is. Refits say which of the shorter laws are as good.
+Each equation is written with those two that leave it the fewest terms. Where b z stays small, two terms without b say
+the same as m/u; so does one for a function that is nearly straight along the data, as the sine of a small angle is.
 
 Functions of one state.
 
@@ -44,8 +36,7 @@ Functions of one state.
 
 Terms with the same other factors add up to a function of one state along the data. Where a shorter one follows
 it there, the search may have met the longer one first: two terms bend together as one over a sum does, and
-none of their constants moves alone. The inner constant is looked for on a grid, all else is linear; a refit
-says whether the shorter law is as good.
+none of their constants moves alone. The inner constant is looked for on a grid, all else is linear.
 """
 
 from __future__ import annotations
