@@ -159,13 +159,13 @@ def merge_twins(
     # Places among the unknowns of the exponents and of the weights of each row.
     exponents, weights = (np.arange(free.shape[1])[of] for of in (of_real, of_weight))
     exponents, weights = exponents.reshape(h, n), weights.reshape(-1, h).T
-    alive = free[:, weights].any(axis=2)
+    alive = np.asarray(free[:, weights].any(axis=2))
     w = fit.unknowns[:, exponents]
     gap = np.abs(w[:, :, None] - w[:, None, :]).max(axis=-1)
     apart = ~(alive[:, :, None] & alive[:, None, :]) | np.eye(h, dtype=bool)
     gap = np.where(apart, np.inf, gap).reshape(len(gap), -1)
     index, twins = np.flatnonzero(gap.min(axis=1) < near), gap.argmin(axis=1)
-    hopeful = [_may_be_one(fit, free, m, exponents[[twins[m] // h, twins[m] % h]], approves) for m in index]
+    hopeful = [_may_be_one(fit, free, m, exponents[[twins[m] // h, twins[m] % h]], approves) for m in index.tolist()]
     index = index[np.array(hopeful, dtype=bool)]
     if not len(index):
         return fit, free
