@@ -27,7 +27,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.prune import Elimination, prune_laws
-from odediscovery.stages.values import STAGES, Candidate
+from odediscovery.stages.values import SETTLED, Candidate
 
 # Widths of the paper's grid.
 WIDTHS = (6, 9, 12, 15, 20)
@@ -97,9 +97,7 @@ def _row(p: Problem, hidden: int, path: list[Candidate]) -> MemberOutcome:
     if not path:
         return MemberOutcome(hidden, False, 0, float("inf"), float("inf"), [])
     samples = int(np.isfinite(pooled(p.data)).sum())
-    best = min(
-        path, key=lambda c: samples * np.log(c.mean_square + STAGES.settled * 0.1) + penalty(c.law, c.free, samples, 0)
-    )
+    best = min(path, key=lambda c: samples * np.log(c.mean_square + SETTLED * 0.1) + penalty(c.law, c.free, samples, 0))
     law = best.law.unscaled(p.scale.state, p.scale.time)
     truth = get_system("fsir").equations().power_sum
     assert truth is not None  # a sum of powers by definition

@@ -65,7 +65,7 @@ from odediscovery.search.refinement import (
 )
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.polish import POLISHING, as_it_is
+from odediscovery.stages.polish.polish import CONVERGED, as_it_is
 from odediscovery.stages.polish.shorten import (
     merge_monomials,
     round_constants,
@@ -74,8 +74,8 @@ from odediscovery.stages.polish.shorten import (
     snap,
     without_numbers,
 )
-from odediscovery.stages.prune.prune import window_length
-from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
+from odediscovery.stages.prune.prune import EXTREMA, window_length
+from odediscovery.stages.values import SETTLED, Candidate, Judged, Origin, Polished
 
 
 def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
@@ -124,7 +124,7 @@ def polish_shortlist(
     Args:
         known: laws that are polished already.
     """
-    floor = STAGES.settled if p.clean else 0.0
+    floor = SETTLED if p.clean else 0.0
     # A stop takes effect soon: fewer laws, and these roughly.
     around = 1 if monitor.stopping() else None
     listed = shortlist(candidates, p.samples, floor, around=around)
@@ -345,7 +345,7 @@ def refine_constants(verdict: Verdict, monitor: Monitor) -> Verdict:
         return verdict
     found = best.polished
     after = refit(p, found.law, found.free, before=best, fully=True)
-    if not after.polished.finite or after.criterion > best.criterion + POLISHING.gain:
+    if not after.polished.finite or after.criterion > best.criterion + CONVERGED:
         return verdict
     return verdict.with_best(dataclasses.replace(after, criterion=min(after.criterion, best.criterion)))
 
@@ -531,7 +531,7 @@ def cut_until_followed(
         The series, and those laws that were polished on it to find out.
     """
     p = whole
-    for extrema in (None, SEARCH.brief_extrema):
+    for extrema in (EXTREMA, SEARCH.brief_extrema):
         length = window_length(whole, extrema)
         if monitor.stopping():  # no time to try
             return (p.pieces(length) if p is whole and _seems_lost(p, candidates, length) else p), {}
@@ -554,7 +554,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     polished: dict[Candidate, Polished] = {}
     if not is_long(p, length):
         return False, polished
-    floor = STAGES.settled if p.clean else 0.0
+    floor = SETTLED if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:CHAO_LAWS]:
         if _outgrows(p, c.law):

@@ -28,7 +28,7 @@ from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish.polish import holds_outside, interval_errors
-from odediscovery.stages.values import STAGES, Candidate, Polished
+from odediscovery.stages.values import SETTLED, Candidate, Polished
 
 # Residuals of a state from which on it is tested: the normal approximation of the number of runs needs about ten of
 # each sign
@@ -363,7 +363,7 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
     is only estimated may be curvature, so on data that were not smoothed errors must have no memory.
     """
     errors = interval_errors(law, p)
-    settled: Mask = _relative_squares(errors, p) <= STAGES.settled
+    settled: Mask = _relative_squares(errors, p) <= SETTLED
     if settled.all():
         return settled
     sigma = np.maximum(p.noise, p.floor)
@@ -455,7 +455,7 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
         samples = sum(len(t.values) for t in p.smooth.trajectories)
         share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
         whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
-        # What a needed term explains at least of the increments of clean data [`STAGES.settled`, or what a law of
+        # What a needed term explains at least of the increments of clean data [`SETTLED`, or what a law of
         # products of two states leaves]
         small = share < 1000.0 * _least_left(law, p)
         if (many & whole & small).any() and holds_outside(p, law):
@@ -473,10 +473,10 @@ def _least_left(law: PowerSum, p: Problem) -> Array:
     """
     degrees = np.where(law.coefficients != 0, np.abs(law.exponents).sum(axis=1), 0.0).max(axis=1, initial=0.0)
     rounding = 2.0 * p.floor**2 / increment_squares(p)
-    left = np.clip(interval_squares(law, p), np.minimum(rounding, STAGES.settled), STAGES.settled)
+    left = np.clip(interval_squares(law, p), np.minimum(rounding, SETTLED), SETTLED)
     plain = law.features is None
     # Highest power of a law that is no first part of a series
-    least: Array = np.where(plain & (degrees <= 2.0), left, STAGES.settled)
+    least: Array = np.where(plain & (degrees <= 2.0), left, SETTLED)
     return least
 
 

@@ -41,7 +41,7 @@ from odediscovery.problem.problem import Problem, fixed_mask
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.polish import INTERVALS
+from odediscovery.stages.polish.polish import EXACT_SQUARES
 from odediscovery.stages.values import Polished, residual_freedom
 
 
@@ -164,7 +164,7 @@ def _is_told_by_intervals(p: Problem, found: Polished, change: Array) -> bool:
     law, free = found.law, found.free
     values = picked(law, free)
     moved = law.with_constants(*filled(law.constants, free, values + change))
-    return bool((interval_squares(moved, p)[~p.constant] > INTERVALS.exact).any())
+    return bool((interval_squares(moved, p)[~p.constant] > EXACT_SQUARES).any())
 
 
 def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:

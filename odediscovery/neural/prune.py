@@ -27,7 +27,7 @@ from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor, drawn
 from odediscovery.stages.prune.prune import Elimination, Pruned, prune_chain
-from odediscovery.stages.values import STAGES
+from odediscovery.stages.values import SETTLED
 from odediscovery.units.npu import AbstractPowerUnit
 
 # Members that fit a hundred times worse than the best are not pruned.
@@ -120,7 +120,7 @@ def prune(
         for q in (p.without_noise(None), p) if has_little_noise(p) else (p,):
             found = _path(q, start, hears)
             steps = steps if steps and hears.stopping() else found or steps
-            if q.clean and min((step.mean_square for step in found), default=math.inf) < STAGES.settled:
+            if q.clean and min((step.mean_square for step in found), default=math.inf) < SETTLED:
                 break
             if hears.stopping():
                 break
@@ -158,7 +158,7 @@ def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]
     free = np.ones(unknowns.shape, dtype=bool)
     free[:, : len(columns)] = [step.free for step in steps]
     fit = levenberg_marquardt(path.problem, unknowns, free, CONVERGING, tolerance=CONVERGED, monitor=monitor)
-    floor = STAGES.settled if p.clean else 0.0
+    floor = SETTLED if p.clean else 0.0
     unread = _without_unread(path.problem, fit.unknowns, free, len(columns))
     found = []
     for step, own, squares in zip(steps, unread, fit.sum_of_squares.tolist(), strict=True):

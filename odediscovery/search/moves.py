@@ -53,9 +53,9 @@ from odediscovery.search.refinement import (
 )
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.polish import INTERVALS
+from odediscovery.stages.polish.polish import EXACT_SQUARES
 from odediscovery.stages.prune.prune import Elimination, NoRoomError, all_whole, prune_laws, whole_features
-from odediscovery.stages.values import STAGES, Candidate, FoundBy, Polished
+from odediscovery.stages.values import SETTLED, Candidate, FoundBy, Polished
 from odediscovery.textbook.fit import FittedForm, Fitter
 from odediscovery.textbook.judged import as_numbers, is_left_to_noise
 
@@ -116,18 +116,18 @@ def warm_start(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[C
 
 def simplest(candidates: Sequence[Candidate], p: Problem) -> Candidate:
     """The best of clean data, where what is left is the error of integration."""
-    return min(candidates, key=lambda c: score(c, p.samples, STAGES.settled))
+    return min(candidates, key=lambda c: score(c, p.samples, SETTLED))
 
 
 def leaves_only_rounding(candidates: Sequence[Candidate], p: Problem) -> bool:
     """Whether some law leaves hardly more than rounding of data whose noise was taken to be far more."""
     least = min((c.mean_square for c in candidates), default=np.inf)
-    return rounding_share(p) < STAGES.rounding and least <= UNDERESTIMATED * rounding_share(p)
+    return rounding_share(p) < 0.1 and least <= UNDERESTIMATED * rounding_share(p)
 
 
 def is_settled(candidates: Sequence[Candidate]) -> bool:
     """Whether some law already explains clean data down to integration error."""
-    return min((c.mean_square for c in candidates), default=np.inf) < STAGES.settled
+    return min((c.mean_square for c in candidates), default=np.inf) < SETTLED
 
 
 @dataclass(eq=False)
@@ -359,7 +359,7 @@ def in_doubt(at: Search, law: PowerSum) -> Mask:
 
 def _in_doubt(law: PowerSum, p: Problem) -> Mask:
     doubt, moving = doubtful(law, p), ~p.constant
-    if doubt.any() or (interval_squares(law, p)[moving] > STAGES.settled).any():
+    if doubt.any() or (interval_squares(law, p)[moving] > SETTLED).any():
         return doubt
     found = refined(p, law, but_whole_powers(law), p.initial, sigma_of(p), REFINEMENT.following)
     # In chaos whole trajectories say nothing of a law that leaves nothing of intervals.
@@ -367,7 +367,7 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
         return doubt
     if has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
         return doubt
-    return moving & (interval_squares(found.law, p) > INTERVALS.exact)
+    return moving & (interval_squares(found.law, p) > EXACT_SQUARES)
 
 
 def likeliest(at: Search) -> Candidate:

@@ -22,7 +22,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.moves import Proposal, Search, begins_a_sine, in_doubt, likeliest, simplest
 from odediscovery.search.refinement import NOISELESS, fit_library, is_coarse, is_growable, plain_law, sigma_of
-from odediscovery.stages.grow.grow import GROWING, grow
+from odediscovery.stages.grow.grow import MOST_MONOMIALS, QUICK_MONOMIALS, grow
 from odediscovery.stages.grow.regression import fewest_terms, polynomials, propose_terms, shared_products
 from odediscovery.stages.prune.prune import all_whole, has_whole_powers
 from odediscovery.stages.values import Candidate, FoundBy
@@ -96,9 +96,8 @@ def grow_powers(at: Search, most: int) -> list[PowerSum]:
     return [law for law in grow_family(p, POWERS, at.monitor, most=most) if law.n_monomials][: PROPOSALS.grown]
 
 
-def grow_family(p: Problem, family: Family, monitor: Monitor, most: int | None = None) -> tuple[PowerSum, ...]:
+def grow_family(p: Problem, family: Family, monitor: Monitor, most: int = MOST_MONOMIALS) -> tuple[PowerSum, ...]:
     """Laws of a family grown on the smoothed path, the best first."""
-    most = GROWING.max_monomials if most is None else most
     return grow(p, family=family, max_monomials=most, monitor=monitor)
 
 
@@ -168,7 +167,7 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
 def few_powers(at: Search) -> Iterator[Proposal]:
     """A few monomials; the best of what comes of them is what richer families go on from."""
     p = at.problem
-    powers = grow_powers(at, min(GROWING.quick_monomials, at.settings.hidden))
+    powers = grow_powers(at, min(QUICK_MONOMIALS, at.settings.hidden))
     at.reference = powers[0] if powers else None
     if any(is_near(law, p) for law in powers):
         yield Proposal(powers)

@@ -37,11 +37,11 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.linearised import carried_along
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.grow.grow import GROWING, grow
+from odediscovery.stages.grow.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.grow.regression import allowed_products, library_law, polynomials, products
-from odediscovery.stages.polish.polish import INTERVALS, balance, join_pieces, polish, sharpened
-from odediscovery.stages.prune.prune import PRUNING_WINDOWS, all_whole, window_length
-from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
+from odediscovery.stages.polish.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
+from odediscovery.stages.prune.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
+from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
 
 
 @dataclass(frozen=True)
@@ -269,14 +269,14 @@ def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
 
 def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
     """Whether a law that leaves nothing of windows follows trajectories as well; of any other nothing is asked."""
-    return c.mean_square > STAGES.settled or follows(p, found, REFINEMENT.followed)
+    return c.mean_square > SETTLED or follows(p, found, REFINEMENT.followed)
 
 
 def leaves_nothing(p: Problem, found: Polished) -> bool:
     """Whether a law leaves no more of whole trajectories than solvers do."""
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
-    return found.finite and bool(found.plain_squares.sum() <= INTERVALS.exact * spread)
+    return found.finite and bool(found.plain_squares.sum() <= EXACT_SQUARES * spread)
 
 
 @dataclass(frozen=True)
@@ -313,8 +313,8 @@ def shorten_windows(p: Problem) -> Problem:
         return p
     # One law tells as well as another: all are alike where the data are.
     carried = [carried_along(law, t) for t in p.smooth.trajectories]
-    while length > PRUNING_WINDOWS.shortest and not _growth(p, carried, length) <= SHORTENING.grown:
-        length = max(length // 2, PRUNING_WINDOWS.shortest)
+    while length > SHORTEST and not _growth(p, carried, length) <= SHORTENING.grown:
+        length = max(length // 2, SHORTEST)
     return p if length == window_length(p) else dataclasses.replace(p, longest_window=length)
 
 
@@ -397,7 +397,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             return p.without_noise(law)
     if not p.clean:
         for family in _grown_as_if_clean(p):
-            for law in grow(taken, family=family, max_monomials=GROWING.quick_monomials, monitor=monitor)[:1]:
+            for law in grow(taken, family=family, max_monomials=QUICK_MONOMIALS, monitor=monitor)[:1]:
                 if _leaves_nothing(law, taken):
                     return p.without_noise(law)
     return p
@@ -454,7 +454,7 @@ def is_coarse(p: Problem) -> bool:
 def _is_rounded(p: Problem) -> bool:
     """Whether digits that were left out are more than what counts as nothing, so that no law can leave so little."""
     moving = ~p.constant & p.measured
-    return bool((2.0 * p.floor**2 > STAGES.settled * increment_squares(p))[moving].any())
+    return bool((2.0 * p.floor**2 > SETTLED * increment_squares(p))[moving].any())
 
 
 def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:
@@ -472,12 +472,12 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
     if law is None or p.constant.all():
         return None
     left = interval_squares(law, taken)[~p.constant].max()
-    if left < STAGES.settled:
+    if left < SETTLED:
         return law
     if left > near:
         return None
     chain = chain_of([law], taken.nonnegative, whole=True)
-    for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
+    for accuracy in (ACCURACY, ACCURACY_CLEAN):
         chain = _fitted(chain, taken, accuracy, monitor)
         if _leaves_noise(laws_of(chain)[0], p, taken):
             break
@@ -516,4 +516,4 @@ def _leaves_noise(law: PowerSum, p: Problem, taken: Problem) -> bool:
 
 
 def _leaves_nothing(law: PowerSum, p: Problem) -> bool:
-    return bool(interval_squares(law, p)[~p.constant].max(initial=0.0) < STAGES.settled)
+    return bool(interval_squares(law, p)[~p.constant].max(initial=0.0) < SETTLED)

@@ -12,17 +12,8 @@ from odediscovery.laws.power_sum import Free, PowerSum, count
 from odediscovery.laws.records import Covariance
 from odediscovery.runtime.arrays import Array, Mask
 
-
-@dataclass(frozen=True)
-class StageThresholds:
-    """What several stages need."""
-
-    # A law that leaves less of clean data explains them as well as any law can [relative mean square]
-    settled: float = 1e-8
-    rounding: float = 0.1  # rounding is told from noise where its variance is a smaller share [variance of the noise]
-
-
-STAGES = StageThresholds()
+# A law that leaves less of clean data explains them as well as any law can [relative mean square].
+SETTLED = 1e-8
 
 # The stage that proposes a law: terms added one by one on the integral form; networks trained from
 # random starts; least squares over a library of terms; a law with a name; "" where nothing was sought.
@@ -40,17 +31,12 @@ def residual_freedom(polished: Polished) -> int:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a law came from.
+    """Where a law came from."""
 
-    Args:
-        law: index of the pruned law it came from, for the log.
-        found_by: the stage that proposed it.
-        acts: whether it has a name, and the data tell each constant of that from nothing, whatever they say of its
-            coefficients: a growth rate and a final size may be known where their ratio is not.
-    """
-
-    law: int
+    law: int  # index of the pruned law it came from, for the log
     found_by: FoundBy = ""
+    # Whether it has a name, and the data tell each constant of that from nothing, whatever they say of its
+    # coefficients: a growth rate and a final size may be known where their ratio is not.
     acts: bool = False
 
     @property
@@ -61,24 +47,14 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A law on the way to the judge, dimensionless.
-
-    Args:
-        law: a sum of powers.
-        initial: start values to begin from, [trajectories, states].
-        mean_square: of its weighted training residuals.
-        origin: index of the pruned law it came from, for the log.
-        whole: inputs whose exponents are whole numbers, held and not fitted, bool [inputs].
-        held: coefficients and exponents that are known and not fitted.
-        found_by: the stage that proposed it.
-    """
+    """A law on the way to the judge, dimensionless."""
 
     law: PowerSum
-    initial: Array
-    mean_square: float
-    origin: int
-    whole: Mask
-    held: tuple[Mask, Mask] | None = None
+    initial: Array  # start values to begin from, [trajectories, states]
+    mean_square: float  # of its weighted training residuals
+    origin: int  # index of the pruned law it came from, for the log
+    whole: Mask  # inputs whose exponents are whole numbers, held and not fitted, [inputs]
+    held: tuple[Mask, Mask] | None = None  # coefficients and exponents that are known and not fitted
     found_by: FoundBy = ""
 
     @property
@@ -92,8 +68,7 @@ class Candidate:
     def free(self) -> Free:
         """What a fit may change."""
         a, w, b, v = self.law.constants
-        whole = self.whole[: v.shape[1]]
-        fitted = a != 0, (w != 0) & ~self.whole, b != 0, (v != 0) & ~whole
+        fitted = a != 0, (w != 0) & ~self.whole, b != 0, (v != 0) & ~self.whole[: v.shape[1]]
         if self.held is None:
             return fitted
         known_a, known_w = self.held
@@ -115,31 +90,19 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class PolishedLaw(Generic[Law]):
-    """A law with refined constants.
+    """A law with refined constants."""
 
-    Args:
-        law: the refined constants, in the units of the data given; those of a form in the user's.
-        errors: standard errors in the same places; 0 for what was held fixed.
-        initial: fitted start values [trajectories, states], without controls.
-        joint: how well the free constants, in the order of `free`, and behind them the start
-            values, trajectory by trajectory, are known together.
-        free: what was fitted.
-        squares: sum of squared residuals of every state [states], in the data's units; noisier
-            samples weigh less.
-        plain_squares: the same with all samples alike.
-        counts: observed values of every state [states].
-        finite: whether the law could be integrated through all trajectories.
-    """
-
-    law: Law
-    errors: Law
-    initial: Array
+    law: Law  # in the units of the data given; a form in the user's
+    errors: Law  # standard errors in the same places; 0 for what was held
+    initial: Array  # fitted start values [trajectories, states], without controls
+    # How well the free constants, in the order of `free`, and behind them the start values, trajectory by
+    # trajectory, are known together.
     joint: Covariance
     free: Free
-    squares: Array
-    counts: Array
-    finite: bool
-    plain_squares: Array
+    squares: Array  # sum of squared residuals of every state [states]; noisier samples weigh less
+    counts: Array  # observed values of every state [states]
+    finite: bool  # whether the law could be integrated through all trajectories
+    plain_squares: Array  # the sums of squares with all samples alike
 
     @property
     def covariance(self) -> Array:

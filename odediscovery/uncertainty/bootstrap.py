@@ -37,8 +37,8 @@ from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure
-from odediscovery.stages.grow.integral_form import PROJECTION
-from odediscovery.stages.prune.prune import ELIMINATION, PRUNING_WINDOWS, Elimination, Pruned, eliminate, window_length
+from odediscovery.stages.grow.integral_form import LEAST_EXPONENT, MOST_EXPONENT
+from odediscovery.stages.prune.prune import ACCURACY, TRIALS, Elimination, Pruned, eliminate, window_length
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed
 
 
@@ -156,7 +156,7 @@ def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
     generator, monitor = np.random.default_rng(part.seed), monitor or Monitor()
     chain = chain_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
     windows, paths = _fit_starts(p, estimates.law, monitor)
-    problem = LongResiduals(windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy), chain, p.nonnegative)
+    problem = LongResiduals(windows.refined(chain, chain.theta, ACCURACY), chain, p.nonnegative)
     if part.kind == "residuals":
         fitted = count(estimates.free) + problem.n_starts
         shift = _resample_residuals(p, windows, paths, p.samples - fitted, part.draws, generator)
@@ -214,7 +214,7 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     used = [open_rows.copy() for _ in rows]
     for w, in_equations in _rivals(found):
         place = next((k for k, own in enumerate(rows) if _same(own, w, BOOTSTRAP.same_tried)), None)
-        bounded = w.min() >= PROJECTION.least_exponent and w.max() <= PROJECTION.most_exponent
+        bounded = w.min() >= LEAST_EXPONENT and w.max() <= MOST_EXPONENT
         if place is None and len(rows) < BOOTSTRAP.monomials and bounded:
             place = len(rows)
             rows.append(w)
@@ -275,7 +275,7 @@ def _pruned(chain: Chain, drawn: _ResampledResiduals, part: range, monitor: Moni
     """What backward elimination leaves step by step, for each data set of these numbers."""
     base = drawn.problem.pack(chain.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
-    each = drawn.shift.shape[1] * base.shape[1] * (1 + ELIMINATION.trials)
+    each = drawn.shift.shape[1] * base.shape[1] * (1 + TRIALS)
     paths: list[list[Pruned]] = [[] for _ in part]
     size = max(BOOTSTRAP.batch // each, 1)
     for first in range(0, len(part), size):
@@ -388,7 +388,7 @@ def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, l
     chain = chain_of([law], p.nonnegative)
     weight = np.where(p.constant, 0.0, 1.0 / p.noise)
     windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
-    windows = windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy)
+    windows = windows.refined(chain, chain.theta, ACCURACY)
     problem = LongResiduals(windows, chain, p.nonnegative)
     unknowns = problem.pack(chain.theta)
     starts = np.zeros(unknowns.shape, dtype=bool)

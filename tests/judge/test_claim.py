@@ -26,7 +26,7 @@ from odediscovery.laws.power_sum import PowerSum, all_free, but_whole_powers
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.search.refinement import refined, sigma_of
-from odediscovery.stages.values import STAGES, Candidate, Origin
+from odediscovery.stages.values import SETTLED, Candidate, Origin
 
 TIMES = np.linspace(0.0, 10.0, 60)
 
@@ -173,7 +173,7 @@ def candidate(p: Problem, law: PowerSum, mean_square: float = 1.0) -> Candidate:
 
 def test_the_true_law_leaves_nothing_between_clean_samples_and_others_do() -> None:
     p, law = posed(0.0)
-    assert interval_squares(law, p)[0] < STAGES.settled
+    assert interval_squares(law, p)[0] < SETTLED
     half = PowerSum(0.5 * law.coefficients, law.exponents)
     # Half of each increment is missing, and with it a quarter of its square.
     assert interval_squares(half, p)[0] == pytest.approx(0.25, rel=0.1)

@@ -10,15 +10,23 @@ from scipy.integrate import solve_ivp
 from odediscovery import TimeSeries
 from odediscovery.families import FAMILIES
 from odediscovery.judge.doubt import interval_squares
-from odediscovery.laws.power_sum import Features
+from odediscovery.laws.power_sum import NO_SUMS, Features
 from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.grow import best_of_each, best_subsets, descents, optimise_all, settled, simpler, wald
-from odediscovery.stages.grow.integral_form import Fit, Integral, Projected, features_for, grid_for, solve, values_of
+from odediscovery.stages.grow.integral_form import (
+    Draft,
+    Fit,
+    Integral,
+    Projected,
+    features_for,
+    grid_for,
+    solve,
+    values_of,
+)
 from odediscovery.stages.grow.regression import library_law
-from odediscovery.stages.values import STAGES
+from odediscovery.stages.values import SETTLED
 
 
 def test_least_squares_are_those_of_numpy_and_unused_columns_stay_out() -> None:
@@ -46,8 +54,9 @@ def test_the_columns_behind_the_data_are_found_among_many() -> None:
     y = 2.0 * columns[:, 7] - 1.0 * columns[:, 120] + 0.5 * columns[:, 251]
     levels = best_subsets(columns, y, np.arange(300), 4, 3)
     assert [len(level[0]) for level in levels] == [1, 2, 3, 4]
-    assert levels[0][0] == (7,) and levels[1][0] == (7, 120) and levels[2][0] == (7, 120, 251)
+    assert [level[0] for level in levels[:3]] == [(7,), (7, 120), (7, 120, 251)]
     assert all(len(level) <= 3 for level in levels)
+    assert best_subsets(np.empty((5, 0)), np.ones(5), np.arange(0), 3, 5) == [[]]
 
 
 def test_a_pair_that_explains_nothing_alone_is_found_when_pairs_are_asked_for() -> None:
@@ -61,20 +70,16 @@ def test_a_pair_that_explains_nothing_alone_is_found_when_pairs_are_asked_for() 
     assert found[1][0] == (150, 151)
 
 
-def test_a_library_may_be_empty() -> None:
-    assert best_subsets(np.empty((5, 0)), np.ones(5), np.arange(0), 3, 5) == [[]]
-
-
 # N' = 0.5 N - 0.5 N^2 without noise.
 SERIES = growth(np.linspace(0.0, 14.0, 60), 0.0)
-REAL, CHANGING = np.array([False]), np.array([True])
 
 
 def test_values_are_those_of_the_formula_in_every_family() -> None:
+    real, changing = np.array([False]), np.array([True])
     for family in FAMILIES:
-        features = features_for(family, REAL, CHANGING, np.ones(1))
-        problem = Integral.of(SERIES, np.zeros(1), family.whole(REAL), features)
-        grid, path = grid_for(problem, family, REAL, CHANGING), problem.interpolated()
+        features = features_for(family, real, changing, np.ones(1))
+        problem = Integral.of(SERIES, np.zeros(1), family.whole(real), features)
+        grid, path = grid_for(problem, family, real, changing), problem.interpolated()
         values = values_of(grid, path)
         assert values.shape[2] == len(grid) > 1, family.name
         inner = 1.0 + grid.constant * path.monomials(grid.inner)
@@ -83,8 +88,7 @@ def test_values_are_those_of_the_formula_in_every_family() -> None:
         np.testing.assert_allclose(values[..., plain], expected, rtol=1e-9)
 
 
-@pytest.fixture(scope="module")
-def swirl() -> Problem:
+def test_of_a_large_library_each_equation_keeps_what_it_needs() -> None:
     """Aizawa's attractor, a law of degree four in three states, densely sampled."""
 
     def rhs(_: float, s: list[float]) -> list[float]:
@@ -94,20 +98,15 @@ def swirl() -> Problem:
 
     t = np.linspace(0.0, 12.0, 800)
     x = solve_ivp(rhs, (0.0, 12.0), [0.1, 0.4, 0.1], t_eval=t, rtol=1e-10, atol=1e-12).y.T
-    return prepare(TimeSeries.from_arrays(t, x, ["x", "y", "z"]))
-
-
-def test_of_a_large_library_each_equation_keeps_what_it_needs(swirl: Problem) -> None:
+    swirl = prepare(TimeSeries.from_arrays(t, x, ["x", "y", "z"]))
     law = library_law(swirl, 4)
+
     assert law is not None
-    assert interval_squares(law, swirl).max() < STAGES.settled
+    assert interval_squares(law, swirl).max() < SETTLED
     # The whole library has 35 products; the true equations 3, 3 and 8.
     assert ((law.coefficients != 0).sum(axis=1) < 20).all()
     needed = {(3.0, 0.0, 1.0), (0.0, 0.0, 3.0), (2.0, 0.0, 1.0)}
     assert needed <= {tuple(row) for row, used in zip(law.exponents, law.coefficients[2] != 0, strict=True) if used}
-
-
-# N' = 0.5 N - 0.5 N^2 without noise.
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +118,7 @@ def fit() -> Fit:
 def model(fit: Fit, *exponents: float) -> Projected:
     """One equation of these powers with the best coefficients."""
     w = np.array(exponents)[:, None]
-    return fit.model(w, np.ones((1, len(w)), dtype=bool), w != 0, fit.problem.interpolated())
+    return fit.model(Draft(w, np.ones((1, len(w)), dtype=bool), w != 0, NO_SUMS, fit.problem.interpolated()))
 
 
 def constants(found: Projected) -> Array:

@@ -27,11 +27,11 @@ from odediscovery.laws.power_sum import (
 )
 from odediscovery.laws.records import Covariance
 from odediscovery.problem.prepare import prepare
+from odediscovery.runtime.arrays import Array
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.solve.sensitivities import Starts, TrajectoryResiduals, residual_squares
 from odediscovery.stages.polish.polish import polish, unscaled_errors
 from odediscovery.stages.polish.shorten import (
-    DECIMALS,
     merge_monomials,
     nearest_decimal,
     round_constants,
@@ -41,15 +41,18 @@ from odediscovery.stages.polish.shorten import (
 from odediscovery.stages.values import Judged, Origin, Polished
 
 T = np.linspace(0.0, 12.0, 40)
-POSITIVE = np.array([True])
-NO_FLOOR = np.array([1e-10])
+
+
+def fitted(law: PowerSum, series: TimeSeries, start: Array, sigma: float, floor: float = 1e-10, **options) -> Polished:
+    """The law of nonnegative states polished from a start, alike in all states."""
+    n = law.n_states
+    every = np.ones(n)
+    return polish(law, series, start, sigma * every, floor=floor * every, nonnegative=every > 0, **options)
 
 
 def polished(series: TimeSeries, sigma: float, free: Free | None = None) -> Polished:
     near = PowerSum(LOGISTIC.coefficients * 1.1, LOGISTIC.exponents)
-    return polish(
-        near, series, np.array([[0.15]]), np.array([sigma]), floor=NO_FLOOR, nonnegative=POSITIVE, free=free, most=100
-    )
+    return fitted(near, series, np.array([[0.15]]), sigma, free=free, most=100)
 
 
 # Only the coefficients: then the solution is known in closed form.
@@ -84,10 +87,9 @@ def test_standard_errors_are_the_scatter_of_repeated_measurements() -> None:
 
 
 def test_no_error_is_smaller_than_rounding_allows() -> None:
-    law, series = LOGISTIC, growth(T, 0.0)
-    options = {"nonnegative": POSITIVE, "free": COEFFICIENTS}
-    rough = polish(law, series, np.array([[0.1]]), np.array([1e-4]), floor=np.array([1e-3]), **options)
-    fine = polish(law, series, np.array([[0.1]]), np.array([1e-4]), floor=np.array([1e-5]), **options)
+    rough, fine = (
+        fitted(LOGISTIC, growth(T, 0.0), np.array([[0.1]]), 1e-4, floor, free=COEFFICIENTS) for floor in (1e-3, 1e-5)
+    )
     np.testing.assert_allclose(rough.errors.coefficients, 100.0 * fine.errors.coefficients, rtol=1e-3)
 
 
@@ -96,9 +98,7 @@ def test_several_trajectories_with_gaps_share_the_constants() -> None:
     series.trajectories[0].values[3, 1] = np.nan
     series.trajectories[1].values[5:8, 0] = np.nan
     near = PowerSum(PREY.coefficients * 0.97, PREY.exponents * 1.02)
-    found = polish(
-        near, series, 1.05 * STARTS, np.full(2, 1e-3), floor=np.full(2, 1e-9), nonnegative=np.array([True, True])
-    )
+    found = fitted(near, series, 1.05 * STARTS, 1e-3, 1e-9)
     np.testing.assert_allclose(found.law.coefficients, PREY.coefficients, rtol=1e-4)
     np.testing.assert_allclose(found.law.exponents, PREY.exponents, rtol=1e-4)
     np.testing.assert_allclose(found.initial, STARTS, rtol=1e-4)
@@ -109,18 +109,9 @@ def test_only_what_is_free_moves_and_zeros_stay() -> None:
     series = series_of(PREY, STARTS[:1], [np.linspace(0, 9, 20)], noise=0.02)
     free_a, free_w, *inner = all_free(PREY)
     free_w[1, 0] = free_a[0, 0] = False
-    found = polish(
-        PREY,
-        series,
-        STARTS[:1],
-        np.full(2, 0.02),
-        floor=np.full(2, 1e-9),
-        nonnegative=np.array([True, True]),
-        free=(free_a, free_w, *inner),
-    )
-    moved = found.law.coefficients != PREY.coefficients, found.law.exponents != PREY.exponents
-    np.testing.assert_array_equal(moved[0], free_a)
-    np.testing.assert_array_equal(moved[1], free_w)
+    found = fitted(PREY, series, STARTS[:1], 0.02, 1e-9, free=(free_a, free_w, *inner))
+    np.testing.assert_array_equal(found.law.coefficients != PREY.coefficients, free_a)
+    np.testing.assert_array_equal(found.law.exponents != PREY.exponents, free_w)
     np.testing.assert_array_equal(found.errors.coefficients > 0, free_a)
     np.testing.assert_array_equal(found.errors.exponents > 0, free_w)
     assert found.covariance.shape == (free_a.sum() + free_w.sum(),) * 2
@@ -134,19 +125,14 @@ def test_a_singular_start_is_no_obstacle() -> None:
     small = TimeSeries.from_arrays(times, series.trajectories[0].values / scale)
     truth = FSIR.rescaled(scale, 1.0)
     near = PowerSum(truth.coefficients * 1.01, truth.exponents * 0.995)
-    initial = np.array([[1.0, 0.0015, 0.001]])
-    found = polish(
-        near, small, initial, np.full(3, 1e-5), floor=np.full(3, 1e-9), nonnegative=np.ones(3, dtype=bool), most=40
-    )
+    found = fitted(near, small, np.array([[1.0, 0.0015, 0.001]]), 1e-5, 1e-9, most=40)
     np.testing.assert_allclose(found.law.exponents, truth.exponents, atol=1e-3)
     np.testing.assert_allclose(found.law.coefficients, truth.coefficients, rtol=3e-3, atol=1e-9)
 
 
 def test_a_law_that_blows_up_is_said_to() -> None:
     explosive = PowerSum(np.array([[50.0]]), np.array([[3.0]]))
-    found = polish(
-        explosive, growth(T, 0.01), np.array([[1.0]]), np.array([0.01]), floor=NO_FLOOR, nonnegative=POSITIVE
-    )
+    found = fitted(explosive, growth(T, 0.01), np.array([[1.0]]), 0.01)
     assert not found.finite
     assert found.law.coefficients.tolist() == [[50.0]] and found.law.exponents.tolist() == [[3.0]]
     assert np.isnan(found.errors.coefficients).all() and np.isnan(found.covariance).all()
@@ -170,22 +156,28 @@ def test_residual_squares_are_those_of_the_integrated_law() -> None:
     np.testing.assert_allclose(again, squares)
 
 
+def slopes(model: TrajectoryResiduals, u: Array, columns: int, step: Array) -> tuple[Array, Array]:
+    """The first columns of the Jacobian, and central differences with these steps."""
+    value, numeric = model.evaluate(u), []
+    assert value is not None
+    for shift in np.diag(step)[:columns]:
+        up, down = model.evaluate(u + shift), model.evaluate(u - shift)
+        assert up is not None and down is not None
+        numeric.append((up.residual - down.residual) / (2.0 * shift.sum()))
+    return value.jacobian[:, :columns], np.array(numeric).T.reshape(-1, columns)
+
+
 def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
     # Two steps over twelve hours are too long for y, which is dead by then and does not show it.
     t = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 9.0, 12.0, 24.4])
     series = TimeSeries.from_arrays(t, np.ones((len(t), 2)))
     law = PowerSum(np.array([[2.0, -0.08], [-2.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 0.0]]))
-    starts, start = Starts(np.array([False, False])), np.array([[0.05, 10.0]])
+    starts = Starts(np.array([False, False]))
     model = TrajectoryResiduals(law, series, np.ones(2), all_free(law), starts, [np.ones((len(t), 2))])
-    u = model.pack(start)
-    value = model.evaluate(u)
-    assert value is not None
-    for k in range(3):  # the coefficients
-        step = 1e-4 * u[k] * np.eye(len(u))[k]
-        ends = [model.evaluate(v) for v in (u + step, u - step)]
-        assert ends[0] is not None and ends[1] is not None
-        slope = (ends[0].residual - ends[1].residual) / (2.0 * step[k])
-        np.testing.assert_allclose(value.jacobian[:, k], slope, atol=0.01 * np.abs(slope).max())
+    u = model.pack(np.array([[0.05, 10.0]]))
+    # Those of the coefficients.
+    for ours, slope in zip(*(of.T for of in slopes(model, u, 3, 1e-4 * u)), strict=True):
+        np.testing.assert_allclose(ours, slope, atol=0.01 * np.abs(slope).max())
 
 
 RATIONAL = Features(2, (Function("exp", 1, -0.3),), Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0]])))
@@ -213,17 +205,13 @@ def test_the_jacobian_is_that_of_differences(name: str) -> None:
     shapes = [np.ones((40, 2)), np.ones((7, 2))]
     model = TrajectoryResiduals(law, series, np.full(2, 1e-3), all_free(law), starts, shapes)
     u = model.pack(begun)
-    value = model.evaluate(u)
-    assert value is not None and value.jacobian.shape == (94, len(u))
-    for k, step in enumerate(1e-4 * np.eye(len(u))):
-        up, down = model.evaluate(u + step), model.evaluate(u - step)
-        assert up is not None and down is not None
-        slope = (up.residual - down.residual) / 2e-4
-        np.testing.assert_allclose(value.jacobian[:, k], slope, atol=1e-3 * np.abs(slope).max() + 1e-6)
+    jacobian, numeric = slopes(model, u, len(u), np.full(len(u), 1e-4))
+    assert jacobian.shape == (94, len(u))
+    for ours, slope in zip(jacobian.T, numeric.T, strict=True):
+        np.testing.assert_allclose(ours, slope, atol=1e-3 * np.abs(slope).max() + 1e-6)
 
 
 DECAY = PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
-# There are no sums among the inputs.
 
 
 def measured(noise: float, seed: int = 0) -> TimeSeries:
@@ -238,8 +226,7 @@ def row_of(series: TimeSeries, noise: float) -> tuple[Judged, partial]:
     sigma = np.array([max(noise, 1e-8)])
 
     def refit(law, free, initial) -> Judged:
-        fitted = polish(law, series, initial, sigma, floor=sigma, nonnegative=POSITIVE, free=free)
-        return judge(fitted, sigma, Origin(0))
+        return judge(fitted(law, series, initial, sigma[0], sigma[0], free=free), sigma, Origin(0))
 
     return refit(DECAY, all_free(DECAY), np.array([[5.0]])), refit
 
@@ -286,40 +273,25 @@ def known_within(coefficient: float, exponent: float, error: float) -> Polished:
     law = user.rescaled(SCALE.state, SCALE.time)
     deviations = error * np.abs([law.coefficients[0, 0], law.exponents[0, 0], 1.0])
     errors = law.with_constants(deviations[:1, None], deviations[1:2, None], *law.constants[2:])
-    joint = Covariance.of(np.diag(1.0 / np.append(deviations[:2], 1e-8)))
-    ones = np.ones(1)
-    return Polished(
-        law,
-        errors,
-        np.ones((1, 1)),
-        joint,
-        free=all_free(law),
-        squares=ones,
-        plain_squares=ones,
-        counts=40 * ones,
-        finite=True,
-    )
-
-
-@pytest.mark.parametrize("value", [-0.0376, 6.022e23])
-def test_a_value_known_to_nine_digits_is_its_decimal(value: float) -> None:
-    found = nearest_decimal(value * (1 + 3e-10), 1e-9 * abs(value))
-    assert found is not None
-    assert found[0] == value
-    assert found[1] >= -2 * np.log(DECIMALS.chance)
+    joint, ones = Covariance.of(np.diag(1.0 / np.append(deviations[:2], 1e-8))), np.ones(1)
+    return Polished(law, errors, np.ones((1, 1)), joint, all_free(law), ones, 40 * ones, True, ones)
 
 
 @pytest.mark.parametrize(
-    ("value", "error"),
+    ("value", "error", "decimal"),
     [
-        (np.pi, 1e-10),  # another number
-        (2.6670001, 1e-9),  # near a decimal, but a hundred errors away
-        (2.667, 1e-5),  # any number is so near to a decimal of four digits
-        (1.0, np.nan),
+        (-0.0376 * (1 + 3e-10), 4e-11, -0.0376),
+        (6.022e23 * (1 + 3e-10), 6e14, 6.022e23),
+        (np.pi, 1e-10, None),  # another number
+        (2.6670001, 1e-9, None),  # near a decimal, but a hundred errors away
+        (2.667, 1e-5, None),  # any number is so near to a decimal of four digits
+        (1.0, np.nan, None),
     ],
 )
-def test_another_value_stays(value: float, error: float) -> None:
-    assert nearest_decimal(value, error) is None
+def test_a_value_known_to_nine_digits_is_its_decimal(value: float, error: float, decimal: float | None) -> None:
+    found = nearest_decimal(value, error)
+    assert found is None if decimal is None else found is not None
+    assert found is None or (found[0] == decimal and found[1] >= -2 * np.log(1e-4))
 
 
 def test_constants_are_decimals_in_the_units_of_the_user() -> None:
@@ -331,22 +303,14 @@ def test_constants_are_decimals_in_the_units_of_the_user() -> None:
     assert count(short.polished.free) == 0
     # The start is known as well as before.
     np.testing.assert_allclose(short.polished.joint.deviations(), [1e-8])
-
-
-def test_one_constant_that_is_no_decimal_stays_free() -> None:
+    # One that is no decimal stays free.
     short = round_constants(known_within(np.pi, 2.0, 1e-9), SCALE)
-    assert short is not None
-    assert short.polished.free[0].all()
-    assert not short.polished.free[1].any()
+    assert short is not None and short.polished.free[0].all() and not short.polished.free[1].any()
 
 
 def test_errors_of_a_scaled_fit_are_those_of_a_fit_in_the_users_units() -> None:
-    """x' = -0.3 x^1.2 from 5, in closed form: fitted with and without scales."""
-    t = np.linspace(0.0, 8.0, 60)
-    x = (5.0**-0.2 + 0.06 * t) ** -5.0 + 0.02 * np.random.default_rng(0).standard_normal(60)
-    series = TimeSeries.from_arrays(t, x, ["x"])
-    p = prepare(series)
-    law = PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
+    series = measured(0.02)
+    p, law = prepare(series), PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
     scaled = law.rescaled(p.scale.state, p.scale.time)
     errors = unscaled_errors(refined(p, scaled, all_free(scaled), p.initial, sigma_of(p)), p.scale)
     sigma = sigma_of(p) * p.scale.size

@@ -9,8 +9,9 @@ import pytest
 from problems import LOGISTIC, PREY, STARTS, series_of
 
 from odediscovery.bench.scores import same_terms, worst_errors
-from odediscovery.fitting.windows import ShortResiduals, Windows, cut
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.data.series import TimeSeries
+from odediscovery.fitting.windows import ShortResiduals, cut
+from odediscovery.laws.power_sum import PowerSum, all_free, count
 from odediscovery.networks.chain import Chain, chain_of, laws_of
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
@@ -28,20 +29,23 @@ GROWTH = series_of(LOGISTIC, np.array([[0.05]]), [np.linspace(0.0, 14.0, 25)])
 CYCLES = series_of(PREY, STARTS, [np.linspace(0.0, 8.0, 17)] * 2)
 # The truth and terms that data do not need, with constants that are off.
 TOO_MUCH = PowerSum(np.array([[0.3, -0.3, -0.1, 0.05]]), np.array([[0.9], [1.7], [2.6], [0.4]]))
-# Eight steps an interval, accurate enough for all that is asked here.
-FINE = 4
+# Two equations share a monomial.
+CROWD = PowerSum(
+    np.hstack([PREY.coefficients * 0.9 + 0.05, [[0.02], [-0.03]]]),
+    np.vstack([PREY.exponents * 0.95 + 0.04, [[2.0, 0.3]]]),
+)
 # Floor of the sum of squares: steps of the solver explain this much.
 HOW = Elimination(floor=1e-12)
 
 
-def windows_of(series, length: int | None = 1) -> Windows:
-    windows = cut(series, series, np.ones(series.n_states), length)
-    return dataclasses.replace(windows, grid=np.full_like(windows.grid, FINE))
+def problem_of(chain: Chain, series: TimeSeries) -> ShortResiduals:
+    windows = cut(series, series, np.ones(series.n_states), 1)
+    # Eight steps an interval, accurate enough for all that is asked here.
+    return ShortResiduals(dataclasses.replace(windows, grid=np.full_like(windows.grid, 4)), chain)
 
 
-def paths(chain: Chain, series, how: Elimination = HOW) -> list[Pruned]:
-    problem = ShortResiduals(windows_of(series), chain)
-    return eliminate(chain, problem, chain.theta, Monitor(), how)
+def paths(chain: Chain, series: TimeSeries, how: Elimination = HOW, monitor: Monitor | None = None) -> list[Pruned]:
+    return eliminate(chain, problem_of(chain, series), chain.theta, monitor or Monitor(), how)
 
 
 def law_of(chain: Chain, pruned: Pruned) -> PowerSum:
@@ -49,37 +53,22 @@ def law_of(chain: Chain, pruned: Pruned) -> PowerSum:
 
 
 @pytest.mark.slow
-def test_the_true_law_is_on_the_path_from_too_many_terms() -> None:
-    chain = chain_of([TOO_MUCH], np.array([True]))
-    path = paths(chain, GROWTH)
-    hits = [p for p in path if same_terms(law_of(chain, p), LOGISTIC, 1e-3)]
-    assert hits and hits[0].size == 4
-    exponent, coefficient = worst_errors(law_of(chain, hits[0]), LOGISTIC)
-    assert exponent < 1e-4 and coefficient < 1e-4
+@pytest.mark.parametrize(("crowd", "truth", "series"), [(TOO_MUCH, LOGISTIC, GROWTH), (CROWD, PREY, CYCLES)])
+def test_the_true_law_is_on_the_path_from_too_many_terms(crowd: PowerSum, truth: PowerSum, series: TimeSeries) -> None:
+    chain = chain_of([crowd], np.ones(truth.n_states, dtype=bool))
+    path = paths(chain, series)
+    hits = [p for p in path if same_terms(law_of(chain, p), truth, 1e-3)]
+    assert hits and hits[0].size == count(all_free(truth))
+    assert max(worst_errors(law_of(chain, hits[0]), truth)) < 1e-4
     assert hits[0].sum_of_squares < 1e-10
-    simpler = [p for p in path if p.size < 4]
+    simpler = [p for p in path if p.size < hits[0].size]
     assert simpler and all(p.sum_of_squares > 1e-6 for p in simpler)
 
 
-@pytest.mark.slow
-def test_two_equations_that_share_a_monomial() -> None:
-    crowd = PowerSum(
-        np.hstack([PREY.coefficients * 0.9 + 0.05, [[0.02], [-0.03]]]),
-        np.vstack([PREY.exponents * 0.95 + 0.04, [[2.0, 0.3]]]),
-    )
-    chain = chain_of([crowd], np.array([True, True]))
-    path = paths(chain, CYCLES)
-    hits = [p for p in path if same_terms(law_of(chain, p), PREY, 1e-3)]
-    assert hits
-    assert max(worst_errors(law_of(chain, hits[0]), PREY)) < 1e-4
-
-
 def test_a_stopped_elimination_returns_what_it_has() -> None:
-    chain = chain_of([TOO_MUCH], np.array([True]))
     monitor = Monitor()
     monitor.interrupt()
-    problem = ShortResiduals(windows_of(GROWTH), chain)
-    assert len(eliminate(chain, problem, chain.theta, monitor, HOW)) == 1
+    assert len(paths(chain_of([TOO_MUCH], np.array([True])), GROWTH, monitor=monitor)) == 1
 
 
 @pytest.mark.slow
@@ -88,10 +77,7 @@ def test_what_linear_elimination_takes_goes_in_one_step() -> None:
     library = library_law(p, 2)
     assert library is not None
     chain = chain_of([library], np.ones(2, dtype=bool), whole=True)
-    problem = ShortResiduals(windows_of(p.data), chain)
-    one, many = (
-        eliminate(chain, problem, chain.theta, Monitor(), how) for how in (HOW, dataclasses.replace(HOW, linear=True))
-    )
+    one, many = (paths(chain, p.data, how) for how in (HOW, dataclasses.replace(HOW, linear=True)))
     assert [path.size for path in one][:3] == [12, 11, 10]
     assert [path.size for path in many][:3] == [12, 4, 3]
     law, again = (law_of(chain, next(s for s in path if s.size == 4)) for path in (one, many))

@@ -1,51 +1,20 @@
-"""Laws grown term by term on the integral form.
+"""Warm start: laws grown term by term on the integral form, without an ODE being solved.
 
-Many laws as stacks of arrays: their monomials, their best coefficients, the slopes of what they leave.
+The coefficients are linear given the exponents and are eliminated (variable projection), so that only exponents are
+searched. Each law refines the path of the states between the samples, which takes the error of the interpolation out
+of its own residuals. The steps, in the order of this file:
 
-    rate_i = sum_j A[i, j] prod_k y_k ** W[j, k],   y = (x, f(x), u),   u_l = 1 + sum_j B[l, j] prod_k x_k ** V[j, k]
-
-A law of three monomials is so small that calling NumPy takes ten times longer than its arithmetic. Laws
-on one path make a stack: what has fewer monomials or sums than others has empty ones behind its own,
-monomials that no equation uses and sums that are 1. Nodes and samples are the last axis throughout.
-
-How certain each constant of a grown law is: its square over its variance, by Wald.
-
-Fits of many small laws side by side: exponents and constants of sums by Levenberg-Marquardt.
-
-    (J'J + lambda diag J'J) d(W, B, V) = -J'r    for every law at once, each with its own lambda
-
-J is Kaufman's Jacobian (BIT 15, 1975): what the integrals of the monomials change by, times A, projected
-off them. Not `fitting.windows.levenberg_marquardt`: what falls is a likelihood whose variances change with every step,
-no sum of squares, exponents have bounds, and whole exponents stay.
-
-Simpler laws from rich ones on the integral form, one constant less at a time.
-
-The weakest constants by Wald statistic are left out side by side and the rest is refitted; two
-monomials that became alike are made one, so are two sums over the same monomials, and an
-exponential that is a straight line over the data becomes one. The best by the criterion goes on.
-
-Which few columns of a library explain an equation together? A wide beam search.
-
-    minimise |y - sum_{c in S} a_c column_c|^2    over the subsets S of 1, 2, ... columns
-
-Growing greedily loses terms that explain little alone. With the columns fixed a step is linear
-algebra only, so that many subsets of each size can be kept, and only the best of each size go on
-to where exponents and constants of sums are fitted. Subsets grow by one column at a time and then
-lose one at a time: three columns that explain little in pairs are found as four of which one is idle.
-
-Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam; the way
-back as in the floating search of Pudil, Novovicova and Kittler (Pattern Recognition Letters 15, 1994).
-
-Warm start: a law grown one product of powers at a time on the integral form.
-
-The coefficients are linear given the exponents and are eliminated (variable projection), so
-that only exponents are searched: the candidates of a grid by what they would explain, then all
-exponents together by Levenberg-Marquardt. Each law refines the path of the states between the
-samples, which takes the error of the interpolation out of its own residuals. From rich laws
-single constants are removed, weakest first; an information criterion ranks what it meets.
-
-Equations are grown one by one and joined, monomials that coincide being shared, and also all
-at once: the first is the smaller search, the second has more data for every exponent.
+1. Equations are grown one by one and joined, monomials that coincide being shared; then again on the path that the
+   joined law refined, where the terms of one equation are candidates for the others. A law of which nothing is left
+   ends this. Where no law is exact, all equations are also grown together: alone each is the smaller search,
+   together they have more data for every exponent.
+2. One equation grows by the candidates of a grid that would explain most of what it leaves, a few laws of each size
+   side by side, until one more gains nothing.
+3. Of large libraries subsets of columns are sought by linear algebra alone; only the best of each size are fitted.
+4. From rich laws the weakest constants, by Wald statistic, are left out side by side, and the best of what is refitted
+   goes on; two monomials that became alike are made one, so are two sums over the same monomials, and an
+   exponential that is a straight line over the data becomes one. An information criterion ranks what is met.
+5. Exponents and constants of sums of many laws are fitted side by side by Levenberg-Marquardt, as stacks of arrays.
 """
 
 from __future__ import annotations
@@ -56,18 +25,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odediscovery.families import POWERS, Family, Terms
 from odediscovery.fitting.windows import damped_steps
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.stages.grow.integral_form import (
-    COEFFICIENTS,
-    INTEGRAL,
-    PROJECTION,
+    LEAST,
+    LEAST_EXPONENT,
+    MOST_EXPONENT,
+    MOST_LOG,
+    RIDGE,
     Draft,
     Fit,
     Integral,
@@ -77,25 +47,733 @@ from odediscovery.stages.grow.integral_form import (
     exp_features,
     features_for,
     grid_for,
+    with_sum,
 )
 
-Index = NDArray[np.int64]
+# Most monomials of a law, and of one that is only looked for quickly.
+MOST_MONOMIALS, QUICK_MONOMIALS = 8, 5
+# Correlation from which on two columns are one.
+ALIKE = 0.98
+# New monomials, or pairs of them, that are tried on every law.
+TRIED = 6
+# A law that leaves more on the first path is not the right one [mean square of what the path leaves uncertain].
+PROMISING = 1e4
+# Difference of exponents up to which equations share a monomial, and relative difference of the constants of sums.
+SHARED = 0.05
+# A column that keeps a smaller share of its length beside others depends on them.
+DEPENDENT = 1e-5
+# Subsets of one size that are kept, and of them those of one kind.
+BEAM, OF_A_KIND = 100, 3
+# Numbers that are worked on at once: subsets times their columns times columns of the library.
+AT_ONCE = 100_000
+
+
+def grow(
+    p: Problem,
+    *,
+    family: Family = POWERS,
+    known: PowerSum | None = None,
+    doubtful: Mask | None = None,
+    max_monomials: int = MOST_MONOMIALS,
+    monitor: Monitor | None = None,
+) -> tuple[PowerSum, ...]:
+    """Laws dx_i/dt = sum_j A[i, j] prod_k y_k^W[j, k] of several sizes, the best first.
+
+    Args:
+        p: the data, dimensionless.
+        family: what the monomials are made of.
+        known, doubtful: a law of powers, and the equations [states] that are sought anew; the
+            others are made of its terms (default: all are sought).
+        max_monomials: most monomials of one law.
+        monitor: can end the growing early; what was found so far is returned.
+    """
+    monitor = monitor or Monitor()
+    integer = ~p.nonnegative | p.integer_exponents
+    values = np.concatenate([t.values for t in p.data.trajectories])
+    # A dimensionless state that spreads by less is a constant.
+    changing = np.nanmax(values, axis=0) - np.nanmin(values, axis=0) > 1e-12
+    features = features_for(family, integer, changing, p.scale.state)
+    problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer & family.real_inside)
+    equations = np.flatnonzero(changing & ~p.data.is_control)
+    if not len(equations):
+        return ()
+    # A tenth of what is expected of a residual counts as none.
+    fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
+    grid = grid_for(problem, family, integer, changing)
+    if not len(grid):
+        return ()
+    grids = [grid] * len(equations)
+    if known is not None and doubtful is not None:
+        for e in np.flatnonzero(~doubtful[equations]):
+            rows = known.exponents[known.coefficients[equations[e]] != 0]
+            grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, features.size - features.states))))
+    fit, starts = separately(fit, grids, max_monomials, monitor)
+    thorough = family.real_exponents and max_monomials > QUICK_MONOMIALS
+    if thorough and len(equations) > 1 and not any(fit.exact(m) for m in starts):
+        path = starts[0].path if starts else problem.interpolated()
+        levels = climb_sizes(fit, path, grids[0], max_monomials, monitor)
+        starts += [settled(fit, m) for level in levels[-2:] for m in level]
+    # Of a plain sum of products, pruning on the differential equations tells what may go; a sum that does nothing
+    # would be one more constant to every stage behind this one.
+    rich = [m for m in starts[:1] if len(m.sums) or not is_plain(fit, m)]
+    found = descents(fit, rich, monitor, settle=True)
+    return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[:12])
+
+
+# 1. Equations one by one, and joined.
+
+
+def separately(fit: Fit, grids: Sequence[Terms], most: int, monitor: Monitor) -> tuple[Fit, list[Projected]]:
+    """Equations grown one by one from a grid each and joined, again and again on the path that this refines.
+
+    What one equation is made of is a candidate for the others in the next round.
+    """
+    grid = max(grids, key=len)
+    path = fit.problem.interpolated()
+    fit = on_path(fit, path, grid)
+    found: list[Projected] = []
+    others = Terms.products(np.zeros((0, fit.problem.features.size)))
+    for around in range(6):
+        singles: list[list[Projected]] = []
+        for i, own in enumerate(grids):
+            one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
+            near = shared_laws(one, path, own, others, monitor) if around and own.many else []
+            singles.append(near or single_laws(one, path, own.and_also(others), most, monitor))
+        if not all(singles):
+            break
+        law = joined(fit, [laws[0] for laws in singles], path)
+        if not found and law.squares.min() > PROMISING:
+            # Right monomials leave much less on the first path already: no better path helps these, and
+            # no equation has terms that could help another.
+            return fit, [law]
+        path = law.path
+        fit = on_path(fit, path, grid)
+        law = settled(fit, fit.model(law))
+        if found and fit.criterion(law) > fit.criterion(found[-1]) - 1.0:
+            break
+        found.append(law)
+        others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in singles])
+        # In noise the path of the first round is too rough to end with, and equations share terms.
+        if is_plain(fit, law) and (around or not fit.problem.noisy.any()):
+            break
+    return fit, found[::-1]
+
+
+def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
+    """The same fit with intervals weighted by how certain integrals of candidates are on this path."""
+    problem = fit.problem.weighted(path, grid.rows[grid.constant == 0][:400])
+    return Fit(problem, fit.equations, problem.counts[fit.equations], fit.floor)
+
+
+def is_plain(fit: Fit, law: Projected) -> bool:
+    """Whether a law leaves nothing and has three terms at most in every equation, which need no second look."""
+    return fit.exact(law) and bool(law.used.sum(axis=1).max() <= 3)
+
+
+def single_laws(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) -> list[Projected]:
+    """Laws for one equation alone, the best first, judged with the error of the path."""
+    if grid.many:
+        return rich_laws(fit, path, grid, monitor)
+    levels = climb_sizes(fit, path, grid, most, monitor)
+    starts = [m for level in levels[-2:] for m in level]
+    if most <= QUICK_MONOMIALS and starts and min(m.squares.max() for m in starts) > PROMISING:
+        starts = starts[-1:]
+    return best_of_each(fit, descents(fit, starts, monitor, settle=False))
+
+
+def shared_laws(fit: Fit, path: Path, grid: Terms, others: Terms, monitor: Monitor) -> list[Projected]:
+    """Laws of one equation made of low powers and what the other equations were found to be made of.
+
+    A flux that leaves one state and enters another stands in both equations. Among thousands of candidates
+    it is missed where many others explain nearly as much alone; among a few it is found. Laws that leave more than
+    the path leaves uncertain are none.
+    """
+    low = np.all((grid.rows >= 0) & (grid.rows == np.round(grid.rows)), axis=1) & (grid.rows.sum(axis=1) <= 2)
+    functions = grid.rows[:, fit.problem.features.states :].any(axis=1)
+    plain = (grid.constant == 0) & low & ~functions
+    # m / (1 + b z) and m z / (1 + b z) differ by a multiple of m: the shorter law may need either.
+    with_inner = Terms(others.rows + others.inner, others.constant, others.inner, others.power)
+    shared = others.and_also(with_inner)
+    # Among many candidates others explain nearly as much alone: the fewest come first.
+    for short in (plain, plain | (grid.lengths <= 1)):
+        few = grid.select(np.flatnonzero(short)).and_also(shared)
+        found = best_of_each(fit, subset_laws(fit, path, few, monitor, few=True))
+        if found and (fit.exact(found[0]) or found[0].squares.max() < 1.0):
+            return found
+    return []
+
+
+def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Projected:
+    """The laws of single equations as one law with shared monomials and sums."""
+    first, sums, places = fit.problem.features.size, NO_SUMS, list[Indices]()
+    for part in parts:
+        at = []
+        for k in range(len(part.sums)):
+            sums, place = with_sum(sums, part.sums.select(np.array([k])), 1.0 + SHARED)
+            at.append(place)
+        places.append(first + np.array(at, dtype=int))
+    exponents, used = list[Array](), list[Mask]()
+    for i, (part, at_sums) in enumerate(zip(parts, places, strict=True)):
+        for short in part.exponents:
+            row = np.zeros(first + len(sums))
+            row[:first], row[at_sums] = short[:first], short[first:]
+            near = [k for k, w in enumerate(exponents) if np.abs(w - row).max() < SHARED]
+            same = [k for k in near if np.array_equal(exponents[k] != 0, row != 0)]
+            if not same:
+                exponents.append(row)
+                used.append(np.zeros(len(parts), dtype=bool))
+            used[same[0] if same else -1][i] = True
+    w = np.array(exponents).reshape(-1, first + len(sums))
+    uses = np.array(used).reshape(-1, len(parts)).T
+    return settled(fit, optimise_all(fit, [Draft(w, uses, w != 0, sums, path)])[0])
+
+
+def terms_of(fit: Fit, model: Projected) -> Terms:
+    """The monomials of a law as candidates, those with one sum over one monomial at most."""
+    first = fit.problem.features.size
+    found = Terms.products(np.zeros((0, first)))
+    for row in model.exponents:
+        of = np.flatnonzero(row[first:])
+        own = model.sums.select(of)
+        if not len(of):
+            found = found.and_also(Terms.products(row[None, :first]))
+        elif own.weights.shape == (1, 1):
+            found = found.and_also(Terms(row[None, :first], own.weights[0], own.exponents, row[first + of]))
+    return found
+
+
+# 2. One equation, or all at once, monomial by monomial.
+
+
+def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) -> list[list[Projected]]:
+    """The three best laws each with 1, 2, ... monomials on one path, until one more gains nothing."""
+    levels = [[empty(fit, path)]]
+    penalty = 2 * np.log(fit.counts.sum())
+    columns = columns_of(grid, fit.problem, path, fit.equations)
+    while len(levels) <= most and monitor.stopping() is None:
+        wider = ((model, [c]) for model in levels[-1] for c in proposals(fit, model, columns))
+        # One level of a long series takes minutes: a limit must hold within it.
+        chosen = list(itertools.takewhile(lambda _: monitor.stopping() is None, wider))
+        if not chosen:
+            break
+        if len(levels) == 2 and len(fit.equations) == 1:
+            chosen += [(levels[0][0], pair) for pair in pairs(fit, columns)]
+        found = optimise_all(fit, [extended(fit, model, grid, new) for model, new in chosen], monitor)
+        kept: list[Projected] = []
+        # Of laws that explain the same the smallest is kept.
+        for model in sorted(found, key=lambda m: (round(m.score), m.size)):
+            if all(abs(model.score - k.score) > 1e-2 for k in kept):
+                kept.append(model)
+            if len(kept) == 3:
+                break
+        levels.append(kept)
+        # Two terms may explain what neither explains alone: one idle level is allowed.
+        if len(levels) > 2 and levels[-3][0].score - kept[0].score < 2 * penalty:
+            break
+        if fit.exact(kept[0]):
+            break
+    return levels[1:]
+
+
+def empty(fit: Fit, path: Path) -> Projected:
+    """No monomials."""
+    w = np.zeros((0, fit.problem.features.size))
+    return fit.model(Draft(w, np.zeros((len(fit.equations), 0), dtype=bool), w != 0, NO_SUMS, path))
+
+
+def extended(fit: Fit, model: Projected, terms: Terms, new: Sequence[int]) -> Draft:
+    """The law with more monomials in every equation."""
+    sums, places, first, old = model.sums, list[int | None](), terms.rows.shape[1], len(model.exponents)
+    for c in new:
+        place = None
+        if terms.constant[c]:
+            # A sum whose constant differs by less than a factor of four will become the same.
+            sums, place = with_sum(sums, Sums(terms.constant[c : c + 1, None], terms.inner[c : c + 1]), 4.0)
+        places.append(place)
+    w = np.zeros((old + len(new), first + len(sums)))
+    w[:old, : model.exponents.shape[1]], w[old:, :first] = model.exponents, terms.rows[list(new)]
+    for k, (c, place) in enumerate(zip(new, places, strict=True), start=old):
+        if place is not None:
+            w[k, first + place] = terms.power[c]
+    used = np.hstack([model.used, np.ones((len(fit.equations), len(new)), dtype=bool)])
+    return Draft(w, used, w != 0, sums, model.path)
+
+
+def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
+    """The candidates that explain most of the residuals, no two of them alike."""
+    linear = fit.linear(model)
+    columns = linear.projected(columns)
+    norm = np.linalg.norm(columns, axis=1, keepdims=True)
+    columns = np.where(norm > 1e-7, columns / np.where(norm > 1e-7, norm, 1.0), 0.0)
+    explained = np.einsum("itc,it->ic", columns, linear.residual) ** 2 / fit.counts[:, None]
+    left = np.maximum(model.squares[:, None] - explained, 0.0) + fit.floor[:, None]
+    gain = fit.counts[:, None] * np.log((model.squares + fit.floor)[:, None] / left)
+    chosen: list[int] = []
+    for c in np.argsort(-gain.sum(axis=0), kind="stable"):
+        cosines = np.einsum("it,itd->id", columns[:, :, c], columns[:, :, chosen])
+        if not chosen or np.abs(cosines).max(axis=0).max() < ALIKE:
+            chosen.append(int(c))
+        if len(chosen) == TRIED:
+            break
+    return chosen
+
+
+def pairs(fit: Fit, columns: Array) -> list[list[int]]:
+    """The pairs of candidates that explain most of one equation together."""
+    unit, y = columns[0], fit.target[0]
+    taken, chosen = np.zeros(unit.shape[1]), list[list[int]]()
+    for _, *pair in _best_pairs(unit.T @ unit, unit.T @ y, float(y @ y), 2000, 1e-7):
+        # Neighbours of a pair on the grid lead to the same law.
+        if taken[pair].max() < 2:
+            chosen.append(pair)
+            taken[pair] += 1
+        if len(chosen) == TRIED:
+            break
+    return chosen
+
+
+# 3. Subsets of a large library.
+
+
+def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
+    """Laws of one equation from a large library: the best subsets, fitted, of short terms before all.
+
+    Only those that leave next to nothing are worth a way down.
+    """
+    found = best_of_each(fit, subset_laws(fit, path, grid.select(np.flatnonzero(grid.lengths <= 1)), monitor, few=True))
+    # Enough short terms meet any curve: fewer terms that are longer may be the law.
+    if not (found and is_plain(fit, found[0])):
+        found = best_of_each(fit, found + subset_laws(fit, path, grid, monitor))
+    near = [m for m in found[:2] if m.squares.max() < PROMISING]
+    return best_of_each(fit, found + descents(fit, near, monitor, settle=False))
+
+
+def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: bool = False) -> list[Projected]:
+    """The best subsets of 1 to 5 terms as laws, until one is exact.
+
+    Where the candidates are `few`, none has to stand for those that are like it.
+    """
+    columns = columns_of(grid, fit.problem, path, fit.equations)
+    alike, children = (0.9999, 30) if few else (ALIKE, 10)
+    start, found = empty(fit, path), list[Projected]()
+    for level in best_subsets(
+        columns[0], fit.target[0], grid.kinds, 5, 24, alike=alike, children=children, pairs=bool(grid.constant.any())
+    ):
+        if monitor.stopping() is not None:
+            break
+        begun = [extended(fit, start, grid, subset) for subset in level]
+        # A few steps tell which of them are worth a whole fit.
+        quick = sorted(optimise_all(fit, begun, steps=4), key=lambda model: model.score)
+        found += optimise_all(fit, quick[:5])
+        if any(fit.exact(model) for model in found):
+            break
+    return found
+
+
+def best_subsets(
+    columns: Array,
+    y: Array,
+    kinds: Indices,
+    most: int,
+    listed: int,
+    *,
+    alike: float = ALIKE,
+    children: int = 10,
+    pairs: bool = False,
+) -> list[list[tuple[int, ...]]]:
+    """The best subsets S of 1, 2, ..., `most` columns of norm 1 [samples, C], `listed` of each size, the best first.
+
+        minimise |y - sum_{c in S} a_c column_c|^2
+
+    Growing greedily loses terms that explain little alone: a wide beam of subsets is kept, with few of each kind
+    (columns of one kind differ by a constant that is fitted later). Each is extended by so many `children`, no two of
+    a correlation above `alike`, and of two columns all `pairs` are looked at, if asked for. Subsets grow by one
+    column at a time and then lose one at a time: three columns that explain little in pairs are found as four of
+    which one is idle.
+
+    Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam; the way
+    back as in the floating search of Pudil, Novovicova and Kittler (Pattern Recognition Letters 15, 1994).
+
+    >>> t = np.linspace(0.0, 1.0, 9)
+    >>> library = np.stack([t**0, t, t**2, t**3], axis=1)
+    >>> library /= np.linalg.norm(library, axis=0)
+    >>> best_subsets(library, 2 * t - t**3, np.arange(4), 2, 1)[1]
+    [(1, 3)]
+    """
+    alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[:2000]
+    columns, kinds = columns[:, alone], kinds[alone]
+    gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
+    # What explains little alone may be needed: the best column of every kind is a start.
+    starts = np.sort(np.unique(kinds, return_index=True)[1])[:150]
+    single: list[tuple[int, ...]] = [(int(c),) for c in starts]
+    beam = single
+    levels: list[dict[tuple[int, ...], float]] = []
+    for size in range(2, most + 1):
+        found: dict[tuple[int, ...], float] = {}
+        if pairs and size == 2:
+            likely = _best_pairs(gram[:1500, :1500], b[:1500], total, OF_A_KIND * BEAM, DEPENDENT)
+            found = {(k, m): left for left, k, m in likely}
+        for part in _parts(beam, len(b)):
+            check_time()
+            for k, c, left in _extensions(gram, b, total, np.array(part), alike, children):
+                found[tuple(sorted((*part[k], c)))] = left
+        if not found:
+            break
+        beam = _best(found, kinds)
+        levels.append(found)
+    # Columns that explain little without a third one come in with a fourth, which may then go.
+    for k in range(len(levels) - 1, 0, -1):
+        for part in _parts(_best(levels[k], kinds), len(b)):
+            levels[k - 1].update(_without_one(gram, b, total, np.array(part)))
+    best = [single, *(_best(found, kinds) for found in levels)]
+    return [[tuple(sorted(alone[list(s)].tolist())) for s in level[:listed]] for level in best]
+
+
+def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float) -> list[tuple[float, int, int]]:
+    """What pairs of columns leave of y, squared, and the pairs that leave least."""
+    rows = max(AT_ONCE // max(len(b), 1), 1)
+    best: list[tuple[float, int, int]] = []
+    for first in range(0, len(b), rows):
+        # Of a symmetric matrix the part right of this block's diagonal.
+        rho, own, other = gram[first : first + rows, first:], b[first : first + rows, None], b[first:]
+        apart = 1.0 - rho**2
+        explained = (own**2 + other**2 - 2.0 * rho * (own * other)) / np.maximum(apart, dependent)
+        left = np.maximum(total - explained, 0.0)
+        left[np.tri(*left.shape, dtype=np.bool_) | (apart <= dependent)] = np.inf
+        worst = best[-1][0] if len(best) == most else np.inf
+        k, m = np.nonzero(left < worst)
+        if len(k) > most:
+            few = np.argpartition(left[k, m], most)[:most]
+            k, m = k[few], m[few]
+        found = zip(left[k, m].tolist(), (k + first).tolist(), (m + first).tolist(), strict=True)
+        best = sorted([*best, *found])[:most]
+    return best
+
+
+def _inverse_root(gram: Array, subsets: Indices) -> Array:
+    """L^-1 of L L^T = G, the products of the columns of each subset [subsets, size, size]."""
+    inside = gram[subsets[:, :, None], subsets[:, None]] + DEPENDENT**2 * np.eye(subsets.shape[1])
+    found: Array = np.linalg.inv(np.linalg.cholesky(inside))
+    return found
+
+
+def _without_one(gram: Array, b: Array, total: float, subsets: Indices) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Subsets [subsets, size] with one column less, and what these leave of y, squared.
+
+    Without the coefficient a_j the rest leaves a_j^2 / (G^-1)_jj more.
+    """
+    inverse = _inverse_root(gram, subsets)
+    of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
+    a = (of_y[:, None] @ inverse)[:, 0]
+    left, more = total - (of_y**2).sum(axis=1), a**2 / (inverse**2).sum(axis=1)
+    for subset, each in zip(subsets.tolist(), np.maximum(left[:, None] + more, 0.0).tolist(), strict=True):
+        for j, left_without in enumerate(each):
+            yield tuple(subset[:j] + subset[j + 1 :]), left_without
+
+
+def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:
+    """The subsets of one size, as many at a time as stay in the cache."""
+    if beam:
+        many = max(AT_ONCE // (columns * len(beam[0])), 1)
+        yield from (beam[first : first + many] for first in range(0, len(beam), many))
+
+
+def _best(found: dict[tuple[int, ...], float], kinds: Indices) -> list[tuple[int, ...]]:
+    """The subsets that leave least, few of each kind."""
+    seen: dict[tuple[int, ...], int] = {}
+    kept = []
+    for subset in sorted(found, key=lambda s: found[s]):
+        kind = tuple(sorted(kinds[list(subset)].tolist()))
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= OF_A_KIND:
+            kept.append(subset)
+        if len(kept) == BEAM:
+            break
+    return kept
+
+
+def _extensions(
+    gram: Array, b: Array, total: float, subsets: Indices, alike: float, children: int
+) -> Iterator[tuple[int, int, float]]:
+    """Columns that subsets [subsets, size] gain most by: which subset, which column, what is then left of y, squared.
+
+    All subsets side by side, since each is a small system.
+    """
+    inverse = _inverse_root(gram, subsets)
+    projected = inverse @ gram[subsets]
+    of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
+    norm = np.sqrt(np.maximum(1.0 - np.einsum("skc,skc->sc", projected, projected), 0.0))
+    usable = norm > DEPENDENT
+    scaled = np.where(usable, b - (of_y[:, None] @ projected)[:, 0], 0.0) / np.where(usable, norm, 1.0)
+    left = np.maximum(total - (of_y**2).sum(axis=1)[:, None] - scaled**2, 0.0)
+    first = min(10 * children, len(b))
+    best = np.argpartition(left, first - 1, axis=1)[:, :first]
+    best = np.take_along_axis(best, np.lexsort((best, np.take_along_axis(left, best, axis=1))), axis=1)
+    free, size = np.take_along_axis(usable, best, axis=1), np.take_along_axis(norm, best, axis=1)
+    within, each = np.take_along_axis(projected, best[:, None], axis=2), np.arange(len(subsets))
+    for _ in range(children):
+        k = free.argmax(axis=1)
+        left_any, column = free[each, k], best[each, k]
+        for s in np.flatnonzero(left_any).tolist():
+            yield s, int(column[s]), float(left[s, column[s]])
+        if not left_any.any():
+            return
+        shared = (within[each, :, k][:, None] @ within)[:, 0]
+        free &= np.abs(gram[column[:, None], best] - shared) < alike * size[each, k][:, None] * size
+        free[each, k] = False
+
+
+# 4. The way down: one constant less at a time.
+
+
+def descents(fit: Fit, models: Sequence[Projected], monitor: Monitor, *, settle: bool) -> list[Projected]:
+    """Every law on the way from each rich one to a single constant, all side by side; each may refine its own path."""
+    found, live = list(models), [model for model in models if model.size > 1]
+    while live and monitor.stopping() is None:
+        tried = [simpler(fit, model) for model in live]
+        fitted = iter(optimise_all(fit, [model for own in tried for model in own]))
+        best = [min(itertools.islice(fitted, len(own)), key=fit.criterion) for own in tried if own]
+        found += (after := [settled(fit, model) for model in best] if settle else best)
+        live = [model for model in after if model.size > 1]
+    return found
+
+
+def best_of_each(fit: Fit, models: Sequence[Projected]) -> list[Projected]:
+    """The best model of every structure, by the criterion."""
+    best: dict[object, Projected] = {}
+    for model in models:
+        if model.structure not in best or model.score < best[model.structure].score:
+            best[model.structure] = model
+    return sorted(best.values(), key=fit.criterion)
+
+
+def simpler(fit: Fit, model: Projected) -> list[Draft]:
+    """Laws with one constant less or two monomials made one, not refitted."""
+    constants = (model.used, model.powers, model.sums.weights != 0)
+    places = [
+        (statistic[row, column], kind, row, column)
+        for kind, (statistic, free) in enumerate(zip(wald(fit, model), constants, strict=True))
+        for row, column in np.argwhere(free)
+    ]
+    found = [*_with_one_sum_less(fit, model), *_without_slow_rates(fit, model)]
+    for _, kind, row, column in sorted(places)[:3]:
+        left = [free.copy() for free in constants]
+        left[kind][row, column] = False
+        if left[0].any():
+            found.append(_tidied(fit, model, *left))
+    return [*found, *_with_nearest_merged(fit, model)]
+
+
+def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> Draft:
+    """The law with fewer constants: empty and coinciding monomials go."""
+    first = fit.problem.features.size
+    exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
+    exponents[:, first:][:, ~weights.any(axis=1)] = 0.0
+    for j in np.flatnonzero(used.any(axis=0)):
+        twin = next((k for k in rows if np.abs(exponents[j] - exponents[k]).max() < 1e-6), None)
+        if twin is None:
+            rows.append(int(j))
+        else:
+            used[:, twin] |= used[:, j]
+    w, used = exponents[rows], used[:, rows]
+    kept = np.flatnonzero(np.any(w[:, first:] != 0, axis=0))
+    sums = Sums(np.where(weights, model.sums.weights, 0.0), model.sums.exponents).select(kept)
+    w = w[:, [*range(first), *(first + kept)]]
+    return Draft(w, used, w != 0, sums, model.path)
+
+
+def _with_nearest_merged(fit: Fit, model: Projected) -> list[Draft]:
+    """The two nearest monomials made one, if any are within half a whole power."""
+    w = model.exponents.copy()
+    gaps = [(float(np.abs(w[a] - w[b]).max()), a, b) for a, b in itertools.combinations(range(len(w)), 2)]
+    nearest, a, b = min(gaps, default=(np.inf, 0, 0))
+    if nearest > 0.5:
+        return []
+    weight = np.abs(model.coefficients[:, [a, b]]).sum(axis=0)
+    share = weight[0] / max(weight.sum(), ABOVE_ZERO)
+    mixed = share * w[a] + (1 - share) * w[b]
+    whole = np.zeros(len(mixed), dtype=bool)
+    whole[: len(fit.problem.integer)] = fit.problem.integer
+    w[a] = np.where(whole, np.round(mixed), mixed)
+    used = model.used.copy()
+    used[:, a] |= used[:, b]
+    w, used = np.delete(w, b, axis=0), np.delete(used, b, axis=1)
+    return [Draft(w, used, w != 0, model.sums, model.path)]
+
+
+def _with_one_sum_less(fit: Fit, model: Projected) -> list[Draft]:
+    """Sums over the same monomials made one."""
+    first, found = fit.problem.features.size, []
+    for a in range(len(model.sums)):
+        later = np.arange(a + 1, len(model.sums))
+        b = model.sums.select(later).alike(model.sums.select(np.array([a])), np.inf)
+        if b is not None:
+            w = model.exponents.copy()
+            w[:, first + a] += w[:, first + later[b]]
+            w[:, first + later[b]] = 0.0
+            changed = Draft(w, model.used, w != 0, model.sums, model.path)
+            found.append(_tidied(fit, changed, model.used, w != 0, model.sums.weights != 0))
+    return found
+
+
+def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
+    """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x for r < 0.3 / rms of the state."""
+    n, found = len(fit.problem.row), []
+    for j, k in np.argwhere(model.powers):
+        if k in exp_features(fit.problem) and abs(model.exponents[j, k]) < 0.3:
+            w = model.exponents.copy()
+            w[j, fit.problem.features.functions[k - n].state] += 1.0
+            w[j, k] = 0.0
+            found.append(Draft(w, model.used, w != 0, model.sums, model.path))
+    return found
+
+
+def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
+    """(constant / standard error)^2 of A [equations, m], W [m, features] and B; inf if 0.
+
+    A whole exponent is judged with all others held.
+    """
+    linear = fit.linear(model)
+    sigma = np.sqrt(model.squares + fit.floor)
+    of_free, of_b, of_v = fit.places(model)
+    places = np.argwhere(model.powers)
+    now = evaluated(fit, model.path, Constants.of([model], fit.problem.features.size))
+    all_places = [Places.of_each([kind]) for kind in (places, of_b, of_v)]
+    jac = jacobian(fit, model.path, now, all_places)[0].swapaxes(1, 2)
+    inside = linear.q.transpose(0, 2, 1) @ jac
+    weighted = (jac - linear.q @ inside) / sigma[:, None, None]
+    flat = weighted.reshape(linear.residual.size, jac.shape[2])
+    free = np.ones(jac.shape[2], dtype=bool)
+    free[: len(places)] = (places[:, None] == of_free[None]).all(axis=2).any(axis=1)
+    covariance = np.zeros((len(free), len(free)))
+    normal = flat[:, free].T @ flat[:, free]
+    covariance[np.ix_(free, free)] = np.linalg.pinv(normal, rcond=1e-14, hermitian=True)
+    inverse = np.linalg.inv(linear.r)
+    change = inverse @ inside
+    variance = np.einsum("imk,imk->im", inverse, inverse) * sigma[:, None] ** 2
+    variance = variance + np.einsum("imp,pr,imr->im", change, covariance, change)
+    scaled = linear.coefficients * linear.scale
+    of_a = np.where(model.used, scaled**2 / np.maximum(variance, ABOVE_ZERO), np.inf)
+    held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), ABOVE_ZERO)
+    spread = np.where(free, np.diag(covariance), held)
+    of_w, of_sums = np.full(model.exponents.shape, np.inf), np.full(model.sums.weights.shape, np.inf)
+    squares = np.concatenate([model.exponents[tuple(places.T)], model.sums.weights[tuple(of_b.T)]]) ** 2
+    with np.errstate(over="ignore"):  # inf where there is no variance at all
+        statistic = squares / np.maximum(spread[: len(squares)], ABOVE_ZERO)
+    of_w[tuple(places.T)], of_sums[tuple(of_b.T)] = np.split(statistic, [len(places)])
+    return of_a, of_w, of_sums
+
+
+# 5. Fits of many small laws side by side.
+
+
+def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None, steps: int = 20) -> list[Projected]:
+    """All free constants of every law by Levenberg-Marquardt, in the order of the laws.
+
+        (J'J + lambda diag J'J) d(W, B, V) = -J'r    for every law at once, each with its own lambda
+
+    J is Kaufman's Jacobian (BIT 15, 1975): what the integrals of the monomials change by, times A, projected
+    off them. Not `fitting.windows.levenberg_marquardt`: what falls is a likelihood whose variances change with every
+    step, no sum of squares, exponents have bounds, and whole exponents stay. Once the monitor asks to stop, laws
+    that were not begun are left out.
+    """
+    found: dict[int, Projected] = {}
+    for alike in _stacks(laws):
+        if found and monitor is not None and monitor.stopping() is not None:
+            break
+        found |= zip(alike, _optimised(fit, [laws[k] for k in alike], steps), strict=True)
+    return [found[k] for k in sorted(found)]
+
+
+def settled(fit: Fit, model: Projected) -> Projected:
+    """Constants optimised and the path refined in turn, until neither helps."""
+    best, worse = model, 0
+    for _ in range(12):
+        (model,) = optimise_all(fit, [model.along(fit.problem.refined(fit.rates_of(model)))])
+        if not np.isfinite(model.score):
+            break
+        gain = best.score - model.score
+        # The error of a path may rise for a round before it falls.
+        worse = 0 if gain > 0 else worse + 1
+        best = model if gain > 0 else best
+        if abs(gain) < 0.5 or worse == 2 or fit.exact(best):
+            break
+    return best
+
+
+def _stacks(laws: Sequence[Draft]) -> Iterator[list[int]]:
+    """Places of laws on one path that are fitted together."""
+    paths: dict[int, list[int]] = {}
+    for k, law in enumerate(laws):
+        paths.setdefault(id(law.path), []).append(k)
+    for places in paths.values():
+        largest = max(len(laws[k].exponents) + len(laws[k].sums) for k in places)
+        values = laws[places[0]].path.log[..., 0].size * max(largest, 1)
+        # So many that their monomials at the nodes are a million values.
+        together = max(1_000_000 // values, 1)
+        yield from (places[k : k + together] for k in range(0, len(places), together))
+
+
+def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Projected]:
+    path = laws[0].path
+    free = tuple(Places.of_each(kind) for kind in zip(*(fit.places(law) for law in laws), strict=True))
+    # Monomials inside sums of whole exponents stay what they are.
+    whole_inside = not free[2].own.size
+    now = evaluated(fit, path, Constants.of(laws, fit.problem.features.size))
+    size = sum(p.own.shape[1] for p in free)
+    normal, gradient = np.empty((len(laws), size, size)), np.empty((len(laws), size))
+    damping, moved = np.full(len(laws), 1e-3), np.ones(len(laws), dtype=bool)
+    live = np.flatnonzero(np.concatenate([p.own for p in free], axis=1).any(axis=1))
+    for _ in range(steps):
+        if not len(live):
+            break
+        if len(new := live[moved[live]]):
+            normal[new], gradient[new] = normal_equations(fit, path, now.take(new), [p.take(new) for p in free])
+        shift = damped_steps(normal[live], gradient[live], damping[live], 1e-13, ABOVE_ZERO)
+        trial = _moved(fit, now, live, [p.take(live) for p in free], shift)
+        tried = evaluated(fit, path, trial, now.inside[live] if whole_inside else None)
+        gain = now.score[live] - tried.score
+        moved[live] = better = gain > 0
+        now.put(live[better], tried.take(np.flatnonzero(better)))
+        damping[live] = np.where(better, np.maximum(damping[live] / 10.0, 1e-9), damping[live] * 10.0)
+        # A gain of the score that says nothing, or no step that helps.
+        ended = np.where(better, gain < 1e-3, damping[live] > 1e4)
+        live = live[~ended]
+    return [now.model(k, law) for k, law in enumerate(laws)]
+
+
+def _moved(fit: Fit, now: Stack, live: Indices, free: Sequence[Places], shift: Array) -> Constants:
+    """Constants of some of the laws after a step, within their bounds."""
+    w, b, v = now.w[live], now.b[live], now.v[live]
+    ends = np.cumsum([p.own.shape[1] for p in free])
+    step_w, step_b, step_v = (part[p.own] for part, p in zip(np.split(shift, ends[:-1], axis=1), free, strict=True))
+    of_w, of_b, of_v = (p.index for p in free)
+    # Exponents move by half a whole power at most, and rates stay below 30 / rms of the state.
+    rates = np.isin(of_w[2], exp_features(fit.problem))
+    least, most = np.where(rates, -30.0, LEAST_EXPONENT), np.where(rates, 30.0, MOST_EXPONENT)
+    w[of_w] = (w[of_w] + step_w.clip(-0.5, 0.5)).clip(least, most)
+    half = 0.5 * np.abs(b[of_b])
+    b[of_b] += step_b.clip(-half, half)
+    if len(step_v):
+        most = np.where(np.isin(of_v[2], exp_features(fit.problem)), 30.0, 12.0)
+        v[of_v] = (v[of_v] + step_v.clip(-0.5, 0.5)).clip(-most, most)
+    return Constants(w, b, v, now.used[live])
 
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """Of laws side by side.
+    """Of laws side by side, which calling NumPy for one by one would take ten times longer than their arithmetic.
 
-    Args:
-        w, b, v: W [laws, monomials, features], sums last, B [laws, sums, monomials inside] and
-            V [laws, monomials inside, states and functions].
-        used: which coefficients are free, [laws, equations, monomials].
+        rate_i = sum_j A[i, j] prod_k y_k ** W[j, k],  y = (x, f(x), u),  u_l = 1 + sum_j B[l, j] prod_k x_k ** V[j, k]
+
+    What has fewer monomials or sums than others has empty ones behind its own, monomials that no equation uses and
+    sums that are 1. Nodes and samples are the last axis throughout.
     """
 
-    w: Array
-    b: Array
-    v: Array
-    used: Mask
+    w: Array  # W, [laws, monomials, features], sums last
+    b: Array  # B, [laws, sums, monomials inside]
+    v: Array  # V, [laws, monomials inside, states and functions]
+    used: Mask  # which coefficients are free, [laws, equations, monomials]
 
     @classmethod
     def of(cls, laws: Sequence[Draft], first: int) -> Constants:
@@ -115,37 +793,22 @@ class Constants:
 
 @dataclass(frozen=True, eq=False)
 class Stack(Constants):
-    """Laws with the best coefficients.
+    """Laws with the best coefficients."""
 
-    Args:
-        inside: monomials inside sums at the nodes, [laws, monomials inside, nodes].
-        u: sums, [laws, sums, nodes].
-        values: monomials, [laws, monomials, nodes].
-        q: orthonormal columns that span their integrals, [laws, equations, samples, monomials].
-        coefficients: A, [laws, equations, monomials].
-        residual: [laws, equations, samples].
-        squares: mean square residual of every equation, [laws, equations].
-        score: the minimised likelihood, [laws].
-    """
+    inside: Array  # monomials inside sums at the nodes, [laws, monomials inside, nodes]
+    u: Array  # sums, [laws, sums, nodes]
+    values: Array  # monomials, [laws, monomials, nodes]
+    q: Array  # orthonormal columns that span their integrals, [laws, equations, samples, monomials]
+    coefficients: Array  # A, [laws, equations, monomials]
+    residual: Array  # [laws, equations, samples]
+    squares: Array  # mean square residual of every equation, [laws, equations]
+    score: Array  # the minimised likelihood, [laws]
 
-    inside: Array
-    u: Array
-    values: Array
-    q: Array
-    coefficients: Array
-    residual: Array
-    squares: Array
-    score: Array
-
-    def constants(self, laws: Index) -> Constants:
-        """Those of some of the laws."""
-        return Constants(self.w[laws], self.b[laws], self.v[laws], self.used[laws])
-
-    def take(self, laws: Index) -> Stack:
+    def take(self, laws: Indices) -> Stack:
         """Some of the laws."""
         return Stack(*(getattr(self, f.name)[laws] for f in fields(self)))
 
-    def put(self, laws: Index, others: Stack) -> None:
+    def put(self, laws: Indices, others: Stack) -> None:
         """Others in the place of some of the laws."""
         for f in fields(self):
             getattr(self, f.name)[laws] = getattr(others, f.name)
@@ -153,17 +816,38 @@ class Stack(Constants):
     def model(self, k: int, law: Draft) -> Projected:
         """Law k, which began as `law`."""
         m, sums, inside = len(law.exponents), len(law.sums), len(law.sums.exponents)
+        w = self.w[k, :m, : law.exponents.shape[1]]
         own = Sums(self.b[k, :sums, :inside], self.v[k, :inside]) if sums else law.sums
-        return Projected(
-            self.w[k, :m, : law.exponents.shape[1]],
-            law.used,
-            law.powers,
-            own,
-            law.path,
-            self.coefficients[k, :, :m],
-            self.squares[k],
-            float(self.score[k]),
-        )
+        a, squares, score = self.coefficients[k, :, :m], self.squares[k], float(self.score[k])
+        return Projected(w, law.used, law.powers, own, law.path, a, squares, score)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Constants of one kind in every law; places beyond a law's own count as nothing."""
+
+    row: Indices  # [laws, places]
+    of: Indices  # columns, [laws, places]
+    own: Mask  # which places are a law's own, [laws, places]
+
+    @classmethod
+    def of_each(cls, places: Sequence[Indices]) -> Places:
+        """From rows and columns of every law, [places, 2]."""
+        most = max(map(len, places))
+        own = np.arange(most) < np.array([[len(p)] for p in places])
+        index = np.zeros((len(places), most, 2), dtype=np.int64)
+        index[own] = np.concatenate(places)
+        return cls(index[..., 0], index[..., 1], own)
+
+    def take(self, laws: Indices) -> Places:
+        """Those of some laws."""
+        return Places(self.row[laws], self.of[laws], self.own[laws])
+
+    @property
+    def index(self) -> tuple[Indices, Indices, Indices]:
+        """Law, row and column of every place, one law after the other."""
+        law, place = np.nonzero(self.own)
+        return law, self.row[law, place], self.of[law, place]
 
 
 def _products(path: Path, exponents: Array, more: Array | None = None) -> Array:
@@ -171,7 +855,7 @@ def _products(path: Path, exponents: Array, more: Array | None = None) -> Array:
     log = exponents @ path.log_rows
     if more is not None:
         log += more
-    values: Array = np.exp(np.minimum(log, INTEGRAL.most_log, out=log), out=log)
+    values: Array = np.exp(np.minimum(log, MOST_LOG, out=log), out=log)
     if path.negative.any():
         odd = np.round(exponents) % 2
         values *= 1.0 - 2.0 * ((odd @ path.negative.reshape(-1, exponents.shape[2]).T) % 2)
@@ -179,24 +863,20 @@ def _products(path: Path, exponents: Array, more: Array | None = None) -> Array:
 
 
 def evaluated(fit: Fit, path: Path, at: Constants, inside: Array | None = None) -> Stack:
-    """Laws with the best coefficients, as `solve` has them.
-
-    Args:
-        inside: monomials inside the sums, where they are known.
-    """
+    """Laws with the best coefficients, as `solve` has them; `inside` is taken for what it is where it is known."""
     check_time()
     first = at.v.shape[2]
     with np.errstate(all="ignore"):  # trial exponents may be anything
         if inside is None:
             inside = _products(path, at.v)
-        u = np.maximum(1.0 + at.b @ inside, INTEGRAL.least_state)
+        u = np.maximum(1.0 + at.b @ inside, LEAST)
         values = _products(path, at.w[:, :, :first], at.w[:, :, first:] @ np.log(u) if u.shape[1] else None)
         columns = np.where(at.used[..., None], fit.problem.rows(values[:, None], fit.equations), 0.0)
         size = np.sqrt(np.einsum("lemt,lemt->lem", columns, columns))
         size[~(size > 0)] = 1.0
         columns /= size[..., None]
         laws, n, m, samples = columns.shape
-        ridge = np.broadcast_to(COEFFICIENTS.ridge * np.eye(m), (laws, n, m, m))
+        ridge = np.broadcast_to(RIDGE * np.eye(m), (laws, n, m, m))
         q, r = np.linalg.qr(np.concatenate([columns, ridge], axis=3).swapaxes(2, 3))
         q, target = q[:, :, :samples], fit.target
         scaled = np.linalg.solve(r, (target[:, None] @ q).swapaxes(2, 3))[..., 0]
@@ -205,39 +885,6 @@ def evaluated(fit: Fit, path: Path, at: Constants, inside: Array | None = None) 
         squares = np.sum(residual**2, axis=2) / fit.counts
         score = np.sum(fit.counts * np.log(squares + fit.floor), axis=1)
     return Stack(at.w, at.b, at.v, at.used, inside, u, values, q, scaled / size, residual, squares, score)
-
-
-@dataclass(frozen=True, eq=False)
-class Places:
-    """Constants of one kind in every law; places beyond a law's own count as nothing.
-
-    Args:
-        row, of: where they stand, [laws, places].
-        own: which places are a law's own, [laws, places].
-    """
-
-    row: Index
-    of: Index
-    own: Mask
-
-    @classmethod
-    def of_each(cls, places: Sequence[Index]) -> Places:
-        """From rows and columns of every law, [places, 2]."""
-        most = max(map(len, places))
-        own = np.arange(most) < np.array([[len(p)] for p in places])
-        index = np.zeros((len(places), most, 2), dtype=np.int64)
-        index[own] = np.concatenate(places)
-        return cls(index[..., 0], index[..., 1], own)
-
-    def take(self, laws: Index) -> Places:
-        """Those of some laws."""
-        return Places(self.row[laws], self.of[laws], self.own[laws])
-
-    @property
-    def index(self) -> tuple[Index, Index, Index]:
-        """Law, row and column of every place, one law after the other."""
-        law, place = np.nonzero(self.own)
-        return law, self.row[law, place], self.of[law, place]
 
 
 def jacobian(fit: Fit, path: Path, now: Stack, free: Sequence[Places]) -> Array:
@@ -280,793 +927,3 @@ def normal_equations(fit: Fit, path: Path, now: Stack, free: Sequence[Places]) -
         flat = (jac * weight[..., None, None]).swapaxes(1, 2).reshape(laws, size, now.residual[0].size)
         left = (now.residual * weight[..., None]).reshape(laws, -1, 1)
         return flat @ flat.swapaxes(1, 2), (flat @ left)[..., 0]
-
-
-def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
-    """(constant / standard error)^2 of A [equations, m], W [m, features] and B; inf if 0.
-
-    A whole exponent is judged with all others held.
-    """
-    linear = fit.linear(model)
-    sigma = np.sqrt(model.squares + fit.floor)
-    of_free, of_b, of_v = fit.places(model)
-    places = np.argwhere(model.powers)
-    now = evaluated(fit, model.path, Constants.of([model], fit.problem.features.size))
-    all_places = [Places.of_each([kind]) for kind in (places, of_b, of_v)]
-    jac = jacobian(fit, model.path, now, all_places)[0].swapaxes(1, 2)
-    inside = linear.q.transpose(0, 2, 1) @ jac
-    weighted = (jac - linear.q @ inside) / sigma[:, None, None]
-    flat = weighted.reshape(linear.residual.size, jac.shape[2])
-    free = np.ones(jac.shape[2], dtype=bool)
-    free[: len(places)] = (places[:, None] == of_free[None]).all(axis=2).any(axis=1)
-    covariance = np.zeros((len(free), len(free)))
-    normal = flat[:, free].T @ flat[:, free]
-    covariance[np.ix_(free, free)] = np.linalg.pinv(normal, rcond=1e-14, hermitian=True)
-    inverse = np.linalg.inv(linear.r)
-    change = inverse @ inside
-    variance = np.einsum("imk,imk->im", inverse, inverse) * sigma[:, None] ** 2
-    variance = variance + np.einsum("imp,pr,imr->im", change, covariance, change)
-    scaled = linear.coefficients * linear.scale
-    of_a = np.where(model.used, scaled**2 / np.maximum(variance, ABOVE_ZERO), np.inf)
-    held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), ABOVE_ZERO)
-    spread = np.where(free, np.diag(covariance), held)
-    found = [of_a]
-    for values, at in ((model.exponents, places), (model.sums.weights, of_b)):
-        own, spread = np.split(spread, [len(at)])
-        statistic = np.full(values.shape, np.inf)
-        with np.errstate(over="ignore"):  # inf where there is no variance at all
-            statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, ABOVE_ZERO)
-        found.append(statistic)
-    return found[0], found[1], found[2]
-
-
-@dataclass(frozen=True)
-class StackThresholds:
-    """How many laws are fitted side by side."""
-
-    most_values: int = 1_000_000  # values of monomials at the nodes of one stack
-
-
-STACK = StackThresholds()
-
-
-def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None, steps: int = 20) -> list[Projected]:
-    """All free constants of every law by Levenberg-Marquardt, in the order of the laws.
-
-    Args:
-        fit: their likelihood.
-        laws: to begin with.
-        monitor: once it asks to stop, laws that were not begun are left out.
-        steps: most steps of a law.
-    """
-    found: dict[int, Projected] = {}
-    for alike in _stacks(fit, laws):
-        if found and monitor is not None and monitor.stopping() is not None:
-            break
-        found |= zip(alike, _optimised(fit, [laws[k] for k in alike], steps), strict=True)
-    return [found[k] for k in sorted(found)]
-
-
-def settled(fit: Fit, model: Projected) -> Projected:
-    """Constants optimised and the path refined in turn, until neither helps."""
-    best, worse = model, 0
-    for _ in range(12):
-        path = fit.problem.refined(fit.rates_of(model))
-        (model,) = optimise_all(fit, [Draft(model.exponents, model.used, model.powers, model.sums, path)])
-        if not np.isfinite(model.score):
-            break
-        gain = best.score - model.score
-        # The error of a path may rise for a round before it falls.
-        worse = 0 if gain > 0 else worse + 1
-        best = model if gain > 0 else best
-        if abs(gain) < PROJECTION.round_gain or worse == 2 or fit.exact(best):
-            break
-    return best
-
-
-def _stacks(fit: Fit, laws: Sequence[Draft]) -> Iterator[list[int]]:
-    """Places of laws that are fitted together."""
-    paths: dict[int, list[int]] = {}
-    for k, law in enumerate(laws):
-        paths.setdefault(id(law.path), []).append(k)
-    for places in paths.values():
-        largest = max(len(laws[k].exponents) + len(laws[k].sums) for k in places)
-        values = laws[places[0]].path.log[..., 0].size * max(largest, 1)
-        together = max(STACK.most_values // values, 1)
-        yield from (places[k : k + together] for k in range(0, len(places), together))
-
-
-def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Projected]:
-    path = laws[0].path
-    free = tuple(Places.of_each(kind) for kind in zip(*(fit.places(law) for law in laws), strict=True))
-    # Monomials inside sums of whole exponents stay what they are.
-    whole_inside = not free[2].own.size
-    now = evaluated(fit, path, Constants.of(laws, fit.problem.features.size))
-    size = sum(p.own.shape[1] for p in free)
-    normal, gradient = np.empty((len(laws), size, size)), np.empty((len(laws), size))
-    damping, moved = np.full(len(laws), PROJECTION.first_damping), np.ones(len(laws), dtype=bool)
-    live = np.flatnonzero(np.concatenate([p.own for p in free], axis=1).any(axis=1))
-    for _ in range(steps):
-        if not len(live):
-            break
-        if len(new := live[moved[live]]):
-            normal[new], gradient[new] = normal_equations(fit, path, now.take(new), [p.take(new) for p in free])
-        shift = damped_steps(normal[live], gradient[live], damping[live], PROJECTION.singular, ABOVE_ZERO)
-        trial = _moved(fit, now.constants(live), [p.take(live) for p in free], shift)
-        tried = evaluated(fit, path, trial, now.inside[live] if whole_inside else None)
-        gain = now.score[live] - tried.score
-        moved[live] = better = gain > 0
-        now.put(live[better], tried.take(np.flatnonzero(better)))
-        factor = PROJECTION.damping_factor
-        lower = np.maximum(damping[live] / factor, PROJECTION.least_damping)
-        damping[live] = np.where(better, lower, damping[live] * factor)
-        ended = np.where(better, gain < PROJECTION.gain, damping[live] > PROJECTION.most_damping)
-        live = live[~ended]
-    return [now.model(k, law) for k, law in enumerate(laws)]
-
-
-def _moved(fit: Fit, at: Constants, free: Sequence[Places], shift: Array) -> Constants:
-    """Constants after a step, within their bounds."""
-    w, b, v, longest = at.w.copy(), at.b.copy(), at.v.copy(), PROJECTION.longest
-    ends = np.cumsum([p.own.shape[1] for p in free])
-    step_w, step_b, step_v = (part[p.own] for part, p in zip(np.split(shift, ends[:-1], axis=1), free, strict=True))
-    of_w, of_b, of_v = (p.index for p in free)
-    w[of_w] = (w[of_w] + step_w.clip(-longest, longest)).clip(*_bounds(fit.problem, of_w[2]))
-    most = 0.5 * np.abs(b[of_b])
-    b[of_b] += step_b.clip(-most, most)
-    if len(step_v):
-        rates = np.isin(of_v[2], exp_features(fit.problem))
-        most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_inside)
-        v[of_v] = (v[of_v] + step_v.clip(-longest, longest)).clip(-most, most)
-    return Constants(w, b, v, at.used)
-
-
-def _bounds(problem: Integral, features: Index) -> tuple[Array, Array]:
-    """Least and largest exponents of features."""
-    rates = np.isin(features, exp_features(problem))
-    most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
-    return np.where(rates, -most, PROJECTION.least_exponent), most
-
-
-# Rates of exponentials, 1 / rms of the state, below which straight lines are tried for them.
-SLOW = 0.3
-
-
-def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> Draft:
-    """The law with fewer constants: empty and coinciding monomials go."""
-    first = fit.problem.features.size
-    exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
-    exponents[:, first:][:, ~weights.any(axis=1)] = 0.0
-    for j in np.flatnonzero(used.any(axis=0)):
-        twin = next((k for k in rows if np.abs(exponents[j] - exponents[k]).max() < 1e-6), None)
-        if twin is None:
-            rows.append(int(j))
-        else:
-            used[:, twin] |= used[:, j]
-    w, used = exponents[rows], used[:, rows]
-    kept = np.flatnonzero(np.any(w[:, first:] != 0, axis=0))
-    sums = Sums(np.where(weights, model.sums.weights, 0.0), model.sums.exponents).select(kept)
-    w = w[:, [*range(first), *(first + kept)]]
-    return Draft(w, used, w != 0, sums, model.path)
-
-
-def _merged(fit: Fit, model: Projected) -> Draft | None:
-    """The two nearest monomials made one, if any are near."""
-    pairs = [
-        (float(np.abs(model.exponents[a] - model.exponents[b]).max()), a, b)
-        for a, b in itertools.combinations(range(len(model.exponents)), 2)
-    ]
-    nearest, a, b = min(pairs, default=(np.inf, 0, 0))
-    if nearest > 0.5:
-        return None
-    used, exponents = model.used.copy(), model.exponents.copy()
-    weight = np.abs(model.coefficients[:, [a, b]]).sum(axis=0)
-    share = weight[0] / max(weight.sum(), ABOVE_ZERO)
-    mixed = share * exponents[a] + (1 - share) * exponents[b]
-    whole = np.zeros(len(mixed), dtype=bool)
-    whole[: len(fit.problem.integer)] = fit.problem.integer
-    exponents[a] = np.where(whole, np.round(mixed), mixed)
-    used[:, a] |= used[:, b]
-    keep = np.arange(len(exponents)) != b
-    w = exponents[keep]
-    return Draft(w, used[:, keep], w != 0, model.sums, model.path)
-
-
-def _with_one_sum_less(fit: Fit, model: Projected) -> list[Draft]:
-    """Sums over the same monomials made one."""
-    first, found = fit.problem.features.size, []
-    for a in range(len(model.sums)):
-        later = np.arange(a + 1, len(model.sums))
-        b = model.sums.select(later).alike(model.sums.select(np.array([a])), np.inf)
-        if b is not None:
-            w = model.exponents.copy()
-            w[:, first + a] += w[:, first + later[b]]
-            w[:, first + later[b]] = 0.0
-            changed = Draft(w, model.used, w != 0, model.sums, model.path)
-            found.append(_tidied(fit, changed, model.used, w != 0, model.sums.weights != 0))
-    return found
-
-
-def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
-    """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x."""
-    n, found = len(fit.problem.row), []
-    for j, k in np.argwhere(model.powers):
-        if k in exp_features(fit.problem) and abs(model.exponents[j, k]) < SLOW:
-            w = model.exponents.copy()
-            w[j, fit.problem.features.functions[k - n].state] += 1.0
-            w[j, k] = 0.0
-            found.append(Draft(w, model.used, w != 0, model.sums, model.path))
-    return found
-
-
-def simpler(fit: Fit, model: Projected) -> list[Draft]:
-    """Laws with one constant less or two monomials made one, not refitted."""
-    constants = (model.used, model.powers, model.sums.weights != 0)
-    places = [
-        (statistic[row, column], kind, row, column)
-        for kind, (statistic, free) in enumerate(zip(wald(fit, model), constants, strict=True))
-        for row, column in np.argwhere(free)
-    ]
-    found = [*_with_one_sum_less(fit, model), *_without_slow_rates(fit, model)]
-    for _, kind, row, column in sorted(places)[:3]:
-        left = [free.copy() for free in constants]
-        left[kind][row, column] = False
-        if left[0].any():
-            found.append(_tidied(fit, model, *left))
-    merged = _merged(fit, model)
-    return [*found, *([merged] if merged else [])]
-
-
-def descents(fit: Fit, models: Sequence[Projected], monitor: Monitor, *, settle: bool) -> list[Projected]:
-    """Every law on the way from each rich one to a single constant; all ways are gone side by side.
-
-    Args:
-        settle: whether every law refines its own path.
-    """
-    found, live = list(models), [model for model in models if model.size > 1]
-    while live and monitor.stopping() is None:
-        tried = [simpler(fit, model) for model in live]
-        fitted = iter(optimise_all(fit, [model for own in tried for model in own]))
-        best = [min(itertools.islice(fitted, len(own)), key=fit.criterion) for own in tried if own]
-        found += (after := [settled(fit, model) for model in best] if settle else best)
-        live = [model for model in after if model.size > 1]
-    return found
-
-
-def best_of_each(fit: Fit, models: Sequence[Projected]) -> list[Projected]:
-    """The best model of every structure, by the criterion."""
-    best: dict[object, Projected] = {}
-    for model in models:
-        if model.structure not in best or model.score < best[model.structure].score:
-            best[model.structure] = model
-    return sorted(best.values(), key=fit.criterion)
-
-
-@dataclass(frozen=True)
-class SubsetThresholds:
-    """How wide the beam of subsets is."""
-
-    beam: int = 100  # subsets of one size that are kept
-    children: int = 10  # columns that each of them is extended by
-    columns: int = 2000  # columns of a library that are looked at, the best alone
-    starts: int = 150  # single columns, one of each kind, that are extended
-    paired: int = 1500  # columns of which all pairs are looked at
-    of_a_kind: int = 3  # subsets of one kind that are kept
-    alike: float = 0.98  # correlation from which on two extensions are one
-    dependent: float = 1e-5  # share of a column that is left when it depends on the others
-    side_by_side: int = 100_000  # subsets times their columns times columns of the library that are extended at once
-
-
-SUBSETS = SubsetThresholds()
-
-
-def best_subsets(
-    columns: Array,
-    y: Array,
-    kinds: NDArray[np.int64],
-    most: int,
-    listed: int,
-    *,
-    alike: float | None = None,
-    children: int | None = None,
-    pairs: bool = False,
-) -> list[list[tuple[int, ...]]]:
-    """The best subsets of 1, 2, ..., `most` columns, each list the best first.
-
-    Args:
-        columns: of norm 1, [samples, C].
-        y: what they are to explain, [samples].
-        kinds: columns of one kind differ by a constant that is fitted later, [C].
-        listed: subsets returned of each size.
-        alike: correlation from which on two extensions are one.
-        children: columns that each subset is extended by.
-        pairs: beside these extensions all pairs are looked at, also of two columns that explain little alone.
-
-    >>> t = np.linspace(0.0, 1.0, 9)
-    >>> library = np.stack([t**0, t, t**2, t**3], axis=1)
-    >>> library /= np.linalg.norm(library, axis=0)
-    >>> best_subsets(library, 2 * t - t**3, np.arange(4), 2, 1)[1]
-    [(1, 3)]
-    """
-    alike = SUBSETS.alike if alike is None else alike
-    children = SUBSETS.children if children is None else children
-    alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[: SUBSETS.columns]
-    columns, kinds = columns[:, alone], kinds[alone]
-    gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
-    # What explains little alone may be needed: the best column of every kind is a start.
-    starts = np.sort(np.unique(kinds, return_index=True)[1])[: SUBSETS.starts]
-    single: list[tuple[int, ...]] = [(int(c),) for c in starts]
-    beam = single
-    levels: list[dict[tuple[int, ...], float]] = []
-    for size in range(2, most + 1):
-        found: dict[tuple[int, ...], float] = {}
-        if pairs and size == 2:
-            found = _pairs(gram[: SUBSETS.paired, : SUBSETS.paired], b[: SUBSETS.paired], total)
-        for part in _parts(beam, len(b)):
-            check_time()
-            for k, c, left in _extensions(gram, b, total, np.array(part), alike, children):
-                found[tuple(sorted((*part[k], c)))] = left
-        if not found:
-            break
-        beam = _best(found, kinds)
-        levels.append(found)
-    # Columns that explain little without a third one come in with a fourth, which may then go.
-    for k in range(len(levels) - 1, 0, -1):
-        for part in _parts(_best(levels[k], kinds), len(b)):
-            levels[k - 1].update(_without_one(gram, b, total, np.array(part)))
-    best = [single, *(_best(found, kinds) for found in levels)]
-    return [[tuple(sorted(alone[list(s)].tolist())) for s in level[:listed]] for level in best]
-
-
-def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
-    """The best pairs of columns, and what each leaves of y, squared."""
-    columns, most = len(b), SUBSETS.of_a_kind * SUBSETS.beam
-    rows = max(SUBSETS.side_by_side // columns, 1)
-    best: list[tuple[float, int, int]] = []
-    for first in range(0, columns, rows):
-        # Of a symmetric matrix the part right of this block's diagonal.
-        rho, own, other = gram[first : first + rows, first:], b[first : first + rows, None], b[first:]
-        apart = 1.0 - rho**2
-        explained = (own**2 + other**2 - 2.0 * rho * (own * other)) / np.maximum(apart, SUBSETS.dependent)
-        left = np.maximum(total - explained, 0.0)
-        left[np.tri(*left.shape, dtype=np.bool_) | (apart <= SUBSETS.dependent)] = np.inf
-        worst = best[-1][0] if len(best) == most else np.inf
-        k, m = np.nonzero(left < worst)
-        if len(k) > most:
-            few = np.argpartition(left[k, m], most)[:most]
-            k, m = k[few], m[few]
-        found = zip(left[k, m].tolist(), (k + first).tolist(), (m + first).tolist(), strict=True)
-        best = sorted([*best, *found])[:most]
-    return {(k, m): left for left, k, m in best}
-
-
-def _inverse_root(gram: Array, subsets: NDArray[np.int64]) -> Array:
-    """L^-1 of L L^T = G, the products of the columns of each subset [subsets, size, size]."""
-    inside = gram[subsets[:, :, None], subsets[:, None]] + SUBSETS.dependent**2 * np.eye(subsets.shape[1])
-    found: Array = np.linalg.inv(np.linalg.cholesky(inside))
-    return found
-
-
-def _without_one(
-    gram: Array, b: Array, total: float, subsets: NDArray[np.int64]
-) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Subsets [subsets, size] with one column less, and what these leave of y, squared.
-
-    Without the coefficient a_j the rest leaves a_j^2 / (G^-1)_jj more.
-    """
-    inverse = _inverse_root(gram, subsets)
-    of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
-    a = (of_y[:, None] @ inverse)[:, 0]
-    left, more = total - (of_y**2).sum(axis=1), a**2 / (inverse**2).sum(axis=1)
-    for subset, each in zip(subsets.tolist(), np.maximum(left[:, None] + more, 0.0).tolist(), strict=True):
-        for j, left_without in enumerate(each):
-            yield tuple(subset[:j] + subset[j + 1 :]), left_without
-
-
-def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:
-    """The subsets of one size, as many at a time as stay in the cache."""
-    if beam:
-        many = max(SUBSETS.side_by_side // (columns * len(beam[0])), 1)
-        yield from (beam[first : first + many] for first in range(0, len(beam), many))
-
-
-def _best(found: dict[tuple[int, ...], float], kinds: NDArray[np.int64]) -> list[tuple[int, ...]]:
-    """The subsets that leave least, few of each kind."""
-    seen: dict[tuple[int, ...], int] = {}
-    kept = []
-    for subset in sorted(found, key=lambda s: found[s]):
-        kind = tuple(sorted(kinds[list(subset)].tolist()))
-        seen[kind] = seen.get(kind, 0) + 1
-        if seen[kind] <= SUBSETS.of_a_kind:
-            kept.append(subset)
-        if len(kept) == SUBSETS.beam:
-            break
-    return kept
-
-
-def _extensions(
-    gram: Array, b: Array, total: float, subsets: NDArray[np.int64], alike: float, children: int
-) -> Iterator[tuple[int, int, float]]:
-    """Columns that subsets [subsets, size] gain most by: which subset, which column, what is then left of y, squared.
-
-    All subsets side by side, since each is a small system.
-    """
-    inverse = _inverse_root(gram, subsets)
-    projected = inverse @ gram[subsets]
-    of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
-    norm = np.sqrt(np.maximum(1.0 - np.einsum("skc,skc->sc", projected, projected), 0.0))
-    usable = norm > SUBSETS.dependent
-    scaled = np.where(usable, b - (of_y[:, None] @ projected)[:, 0], 0.0) / np.where(usable, norm, 1.0)
-    left = np.maximum(total - (of_y**2).sum(axis=1)[:, None] - scaled**2, 0.0)
-    first = min(10 * children, len(b))
-    best = np.argpartition(left, first - 1, axis=1)[:, :first]
-    best = np.take_along_axis(best, np.lexsort((best, np.take_along_axis(left, best, axis=1))), axis=1)
-    free, size = np.take_along_axis(usable, best, axis=1), np.take_along_axis(norm, best, axis=1)
-    within, each = np.take_along_axis(projected, best[:, None], axis=2), np.arange(len(subsets))
-    for _ in range(children):
-        k = free.argmax(axis=1)
-        left_any, column = free[each, k], best[each, k]
-        for s in np.flatnonzero(left_any).tolist():
-            yield s, int(column[s]), float(left[s, column[s]])
-        if not left_any.any():
-            return
-        shared = (within[each, :, k][:, None] @ within)[:, 0]
-        free &= np.abs(gram[column[:, None], best] - shared) < alike * size[each, k][:, None] * size
-        free[each, k] = False
-
-
-@dataclass(frozen=True)
-class GrowThresholds:
-    """How widely laws are grown, and when one is good enough."""
-
-    max_monomials: int = 8  # most monomials of a law
-    quick_monomials: int = 5  # most monomials of a law that is only looked for quickly
-    beam: int = 3  # laws kept of each size on the way up
-    listed: int = 12  # laws returned at most
-    rounds: int = 6  # times the equations are grown anew on the path that they refine
-    residual_floor: float = 0.1  # residual that counts as none [what is expected]
-    tried: int = 6  # new monomials tried on every law
-    alike: float = 0.98  # correlation from which on two new monomials are one
-    shared: float = 0.05  # difference of exponents up to which equations share a monomial or sum
-    plain_terms: int = 3  # terms up to which an exact equation needs no second look with the others' monomials
-    promising: float = 1e4  # below it a law may be the right one [mean square of what the path leaves uncertain]
-    # Below it a law made of few candidates is believed [mean square of what the path leaves uncertain]
-    as_certain: float = 1.0
-    subset_terms: int = 5  # most terms of an equation from a large library
-    subsets: int = 24  # subsets of each size that are fitted a few steps
-    subset_steps: int = 4  # these steps
-    subsets_fitted: int = 5  # subsets of each size that are fitted to the end
-    one_column: float = 0.9999  # correlation from which on two of a few candidates are one
-    many_children: int = 30  # columns that a subset of a few candidates is extended by
-    pairs: int = 2000  # pairs of candidates that are looked at
-    weighing: int = 400  # candidates that tell how certain an integral is
-    equal_score: float = 1e-2  # difference below which two laws explain the same
-    same_sum: float = 4.0  # factor within which constants of a sum are one and the same
-
-
-GROWING = GrowThresholds()
-# A dimensionless state that spreads by less is a constant.
-STILL = 1e-12
-
-
-def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
-    """The candidates that explain most of the residuals, no two of them alike."""
-    linear = fit.linear(model)
-    columns = linear.projected(columns)
-    norm = np.linalg.norm(columns, axis=1, keepdims=True)
-    columns = np.where(norm > 1e-7, columns / np.where(norm > 1e-7, norm, 1.0), 0.0)
-    explained = np.einsum("itc,it->ic", columns, linear.residual) ** 2 / fit.counts[:, None]
-    left = np.maximum(model.squares[:, None] - explained, 0.0) + fit.floor[:, None]
-    gain = fit.counts[:, None] * np.log((model.squares + fit.floor)[:, None] / left)
-    chosen: list[int] = []
-    for c in np.argsort(-gain.sum(axis=0), kind="stable"):
-        cosines = np.einsum("it,itd->id", columns[:, :, c], columns[:, :, chosen])
-        if not chosen or np.abs(cosines).max(axis=0).max() < GROWING.alike:
-            chosen.append(int(c))
-        if len(chosen) == GROWING.tried:
-            break
-    return chosen
-
-
-def pairs(fit: Fit, columns: Array) -> list[list[int]]:
-    """The pairs of candidates that explain most of one equation together."""
-    unit, y = columns[0], fit.target[0]
-    gram, b = unit.T @ unit, unit.T @ y
-    a, c = np.triu_indices(len(b), 1)
-    rho = gram[a, c]
-    apart = 1.0 - rho**2
-    explained = (b[a] ** 2 + b[c] ** 2 - 2 * rho * b[a] * b[c]) / np.maximum(apart, 1e-7)
-    explained[apart < 1e-7] = -np.inf
-    best = np.argpartition(-explained, min(GROWING.pairs, len(a) - 1))[: GROWING.pairs] if len(a) else a
-    taken = np.zeros(len(b))
-    chosen: list[list[int]] = []
-    for k in best[np.argsort(-explained[best], kind="stable")]:
-        # Neighbours of a pair on the grid lead to the same law.
-        if max(taken[a[k]], taken[c[k]]) < 2:
-            chosen.append([int(a[k]), int(c[k])])
-            taken[[a[k], c[k]]] += 1
-        if len(chosen) == GROWING.tried:
-            break
-    return chosen
-
-
-def extended(fit: Fit, model: Projected, terms: Terms, new: Sequence[int]) -> Draft:
-    """The law with more monomials in every equation."""
-    sums, places, first, old = model.sums, list[int | None](), terms.rows.shape[1], len(model.exponents)
-    for c in new:
-        place = None
-        if terms.constant[c]:
-            own = Sums(terms.constant[c : c + 1, None], terms.inner[c : c + 1])
-            place = sums.alike(own, GROWING.same_sum)
-            if place is None:
-                place, sums = len(sums), sums.and_also(own)
-        places.append(place)
-    w = np.zeros((old + len(new), first + len(sums)))
-    w[:old, : model.exponents.shape[1]], w[old:, :first] = model.exponents, terms.rows[list(new)]
-    for k, (c, place) in enumerate(zip(new, places, strict=True), start=old):
-        if place is not None:
-            w[k, first + place] = terms.power[c]
-    used = np.hstack([model.used, np.ones((len(fit.equations), len(new)), dtype=bool)])
-    return Draft(w, used, w != 0, sums, model.path)
-
-
-def empty(fit: Fit, path: Path) -> Projected:
-    """No monomials."""
-    w = np.zeros((0, fit.problem.features.size))
-    return fit.model(w, np.zeros((len(fit.equations), 0), dtype=bool), w != 0, path)
-
-
-def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[list[Projected]]:
-    """The best laws with 1, 2, ... monomials on one path, until one more gains nothing."""
-    levels = [[empty(fit, path)]]
-    penalty = 2 * np.log(fit.counts.sum())
-    columns = columns_of(grid, fit.problem, path, fit.equations)
-    while len(levels) <= most and monitor.stopping() is None:
-        wider = ((model, [c]) for model in levels[-1] for c in proposals(fit, model, columns))
-        # One level of a long series takes minutes: a limit must hold within it.
-        chosen = list(itertools.takewhile(lambda _: monitor.stopping() is None, wider))
-        if not chosen:
-            break
-        if len(levels) == 2 and len(fit.equations) == 1:
-            chosen += [(levels[0][0], pair) for pair in pairs(fit, columns)]
-        found = optimise_all(fit, [extended(fit, model, grid, new) for model, new in chosen], monitor)
-        kept: list[Projected] = []
-        # Of laws that explain the same the smallest is kept.
-        for model in sorted(found, key=lambda m: (round(m.score), m.size)):
-            if all(abs(model.score - k.score) > GROWING.equal_score for k in kept):
-                kept.append(model)
-            if len(kept) == beam:
-                break
-        levels.append(kept)
-        # Two terms may explain what neither explains alone: one idle level is allowed.
-        if len(levels) > 2 and levels[-3][0].score - kept[0].score < 2 * penalty:
-            break
-        if fit.exact(kept[0]):
-            break
-    return levels[1:]
-
-
-def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[Projected]:
-    """Laws for one equation alone, the best first, judged with the error of the path."""
-    one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
-    if grid.many:
-        return rich_laws(one, path, grid, monitor)
-    levels = climb_sizes(one, path, grid, most, beam, monitor)
-    starts = [m for level in levels[-2:] for m in level]
-    if most <= GROWING.quick_monomials and starts and min(m.squares.max() for m in starts) > GROWING.promising:
-        starts = starts[-1:]
-    return best_of_each(one, descents(one, starts, monitor, settle=False))
-
-
-def shared_laws(fit: Fit, i: int, path: Path, grid: Terms, others: Terms, monitor: Monitor) -> list[Projected]:
-    """Laws of one equation made of low powers and what the other equations were found to be made of.
-
-    A flux that leaves one state and enters another stands in both equations. Among thousands of candidates
-    it is missed where many others explain nearly as much alone; among a few it is found.
-
-    Returns:
-        None but those that leave no more than the path leaves uncertain.
-    """
-    one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
-    low = np.all((grid.rows >= 0) & (grid.rows == np.round(grid.rows)), axis=1) & (grid.rows.sum(axis=1) <= 2)
-    functions = grid.rows[:, fit.problem.features.states :].any(axis=1)
-    plain = (grid.constant == 0) & low & ~functions
-    # m / (1 + b z) and m z / (1 + b z) differ by a multiple of m: the shorter law may need either.
-    with_inner = Terms(others.rows + others.inner, others.constant, others.inner, others.power)
-    shared = others.and_also(with_inner)
-    # Among many candidates others explain nearly as much alone: the fewest come first.
-    for short in (plain, plain | (grid.lengths <= 1)):
-        few = grid.select(np.flatnonzero(short)).and_also(shared)
-        found = best_of_each(one, subset_laws(one, path, few, monitor, few=True))
-        if found and (one.exact(found[0]) or found[0].squares.max() < GROWING.as_certain):
-            return found
-    return []
-
-
-def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
-    """Laws of one equation from a large library: the best subsets, fitted, of short terms before all.
-
-    Only those that leave next to nothing are worth a way down.
-    """
-    found = best_of_each(fit, subset_laws(fit, path, grid.select(np.flatnonzero(grid.lengths <= 1)), monitor, few=True))
-    # Enough short terms meet any curve: fewer terms that are longer may be the law.
-    if not (found and plain(fit, found[0])):
-        found = best_of_each(fit, found + subset_laws(fit, path, grid, monitor))
-    near = [m for m in found[:2] if m.squares.max() < GROWING.promising]
-    return best_of_each(fit, found + descents(fit, near, monitor, settle=False))
-
-
-def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: bool = False) -> list[Projected]:
-    """The best subsets of 1, 2, ... terms as laws, until one is exact.
-
-    Args:
-        few: the candidates are so few that none has to stand for those that are like it.
-    """
-    columns = columns_of(grid, fit.problem, path, fit.equations)
-    alike, children = (GROWING.one_column, GROWING.many_children) if few else (None, None)
-    start, found = empty(fit, path), list[Projected]()
-    for level in best_subsets(
-        columns[0],
-        fit.target[0],
-        grid.kinds,
-        GROWING.subset_terms,
-        GROWING.subsets,
-        pairs=bool(grid.constant.any()),
-        alike=alike,
-        children=children,
-    ):
-        if monitor.stopping() is not None:
-            break
-        begun = [extended(fit, start, grid, subset) for subset in level]
-        quick = sorted(optimise_all(fit, begun, steps=GROWING.subset_steps), key=lambda model: model.score)
-        found += optimise_all(fit, quick[: GROWING.subsets_fitted])
-        if any(fit.exact(model) for model in found):
-            break
-    return found
-
-
-def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Projected:
-    """The laws of single equations as one law with shared monomials and sums."""
-    first, sums = fit.problem.features.size, NO_SUMS
-    places = []
-    for part in parts:
-        own = [part.sums.select(np.array([k])) for k in range(len(part.sums))]
-        at = []
-        for one in own:
-            place = sums.alike(one, 1.0 + GROWING.shared)
-            at.append(len(sums) if place is None else place)
-            sums = sums.and_also(one) if place is None else sums
-        places.append(first + np.array(at, dtype=int))
-    exponents: list[Array] = []
-    used: list[Mask] = []
-    for i, (part, at_sums) in enumerate(zip(parts, places, strict=True)):
-        for short in part.exponents:
-            row = np.zeros(first + len(sums))
-            row[:first], row[at_sums] = short[:first], short[first:]
-            near = [k for k, w in enumerate(exponents) if np.abs(w - row).max() < GROWING.shared]
-            same = [k for k in near if np.array_equal(exponents[k] != 0, row != 0)]
-            if not same:
-                exponents.append(row)
-                used.append(np.zeros(len(parts), dtype=bool))
-            used[same[0] if same else -1][i] = True
-    w = np.array(exponents).reshape(-1, first + len(sums))
-    uses = np.array(used).reshape(-1, len(parts)).T
-    return settled(fit, optimise_all(fit, [Draft(w, uses, w != 0, sums, path)])[0])
-
-
-def terms_of(fit: Fit, model: Projected) -> Terms:
-    """The monomials of a law as candidates, those with one sum over one monomial at most."""
-    first, found = fit.problem.features.size, []
-    for row in model.exponents:
-        of = np.flatnonzero(row[first:])
-        own = model.sums.select(of)
-        if not len(of):
-            found.append((row[:first], 0.0, np.zeros(first), 0.0))
-        elif len(of) == 1 and own.weights.size == 1:
-            found.append((row[:first], own.weights[0, 0], own.exponents[0], row[first + of[0]]))
-    rows, constant, inner, power = zip(*found, strict=True) if found else ((), (), (), ())
-    return Terms(
-        np.array(rows).reshape(-1, first), np.array(constant), np.array(inner).reshape(-1, first), np.array(power)
-    )
-
-
-def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: Monitor) -> tuple[Fit, list[Projected]]:
-    """Equations grown one by one and joined, again and again on the path that this refines.
-
-    What one equation is made of is a candidate for the others in the next round.
-
-    Args:
-        grids: candidates of every equation.
-    """
-    grid = max(grids, key=len)
-    path = fit.problem.interpolated()
-    fit = on_path(fit, path, grid)
-    found: list[Projected] = []
-    others = Terms.products(np.zeros((0, fit.problem.features.size)))
-    for around in range(GROWING.rounds):
-        singles: list[list[Projected]] = []
-        for i, own in enumerate(grids):
-            near = shared_laws(fit, i, path, own, others, monitor) if around and own.many else []
-            singles.append(near or single_laws(fit, i, path, own.and_also(others), most, beam, monitor))
-        if not all(singles):
-            break
-        law = joined(fit, [laws[0] for laws in singles], path)
-        if not found and law.squares.min() > GROWING.promising:
-            # Right monomials leave much less on the first path already: no better path helps these, and
-            # no equation has terms that could help another.
-            return fit, [law]
-        path = law.path
-        fit = on_path(fit, path, grid)
-        law = settled(fit, fit.model(law.exponents, law.used, law.powers, path, law.sums))
-        if found and fit.criterion(law) > fit.criterion(found[-1]) - 1.0:
-            break
-        found.append(law)
-        others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in singles])
-        # In noise the path of the first round is too rough to end with, and equations share terms.
-        if plain(fit, law) and (around or not fit.problem.noisy.any()):
-            break
-    return fit, found[::-1]
-
-
-def plain(fit: Fit, law: Projected) -> bool:
-    """Whether a law leaves nothing and has few terms in every equation."""
-    return fit.exact(law) and bool(law.used.sum(axis=1).max() <= GROWING.plain_terms)
-
-
-def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
-    """The same fit with intervals weighted by how certain their integrals are on this path."""
-    problem = fit.problem.weighted(path, grid.rows[grid.constant == 0][: GROWING.weighing])
-    e = fit.equations
-    return Fit(problem, e, problem.counts[e], fit.floor)
-
-
-def grow(
-    p: Problem,
-    *,
-    family: Family = POWERS,
-    known: PowerSum | None = None,
-    doubtful: Mask | None = None,
-    max_monomials: int | None = None,
-    monitor: Monitor | None = None,
-) -> tuple[PowerSum, ...]:
-    """Laws dx_i/dt = sum_j A[i, j] prod_k y_k^W[j, k] of several sizes, the best first.
-
-    Args:
-        p: the data, dimensionless.
-        family: what the monomials are made of.
-        known, doubtful: a law of powers, and the equations [states] that are sought anew; the
-            others are made of its terms (default: all are sought).
-        max_monomials: most monomials of one law (default: that of `GROWING`).
-        monitor: can end the growing early; what was found so far is returned.
-    """
-    monitor = monitor or Monitor()
-    most = GROWING.max_monomials if max_monomials is None else max_monomials
-    integer = ~p.nonnegative | p.integer_exponents
-    values = np.concatenate([t.values for t in p.data.trajectories])
-    changing = np.nanmax(values, axis=0) - np.nanmin(values, axis=0) > STILL
-    features = features_for(family, integer, changing, p.scale.state)
-    problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer & family.real_inside)
-    equations = np.flatnonzero(changing & ~p.data.is_control)
-    if not len(equations):
-        return ()
-    floor = np.full(len(equations), GROWING.residual_floor**2)
-    fit = Fit(problem, equations, problem.counts[equations], floor)
-    grid = grid_for(problem, family, integer, changing)
-    if not len(grid):
-        return ()
-    grids = [grid] * len(equations)
-    if known is not None and doubtful is not None:
-        for e in np.flatnonzero(~doubtful[equations]):
-            rows = known.exponents[known.coefficients[equations[e]] != 0]
-            grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, features.size - features.states))))
-    fit, starts = separately(fit, grids, most, GROWING.beam, monitor)
-    thorough = family.real_exponents and most > GROWING.quick_monomials
-    if thorough and len(equations) > 1 and not any(fit.exact(m) for m in starts):
-        path = starts[0].path if starts else problem.interpolated()
-        levels = climb_sizes(fit, path, grids[0], most, GROWING.beam, monitor)
-        starts += [settled(fit, m) for level in levels[-2:] for m in level]
-    # Of a plain sum of products, pruning on the differential equations tells what may go; a sum that does nothing
-    # would be one more constant to every stage behind this one.
-    rich = [m for m in starts[:1] if len(m.sums) or not plain(fit, m)]
-    found = descents(fit, rich, monitor, settle=True)
-    return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[: GROWING.listed])

@@ -1,6 +1,6 @@
 """The integral form of a law on a smoothed path, and the regression of coefficients and exponents on it.
 
-The integral form of a law: increments of the states equal integrals of their right-hand sides.
+Increments of the states equal integrals of their right-hand sides:
 
     x_i(t_b) - x_i(t_a) = sum_j A[i, j] * integral_a^b prod_k x_k(t) ** W[j, k] dt
 
@@ -10,19 +10,12 @@ nothing is differentiated. The path can be refined by a law: integrate its rates
 path, interpolate (or smooth) only what is left over. For the right law little is left over, and
 the error of the interpolation goes with it.
 
-Candidate terms on the integral form: what each would contribute to the increments of the data.
+Variable projection: A is solved for at every W, and what W minimises is
 
-Coefficients of a law by linear least squares, each equation with its own monomials.
+    sum_i N_i ln(|y_i - sum_j A[i, j] G_i,j(W)|^2 / N_i + floor_i^2)
 
-minimise  |y_i - sum_j A[i, j] g_i,j|^2    for every equation i
-
-Variable projection: fits of a power-sum law on the integral form.
-
-    minimise  sum_i N_i ln(|y_i - sum_j A[i, j] G_i,j(W)|^2 / N_i + floor_i^2)
-
-over the exponents W alone: the coefficients A are linear and solved for at every W. That is the
-likelihood of residuals whose size is unknown and differs from state to state; the floor is what
-no law can explain (digits of the data, noise of a start).
+That is the likelihood of residuals whose size is unknown and differs from state to state; the floor
+is what no law can explain (digits of the data, noise of a start).
 """
 
 from __future__ import annotations
@@ -34,7 +27,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.polynomial import polynomial as poly
-from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky_banded, solve_banded
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
@@ -42,27 +34,24 @@ from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 from odediscovery.data.noise import SMOOTHING, of_higher_order, smoothing_spline
 from odediscovery.data.series import TimeSeries
 from odediscovery.families import Family, Seen, Terms, power_is_rate
-from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
-from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Mask, column_norms
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 
 Spline = Callable[[Array], Array]
+# Row and column of constants, [places, 2].
+Places = Indices
 
+# Gauss nodes of every sample interval.
 NODES = 8
-
-
-@dataclass(frozen=True)
-class IntegralThresholds:
-    """How paths are interpolated, and how near to zero powers of states are taken."""
-
-    certain: float = 1e-6  # relative error of an integral below which it is certain
-    least_state: float = 1e-9  # value nearest to zero that powers see [rms of the state]
-    least_noisy: float = 0.3  # the same in noise [standard deviations of the noise]
-    largest_operator: int = 160_000  # numbers of a matrix beyond which integrals are taken step by step
-    most_log: float = 200.0  # logarithm of the largest power
-
-
-INTEGRAL = IntegralThresholds()
+# Value nearest to zero that powers and logarithms of states and sums see [rms of the state].
+LEAST = 1e-9
+# Logarithm of the largest power.
+MOST_LOG = 200.0
+# Least and largest exponent of a state.
+LEAST_EXPONENT, MOST_EXPONENT = -3.0, 6.0
+# Keeps columns of coinciding monomials solvable [norm of a column].
+RIDGE = 1e-11
 
 
 def _gauss() -> tuple[Array, Array, Array]:
@@ -81,20 +70,14 @@ NODE, WEIGHT, PARTIAL = _gauss()
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The features of a power layer at the quadrature nodes of every interval.
+    """The features y of a power layer at the quadrature nodes of every interval."""
 
-    Args:
-        log: ln |y|, [intervals, nodes, features].
-        negative: where y < 0, same shape.
-        coarse: the same by a lower order: what differs is the error of the interpolation.
-    """
-
-    log: Array
-    negative: NDArray[np.bool_]
-    coarse: Path | None = None
+    log: Array  # ln |y|, [intervals, nodes, features]
+    negative: Mask  # where y < 0
+    coarse: Path | None = None  # the same by a lower order: what differs is the error of the interpolation
 
     @classmethod
-    def of(cls, y: Array, integer: NDArray[np.bool_], smallest: Array, coarse: Path | None = None) -> Path:
+    def of(cls, y: Array, integer: Mask, smallest: Array, coarse: Path | None = None) -> Path:
         """From y; features without `integer` exponents are nonnegative, noise aside."""
         magnitude = np.where(integer, np.abs(y), y)
         return cls(np.log(np.maximum(magnitude, smallest)), (y < 0) & integer, coarse)
@@ -105,7 +88,7 @@ class Path:
             return self
         u = 1.0 + self.monomials(sums.exponents) @ sums.weights.T
         return Path(
-            np.concatenate([self.log, np.log(np.maximum(u, INTEGRAL.least_state))], axis=-1),
+            np.concatenate([self.log, np.log(np.maximum(u, LEAST))], axis=-1),
             np.concatenate([self.negative, np.zeros(u.shape, dtype=bool)], axis=-1),
         )
 
@@ -117,7 +100,7 @@ class Path:
     def monomials(self, exponents: Array) -> Array:
         """prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
         with np.errstate(invalid="ignore", over="ignore"):  # trial exponents may be anything
-            values = np.exp(np.minimum(self.log @ exponents.T, INTEGRAL.most_log))
+            values = np.exp(np.minimum(self.log @ exponents.T, MOST_LOG))
         if self.negative.any():
             odd = np.round(exponents) % 2
             values = values * (1.0 - 2.0 * ((self.negative @ odd.T) % 2))
@@ -126,60 +109,36 @@ class Path:
 
 @dataclass(frozen=True, eq=False)
 class Integral:
-    """Samples, intervals and how integrals up to the samples become residuals.
+    """Samples, intervals and how integrals up to the samples become residuals."""
 
-    Args:
-        time, values: all trajectories in one column, [samples], [samples, states], nan = missing.
-        first: index of the first sample of every trajectory.
-        left: index of the sample at the left of every interval, [intervals].
-        step: length of every interval.
-        before: the previous observed sample of the same state and trajectory, [states, samples];
-            the sample itself where there is none.
-        row: whether the sample gives a residual for a state, [states, samples].
-        noise: standard deviation of the noise of every state, [states].
-        features: what the power layer sees, without sums.
-        integer: features with whole exponents only, bool [features].
-        real_inside: features whose exponents inside sums are fitted, bool [features].
-        factors: Cholesky factor (two diagonals) of the covariance of the rows, one a state.
-        counts: residuals of every state, uncertain ones counted in part, [states].
-        target: observed states as `reduced` gives integrals, [states, samples].
-        given: controls, the last states, at the nodes of every interval [intervals, nodes, given].
-        noisy: states of whose residuals noise is the larger part; where the path is smoothed
-            its own error, which nobody knows, is as large. bool [states].
-    """
-
-    time: Array
-    values: Array
-    first: NDArray[np.int64]
-    left: NDArray[np.int64]
-    step: Array
-    before: NDArray[np.int64]
-    row: NDArray[np.bool_]
-    noise: Array
-    features: Features
-    integer: NDArray[np.bool_]
-    real_inside: NDArray[np.bool_]
-    factors: tuple[Array, ...]
-    counts: Array
-    target: Array
-    given: Array
-    noisy: NDArray[np.bool_]
+    time: Array  # of all trajectories in one column, [samples]
+    values: Array  # the same, [samples, states], nan = missing
+    first: Indices  # the first sample of every trajectory
+    left: Indices  # the sample at the left of every interval, [intervals]
+    step: Array  # length of every interval
+    before: Indices  # the previous observed sample of the trajectory, or the sample itself, [states, samples]
+    row: Mask  # whether the sample gives a residual for a state, [states, samples]
+    noise: Array  # standard deviation of the noise, [states]
+    features: Features  # what the power layer sees, without sums
+    integer: Mask  # features with whole exponents only, [features]
+    real_inside: Mask  # features whose exponents inside sums are fitted, [features]
+    given: Array  # controls, the last states, at the nodes of every interval, [intervals, nodes, given]
+    factors: tuple[Array, ...]  # Cholesky factors (two diagonals) of the covariance of the rows, one a state
+    counts: Array  # residuals of every state, uncertain ones counted in part, [states]
+    target: Array  # observed states as `reduced` gives integrals, [states, samples]
+    # States of whose residuals noise is the larger part, [states]; where the path is smoothed its own error, which
+    # nobody knows, is as large.
+    noisy: Mask
 
     @classmethod
     def of(
-        cls,
-        series: TimeSeries,
-        noise: Array,
-        integer: NDArray[np.bool_],
-        features: Features,
-        real_inside: NDArray[np.bool_] | None = None,
+        cls, series: TimeSeries, noise: Array, integer: Mask, features: Features, real_inside: Mask | None = None
     ) -> Integral:
         """From a dimensionless series; every state is observed in every trajectory.
 
         Args:
-            integer: states with whole exponents only, bool [states]; of the functions all are
-                such but exp.
-            real_inside: states whose exponents inside sums are real, bool [states] (default: none).
+            integer: states with whole exponents only [states]; of the functions all are such but exp.
+            real_inside: states whose exponents inside sums are real [states] (default: none).
         """
         of_functions = np.array([not power_is_rate(f) for f in features.functions], dtype=bool)
         time = np.concatenate([t.time for t in series.trajectories])
@@ -202,16 +161,16 @@ class Integral:
             features,
             np.concatenate([integer, of_functions]),
             np.concatenate([np.zeros_like(integer) if real_inside is None else real_inside, ~of_functions]),
-            (),
-            np.zeros(len(row)),
-            np.zeros(row.shape),
             _given(series),
-            np.zeros(len(row), dtype=bool),
+            factors=(),
+            counts=np.zeros(len(row)),
+            target=np.zeros(row.shape),
+            noisy=np.zeros(len(row), dtype=bool),
         )
         return plain._whitened(np.zeros(row.shape))
 
     @property
-    def smoothed(self) -> NDArray[np.bool_]:
+    def smoothed(self) -> Mask:
         """States whose path is smoothed, not interpolated."""
         return np.asarray(self.noise > SMOOTHING.clean * np.nanstd(self.values, axis=0))
 
@@ -227,8 +186,9 @@ class Integral:
         factors, counts, noisy = [], np.zeros(len(states)), np.zeros(len(states), dtype=bool)
         for i, rows in enumerate(self.row):
             e = error[i, rows]
-            usual = max(float(np.median(e)) if len(e) else 0.0, INTEGRAL.certain)
-            size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, INTEGRAL.least_state)
+            # Relative errors below 1e-6 are as good as none.
+            usual = max(float(np.median(e)) if len(e) else 0.0, 1e-6)
+            size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, LEAST)
             noise, least = self.noise[i] ** 2, usual
             if self.smoothed[i]:  # smaller errors are noise
                 usual, least = max(usual, self.noise[i] / size), 0.0
@@ -256,7 +216,7 @@ class Integral:
         size = np.sqrt(np.mean(fine**2, axis=1, keepdims=True))
         return self._whitened(np.median(change / np.where(size > 0, size, 1.0), axis=2))
 
-    def differences(self, cumulative: Array, states: NDArray[np.int64]) -> Array:
+    def differences(self, cumulative: Array, states: Indices) -> Array:
         """Integrals between neighbouring samples of some states, [states, samples, columns].
 
         From integrals up to the samples, [samples, columns] or one such for every state.
@@ -265,7 +225,7 @@ class Integral:
         result: Array = full - full[np.arange(len(states))[:, None], self.before[states]]
         return result
 
-    def reduced(self, cumulative: Array, states: NDArray[np.int64]) -> Array:
+    def reduced(self, cumulative: Array, states: Indices) -> Array:
         """The differences as independent rows of unit variance, 0 where there is no row."""
         result = self.differences(cumulative, states)
         for e, i in enumerate(states):
@@ -299,26 +259,21 @@ class Integral:
         None where the matrices would be large.
         """
         size = len(self.left)
-        if size * len(self.time) > INTEGRAL.largest_operator:
+        if size * len(self.time) > 160_000:
             return ()
         return tuple(self.reduced(self._accumulated(np.eye(size)), np.arange(len(self.row))))
 
-    def integrals(self, nodes: Array, states: NDArray[np.int64]) -> Array:
-        """Integrals as rows of residuals, [states, samples, columns], of values at nodes.
-
-        Args:
-            nodes: [intervals, nodes, columns].
-        """
+    def integrals(self, nodes: Array, states: Indices) -> Array:
+        """Integrals as rows of residuals, [states, samples, columns], of values [intervals, nodes, columns]."""
         if not self.operators:
             return self.reduced(self.cumulative(nodes), states)
         inner = self._over_intervals(nodes)
         return np.stack([self.operators[i] @ inner for i in states])
 
-    def rows(self, nodes: Array, states: NDArray[np.int64]) -> Array:
-        """Integrals of many laws as rows of residuals, [laws, states, columns, samples], of values at nodes.
+    def rows(self, nodes: Array, states: Indices) -> Array:
+        """Integrals of many laws as rows of residuals, [laws, states, columns, samples].
 
-        Args:
-            nodes: [laws, states, columns, nodes], or one such for all states.
+        Of values at nodes, [laws, states, columns, nodes], or one such for all states.
         """
         laws, own, columns, _ = nodes.shape
         # Law by law: on one large product BLAS may set threads, which cost many times what they bring.
@@ -330,20 +285,12 @@ class Integral:
         found = self.reduced(each, states).reshape(len(states), len(self.time), laws, columns)
         return found.transpose(2, 0, 3, 1)
 
-    def columns(self, path: Path, exponents: Array, states: NDArray[np.int64]) -> Array:
-        """Integrals of monomials as rows of residuals, [states, samples, monomials]."""
-        return self.integrals(path.monomials(exponents), states)
-
     def interpolated(self) -> Path:
         """The path from the samples alone."""
         return self._path(np.zeros_like(self.values), np.zeros((len(self.left), NODES, 1)))
 
     def refined(self, rates: Array) -> Path:
-        """The path that a law's rates along the old path give, plus what is left over.
-
-        Args:
-            rates: at the nodes, [intervals, nodes, states].
-        """
+        """The path that a law's rates along the old one [intervals, nodes, states] give, plus what is left over."""
         at_samples = self.cumulative(rates)
         partial = np.einsum("pq,iqc->ipc", PARTIAL, rates) * self.step[:, None, None]
         return self._path(at_samples, at_samples[self.left][:, None, :] + partial)
@@ -366,19 +313,17 @@ class Integral:
                 rough[inside, :, i] += coarse(nodes[inside])
         driven = slice(x.shape[2] - self.given.shape[2], None)
         x[..., driven] = rough[..., driven] = self.given
-        smallest = np.full(self.features.size, INTEGRAL.least_state)
-        smallest[: len(self.row)] = np.maximum(
-            INTEGRAL.least_state, np.where(self.smoothed, INTEGRAL.least_noisy * self.noise, 0.0)
-        )
+        smallest = np.full(self.features.size, LEAST)
+        # Within 0.3 standard deviations of zero noise says nothing of a power.
+        smallest[: len(self.row)] = np.maximum(LEAST, np.where(self.smoothed, 0.3 * self.noise, 0.0))
         lower = Path.of(self.features.values(rough), self.integer, smallest)
         return Path.of(self.features.values(x), self.integer, smallest, lower)
 
 
-def _neighbours(seen: Mask, first: NDArray[np.int64]) -> tuple[NDArray[np.int64], Mask]:
+def _neighbours(seen: Mask, first: Indices) -> tuple[Indices, Mask]:
     """`Integral.before` and `Integral.row` of what was seen [states, samples].
 
-    Args:
-        first: index of the first sample of each sample's trajectory [samples].
+    `first` is the first sample of each sample's trajectory [samples].
     """
     own = np.arange(seen.shape[1])
     latest = np.maximum.accumulate(np.where(seen, own, -1), axis=1)
@@ -408,10 +353,6 @@ def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
     return fine, make_interp_spline(t, y, k=degree - 2) if degree > 2 else fine
 
 
-# Sums that a candidate is divided by count as at least this.
-MIN_SUM = 1e-9
-
-
 def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
     """What the power layer of a family sees, without sums."""
     return Features(len(integer), family.features(~integer, changing, size))
@@ -419,15 +360,11 @@ def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> 
 
 def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Terms:
     """The candidates of a family."""
-
-    def monomials(exponents: Array) -> Array:
-        return problem.interpolated().monomials(exponents)
-
-    seen = Seen(problem.features.functions, family.functions, integer, changing, monomials)
-    return family.candidates(seen)
+    monomials = problem.interpolated().monomials
+    return family.candidates(Seen(problem.features.functions, family.functions, integer, changing, monomials))
 
 
-def columns_of(terms: Terms, problem: Integral, path: Path, equations: NDArray[np.int64]) -> Array:
+def columns_of(terms: Terms, problem: Integral, path: Path, equations: Indices) -> Array:
     """Integrals of candidates as columns of norm 1, [equations, samples, candidates]."""
     columns = problem.integrals(values_of(terms, path), equations)
     norm = column_norms(columns, axis=1, keepdims=True)
@@ -443,36 +380,19 @@ def values_of(terms: Terms, path: Path) -> Array:
     summed = np.flatnonzero(terms.constant)
     if len(summed):
         u = 1.0 + terms.constant[summed] * path.monomials(terms.inner[summed])
-        values[..., summed] *= np.maximum(u, MIN_SUM) ** terms.power[summed]
+        values[..., summed] *= np.maximum(u, LEAST) ** terms.power[summed]
     return values
-
-
-@dataclass(frozen=True)
-class CoefficientThresholds:
-    """How coefficients are solved for."""
-
-    ridge: float = 1e-11  # keeps columns of coinciding monomials solvable [norm of a column]
-
-
-COEFFICIENTS = CoefficientThresholds()
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """Least squares for the coefficients of all equations at once.
+    """Least squares for the coefficients of all equations at once."""
 
-    Args:
-        q, r: of the scaled columns, [equations, samples, m] and [equations, m, m].
-        scale: norms of the columns, [equations, m].
-        coefficients: [equations, m].
-        residual: target - columns @ coefficients, [equations, samples].
-    """
-
-    q: Array
-    r: Array
-    scale: Array
-    coefficients: Array
-    residual: Array
+    q: Array  # of the scaled columns, [equations, samples, m]
+    r: Array  # of the scaled columns, [equations, m, m]
+    scale: Array  # norms of the columns, [equations, m]
+    coefficients: Array  # [equations, m]
+    residual: Array  # target - columns @ coefficients, [equations, samples]
 
     def projected(self, columns: Array) -> Array:
         """What of columns [equations, samples, c] the monomials cannot express."""
@@ -503,7 +423,7 @@ def solve(columns: Array, target: Array, used: Mask) -> Linear:
         size = np.sqrt(np.einsum("tk,tk->k", own, own))
         size[~(size > 0)] = 1.0
         # LAPACK itself: laws are so small that numpy's checks would take most of the time.
-        stacked = np.concatenate([own / size, COEFFICIENTS.ridge * unit[:k, :k]])
+        stacked = np.concatenate([own / size, RIDGE * unit[:k, :k]])
         reflected, tau, _, _ = dgeqrf(stacked)
         thin = dorgqr(reflected, tau)[0][:samples]
         a = dtrtrs(reflected[:k], thin.T @ target[e])[0]
@@ -513,68 +433,33 @@ def solve(columns: Array, target: Array, used: Mask) -> Linear:
     return Linear(q, r, scale, coefficients, residual)
 
 
-@dataclass(frozen=True)
-class ProjectionThresholds:
-    """Where exponents may go, and when a fit of them has converged."""
-
-    least_exponent: float = -3.0  # least exponent
-    most_exponent: float = 6.0  # largest exponent
-    most_inside: float = 12.0  # largest exponent inside a sum
-    fastest_rate: float = 30.0  # largest rate of an exponential [1 / rms of its state]
-    likely: float = 3.0  # distance of the mean square of mere noise above its expected value [standard deviations]
-    # correlation of neighbours up to which it counts as none [standard deviations]; the usual 95 % of a normal
-    # distribution
-    unlikely: float = 2.0
-    gain: float = 1e-3  # gain below which a fit has converged [of the score]
-    longest: float = 0.5  # longest step of an exponent
-    round_gain: float = 0.5  # gain below which a new path needs no next round [of the score]
-    first_damping: float = 1e-3  # damping that a fit begins with
-    singular: float = 1e-13  # added to every diagonal element [the largest one]
-    damping_factor: float = 10.0  # by which damping rises and falls
-    least_damping: float = 1e-9  # least damping
-    most_damping: float = 1e4  # damping beyond which no step helps
-
-
-PROJECTION = ProjectionThresholds()
-# Stands for an exponent that is no whole number, whatever it is.
-REAL = 0.25
-
-# Row and column of constants, [places, 2].
-Places = NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """A law of some equations before its coefficients are solved for, on its own path.
+    """A law of some equations before its coefficients are solved for, on its own path."""
 
-    Args:
-        exponents: W, [monomials, features], sums last.
-        used: which coefficients are free, [equations, monomials]; the others are 0.
-        powers: which exponents are not 0, [monomials, features].
-        sums: the sums among the features.
-        path: the states between the samples.
-    """
+    exponents: Array  # W, [monomials, features], sums last
+    used: Mask  # which coefficients are free, [equations, monomials]; the others are 0
+    powers: Mask  # which exponents are fitted or whole numbers other than 0, [monomials, features]
+    sums: Sums  # the sums among the features
+    path: Path  # the states between the samples
 
-    exponents: Array
-    used: Mask
-    powers: Mask
-    sums: Sums
-    path: Path
+    @cached_property
+    def seen(self) -> Path:
+        """The path with the sums as further features."""
+        return self.path.with_sums(self.sums)
+
+    def along(self, path: Path) -> Draft:
+        """The same law on another path."""
+        return Draft(self.exponents, self.used, self.powers, self.sums, path)
 
 
 @dataclass(frozen=True, eq=False)
 class Projected(Draft):
-    """A law with the best coefficients.
+    """A law with the best coefficients."""
 
-    Args:
-        coefficients: A, [equations, monomials].
-        squares: mean square residual of every equation, [equations].
-        score: the minimised sum above.
-    """
-
-    coefficients: Array
-    squares: Array
-    score: float
+    coefficients: Array  # A, [equations, monomials]
+    squares: Array  # mean square residual of every equation, [equations]
+    score: float  # the minimised likelihood
 
     @property
     def size(self) -> int:
@@ -582,49 +467,40 @@ class Projected(Draft):
         inner = np.count_nonzero(self.sums.weights) + np.count_nonzero(self.sums.exponents)
         return int(self.used.sum() + self.powers.sum() + inner)
 
-    @cached_property
-    def seen(self) -> Path:
-        """The path with the sums as further features."""
-        return self.path.with_sums(self.sums)
-
     @property
     def structure(self) -> tuple[frozenset[tuple[bytes, bytes]], bytes]:
         """Which monomials stand in which equations, with which features and whole exponents."""
         whole = self.exponents == np.round(self.exponents)
-        kinds = np.where(whole, self.exponents, REAL)
+        # One number stands for all that are not whole.
+        kinds = np.where(whole, self.exponents, 0.25)
         terms = ((used.tobytes(), kind.tobytes()) for used, kind in zip(self.used.T, kinds, strict=True))
         return frozenset(terms), np.round(self.sums.exponents).tobytes()
 
 
-def exp_features(problem: Integral) -> NDArray[np.int64]:
+def with_sum(sums: Sums, own: Sums, factor: float) -> tuple[Sums, int]:
+    """Sums with one more, unless they have it but for constants within a factor, and its place among them."""
+    place = sums.alike(own, factor)
+    return (sums.and_also(own), len(sums)) if place is None else (sums, place)
+
+
+def exp_features(problem: Integral) -> Indices:
     """Features that are exponential functions."""
     return len(problem.row) + np.flatnonzero([power_is_rate(f) for f in problem.features.functions])
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The likelihood of laws for some equations.
-
-    Args:
-        problem: the integral form.
-        equations: the states whose equations are sought, [equations].
-        counts: residuals of every equation, [equations].
-        floor: mean squares that no law explains, [equations].
-    """
+    """The likelihood of laws for some equations."""
 
     problem: Integral
-    equations: NDArray[np.int64]
-    counts: Array
-    floor: Array
+    equations: Indices  # the states whose equations are sought
+    counts: Array  # residuals of every equation
+    floor: Array  # mean squares of every equation that no law explains
 
     @property
     def target(self) -> Array:
         """Left-hand sides, [equations, samples]."""
         return self.problem.target[self.equations]
-
-    def score(self, squares: Array) -> float:
-        """N ln(squares + floor), summed."""
-        return float(np.sum(self.counts * np.log(squares + self.floor)))
 
     def criterion(self, model: Projected) -> float:
         """Bayes' information criterion: less is better."""
@@ -636,46 +512,47 @@ class Fit:
         Noise is believed where it is most of what is expected of the residuals: they are no larger then,
         and neighbours are not alike.
         """
-        below, noisy = model.squares < self.floor, self.problem.noisy[self.equations]
-        open_ = ~below
-        if not open_.any():
+        left = ~(model.squares < self.floor)
+        if not left.any():
             return True
-        expected = 1.0 + PROJECTION.likely * np.sqrt(2.0 / self.counts)
-        if (~noisy | (model.squares > expected))[open_].any():
+        # The mean square of mere noise lies within three of its standard deviations.
+        expected = 1.0 + 3.0 * np.sqrt(2.0 / self.counts)
+        noise = self.problem.noisy[self.equations] & (model.squares <= expected)
+        if not noise[left].all():
             return False
         e = self.linear(model).residual
-        rows = self.problem.row[self.equations]
+        rows = self.problem.row[self.equations].sum(axis=1)
         r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), ABOVE_ZERO)
-        return bool((r < PROJECTION.unlikely / np.sqrt(rows.sum(axis=1)))[open_].all())
+        # Two standard deviations of a correlation of nothing: the usual 95 %.
+        return bool((r < 2.0 / np.sqrt(rows))[left].all())
 
-    def linear(self, model: Projected) -> Linear:
-        """The least squares problem of a model."""
-        columns = self.problem.columns(model.seen, model.exponents, self.equations)
-        return solve(columns, self.target, model.used)
+    def linear(self, law: Draft) -> Linear:
+        """The least squares problem of a law's coefficients."""
+        columns = self.problem.integrals(law.seen.monomials(law.exponents), self.equations)
+        return solve(columns, self.target, law.used)
 
-    def model(self, exponents: Array, used: Mask, powers: Mask, path: Path, sums: Sums = NO_SUMS) -> Projected:
-        """The model with these exponents and the best coefficients."""
+    def model(self, law: Draft) -> Projected:
+        """The law with the best coefficients."""
         check_time()
-        columns = self.problem.columns(path.with_sums(sums), exponents, self.equations)
-        linear = solve(columns, self.target, used)
+        linear = self.linear(law)
         squares = np.sum(linear.residual**2, axis=1) / self.counts
-        score = self.score(squares)
-        return Projected(exponents, used, powers, sums, path, linear.coefficients, squares, score)
+        score = float(np.sum(self.counts * np.log(squares + self.floor)))
+        return Projected(law.exponents, law.used, law.powers, law.sums, law.path, linear.coefficients, squares, score)
 
     def rates_of(self, model: Projected) -> Array:
         """Rates of all states at the nodes of the model's path; other equations are zero."""
-        coefficients = np.zeros((len(self.problem.row), len(model.exponents)))
-        coefficients[self.equations] = model.coefficients
-        result: Array = model.seen.monomials(model.exponents) @ coefficients.T
-        return result
+        rates: Array = model.seen.monomials(model.exponents) @ self._of_all_states(model).T
+        return rates
 
     def law(self, model: Projected) -> PowerSum:
         """The model as a law of all states; other equations are zero."""
-        n = len(self.problem.row)
-        coefficients = np.zeros((n, len(model.exponents)))
+        features = Features(len(self.problem.row), self.problem.features.functions, model.sums)
+        return PowerSum(self._of_all_states(model), model.exponents, features).compact()
+
+    def _of_all_states(self, model: Projected) -> Array:
+        coefficients = np.zeros((len(self.problem.row), len(model.exponents)))
         coefficients[self.equations] = model.coefficients
-        features = Features(n, self.problem.features.functions, model.sums)
-        return PowerSum(coefficients, model.exponents, features).compact()
+        return coefficients
 
     def places(self, model: Draft) -> tuple[Places, Places, Places]:
         """Where W, B and V are free: whole exponents stay."""

@@ -1,7 +1,5 @@
 """Laws by regression: products of whole powers on the integral form, and terms along the trajectory of a law.
 
-Warm start in noise: laws of products of whole powers, by regression on the integral form.
-
     x(t_{j+1}) - x(t_j) = sum_m A[., m] integral of prod_k x_k^W[m, k] dt over the interval
 
 With the exponents given, the coefficients are linear. In noise the data often cannot tell
@@ -12,14 +10,12 @@ loose penalty give smaller and larger laws to prune from, none the whole of a sm
 
 Source: weak-form SINDy; Schaeffer and McCalla, Sparse model selection via integral terms (2017).
 
-Where states depend on each other, laws differ in their terms and agree in their rates: the shortest one is meant.
+Where states depend on each other, laws differ in their terms and agree in their rates: while S + I + R stays N, an
+epidemic recovers by g I or by g (S I + I^2 + I R) / N alike. Removing terms one by one finds the one or the other,
+as chance has it; which terms alone give the rates of a law, the shortest one that is meant, is a regression.
 
-While S + I + R stays N, an epidemic recovers by g I or by g (S I + I^2 + I R) / N alike. Removing terms one by one
-finds the one or the other, as chance has it; which terms alone give the rates of a law is a regression.
-
-Which terms would explain the data better than a law does? Regression along its trajectory.
-
-A law f that follows the data is near the true one, f + g, in effect: to first order in g
+Which terms would explain the data better than a law f does? If it follows them it is near the true one, f + g, in
+effect: to first order in g
 
     data - x = Phi(t, 0) d + integral_0^t Phi(t, s) g(x(s)) ds + noise,    dPhi/dt = (df/dx) Phi
 
@@ -39,10 +35,8 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from odediscovery.data.series import pooled
@@ -59,36 +53,18 @@ from odediscovery.laws.power_sum import (
     snap_penalty,
 )
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.grow.grow import best_subsets
-from odediscovery.stages.grow.integral_form import Integral, Path, features_for, grid_for, values_of
+from odediscovery.stages.grow.integral_form import LEAST, Integral, Path, features_for, grid_for, values_of, with_sum
 
-
-@dataclass(frozen=True)
-class PolynomialThresholds:
-    """Which libraries of whole powers are regressed, and what a term has to gain."""
-
-    degrees: tuple[int, ...] = (1, 2, 3, 4, 5)  # highest degrees, each a library of its own
-    alone: int = 3  # highest degree of which every equation may be made; of higher ones are those that gain by it
-    spare: float = 2.0  # fewest intervals for each product of these
-    library: int = 200  # most coefficients over all equations
-    whole_library: int = 60  # most coefficients of a law with a whole library in every equation
-    selected_library: int = 200  # the same of a law whose equations lose the terms that they do not need first
-    gap_power: float = 3.0  # power of a gap by which it weighs less where samples are interpolated
-    penalties: tuple[float, ...] = (1.5, 0.3, 0.0)  # what a term has to gain, a law each [penalty of a constant]
-    unpruned: int = 30  # most coefficients of a library that is pruned as a whole
-    ridge: float = 1e-10  # ridge of normal equations [squares of a column]
-    shared_degrees: tuple[int, ...] = (2, 3)  # highest degrees of products that equations share
-    most_shared: int = 5  # most products that equations share
-    sets: int = 20_000  # most sets of products that are compared
-    # Sets that leave so much more than the best are not proposed [logarithm of the squares, mean of all equations]
-    behind: float = 1.5
-    kept_sets: int = 2  # sets of each size that are proposed
-
-
-POLYNOMIALS = PolynomialThresholds()
+# Most coefficients over all equations of a library.
+MOST_COEFFICIENTS = 200
+# Ridge of normal equations [squares of a column].
+RIDGE = 1e-10
+# How much worse than another a law may look whose real powers, rates or sums are only near [of the criterion].
+WORSE = 6.0
 
 
 def polynomials(p: Problem) -> list[PowerSum]:
@@ -99,28 +75,31 @@ def polynomials(p: Problem) -> list[PowerSum]:
     best: dict[float, list[tuple[float, PowerSum]]] = {}
     if not _has_paths(p):
         return []
-    for degree in POLYNOMIALS.degrees:
-        if degree > 1 and n * math.comb(n + degree, degree) > POLYNOMIALS.library:
+    for degree in range(1, 6):
+        if degree > 1 and n * math.comb(n + degree, degree) > MOST_COEFFICIENTS:
             continue
         exponents = products(n, degree)
         columns, increments = _integral_form(p, exponents)
         samples = len(increments)
-        if degree > POLYNOMIALS.alone and samples < POLYNOMIALS.spare * len(exponents):
+        # Products of high degree are tried where each has two intervals, in equations that gain by it alone.
+        high = degree > 3
+        if high and samples < 2 * len(exponents):
             break
         increments = increments - _of_known(p)
         allowed = allowed_products(p, exponents)
-        ways = [_Selection.of(columns[:, own], y) for own, y in zip(allowed, increments.T, strict=True)]
-        for factor in POLYNOMIALS.penalties:
-            if factor == 0.0 and n * len(exponents) > POLYNOMIALS.unpruned:
+        ways = [_eliminated(columns[:, own], y) for own, y in zip(allowed, increments.T, strict=True)]
+        for factor in (1.5, 0.3, 0.0):  # what a term has to gain [penalty of a constant]
+            # Only small libraries are pruned as a whole.
+            if factor == 0.0 and n * len(exponents) > 30:
                 continue
             worth = factor * constant_penalty(n, increments.size)
             a, equations = np.zeros((n, len(exponents))), list[tuple[float, PowerSum]]()
             for i, way in enumerate(ways):
-                a[i, allowed[i]], score = way.best(worth, samples)
+                score, a[i, allowed[i]] = _best_step(way, worth, samples)
                 equations.append((score, PowerSum(np.where(np.arange(n)[:, None] == i, a, 0.0), exponents)))
             earlier = best.get(factor, equations)
             best[factor] = [min(pair, key=lambda one: one[0]) for pair in zip(earlier, equations, strict=True)]
-            if degree <= POLYNOMIALS.alone:
+            if not high:
                 law = PowerSum(a, exponents).merged()
                 laws.setdefault(_structure(law), law)
     for equations in (of_each for factor, of_each in best.items() if factor > 0.0):
@@ -135,26 +114,23 @@ def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]
 
         minimise  sum_i ln min_a |x_i(t_{j+1}) - x_i(t_j) - sum_{m in S} a_m integral of product m dt|^2
 
-    over all sets S of one size, the best few of each size unless they leave far more than others. In noise each
-    equation alone is explained by many products about as well; all together by few sets.
-
-    Args:
-        known: a law that was found otherwise. Where its products are the best set of their number, this confirms
-            it, and there is nothing to propose.
+    over all sets S of one size, the best two of each size unless they leave far more than others. In noise each
+    equation alone is explained by many products about as well; all together by few sets. Where the products of a law
+    that is known are the best set of their number, this confirms it, and there is nothing to propose.
     """
     moving, found = ~p.constant, list[tuple[float, PowerSum]]()
     if p.knowledge is not None or moving.sum() < 2 or not _has_paths(p):
         return []
-    for degree in POLYNOMIALS.shared_degrees:
-        if len(moving) * math.comb(len(moving) + degree, degree) > POLYNOMIALS.library:
+    for degree in (2, 3):
+        if len(moving) * math.comb(len(moving) + degree, degree) > MOST_COEFFICIENTS:
             break
         exponents = products(len(moving), degree)
         columns, increments = _integral_form(p, exponents)
         size = column_norms(columns)
         # A product that is 0 throughout, such as those of an absent species, has no size.
         kept = np.flatnonzero((size > 0.0) & np.isfinite(size))
-        for most in range(1, POLYNOMIALS.most_shared + 1):
-            if most > len(kept) or math.comb(len(kept), most) > POLYNOMIALS.sets:
+        for most in range(1, 6):
+            if most > len(kept) or math.comb(len(kept), most) > 20_000:
                 break
             for misfit, few, a in _best_sets(columns[:, kept] / size[kept], increments[:, moving], most):
                 law = PowerSum(np.zeros((len(moving), most)), exponents[kept[few]])
@@ -166,19 +142,19 @@ def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]
         if as_many and _products_of(min(as_many, key=lambda pair: pair[0])[1]) == used:
             return []
     least = min((misfit for misfit, _ in found), default=0.0)
-    near = [law for misfit, law in found if misfit < least + POLYNOMIALS.behind]
+    # 1.5 in the logarithm of the squares, the mean of all equations, is far more.
+    near = [law for misfit, law in found if misfit < least + 1.5]
     return list({_structure(law): law for law in near}.values())
 
 
-def _best_sets(columns: Array, y: Array, most: int) -> list[tuple[float, NDArray[np.int64], Array]]:
-    """The sets of columns that explain all of y [rows, states] best: misfit, set, coefficients [states, columns]."""
+def _best_sets(columns: Array, y: Array, most: int) -> list[tuple[float, Indices, Array]]:
+    """The two best sets of columns for all of y [rows, states]: misfit, set, coefficients [states, columns]."""
     sets = np.array(list(itertools.combinations(range(columns.shape[1]), most)))
-    gram, b = columns.T @ columns + POLYNOMIALS.ridge * np.eye(columns.shape[1]), columns.T @ y
+    gram, b = columns.T @ columns + RIDGE * np.eye(columns.shape[1]), columns.T @ y
     a = np.linalg.solve(gram[sets[:, :, None], sets[:, None, :]], b[sets])
     left = np.maximum((y**2).sum(axis=0) - (a * b[sets]).sum(axis=1), ABOVE_ZERO)
     misfits = np.log(left).mean(axis=1)
-    best = np.argsort(misfits, kind="stable")[: POLYNOMIALS.kept_sets]
-    return [(float(misfits[k]), sets[k], a[k].T) for k in best]
+    return [(float(misfits[k]), sets[k], a[k].T) for k in np.argsort(misfits, kind="stable")[:2]]
 
 
 def _products_of(law: PowerSum) -> set[tuple[float, ...]]:
@@ -211,14 +187,12 @@ def allowed_products(p: Problem, exponents: Array) -> Mask:
 def _of_known(p: Problem) -> Array:
     """Integrals of the known parts of the right-hand sides, [intervals, states] (0 if none)."""
     n = p.data.n_states
-    if p.knowledge is None:
-        return np.zeros(n)
-    nothing = PowerSum(np.zeros((n, 0)), np.zeros((0, n)))
-    law = p.knowledge.impose(nothing)
+    law = PowerSum(np.zeros((n, 0)), np.zeros((0, n)))
+    if p.knowledge is not None:
+        law = p.knowledge.impose(law)
     if not law.n_monomials:
         return np.zeros(n)
-    columns, _ = _integral_form(p, law.exponents)
-    integrals: Array = columns @ law.coefficients.T
+    integrals: Array = _integral_form(p, law.exponents)[0] @ law.coefficients.T
     return integrals
 
 
@@ -229,24 +203,25 @@ def library_law(p: Problem, degree: int) -> PowerSum | None:
     """
     n = p.data.n_states
     size = n * math.comb(n + degree, degree)
-    if size > POLYNOMIALS.selected_library or not _has_paths(p):
+    if size > MOST_COEFFICIENTS or not _has_paths(p):
         return None
+    is_small = size <= 60
     exponents = products(n, degree)
     columns, increments = _integral_form(p, exponents)
-    # Over a long gap interpolation tells little.
+    # Over a long gap interpolation tells little: what it misses grows with the third power.
     gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
-    weights = (gaps.min() / gaps)[:, None] ** POLYNOMIALS.gap_power
+    weights = (gaps.min() / gaps)[:, None] ** 3.0
     columns, increments = columns * weights, increments * weights
-    if size > POLYNOMIALS.whole_library:
-        worth = constant_penalty(n, increments.size)
-        solution = np.stack([_Selection.of(columns, y).best(worth, len(y))[0] for y in increments.T])
-    else:
+    if is_small:
         # A product that is 0 throughout, such as those of an absent species, has no size.
         scale = column_norms(columns)
         scale = np.where(scale > 0.0, scale, 1.0)
         solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale
+    else:
+        worth = constant_penalty(n, increments.size)
+        solution = np.stack([_best_step(_eliminated(columns, y), worth, len(y))[1] for y in increments.T])
     law = PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)
-    return law if size <= POLYNOMIALS.whole_library else law.merged()
+    return law if is_small else law.merged()
 
 
 def _has_paths(p: Problem) -> bool:
@@ -273,66 +248,39 @@ def _integral_form(p: Problem, exponents: Array) -> tuple[Array, Array]:
     return np.concatenate(columns), np.concatenate(increments)
 
 
-@dataclass(frozen=True, eq=False)
-class _Selection:
-    """Coefficients on the way of backward elimination by t statistic, from all columns to none.
+def _eliminated(columns: Array, y: Array) -> list[tuple[Array, float]]:
+    """Coefficients, and the squares of y that they leave, as columns go one by one, the least t statistic first.
 
-    Args:
-        size: monomials there are.
-        coefficients: of each step [monomials].
-        misfits: squares that they leave.
+    The first entry is for where no column can be taken: none of them, which no criterion prefers.
     """
-
-    size: int
-    coefficients: list[Array]
-    misfits: list[float]
-
-    @classmethod
-    def of(cls, columns: Array, y: Array) -> _Selection:
-        """The way of y [rows] on columns [rows, monomials]."""
-        scale = column_norms(columns)
-        kept = np.flatnonzero((scale > 0) & np.isfinite(scale))
-        # As many rows as unknowns say the same.
-        both: Array = np.linalg.qr(np.column_stack([columns[:, kept] / scale[kept], y]))[1]
-        scaled, y, of_kept = both[:, :-1], both[:, -1], np.arange(len(kept))
-        found = cls(columns.shape[1], [], [])
-        while len(of_kept):
-            check_time()
-            x = scaled[:, of_kept]
-            inverse = np.linalg.pinv(x.T @ x + POLYNOMIALS.ridge * np.eye(len(of_kept)), hermitian=True)
-            solution = inverse @ (x.T @ y)
-            found.coefficients.append(np.zeros(columns.shape[1]))
-            found.coefficients[-1][kept[of_kept]] = solution / scale[kept[of_kept]]
-            found.misfits.append(float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y))
-            statistic = solution**2 / np.maximum(inverse.diagonal(), ABOVE_ZERO)
-            of_kept = np.delete(of_kept, int(np.argmin(statistic)))
-        return found
-
-    def best(self, worth: float, samples: int) -> tuple[Array, float]:
-        """The step that an information criterion prefers, and its score.
-
-        Args:
-            worth: what a term has to gain.
-            samples: values that the rows stand for.
-        """
-        chosen, least = np.zeros(self.size), math.inf
-        for a, misfit in zip(self.coefficients, self.misfits, strict=True):
-            score = samples * math.log(max(misfit, ABOVE_ZERO) / samples) + worth * np.count_nonzero(a)
-            if score < least:
-                chosen, least = a, float(score)
-        return chosen, least
+    nothing = np.zeros(columns.shape[1])
+    scale = column_norms(columns)
+    kept = np.flatnonzero((scale > 0) & np.isfinite(scale))
+    # As many rows as unknowns say the same.
+    both: Array = np.linalg.qr(np.column_stack([columns[:, kept] / scale[kept], y]))[1]
+    scaled, y, of_kept = both[:, :-1], both[:, -1], np.arange(len(kept))
+    found = [(nothing, math.inf)]
+    while len(of_kept):
+        check_time()
+        x = scaled[:, of_kept]
+        inverse = np.linalg.pinv(x.T @ x + RIDGE * np.eye(len(of_kept)), hermitian=True)
+        solution = inverse @ (x.T @ y)
+        a = nothing.copy()
+        a[kept[of_kept]] = solution / scale[kept[of_kept]]
+        found.append((a, float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y)))
+        statistic = solution**2 / np.maximum(inverse.diagonal(), ABOVE_ZERO)
+        of_kept = np.delete(of_kept, int(np.argmin(statistic)))
+    return found
 
 
-@dataclass(frozen=True)
-class FewestThresholds:
-    """When fewer terms are the same law."""
-
-    same: float = 1e-5  # what fewer terms may miss of the rates of a law [their rms]
-    library: int = 500  # products above which none are looked through
-    samples: int = 500  # samples in which rates are compared
-
-
-FEWEST = FewestThresholds()
+def _best_step(steps: Sequence[tuple[Array, float]], worth: float, samples: int) -> tuple[float, Array]:
+    """Score and coefficients of the step that an information criterion prefers; each term has to gain its worth."""
+    least, chosen = math.inf, steps[0][0]
+    for a, misfit in steps:
+        score = samples * math.log(max(misfit, ABOVE_ZERO) / samples) + worth * np.count_nonzero(a)
+        if score < least:
+            least, chosen = float(score), a
+    return least, chosen
 
 
 def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
@@ -340,11 +288,7 @@ def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
 
         minimise |S_i| so that sum_{m in S_i} a_im x^w_m = f_i(x) in all samples x, for each equation i
 
-    Args:
-        law: sum of products of whole powers, dimensionless.
-
-    Returns:
-        None where no equation is shorter than it is.
+    None where no equation is shorter than it is, or the law is no sum of products of whole powers.
     """
     used = law.coefficients != 0
     degree = int(law.exponents[used.any(axis=0)].sum(axis=1).max(initial=0.0))
@@ -352,10 +296,10 @@ def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
     if law.features is not None or law.constants[3].size or p.knowledge is not None or not degree:
         return None
     exponents = products(law.n_states, degree)
-    if len(exponents) > FEWEST.library:
+    if len(exponents) > 500:
         return None
     values = pooled(p.data)
-    x = values[np.unique(np.linspace(0, len(values) - 1, FEWEST.samples).astype(int))]
+    x = values[np.unique(np.linspace(0, len(values) - 1, 500).astype(int))]
     columns = np.prod(x[:, None, :] ** exponents, axis=2)
     allowed, rates = allowed_products(p, exponents), law.rhs(x)
     shorter = np.zeros((law.n_states, len(exponents)))
@@ -377,103 +321,61 @@ def _alone(columns: Array, rates: Array, most: int) -> Array | None:
         subset = list(level[0])
         values = np.linalg.lstsq(columns[:, subset] / size[subset], rates, rcond=None)[0] / size[subset]
         missed = np.linalg.norm(columns[:, subset] @ values - rates)
-        if missed <= FEWEST.same * np.linalg.norm(rates):
+        if missed <= 1e-5 * np.linalg.norm(rates):
             coefficients = np.zeros(len(size))
             coefficients[subset] = values
             return coefficients
     return None
 
 
-# Indices of candidates or equations.
-Indices: TypeAlias = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ScoreThresholds:
-    """How many terms are sought along a trajectory, and which look good enough."""
-
-    terms: int = 4  # most terms of an equation
-    subsets: int = 40  # subsets of each size that are looked at
-    children: int = 20  # columns that a subset is extended by
-    alike: float = 0.9999  # correlation from which on two columns are one
-    of_equation: int = 30  # subsets of one equation that go into laws
-    beam: int = 50  # sets of terms for the first equations that are kept; cost
-    laws: int = 8  # laws that come of them
-    # how much worse a law may look whose real powers, rates or sums are only near [of the criterion]
-    worse: float = 6.0
-    columns_at_once: int = 500  # columns whose responses are computed together
-    least_response: float = 1e-9  # response that does nothing [the largest one]
-    largest: float = 1e100  # largest force
-
-
-SCORE = ScoreThresholds()
-
-
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Terms for one equation and what they would gain over the present ones.
+    """Terms for one equation and what they would gain over the present ones."""
 
-    Args:
-        terms: indices of candidates, behind them those of the law's monomials; None for the terms that it has.
-        coefficients: of them.
-        gain: by which the criterion would fall.
-    """
-
+    # Candidates, behind them the law's monomials, by number; None for the terms that the equation has.
     terms: tuple[int, ...] | None
     coefficients: Array
-    gain: float
+    gain: float  # by which the criterion would fall
 
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
-    """Candidates, and behind them the monomials of the law.
+    """C candidates, the last of them the monomials of the law."""
 
-    Args:
-        rows: their exponents outside of sums [C, features].
-        kinds: columns of one kind differ by a constant that is fitted later [C].
-        cost: of each as a term; of a monomial that the law has, its coefficient alone [C].
-        saved: of that where another equation has the same term [C].
-        plain: those without sums of their own [C].
-        rough: those with constants that are fitted afterwards: real powers, rates, sums [C].
-        beside: candidates with the next smaller and larger constant in the sum, themselves for none [C, 2].
-    """
-
-    rows: Array
-    kinds: Indices
-    cost: Array
-    saved: Array
-    plain: Mask
-    rough: Mask
-    beside: Indices
+    rows: Array  # their exponents outside of sums [C, features]
+    kinds: Indices  # columns of one kind differ by a constant that is fitted later [C]
+    cost: Array  # of each as a term; of a monomial that the law has, its coefficient alone [C]
+    saved: Array  # of that where another equation has the same term [C]
+    plain: Mask  # those without sums of their own [C]
+    rough: Mask  # those with constants that are fitted afterwards: real powers, rates, sums [C]
+    beside: Indices  # candidates with the next smaller and larger constant in the sum, themselves for none [C, 2]
 
     @classmethod
     def of(cls, law: PowerSum, grid: Terms, problem: Integral, samples: int) -> _Pool:
         """Of a law and candidates for its equations."""
         own, w, worth = law.n_monomials, law.exponents, constant_penalty(law.n_states, samples)
         cost = np.append(_costs(grid, problem.features, worth), np.full(own, worth))
+        fitted = (grid.rows[:, ~problem.integer] != 0).any(axis=1) | (grid.constant != 0)
         return cls(
             np.vstack([np.pad(grid.rows, ((0, 0), (0, w.shape[1] - grid.rows.shape[1]))), w]),
             np.append(grid.kinds, len(grid) + np.arange(own)),
             cost,
             cost - worth,
             np.append(grid.constant == 0, np.ones(own, dtype=bool)),
-            np.append(_rough(grid, problem), (w != np.round(w)).any(axis=1)),
+            np.append(fitted, (w != np.round(w)).any(axis=1)),
             np.vstack([_beside(grid), np.repeat(len(grid) + np.arange(own), 2).reshape(-1, 2)]),
         )
 
+    def least_gain(self, terms: Sequence[int]) -> float:
+        """What a choice of terms has to gain: those whose constants are fitted become better."""
+        return -WORSE if self.rough[list(terms)].any() else 0.0
+
 
 def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
-    """Laws of a family that should be at least about as good as a law that follows the data.
+    """Laws of a family that should be at least about as good as a law that follows the data, the most promising first.
 
-    Args:
-        law: dimensionless, with the constants and starts that fit best.
-        initial: its start values [trajectories, states].
-        sigma: standard deviation of the noise [states].
-        family: whose terms are sought.
-
-    Returns:
-        The most promising first; each equation has the terms of the law or new ones. Empty where
-        none looks as good, or the law has flows or cannot be integrated.
+    The law, its start values [trajectories, states] and the noise sigma [states] are dimensionless. Each equation has
+    the terms of the law or new ones. Empty where none looks as good, or the law has flows or cannot be integrated.
     """
     changing = ~p.constant
     features = features_for(family, ~p.nonnegative, changing, p.scale.state)
@@ -481,17 +383,13 @@ def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, famil
     if along is None:
         return []
     wide = _widened(law, features)
-    whole = family.whole(~p.nonnegative)
-    problem = Integral.of(p.data, p.noise, whole, features)
+    problem = Integral.of(p.data, p.noise, family.whole(~p.nonnegative), features)
     grid = grid_for(problem, family, ~p.nonnegative | p.integer_exponents, changing)
     equations = np.flatnonzero(changing)
     responses = _responses(along, grid, problem, equations)
     pool = _Pool.of(wide, grid, problem, along.samples)
     choices = [_choices(along, wide, pool, int(i), equations, responses[int(i)]) for i in equations]
-    found = []
-    for picks in _combined(choices, pool):
-        found.append(_law(wide, grid, equations, picks))
-    return found
+    return [_law(wide, grid, equations, picks) for picks in _combined(choices, pool)]
 
 
 def _widened(law: PowerSum, features: Features) -> PowerSum:
@@ -510,23 +408,15 @@ def _widened(law: PowerSum, features: Features) -> PowerSum:
     return PowerSum(law.coefficients, w, Features(n, functions, sums))
 
 
-def _forces(along: LinearisedTrajectory, grid: Terms, problem: Integral, chosen: Indices) -> list[Array]:
-    """Values of some candidates along the trajectories, [nodes, candidates] each."""
-    terms = grid.select(chosen)
-    smallest = np.full(problem.features.size, 1e-9)
-    forces = []
-    for x in along.x:
-        values = values_of(terms, Path.of(problem.features.values(x), problem.integer, smallest))
-        forces.append(np.clip(np.nan_to_num(values), -SCORE.largest, SCORE.largest))
-    return forces
-
-
 def _responses(along: LinearisedTrajectory, grid: Terms, problem: Integral, equations: Indices) -> dict[int, Array]:
     """What each candidate does to the samples as a term of each equation, [rows, candidates] each."""
-    parts = np.array_split(np.arange(len(grid)), max(len(grid) // SCORE.columns_at_once, 1))
+    smallest = np.full(problem.features.size, LEAST)
+    paths = [Path.of(problem.features.values(x), problem.integer, smallest) for x in along.x]
     found: dict[int, list[Array]] = {int(i): [] for i in equations}
-    for part in parts:
-        forces = _forces(along, grid, problem, part)
+    # A few hundred candidates at a time, of which each has a value at every node.
+    for part in np.array_split(np.arange(len(grid)), max(len(grid) // 500, 1)):
+        terms = grid.select(part)
+        forces = [np.clip(np.nan_to_num(values_of(terms, path)), -1e100, 1e100) for path in paths]
         for i, columns in found.items():
             columns.append(along.responses(i, forces))
     return {i: np.hstack(columns) for i, columns in found.items()}
@@ -539,9 +429,6 @@ def _choices(
 
     Starts and the coefficients of the other equations are free along with it. Their monomials are candidates too,
     and cost no more than a coefficient: what leaves one state often enters another.
-
-    Args:
-        responses: to the candidates as terms of it [rows, candidates].
     """
     nuisance = [along.starts()]
     for e in equations[equations != i]:
@@ -563,9 +450,7 @@ def _choices(
     present = n * np.log(present / n) + _cost(law, i, shared, n)
     found = [Choice(None, law.coefficients[i], 0.0)]
     here = {w.tobytes() for w in law.exponents[used]}
-    for level in best_subsets(
-        columns, y, pool.kinds, SCORE.terms, SCORE.subsets, alike=SCORE.alike, children=SCORE.children, pairs=True
-    ):
+    for level in best_subsets(columns, y, pool.kinds, 4, 40, alike=0.9999, children=20, pairs=True):
         for subset in level:
             own = list(subset)
             if {w.tobytes() for w in pool.rows[own]} == here and pool.plain[own].all():
@@ -575,13 +460,13 @@ def _choices(
             spanned = np.union1d(own, pool.beside[own])
             left = left if len(spanned) == len(own) else _left(columns[:, spanned], y)[0]
             gain = present - n * np.log((left + along.within) / n) - pool.cost[own].sum()
-            if gain + pool.saved[own].sum() > (-SCORE.worse if pool.rough[own].any() else 0.0):
+            if gain + pool.saved[own].sum() > pool.least_gain(own):
                 found.append(Choice(subset, a / norm[own], float(gain)))
     # Of those that differ by constants alone, which are fitted afterwards, the best one will do.
     kinds: dict[tuple[int, ...] | None, Choice] = {}
     for choice in sorted(found, key=lambda c: -c.gain):
         kinds.setdefault(choice.terms and tuple(sorted(pool.kinds[list(choice.terms)])), choice)
-    return list(kinds.values())[: SCORE.of_equation]
+    return list(kinds.values())[:30]
 
 
 def _cost(law: PowerSum, i: int, shared: Mask, samples: int) -> float:
@@ -621,18 +506,10 @@ def _beside(grid: Terms) -> Indices:
     return found
 
 
-def _rough(grid: Terms, problem: Integral) -> Mask:
-    """Candidates with constants that are fitted afterwards: real powers, rates, sums."""
-    simple = len(problem.integer)
-    real: Mask = (grid.rows[:, :simple][:, ~problem.integer] != 0).any(axis=1)
-    rough: Mask = real | (grid.constant != 0)
-    return rough
-
-
 def _unit(columns: Array) -> tuple[Array, Array]:
     """Columns of norm 1, those that do nothing as 0, and the norms."""
     norm = column_norms(columns)
-    usable = np.isfinite(norm) & (norm > SCORE.least_response * np.max(norm, where=np.isfinite(norm), initial=0.0))
+    usable = np.isfinite(norm) & (norm > 1e-9 * np.max(norm, where=np.isfinite(norm), initial=0.0))
     norm = np.where(usable, norm, 1.0)
     return np.where(usable, columns / norm, 0.0), norm
 
@@ -657,14 +534,13 @@ def _combined(choices: Sequence[Sequence[Choice]], pool: _Pool) -> list[tuple[Ch
     beam: list[tuple[Choice, ...]] = [()]
     for own in choices:
         longer = ((*picks, c) for picks, c in itertools.product(beam, own))
-        beam = heapq.nlargest(SCORE.beam, longer, key=gain)
+        beam = heapq.nlargest(50, longer, key=gain)
     found = []
     for picks in beam:
         used = [c for pick in picks for c in pick.terms or ()]
-        # What is rough becomes better once its constants are fitted.
-        if used and gain(picks) > (-SCORE.worse if pool.rough[used].any() else 0.0):
+        if used and gain(picks) > pool.least_gain(used):
             found.append(_shared(picks, pool))
-    return found[: SCORE.laws]
+    return found[:8]
 
 
 def _shared(picks: tuple[Choice, ...], pool: _Pool) -> tuple[Choice, ...]:
@@ -687,27 +563,22 @@ def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]
     """The law with the terms that were chosen for its equations."""
     assert law.features is not None
     simple, sums = law.features.simple, law.features.sums
-    rows, columns = [*law.exponents], [*np.zeros_like(law.coefficients.T)]
+    present, rows, columns = np.zeros_like(law.coefficients), [*law.exponents], list[Array]()
     for e, pick in zip(equations, picks, strict=True):
         if pick.terms is None:
-            for j in range(law.n_monomials):
-                columns[j] = columns[j].copy()
-                columns[j][e] = law.coefficients[e, j]
+            present[e] = law.coefficients[e]
             continue
         for c, a in zip(pick.terms, pick.coefficients, strict=True):
             if c >= len(grid):
-                columns[c - len(grid)] = columns[c - len(grid)] + a * np.eye(law.n_states)[e]
+                present[e, c - len(grid)] += a
                 continue
             row, inner = np.pad([grid.rows[c], grid.inner[c]], ((0, 0), (0, simple - grid.rows.shape[1])))
             if grid.constant[c]:
-                own = Sums(grid.constant[c : c + 1, None], inner[None])
-                place = sums.alike(own, 1.05)
-                if place is None:
-                    place, sums = len(sums), sums.and_also(own)
+                sums, place = with_sum(sums, Sums(grid.constant[c : c + 1, None], inner[None]), 1.05)
                 row = np.concatenate([row, np.eye(len(sums))[place] * grid.power[c]])
             rows.append(row)
             columns.append(a * np.eye(law.n_states)[e])
     size = simple + len(sums)
     w = np.array([np.pad(row, (0, size - len(row))) for row in rows])
     features = Features(law.n_states, law.features.functions, sums)
-    return PowerSum(np.array(columns).T, w, features).merged().compact()
+    return PowerSum(np.column_stack([present, *columns]), w, features).merged().compact()

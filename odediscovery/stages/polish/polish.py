@@ -1,14 +1,13 @@
 """The constants of a law at the maximum of the likelihood: on intervals, on whole trajectories, on ever longer pieces.
 
-What a law leaves between samples, and its constants where that tells them.
+Intervals. What a law leaves between samples, from every measured start,
 
     x(t + h; x(t)) - x(t + h)
 
-for every interval from its measured start. Where there is no noise every sample is a start: constants come out to
-all the digits that the data have, however far whole trajectories of chaos carry an error, and the law of one half
-of the samples says what it is worth by the other.
+Where there is no noise every sample is a start: constants come out to all the digits that the data have, however far
+whole trajectories of chaos carry an error, and the law of one half of the samples says what it is worth by the other.
 
-The constants of a law refined on whole trajectories, with standard errors.
+Whole trajectories, with standard errors.
 
     minimise  sum over trajectories, samples, states of ((x(t; theta, x0) - data) / sigma)^2
 
@@ -17,20 +16,14 @@ adaptive solver of another family than training used, so what training owed to i
 does not reach the printed constants. The Jacobian comes from the variational equations
 (`solve/sensitivities.py`), and the covariance of constants and start values is (J^T J)^-1 at the minimum.
 
-Multiple shooting: constants of a law whose trajectories cannot be followed from one start.
+Pieces. Chaos forgets its start, so a law is fitted to short pieces with starts of their own. These determine the
+constants poorly; but once the law fits them, two neighbours can be joined, since the first one ends nearly where the
+second one begins. So the fit proceeds to longer trajectories, over which small errors of the constants would grow,
+until joining fails (multiple shooting; Bock, Randwertproblemmethoden zur Parameteridentifizierung, 1987).
 
-Chaos forgets its start, so a law is fitted to short pieces with starts of their own. Pieces determine
-the constants poorly; but once the law fits them, two neighbours can be joined, since the first one
-ends nearly where the second one begins. So the fit proceeds to longer trajectories, over which small
-errors of the constants would grow, until joining fails.
-
-Source: Bock, Randwertproblemmethoden zur Parameteridentifizierung (1987).
-
-Terms of a tied equation that the data do not ask for.
-
-The equation that follows from a conserved sum, x_l' = sum_r M[l, r] (A y^W)_r, has each monomial
-with what the others leave of it. Where that is nothing but error, as in S' = -r, I' = r - b I,
-R' = b I, the monomial only passes from one state to another, and
+Tied equations. One that follows from a conserved sum, x_l' = sum_r M[l, r] (A y^W)_r, has each monomial with what the
+others leave of it. Where that is nothing but error, as in S' = -r, I' = r - b I, R' = b I, the monomial only passes
+from one state to another, and
 
     g . theta = sum_r M[l, r] A[r, j] = 0
 
@@ -40,18 +33,16 @@ theta - C g (g C g)^-1 g . theta and C - C g (g C g)^-1 g C.
 Source: Seber and Lee, Linear Regression Analysis (2003), Sec. 3.8 (least squares under a linear
 constraint; here to second order in the constants).
 
-Standard errors of the constants in the user's units.
+At last, standard errors of the constants in the user's units.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.optimize import least_squares
 
@@ -72,41 +63,23 @@ from odediscovery.solve.sensitivities import (
     solutions,
     tolerance,
 )
-from odediscovery.stages.values import STAGES, Law, Polished, PolishedLaw
+from odediscovery.stages.values import SETTLED, Law, Polished, PolishedLaw
+
+# Runge-Kutta steps over one sample interval.
+STEPS = 24
+# What a law that leaves nothing may leave [mean squared increment of an interval, variance of whole trajectories].
+EXACT_SQUARES = 1e-11
+# What a law leaves that needs no more refinement, and steps may change [mean squared increment].
+SHARP = 1e-18
+# Gain of a step below which a law in noise that is compared with others has converged [of the criterion]; a
+# hundredth of what counts as evidence; along a curved valley such steps go on for hundreds.
+CONVERGED = 0.05
+# (series and what is known of it, law with the starts to begin from) -> refined constants.
+Refit = Callable[[Problem, Polished], Polished]
 
 
-@dataclass(frozen=True)
-class IntervalThresholds:
-    """How exactly intervals are integrated, and how far constants are refined on them."""
-
-    steps: int = 24  # Runge-Kutta steps over one sample interval
-    most_steps: int = 384  # the same at most, where constants are refined
-    rough_steps: int = 6  # the same for slopes by constants
-    # What a law that leaves nothing may leave [mean squared increment of an interval, variance of whole
-    # trajectories]
-    exact: float = 1e-11
-    # What a law leaves that needs no more refinement, and steps may change [mean squared increment]
-    sharp: float = 1e-18
-    refinements: int = 4  # most Gauss-Newton steps
-    sharper: float = 0.1  # a step that leaves more of the squares was the last
-    difference: float = 1e-7  # step of the differences that slopes are taken by [constants, or 1 if they are less]
-    worst_condition: float = 1e6  # condition of slopes from which on constants are not told apart
-    needed: float = 100.0  # squared t statistic from which on a constant is needed there
-    # How much worse than within a law may do outside of the samples that it was fitted to [ratio of variances]
-    outside: float = 30.0
-
-
-INTERVALS = IntervalThresholds()
-
-
-def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps: int | None = None) -> list[Array]:
-    """What a law leaves at the ends of intervals from measured starts, [intervals, states] a trajectory.
-
-    Args:
-        shift: added to every start [states].
-        steps: of Runge-Kutta over an interval (default: `INTERVALS.steps`).
-    """
-    steps = INTERVALS.steps if steps is None else steps
+def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps: int = STEPS) -> list[Array]:
+    """What a law leaves at the ends of intervals from measured starts + shift, [intervals, states] a trajectory."""
     runs = p.smooth.trajectories
     x = np.concatenate([t.values[:-1] for t in runs]) + shift
     h = np.concatenate([np.diff(t.time) for t in runs])[:, None] / steps
@@ -130,50 +103,37 @@ def sharpened(p: Problem, law: PowerSum, free: Free, *, told: bool = False) -> P
 
         minimise  sum over intervals and states of ((x(t + h; x(t)) - x(t + h)) / increment)^2
 
-    by Gauss-Newton.
-
-    Args:
-        p: the data.
-        law: dimensionless.
-        free: which of its constants are fitted.
-        told: whether intervals have to know each of them.
-
-    Returns:
-        None where there is noise, or the law leaves more of the intervals than the digits of the data do.
+    by Gauss-Newton. None where there is noise, or the law leaves more of the intervals than the digits of the data
+    do, or intervals do not know each free constant, if they have to have `told` them.
     """
-    moving = ~p.constant
-    if not (p.clean and p.complete and p.knowledge is None and moving.any() and count(free)):
+    if not (p.clean and p.complete and p.knowledge is None and (~p.constant).any() and count(free)):
         return None
     fit = _IntervalFit(p, law, free)
-    if not np.mean(fit.left**2) <= STAGES.settled:
+    if not np.mean(fit.left**2) <= SETTLED:
         return None
-    if not told and np.mean(fit.left**2) <= INTERVALS.sharp:  # it was sharpened before
+    if not told and np.mean(fit.left**2) <= SHARP:  # it was sharpened before
         return law
     slopes = fit.refine(np.ones(len(fit.left), dtype=bool))
     if slopes is None or (told and not _tells_apart(slopes)):
         return None
-    return fit.law if np.mean(fit.left**2) <= INTERVALS.exact else None
+    return fit.law if np.mean(fit.left**2) <= EXACT_SQUARES else None
 
 
 def _tells_apart(slopes: Array) -> bool:
     """Whether intervals know each constant, not combinations alone; slopes [intervals, states, constants]."""
     rows = slopes.reshape(-1, slopes.shape[2])
-    return bool(np.linalg.cond(rows / np.maximum(column_norms(rows), ABOVE_ZERO)) < INTERVALS.worst_condition)
+    return bool(np.linalg.cond(rows / np.maximum(column_norms(rows), ABOVE_ZERO)) < 1e6)
 
 
 @np.errstate(all="ignore")
 def holds_outside(p: Problem, law: PowerSum) -> bool:
     """Whether a law that is fitted to the inner half of the samples does about as well in the outer half.
 
-        mean of r^2 / (1 + h) outside  <=  `INTERVALS.outside` times the mean of r^2 inside,
+        mean of r^2 / (1 + h) outside  <=  30 times the mean of r^2 inside,
 
-    h the leverage of an interval, and each constant is far from 0 by what the inner half leaves. A law holds
-    everywhere; its first terms, or a curve through the data, hold where they were fitted. Only for data without
+    h the leverage of an interval, and each constant is ten standard errors from 0 by what the inner half leaves. A law
+    holds everywhere; its first terms, or a curve through the data, hold where they were fitted. Only for data without
     noise, of which no more is asked than that it tells such terms apart.
-
-    Args:
-        p: the data.
-        law: dimensionless.
     """
     free = but_whole_powers(law)
     if not (p.clean and p.complete and count(free)):
@@ -192,10 +152,10 @@ def holds_outside(p: Problem, law: PowerSum) -> bool:
     inverse = np.linalg.pinv(np.linalg.qr(rows / size)[1])
     leverage = ((slopes[~inner] / size @ inverse) ** 2).sum(axis=2)
     within = (fit.left[inner] ** 2).mean(axis=0) / freedom
-    if (fit.constants**2 < INTERVALS.needed * within.max() * (inverse**2).sum(axis=1) / size**2).any():
+    if (fit.constants**2 < 100.0 * within.max() * (inverse**2).sum(axis=1) / size**2).any():
         return False
     beyond = (fit.left[~inner] ** 2 / (1.0 + leverage)).mean(axis=0)
-    return bool((beyond <= INTERVALS.outside * np.maximum(within, ABOVE_ZERO)).all())
+    return bool((beyond <= 30.0 * np.maximum(within, ABOVE_ZERO)).all())
 
 
 class _IntervalFit:
@@ -205,11 +165,11 @@ class _IntervalFit:
         self.p, self.law, self.free = p, law, free
         self.moving = ~p.constant
         self.size = np.sqrt(increment_squares(p))[self.moving]
-        self.steps, self.left = INTERVALS.steps, self._errors(law, INTERVALS.steps)
+        self.steps, self.left = STEPS, self._errors(law, STEPS)
         # Where states turn fast within an interval the solver needs more steps to be no part of what is left.
-        while self.steps < INTERVALS.most_steps and np.mean(self.left**2) <= STAGES.settled:
+        while self.steps < 16 * STEPS and np.mean(self.left**2) <= SETTLED:
             finer = self._errors(law, 2 * self.steps)
-            enough = np.mean((finer - self.left) ** 2) <= INTERVALS.sharp
+            enough = np.mean((finer - self.left) ** 2) <= SHARP
             self.steps, self.left = 2 * self.steps, finer
             if enough:
                 break
@@ -217,7 +177,7 @@ class _IntervalFit:
     def refine(self, rows: Mask) -> Array | None:
         """Fit to some intervals; slopes of all by the constants [intervals, states, constants], None if infinite."""
         slopes = self._slopes()
-        for _ in range(INTERVALS.refinements):
+        for _ in range(4):
             if not np.isfinite(slopes).all():
                 return None
             flat = slopes[rows].reshape(-1, slopes.shape[2])
@@ -229,7 +189,7 @@ class _IntervalFit:
             if not after < before:
                 break
             self.law, self.left = trial, anew
-            if after > INTERVALS.sharper * before:
+            if after > 0.1 * before:
                 break
         return slopes
 
@@ -246,26 +206,10 @@ class _IntervalFit:
         return found
 
     def _slopes(self) -> Array:
-        u, rough = self.constants, INTERVALS.rough_steps
-        here = self._errors(self.law, rough)
-        shifts = np.diag(INTERVALS.difference * np.maximum(np.abs(u), 1.0))
-        return np.stack([(self._errors(self._with(u + h), rough) - here) / h.sum() for h in shifts], axis=2)
-
-
-@dataclass(frozen=True)
-class PolishThresholds:
-    """When the constants are at the maximum of the likelihood."""
-
-    steps: int = 25  # most evaluations of the Jacobian
-    wall: float = 1e8  # residuals of a law that blows up [largest residual at the start]
-    xtol: float = 1e-10  # change of the unknowns below which they have converged [relative]
-    ftol: float = 1e-9  # change of the sum of squares below which it has converged [relative]
-    # gain of a step below which a law in noise that is compared with others has converged [of the criterion]; a
-    # hundredth of what counts as evidence; along a curved valley such steps go on for hundreds
-    gain: float = 0.05
-
-
-POLISHING = PolishThresholds()
+        # A few steps are enough for differences.
+        u, here = self.constants, self._errors(self.law, 6)
+        shifts = np.diag(1e-7 * np.maximum(np.abs(u), 1.0))
+        return np.stack([(self._errors(self._with(u + h), 6) - here) / h.sum() for h in shifts], axis=2)
 
 
 def polish(
@@ -277,7 +221,7 @@ def polish(
     floor: Array,
     nonnegative: Mask,
     free: Free | None = None,
-    most: int | None = None,
+    most: int = 25,
     relative_sigma: Sequence[Array] | None = None,
     sums: Sums = (),
     fully: bool = True,
@@ -285,25 +229,21 @@ def polish(
 ) -> PolishedLaw[Law]:
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
+    The law is dimensionless, in the units of the series; start values to begin from are [trajectories, states],
+    without controls. A law that cannot be integrated comes back as it is, with `finite=False`.
+
     Args:
-        law: dimensionless, in the units of `series`.
-        initial: start values to begin from [trajectories, states], without controls.
-        sigma: standard deviation of the residuals of every state [states].
         floor: standard deviation that rounding and integration alone explain [states]; no
             standard error is computed from smaller residuals.
         nonnegative: states whose start value is fitted through its square root.
         free: which constants are fitted (default: all that are not zero).
-        most: most evaluations of the Jacobian (default: `POLISHING.steps`); 0 takes constants and starts as they are.
+        most: most evaluations of the Jacobian; 0 takes constants and starts as they are.
         relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory
             (default: all alike).
         sums: conserved sums with their values, which the start values keep.
         fully: whether constants are wanted as near to the maximum as can be, not only the likelihood.
-        ftol: relative change of the squares that ends the fit (default: `POLISHING.ftol`, or by `fully`).
-
-    Returns:
-        The refined law; the given one with `finite=False` if it cannot be integrated.
+        ftol: relative change of the squares that ends the fit (default: by `fully`).
     """
-    most = POLISHING.steps if most is None else most
     a, w, b, v = law.constants
     free = free or (a != 0, w != 0, b != 0, v != 0)
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
@@ -314,40 +254,42 @@ def polish(
     if now is not None and len(u) and most:
         if ftol is None:
             roughly = not fully and bool((sigma > floor).any())
-            ftol = max(POLISHING.gain / len(now.residual) if roughly else 0.0, POLISHING.ftol)
+            ftol = max(CONVERGED / len(now.residual) if roughly else 0.0, 1e-9)
         u, now = minimise(model, u, now, most, ftol)
     refined, initial = model.unpack(u)
     law = law.with_constants(*refined.constants)
     squares, plain, counts = model.squares(None if now is None else now.residual)
-    unknown = np.nan if now is None else 0.0
-    nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
     if now is None:
-        unknown_joint = Covariance.nothing_known(len(u))
-        return PolishedLaw(
-            law, nothing, initial, unknown_joint, free, squares, counts, finite=False, plain_squares=plain
-        )
+        unknown, joint = _unknown(law), Covariance.nothing_known(len(u))
+        return PolishedLaw(law, unknown, initial, joint, free, squares, counts, finite=False, plain_squares=plain)
     fitted = len(u) / max(int(np.count_nonzero(counts)), 1)
     left = np.sqrt(squares / np.maximum(counts - fitted, 1.0))
     # Each state's sigma anew from its residuals, and starts from their roots.
     own = sigma / np.maximum(left, floor)
     joint = _covariance(model, series, own, starts, u[model.n_constants :].reshape(initial.shape), now)
-    errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
-    of_law = law.with_constants(*filled(nothing.constants, free, errors))
-    return PolishedLaw(law, of_law, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
+    errors = _errors(law, free, joint)
+    return PolishedLaw(law, errors, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
 
 
 def as_it_is(
     law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, free: Free, relative_sigma: Sequence[Array]
 ) -> Polished:
-    """The law and its starts, integrated once and not refined: nothing is known of errors.
-
-    For when there is no time left; the arguments are those of `polish`.
-    """
+    """The law and its starts, integrated once and not refined, for when there is no time left; see `polish`."""
     squares, plain, counts = residual_squares(law, series, initial, relative_sigma, tolerance(sigma))
-    unknown = law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
-    joint = Covariance.nothing_known(count(free) + initial.size)
-    finite = bool(np.isfinite(squares).all())
-    return Polished(law, unknown, initial, joint, free, squares, counts, finite=finite, plain_squares=plain)
+    joint, finite = Covariance.nothing_known(count(free) + initial.size), bool(np.isfinite(squares).all())
+    return Polished(law, _unknown(law), initial, joint, free, squares, counts, finite=finite, plain_squares=plain)
+
+
+def _unknown(law: Law) -> Law:
+    """Errors of which nothing is known."""
+    return law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
+
+
+def _errors(law: Law, free: Free, joint: Covariance) -> Law:
+    """Standard errors of the free constants, 0 for those that are held."""
+    a, w, b, v = (np.zeros_like(c) for c in law.constants)
+    deviations = np.sqrt(np.maximum(np.diag(joint.matrix)[: count(free)], 0.0))
+    return law.with_constants(*filled((a, w, b, v), free, deviations))
 
 
 def _covariance(
@@ -359,96 +301,62 @@ def _covariance(
     return Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
 
 
-class _Remembered:
-    """The law at the point that was asked for last: scipy asks for residuals and Jacobian one after the other."""
-
-    def __init__(self, model: TrajectoryResiduals, u: Array, now: Evaluation) -> None:
-        self.model, self.effort = model, now.effort
-        self.latest: tuple[bytes, Evaluation | None] = u.tobytes(), now
-
-    def __call__(self, v: Array) -> Evaluation | None:
-        if self.latest[0] != v.tobytes():
-            # Steps of constants that have run far away leave the range of numbers.
-            value = self.model.evaluate(v, self.effort) if np.isfinite(v).all() else None
-            self.latest = v.tobytes(), value
-        return self.latest[1]
-
-
 def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, ftol: float) -> tuple[Array, Evaluation]:
-    """Unknowns at the minimum and what is known there; scipy's trust-region reflective method.
-
-    Args:
-        model: the residuals of a law.
-        u: unknowns to begin from.
-        now: what is known of the law there.
-        most: evaluations of the Jacobian.
-        ftol: relative change of the squares that ends it.
-    """
-    at = _Remembered(model, u, now)
+    """Unknowns at the minimum and what is known there; scipy's trust-region reflective method."""
+    # scipy asks for residuals and Jacobian one after the other: the latest point is remembered.
+    latest: Evaluation | None = now
+    at, effort = u.tobytes(), now.effort
     # A law that blows up is worse than any other, also than where a poor one begins.
-    wall = np.full_like(now.residual, POLISHING.wall * max(1.0, float(np.abs(now.residual).max())))
+    wall = np.full_like(now.residual, 1e8 * max(1.0, float(np.abs(now.residual).max())))
+
+    def evaluated(v: Array) -> Evaluation | None:
+        nonlocal at, latest
+        if at != v.tobytes():
+            # Steps of constants that have run far away leave the range of numbers.
+            at, latest = v.tobytes(), model.evaluate(v, effort) if np.isfinite(v).all() else None
+        return latest
 
     def residual(v: Array) -> Array:
-        value = at(v)
+        value = evaluated(v)
         return wall if value is None else value.residual
 
     def jacobian(v: Array) -> Array:
-        value = at(v)
+        nonlocal effort
+        value = evaluated(v)
         assert value is not None  # scipy asks for the Jacobian of accepted points only
         # What a step that went too far needed says nothing of those that follow.
-        at.effort = value.effort
+        effort = value.effort
         return value.jacobian
 
     with np.errstate(all="ignore"):
         found = least_squares(
-            residual, u, jacobian, method="trf", x_scale="jac", max_nfev=most, xtol=POLISHING.xtol, ftol=ftol, gtol=None
+            residual, u, jacobian, method="trf", x_scale="jac", max_nfev=most, xtol=1e-10, ftol=ftol, gtol=None
         )
-    best = at(found.x)
+    best = evaluated(found.x)
     if best is None or np.sum(best.residual**2) > np.sum(now.residual**2):
         return u, now
     return found.x, best
 
 
-@dataclass(frozen=True)
-class JoiningThresholds:
-    """How far pieces are joined."""
-
-    # joining has failed where the mean squared residual grows by this factor [ratio of mean squares]
-    worse: float = 1.2
-    joins: int = 8  # joins at most; each doubles the pieces: 256 samples become one
-
-
-JOINING = JoiningThresholds()
-
-# (series and what is known of it, law with the starts to begin from) -> refined constants.
-Refit = Callable[[Problem, Polished], Polished]
-
-
 def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) -> Polished:
     """The law with constants refined on ever longer pieces, as far as they can be followed.
 
-    Args:
-        whole: the series with its whole trajectories.
-        pieces: the same cut into pieces, as `found` was fitted to.
-        found: a law that fits the pieces.
-        refit: fits constants and starts.
-
-    Returns:
-        What was fitted to the longest pieces; `found` itself where not even two can be joined.
+    Begins with a law that fits the pieces, which remains where not even two can be joined.
     """
     now, best = pieces, found
-    for _ in range(JOINING.joins):
+    samples = sum(len(t.time) for t in whole.data.trajectories)
+    # Each join doubles the pieces: 256 samples become one.
+    for _ in range(8):
         count = len(now.data.trajectories)
         if count == len(whole.data.trajectories):
             break
-        samples = sum(len(t.time) for t in whole.data.trajectories)
         longer = whole.pieces(int(np.ceil(2.0 * samples / count)))
         if len(longer.data.trajectories) >= count:
             longer = whole
-        start = np.concatenate(solutions(best.law, now.data, best.initial))[_heads(longer)]
-        start = start[:, ~longer.data.is_control]
-        tried = refit(longer, dataclasses.replace(best, initial=start))
-        if not tried.finite or _mean_square(tried) > JOINING.worse * _mean_square(best):
+        heads = np.cumsum([0, *(len(t.time) for t in longer.data.trajectories)])[:-1]
+        start = np.concatenate(solutions(best.law, now.data, best.initial))[heads]
+        tried = refit(longer, dataclasses.replace(best, initial=start[:, ~longer.data.is_control]))
+        if not tried.finite or _mean_square(tried) > 1.2 * _mean_square(best):
             break
         now, best = longer, tried
     return best
@@ -457,27 +365,6 @@ def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) 
 def _mean_square(found: Polished) -> float:
     # Every start that is fitted takes away residual.
     return float(found.squares.sum() / max(found.counts.sum() - found.initial.size, 1.0))
-
-
-def _heads(p: Problem) -> NDArray[np.int64]:
-    """Index of each piece's first sample among all of them."""
-    counts = [len(t.time) for t in p.data.trajectories]
-    return np.cumsum([0, *counts[:-1]])
-
-
-@dataclass(frozen=True)
-class BalanceThresholds:
-    """What is taken as nothing in a tied equation."""
-
-    # standard errors of what is left of a monomial up to which it is nothing [standard errors]; 99.7 % of a normal
-    # distribution
-    told_apart: float = 3.0
-    # the same relative to the largest of its coefficients, where errors are those of integration; accuracy of the
-    # solvers that judge
-    negligible: float = 1e-6
-
-
-BALANCING = BalanceThresholds()
 
 
 def balance(found: Polished) -> Polished:
@@ -500,7 +387,8 @@ def balance(found: Polished) -> Polished:
         held = weights @ np.where(free[0][:, j], 0.0, law.coefficients[:, j])
         left, variance = float(g @ theta + held), float(g @ joint.matrix[: len(g), : len(g)] @ g)
         sizes = np.abs(weights * law.coefficients[:, j])
-        nothing = left**2 < BALANCING.told_apart**2 * variance or abs(left) < BALANCING.negligible * sizes.max()
+        # Within three standard errors (99.7 % of a normal distribution) or the accuracy of the solvers that judge.
+        nothing = left**2 < 3.0**2 * variance or abs(left) < 1e-6 * sizes.max()
         # One place alone has nothing that it could be balanced by.
         if np.count_nonzero(sizes) < 2 or not nothing or not variance > 0.0:
             continue
@@ -519,18 +407,13 @@ def balance(found: Polished) -> Polished:
 def _without(found: Polished, met: list[tuple[int, int]], index: dict[tuple[int, int], int]) -> Polished:
     """The law with the coefficients that meet known ones held: nothing is left of them to fit.
 
-    Args:
-        met: their equations and monomials.
-        index: places of the free coefficients among the free constants.
+    Given are their equations and monomials, and the places of the free coefficients among the free constants.
     """
     free = (found.free[0].copy(), *found.free[1:])
     for place in met:
         free[0][place] = False
     joint = found.joint.part(np.setdiff1d(np.arange(len(found.joint.matrix)), [index[place] for place in met]))
-    errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: count(free)], 0.0))
-    nothing_known = tuple(np.zeros_like(c) for c in found.law.constants)
-    e = filled(nothing_known, free, errors)  # type: ignore[arg-type]
-    return dataclasses.replace(found, joint=joint, free=free, errors=found.law.with_constants(*e))
+    return dataclasses.replace(found, joint=joint, free=free, errors=_errors(found.law, free, joint))
 
 
 def _close(a: Array, weights: Array, j: int, fitted: Mask) -> None:
@@ -542,10 +425,6 @@ def _close(a: Array, weights: Array, j: int, fitted: Mask) -> None:
     a[last, j] = -(weights[others] @ a[others, j]) / weights[last]
 
 
-# Relative rounding of a few products of floats.
-ROUNDING = 2e-15
-
-
 def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     """Standard errors in the user's units, by the delta method with the full covariance.
 
@@ -553,13 +432,7 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     B prod_k s_k^-V[j, k]: their relative errors also feel the exponents of the states,
     d ln A' = d ln A - sum_k ln(s_k) dW[j, k].
 
-    Args:
-        polished: a law in units of `scale`.
-        scale: of n states.
-
-    Returns:
-        Errors in the places of the law's constants: 0 for what was held at a round number, nan
-        where unknown.
+    In the places of the law's constants; 0 for what was held at a round number, nan where unknown.
     """
     law, free = polished.law, polished.free
     user = law.unscaled(scale.state, scale.time)
@@ -590,7 +463,7 @@ def without_rounding(values: Array) -> Array:
     [1.0, 0.1, 0.6666666666666666]
     """
     written = np.array([float(f"{value:.13g}") for value in values.ravel()]).reshape(values.shape)
-    return np.where(np.abs(written - values) <= ROUNDING * np.abs(values), written, values)
+    return np.where(np.abs(written - values) <= 2e-15 * np.abs(values), written, values)
 
 
 def _round(exponents: Array) -> Mask:

@@ -1,47 +1,34 @@
 """A law written shorter: simple exponents, short decimals, shared monomials, quotients with fewer constants.
 
-Snapping: exponents that the likelihood cannot tell from simple values are set to them.
+A refit says of each shorter law whether it is as good.
 
-A law with x^0.98(3) is better written with x. First all exponents are tried at once, by the quadratic
-approximation of the likelihood; where that does not hold (two growth terms whose exponents can only
-be determined together), they are tried one after another, each judged by a real refit. At last, values
-taken are exchanged for others nearby. A value is taken only if the criterion, which charges a
-held simple value less than a fitted constant, falls.
+Simple exponents. A law with x^0.98(3) is better written with x. First all exponents are tried at once, by the
+quadratic approximation of the likelihood; where that does not hold (two growth terms whose exponents can only
+be determined together), they are tried one after another. At last, values taken are exchanged for others nearby.
+A value is taken only if the criterion, which charges a held simple value less than a fitted constant, falls.
 
-Short decimals: constants that data without noise place on one are written as it.
-
-A constant v known within e is by chance as near to a decimal of d digits as that with probability
+Short decimals. A constant v known within e is by chance as near to a decimal of d digits as that with probability
 
     P = 2 max(|v - m|, e) / 10 ** (k - d + 1),    m the decimal, k the power of ten of v
 
 Where P is next to nothing the decimal is what was meant, and shorter: to write v takes ln(|v| / e), to write m
-d ln 10. A law of such constants is taken where what it leaves is worse by less than it saves.
+d ln 10. A law of such constants is taken where what it leaves is worse by less than it saves
+(Rissanen, Modeling by shortest data description, Automatica 14, 1978).
 
-Source: Rissanen, Modeling by shortest data description, Automatica 14 (1978).
+Shared monomials. What leaves one state often enters another. An equation that was grown alone has monomials of its
+own, and in noise several of those may meet the data together although they are far from the true ones: farther than
+the parabola reaches by which simple exponents are tried. The slopes of a law that follows the data tell which
+monomials of the others may do as well, and of these there are no exponents to pay for.
 
-An equation made of the monomials that the other equations have.
+Terms over one sum.
 
-    f_i(x)  ~  sum_{m in S} a_m m(x)    at the samples,    S among the monomials of the other equations
-
-What leaves one state often enters another, so that equations share their monomials. One that was grown alone has
-its own, and in noise several of those may meet the data together although they are far from the true ones: farther
-than the parabola reaches by which simple exponents are tried. The slopes of a law that follows the data tell which
-monomials of the others may do as well. A refit says whether they do, and there are no exponents of its own to pay
-for.
-
-The shortest way to write terms over one sum.
-
-    u = 1 + b z:    m = m/u + b m z/u
+    u = 1 + b z:    m = m/u + b m z/u,    1/u = 1 - b z + ...
 
 Of m, m/u and m z/u any two can stand for the third, so that a x/(c + x) may come as a - a c/(c + x).
-Each equation is written with those two that leave it the fewest terms. Where b z stays small,
+Each equation is written with those two that leave it the fewest terms. Where b z stays small, two terms without b say
+the same as m/u; so does one for a function that is nearly straight along the data, as the sine of a small angle is.
 
-    1/u = 1 - b z + ...,
-
-and two terms without b say the same as m/u; so does one for a function that is nearly straight along
-the data, as the sine of a small angle is. Refits say which of the shorter laws are as good.
-
-Several terms in one state written as a shorter function of it.
+Functions of one state.
 
     0.24/(1 + 0.018 x^2) + 0.6/x + 1.4    may be    c + a/(1 + b x),
     18 x^1.06 - 20.6 x                    may be    a x/(1 + b x),
@@ -49,8 +36,7 @@ Several terms in one state written as a shorter function of it.
 
 Terms with the same other factors add up to a function of one state along the data. Where a shorter one follows
 it there, the search may have met the longer one first: two terms bend together as one over a sum does, and
-none of their constants moves alone. The inner constant is looked for on a grid, all else is linear; a refit
-says whether the shorter law is as good.
+none of their constants moves alone. The inner constant is looked for on a grid, all else is linear.
 """
 
 from __future__ import annotations
@@ -72,6 +58,7 @@ from odediscovery.laws.power_sum import (
     Sums,
     but_whole_powers,
     constant_penalty,
+    count,
     filled,
     fractional,
     picked,
@@ -85,28 +72,15 @@ from odediscovery.stages.values import Judged, Polished
 Refit = Callable[[PowerSum, Free, Array], Judged]
 
 
-@dataclass(frozen=True)
-class SnapThresholds:
-    """When an exponent becomes a simple value."""
-
-    told_apart: float = 5.0  # a value farther away than this is told apart by the likelihood [squared standard errors]
-    near: float = 5e-3  # an exponent so near to a simple value is tried at it whatever its error says
-    tried: int = 3  # refits tried for each value that is fixed
-    dearest: float = 2.5  # dearest kind of value that takes the place of another one [`snap_penalty`]
-    reach: float = 16.0  # how far from the free fit it may be [squared standard errors]
-    # A longer linear step of the other constants, or of the starts, is worse than none [dimensionless]
-    longest_step: float = 1.0
+# Shorter laws of a kind that are refitted, the shortest first.
+TRIES = 3
 
 
-SNAPPING = SnapThresholds()
+# Simple exponents.
 
 
 def snap(row: Judged, refit: Refit) -> Judged:
-    """The row with simple exponents wherever that lowers its criterion.
-
-    Args:
-        refit: law, what is free and where to begin -> polished and judged.
-    """
+    """The row with simple exponents wherever that lowers its criterion."""
     first = row
     together = [g for g in _goals(row.polished) if g[0] < 0.0]
     places: dict[tuple[int, int], float] = {}
@@ -134,7 +108,7 @@ def snap(row: Judged, refit: Refit) -> Judged:
 def _one_by_one(row: Judged, refit: Refit) -> Judged:
     """The row after simple values were taken one after another, the likeliest first."""
     while True:
-        for _, place, value in _goals(row.polished)[: SNAPPING.tried]:
+        for _, place, value in _goals(row.polished)[:3]:
             after = refit(*_fixed(row.polished, {place: value}))
             if after.criterion < row.criterion:
                 row = after
@@ -156,8 +130,9 @@ def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free
     for j, k in np.argwhere(first.free[1] & ~free[1] & (law.exponents != 0)):
         now, error = law.exponents[j, k], max(float(first.errors.exponents[j, k]), ABOVE_ZERO)
         for value in SIMPLE:
-            near = ((first.law.exponents[j, k] - value) / error) ** 2 < SNAPPING.reach
-            if near and snap_penalty(value) <= SNAPPING.dearest and value != now:
+            # No dearer than 2.5, and within four standard errors of the free fit.
+            near = ((first.law.exponents[j, k] - value) / error) ** 2 < 16.0
+            if near and snap_penalty(value) <= 2.5 and value != now:
                 a, w, *inner = law.constants
                 w = w.copy()
                 w[j, k] = value
@@ -175,8 +150,9 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
         # Without its power a term costs nothing for it.
         for value, penalty in ((0.0, 0.0), *((value, snap_penalty(value)) for value in SIMPLE)):
             misfit = ((law.exponents[j, k] - value) / error) ** 2
-            near = abs(law.exponents[j, k] - value) < SNAPPING.near
-            if near or misfit < min(worth, SNAPPING.told_apart):
+            # Whatever its error says, the nearest are tried; farther away the likelihood tells them apart.
+            near = abs(law.exponents[j, k] - value) < 5e-3
+            if near or misfit < min(worth, 5.0):
                 goals.append((misfit + penalty - worth, (int(j), int(k)), value))
     return sorted(goals)
 
@@ -192,7 +168,7 @@ def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[Po
     c = polished.joint.matrix
     step = c[:, index] @ np.linalg.lstsq(c[np.ix_(index, index)], change, rcond=None)[0]
     # Far from the minimum a linear step is worse than none.
-    near = [np.all(np.abs(part) <= SNAPPING.longest_step) for part in (step[: len(theta)], step[len(theta) :])]
+    near = [np.all(np.abs(part) <= 1.0) for part in (step[: len(theta)], step[len(theta) :])]
     moved = theta + step[: len(theta)] if near[0] else theta.copy()
     start = initial + step[len(theta) :].reshape(initial.shape) if all(near) else initial
     moved[index] = list(places.values())
@@ -212,12 +188,7 @@ def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
 
 
 def without_numbers(found: Polished, terms: Mask, powers: Mask) -> tuple[PowerSum, Free]:
-    """The law without some terms, and with the nearest simple values for some exponents of states.
-
-    Args:
-        terms: those that go, bool [states, monomials].
-        powers: exponents that become simple, bool [monomials, states].
-    """
+    """The law without some terms [states, monomials], and with the nearest simple values for some powers of states."""
     a, w, b, v = (c.copy() for c in found.law.constants)
     free_a, free_w, free_b, free_v = (mask.copy() for mask in found.free)
     a[terms], free_a[terms] = 0.0, False
@@ -234,30 +205,15 @@ def without_unused(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
     return (law, free) if compact.exponents.shape == law.exponents.shape else (compact, but_whole_powers(compact))
 
 
-@dataclass(frozen=True)
-class DecimalThresholds:
-    """When a constant becomes a short decimal."""
-
-    digits: int = 4  # most digits of a decimal [significant digits]
-    chance: float = 1e-4  # a constant as near by chance is not set [probability]
-    reach: float = 3.0  # farther away it is another number [standard errors]
-
-
-DECIMALS = DecimalThresholds()
+# Short decimals.
 
 
 @dataclass(frozen=True)
 class Rounded:
-    """A law some of whose constants are short decimals in the user's units.
+    """A law some of whose constants are short decimals in the user's units; the others are what they were."""
 
-    Args:
-        polished: that law in units of the scale; its other constants, and the starts, are what they were, and so are
-            their errors.
-        saved: by writing these constants so, in units of twice the log-likelihood.
-    """
-
-    polished: Polished
-    saved: float
+    polished: Polished  # in units of the scale
+    saved: float  # by writing these constants so, in units of twice the log-likelihood
 
 
 def nearest_decimal(value: float, error: float) -> tuple[float, float] | None:
@@ -270,22 +226,19 @@ def nearest_decimal(value: float, error: float) -> tuple[float, float] | None:
     """
     if not (value and math.isfinite(value) and 0.0 < error < math.inf):
         return None
-    for digits in range(1, DECIMALS.digits + 1):
+    for digits in range(1, 5):
         decimal = float(f"{value:.{digits - 1}e}")
         spacing = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
         off = abs(value - decimal)
         chance = 2.0 * max(off, error) / spacing
-        if off <= DECIMALS.reach * error and chance <= DECIMALS.chance:
+        # Farther than three standard errors away it is another number.
+        if off <= 3.0 * error and chance <= 1e-4:
             return decimal, -2.0 * math.log(chance)
     return None
 
 
 def round_constants(found: Polished, scale: Scale) -> Rounded | None:
-    """The law with every constant that is a short decimal in the user's units set to it; None where none is.
-
-    Args:
-        found: a law in units of `scale`, without flows.
-    """
+    """The law, without flows, with every constant that is a short decimal in the user's units set to it; or None."""
     user, errors = found.law.unscaled(scale.state, scale.time), unscaled_errors(found, scale)
     constants, free, saved = [c.copy() for c in user.constants], [mask.copy() for mask in found.free], 0.0
     for values, of, left, rates in zip(constants, errors.constants, free, _printed(user), strict=True):
@@ -319,32 +272,14 @@ def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
     return a, w, b, v
 
 
-@dataclass(frozen=True)
-class SharingThresholds:
-    """Which monomials of other equations are tried."""
-
-    # monomials whose best sum differs by more from an equation are not refitted [rms of its slopes]; chosen: the
-    # refit decides, this only bounds the tries
-    apart: float = 0.2
-    sets: int = 1000  # sets of one size that are compared for an equation, the first; cost
-    tries: int = 8  # laws that are refitted, the nearest; cost: each is a polish
-
-
-SHARING = SharingThresholds()
+# Shared monomials.
 
 
 def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum, Free]]:
     """The law with one equation made of monomials that others have, of each number of them the nearest set.
 
-    Equations that have no monomial of their own stay, and none gets more terms than it has. The nearest laws first.
-
-    Args:
-        law: dimensionless.
-        free: which of its constants are fitted.
-        x: states along the data [samples, states].
-
-    Returns:
-        Laws, and what is fitted of each; exponents are fitted or held as before.
+    Equations that have no monomial of their own stay, and none gets more terms than it has. The nearest laws at the
+    states x [samples, states] first; exponents are fitted or held as before.
     """
     used, found = law.coefficients != 0, list[tuple[float, PowerSum, Free]]()
     w = law.exponents[:, : x.shape[1]]
@@ -361,17 +296,17 @@ def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum,
         others = np.delete(used, i, axis=0).any(axis=0)
         most = min(int(used[i].sum()), int(others.sum())) if (used[i] & ~others).any() else 0
         for terms in range(1, most + 1):
-            sets = itertools.islice(itertools.combinations(np.flatnonzero(others).tolist(), terms), SHARING.sets)
+            sets = itertools.islice(itertools.combinations(np.flatnonzero(others).tolist(), terms), 1000)
             misfit, few, a = min((_fitted(values, slopes[:, i], s) for s in sets), key=lambda fit: fit[0])
-            if misfit > SHARING.apart**2:
+            # A fifth of the rms of its slopes; the refit decides, this only bounds the tries.
+            if misfit > 0.2**2:
                 continue
             coefficients = law.coefficients.copy()
             coefficients[i] = 0.0
             coefficients[i, few] = a
             shared = law.with_constants(coefficients, *law.constants[1:])
             found.append((misfit, *without_unused(shared, (coefficients != 0, *free[1:]))))
-    nearest = sorted(found, key=lambda one: one[0])[: SHARING.tries]
-    return [(shared, fitted) for _, shared, fitted in nearest]
+    return [(shared, fitted) for _, shared, fitted in sorted(found, key=lambda one: one[0])[:8]]
 
 
 def _fitted(values: Array, slopes: Array, few: tuple[int, ...]) -> tuple[float, list[int], Array]:
@@ -382,27 +317,13 @@ def _fitted(values: Array, slopes: Array, few: tuple[int, ...]) -> tuple[float, 
     return left, list(few), a
 
 
-@dataclass(frozen=True)
-class QuotientThresholds:
-    """When a term of a rewritten equation is left out."""
-
-    small: float = 0.02  # a term smaller than this is tried as none [rms of the largest of the three]
-    straight: float = 0.1  # 1/u that differs by less from a straight line is tried as one [range of 1/u along the data]
-    # A function that differs by less from a straight line is tried as one [range of the function along the data]
-    straight_function: float = 0.3
-    whole: float = 0.1  # a power inside a sum that is nearer to a whole number is tried as one
-    tries: int = 3  # shorter laws that are refitted, the shortest first
-
-
-QUOTIENTS = QuotientThresholds()
+# Terms over one sum.
 
 
 def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
     """Laws with fewer constants in their terms over sums, and what of each is fitted, the shortest first.
 
-    Args:
-        law: dimensionless.
-        x: states at which the sizes of terms are compared, [samples, states].
+    The sizes of terms are compared at states x [samples, states].
 
     >>> from odediscovery.laws.power_sum import Features, Sums
     >>> monod = Features(1, (), Sums(np.array([[0.5]]), np.array([[1.0]])))  # u = 1 + x/2
@@ -413,21 +334,20 @@ def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
     """
     if law.features is None or law.stoichiometry is not None:
         return []
+    a, w, b, v = law.constants
+    off = np.abs(v - np.round(v))
+    # Powers inside sums that are nearly whole are tried as such.
+    nearly_whole = (off > 0).any() and (off < 0.1).all()
+    wholes = [law, law.with_constants(a, w, b, np.round(v))] if nearly_whole else [law]
+    plain = [one for whole in wholes for one in (whole, *_straightened(whole, x))]
     # Two sums may have to be written anew before a whole part that they share goes.
-    plain = [one for whole in (law, *_with_whole_powers(law)) for one in (whole, *_straightened(whole, x))]
     starts = [start for one in plain for start in (one, *_rewritten(one, x, without=1))]
     shorter = sorted((one for start in starts for one in _shortened(start, x)), key=count_constants)
     found: list[PowerSum] = []
     for one in (one for one in shorter if count_constants(one) < count_constants(law)):
         if not any(_is_same(one, other) for other in found):
             found.append(one)
-    return [(one, free_of(one)) for one in found[: QUOTIENTS.tries]]
-
-
-def free_of(law: PowerSum) -> Free:
-    """What of a law is fitted: coefficients, constants inside sums, and powers that are not whole."""
-    a, w, b, v = law.constants
-    return a != 0, w != np.round(w), b != 0, v != np.round(v)
+    return [(one, but_whole_powers(one)) for one in found[:TRIES]]
 
 
 def _is_same(one: PowerSum, other: PowerSum) -> bool:
@@ -442,29 +362,18 @@ def _shortened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
     """The law and all shorter ones on the way to the shortest: what is small along the data may be needed."""
     yield law.compact()
     for _ in range(law.n_monomials):
-        found = next((new for new in _rewritten(law, x) if _terms(new) < _terms(law)), None)
+        terms = np.count_nonzero(law.coefficients)
+        found = next((new for new in _rewritten(law, x) if np.count_nonzero(new.coefficients) < terms), None)
         if found is None:
             return
         law = found
         yield law.compact()
 
 
-def _terms(law: PowerSum) -> int:
-    return int(np.count_nonzero(law.coefficients))
-
-
 def count_constants(law: PowerSum) -> int:
     """Terms, constants inside the sums, fitted exponents, and functions."""
     functions = 0 if law.features is None else len(law.features.functions)
-    return sum(int(mask.sum()) for mask in free_of(law)) + functions
-
-
-def _with_whole_powers(law: PowerSum) -> Iterator[PowerSum]:
-    """The law with whole powers inside its sums, where they are nearly whole."""
-    a, w, b, v = law.constants
-    off = np.abs(v - np.round(v))
-    if (off > 0).any() and (off < QUOTIENTS.whole).all():
-        yield law.with_constants(a, w, b, np.round(v))
+    return count(but_whole_powers(law)) + functions
 
 
 def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
@@ -481,23 +390,27 @@ def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
         yield law
 
 
+def _single_sums(law: PowerSum) -> Iterator[tuple[int, float, Array]]:
+    """Sums u = 1 + b z of one monomial each: which of the features u is, b, and the exponents of z."""
+    if law.features is not None:
+        sums, first = law.features.sums, law.features.simple
+        for k in range(len(sums)):
+            inside = np.flatnonzero(sums.weights[k])
+            if len(inside) == 1:
+                z = np.pad(sums.exponents[inside[0]], (0, len(sums)))
+                yield first + k, float(sums.weights[k, inside[0]]), z
+
+
 def _straight_sums(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Array]]:
     """What 1/u of a sum is, along which z or 1/z it is nearly straight, and the line."""
-    if law.features is None:
-        return
-    sums = law.features.sums
-    for k in range(len(sums)):
-        inside = np.flatnonzero(sums.weights[k])
-        if len(inside) != 1:
-            continue
-        z, u = np.zeros(law.features.size), np.zeros(law.features.size)
-        z[: law.features.simple], u[law.features.simple + k] = sums.exponents[inside[0]], -1.0
+    for k, _, z in _single_sums(law):
+        u = -np.eye(law.exponents.shape[1])[k]
         # Where b z is much larger than 1, 1/u is nearly 1/(b z).
         lines = [(z, *_line(law, u, z, x)), (-z, *_line(law, u, -z, x, level=False))]
         if np.count_nonzero(z) == 1:
             lines.append(((z != 0).astype(float), *_line(law, u, (z != 0).astype(float), x)))
         along, line, off = min(lines, key=lambda one: one[2])
-        if off < QUOTIENTS.straight:
+        if off < 0.1:
             yield u, along, line
 
 
@@ -511,7 +424,7 @@ def _straight_functions(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array,
         z[function.state], f[n + k] = 1.0, 1.0
         # A line through the origin is one constant less.
         line, off = _line(law, f, z, x, level=bool(STATE_FUNCTIONS[function.name].value(np.zeros(1)).any()))
-        if off < QUOTIENTS.straight_function and (law.exponents[:, n + k] == 1.0).any():
+        if off < 0.3 and (law.exponents[:, n + k] == 1.0).any():
             yield f, z, line
 
 
@@ -539,21 +452,11 @@ def _with_line(law: PowerSum, f: Array, z: Array, line: Array) -> PowerSum:
 def _rewritten(law: PowerSum, x: Array, without: int | None = None) -> Iterator[PowerSum]:
     """The law with the terms over one sum, for each sum and each m, written as shortly as can be.
 
-    Args:
-        without: which of m, m/u and m z/u is written as the others, whatever is shorter.
+    Or with that of m, m/u and m z/u which it has to be `without` written as the others, whatever is shorter.
     """
-    if law.features is None:
-        return
-    first, sums = law.features.simple, law.features.sums
-    for k in range(len(sums)):
-        inside = np.flatnonzero(sums.weights[k])
-        if len(inside) != 1:
-            continue
-        b, z = float(sums.weights[k, inside[0]]), np.zeros(law.features.size)
-        z[:first] = sums.exponents[inside[0]]
-        u = np.zeros(law.features.size)
-        u[first + k] = 1.0
-        for row in law.exponents[law.exponents[:, first + k] == -1.0]:
+    for k, b, z in _single_sums(law):
+        u = np.eye(law.exponents.shape[1])[k]
+        for row in law.exponents[law.exponents[:, k] == -1.0]:
             for m in (row + u, row + u - z):
                 yield _with_fewest(law, x, np.stack([m, m - u, m + z - u]), b, without)
 
@@ -572,41 +475,27 @@ def _with_fewest(law: PowerSum, x: Array, rows: Array, b: float, without: int | 
     for i, old in enumerate(compared):
         ways = [np.where(np.arange(3) == k, 0.0, old + old[k] * instead[k]) for k in range(3)]
         ways = [old, *ways] if without is None else [ways[without]]
-        kept = [np.where(np.abs(w) * size > QUOTIENTS.small * np.max(np.abs(w) * size), w, 0.0) for w in ways]
+        # Terms of a fiftieth of the largest are tried as none.
+        kept = [np.where(np.abs(w) * size > 0.02 * np.max(np.abs(w) * size), w, 0.0) for w in ways]
         a[i] = min(kept, key=np.count_nonzero)
     others = ~near.any(axis=1)
     coefficients = np.concatenate([law.coefficients[:, others], a], axis=1)
     return PowerSum(coefficients, np.concatenate([law.exponents[others], rows]), law.features).merged().compact()
 
 
-@dataclass(frozen=True)
-class OneStateThresholds:
-    """When a shorter function is tried."""
-
-    # A function that is no further from the terms along the data is tried instead of them [range of the terms]
-    off: float = 0.1
-    reach: float = 100.0  # how far b x^q is sought from 1 where x is usual [factor]
-    grid: int = 41  # values of the inner constant that are compared
-    tries: int = 3  # shorter laws that are refitted, the shortest first
+# Functions of one state.
 
 
-ONE_STATE = OneStateThresholds()
-# Between these a power is sought; where it stands among the powers of a form.
-_LEAST_POWER, _MOST_POWER = 0.21, 2.9
+# Where a power is sought, it stands among the powers of a form.
 _SOUGHT = -1.0
 
 
 @dataclass(frozen=True)
 class _Form:
-    """a_1 x^p_1 + ... + a_n x^p_n / (1 + b x^q).
+    """a_1 x^p_1 + ... + a_n x^p_n / (1 + b x^q)."""
 
-    Args:
-        powers: p, one a term; one that is `_SOUGHT` is the inner constant.
-        q: of the sum that the last term stands over; 0 for none.
-    """
-
-    powers: tuple[float, ...]
-    q: int = 0
+    powers: tuple[float, ...]  # p, one a term; one that is `_SOUGHT` is the inner constant
+    q: int = 0  # of the sum that the last term stands over; 0 for none
 
     @property
     def is_polynomial(self) -> bool:
@@ -615,10 +504,9 @@ class _Form:
 
     def constants(self, x: Array) -> Array:
         """Values of the inner constant b or p to compare; one that says nothing where there is none."""
-        if self.q:
-            usual = float(np.median(x)) ** self.q
-            return np.geomspace(1.0 / ONE_STATE.reach, ONE_STATE.reach, ONE_STATE.grid) / usual
-        return np.geomspace(_LEAST_POWER, _MOST_POWER, ONE_STATE.grid) if _SOUGHT in self.powers else np.zeros(1)
+        if self.q:  # b x^q is 1 within a factor of 100 where x is usual
+            return np.geomspace(0.01, 100.0, 41) / float(np.median(x)) ** self.q
+        return np.geomspace(0.21, 2.9, 41) if _SOUGHT in self.powers else np.zeros(1)
 
     def with_constant(self, inner: float) -> Array:
         """The powers with the one that was found."""
@@ -647,9 +535,7 @@ _LEVEL_FORMS = (_Form((0.0, 0.0), 1), _Form((0.0, 0.0), 2), _Form((0.0, 2.0)), _
 def shorten_functions(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
     """Laws with a shorter function of one state instead of several terms, and what of each is fitted.
 
-    Args:
-        law: dimensionless.
-        x: states along which functions are compared, [samples, states].
+    Functions are compared along states x [samples, states].
 
     >>> x = np.linspace(0.5, 2.0, 40)
     >>> powers = np.stack([x**0.5, x], axis=1)
@@ -666,7 +552,7 @@ def shorten_functions(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
         for group in _groups(law, k):
             found += _shorter(law, group, k, x)
     found.sort(key=lambda one: one[:2])
-    return [(one, free_of(one)) for _, _, one in found[: ONE_STATE.tries]]
+    return [(one, but_whole_powers(one)) for _, _, one in found[:TRIES]]
 
 
 def _of_state(law: PowerSum, k: int) -> Mask:
@@ -721,7 +607,8 @@ def _shorter(law: PowerSum, group: Mask, k: int, x: Array) -> list[tuple[int, fl
         new = _with_form(law, group, (k, rest), form, inner, placed)
         one = count_constants(new), off, new
         kind = one[0], form.q > 0
-        if off <= ONE_STATE.off and one[0] < count_constants(law) and off < nearest.get(kind, (0, np.inf))[1]:
+        # A tenth of the range of the terms is near enough to be tried.
+        if off <= 0.1 and one[0] < count_constants(law) and off < nearest.get(kind, (0, np.inf))[1]:
             nearest[kind] = one
     return list(nearest.values())
 
@@ -742,9 +629,7 @@ def _fit(form: _Form, terms: Array, along: Array) -> tuple[float, float, Array]:
 def _with_form(law: PowerSum, group: Mask, of: tuple[int, Array], form: _Form, inner: float, a: Array) -> PowerSum:
     """The law with a level and the terms of a form instead of a group of terms.
 
-    Args:
-        of: the state k, and the exponents of the other factors.
-        a: coefficients of the level and of the form's terms [states, 1 + terms].
+    They are of a state and have other factors of these exponents; `a` has the coefficients [states, 1 + terms].
     """
     k, rest = of
     features = law.features or Features(law.n_states)
