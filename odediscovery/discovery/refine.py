@@ -48,10 +48,10 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import JUDGING, TELLING, Monitor
-from odediscovery.search.moves import SEARCH, at_rest, each_alone
+from odediscovery.search.moves import at_rest, each_alone
 from odediscovery.search.refinement import (
-    REFINEMENT,
-    SHORTENING,
+    CHAOTIC_STATES,
+    EVALUATIONS,
     follows,
     follows_closely,
     follows_exactly,
@@ -206,7 +206,7 @@ def _steps(p: Problem, c: Candidate, least: float, monitor: Monitor) -> int:
         return FRONT.last_steps
     if c.mean_square > FRONT.far * least:
         return FRONT.rough_steps_clean if p.clean else FRONT.rough_steps
-    return REFINEMENT.evaluations
+    return EVALUATIONS
 
 
 def _polish(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Polished:
@@ -658,7 +658,7 @@ def cut_until_followed(
         The series, and those laws that were polished on it to find out.
     """
     p = whole
-    for extrema in (None, SEARCH.brief_extrema):
+    for extrema in (None, 2.0):
         length = window_length(whole, extrema)
         if monitor.stopping():  # no time to try
             return (p.pieces(length) if p is whole and _seems_lost(p, candidates, length) else p), {}
@@ -686,7 +686,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[: CHAOS.laws]:
         if _outgrows(p, c.law):
             continue
-        found = polished[c] = polish_candidate(p, c, c.law, c.free, REFINEMENT.evaluations)
+        found = polished[c] = polish_candidate(p, c, c.law, c.free, EVALUATIONS)
         if follows(p, found) and (follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c)):
             return False, polished
     return True, polished
@@ -709,7 +709,7 @@ def _outgrows(p: Problem, law: PowerSum, *, blown_up: bool = False) -> bool:
         blown_up: the answer for a law that blows up as it is; refined it may not.
     """
     error = float(p.start_errors.max(initial=0.0))
-    if not error > 0.0 or law.n_states < SHORTENING.states or p.data.controls:
+    if not error > 0.0 or law.n_states < CHAOTIC_STATES or p.data.controls:
         return False
     along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
     growth = math.nan if along is None else along.error_growth()
