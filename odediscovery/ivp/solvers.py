@@ -2,8 +2,8 @@
 
 A step of arrays makes some thirty calls of numpy, which for a point of a few states take ten times as long as the
 arithmetic. Straight-line code is written out and compiled once; it holds names and places alone, and never anything
-that people or files say: all numbers come as arguments. Whatever is no arithmetic is refused. The rules are the
-classical one and, as torchdiffeq has it, that of three eighths.
+that people or files say: all numbers come as arguments. Whatever is no arithmetic is refused. The rule of arrays is
+the classical one, that of plain numbers, as torchdiffeq has it, that of three eighths.
 
 LSODA is an adaptive solver that switches to a stiff method where it has to. A solve has a budget of evaluations:
 without it, a law with a singularity or a wrong constant would cost more than all good laws together.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
@@ -79,21 +80,13 @@ PlainRates: TypeAlias = Callable[..., Sequence[float]]
 # Rates, start and lengths of steps -> the start, and the states after every step.
 March: TypeAlias = Callable[[PlainRates, Sequence[float], Sequence[float]], Iterator[tuple[float, ...]]]
 
-BEGIN = """\
+# What stands in braces is there once for each state.
+MARCH = """\
+def march(rates, start, steps):
     {x#} = start
     yield {x#}
     for h in steps:
         if h:
-"""
-CLASSICAL = """\
-            half, sixth = h / 2.0, h / 6.0
-            {a#} = rates({x#})
-            {b#} = rates({x# + half * a#})
-            {c#} = rates({x# + half * b#})
-            {d#} = rates({x# + h * c#})
-            {x#} = {x# + sixth * (a# + 2.0 * (b# + c#) + d#)}
-"""
-THREE_EIGHTHS = """\
             third, eighth = h / 3.0, h / 8.0
             {a#} = rates({x#})
             {t#} = {third * a#}
@@ -101,27 +94,20 @@ THREE_EIGHTHS = """\
             {c#} = rates({h * b# + x# - t#})
             {d#} = rates({(a# - b# + c#) * h + x#})
             {x#} = {((b# + c#) * 3.0 + a# + d#) * eighth + x#}
+        yield {x#}
 """
 
 
 @cache
-def march(n: int, rule: str) -> March:
+def march(n: int) -> March:
     """The function that goes from a point of n states on, step by step; a step of length 0 stays.
 
-    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
+    Source: Kutta's 3/8 rule; Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
     """
-    text = f"def march(rates, start, steps):\n{BEGIN}{rule}        yield {{x#}}\n"
-    function: March = compiled("\n".join(_for_each(n, line) for line in text.split("\n")))
+    function: March = compiled(
+        re.sub("{(.*?)}", lambda part: "".join(part[1].replace("#", str(k)) + "," for k in range(n)), MARCH)
+    )
     return function
-
-
-def _for_each(n: int, line: str) -> str:
-    """A line with what stands in braces once for each state."""
-    before, *parts = line.split("{")
-    for part in parts:
-        text, _, after = part.partition("}")
-        before += ", ".join(text.replace("#", str(k)) for k in range(n)) + "," + after
-    return before
 
 
 # (t, states [states]) -> dx/dt [states].

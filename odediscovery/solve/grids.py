@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 
-from odediscovery.ivp.solvers import THREE_EIGHTHS, march
+from odediscovery.ivp.solvers import march
 from odediscovery.networks.chain import AnyChain, Chain, Linearisation, Rhs, member_rates
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
@@ -54,7 +54,7 @@ def plain_nodes(
         return None
     if windows * np.count_nonzero(theta) > 250 or not np.isfinite(theta).all():  # of more, arrays are faster
         return None
-    go, ways = march(n, THREE_EIGHTHS), steps.tolist()
+    go, ways = march(n), steps.tolist()
     nodes = np.empty((members, windows, 1 + len(steps[0]), n))
     for m, of_member in enumerate(start.tolist()):
         rates = member_rates(chain, theta[m])
