@@ -73,8 +73,8 @@ def _uniform(steps: int) -> Array:
     return np.linspace(0.0, 1.0, steps + 1)
 
 
-def _graded(steps: int, spread: float = 4.0) -> Array:
-    graded: Array = np.expm1(spread * _uniform(steps)) / math.expm1(spread)
+def _graded(steps: int) -> Array:
+    graded: Array = np.expm1(4.0 * _uniform(steps)) / math.expm1(4.0)
     return graded
 
 
