@@ -43,7 +43,6 @@ STAGES = 4  # evaluations of the right-hand side in a step
 
 # Where an evaluation keeps r, log r, y, k and y's other half; None where nothing is kept.
 _Place: TypeAlias = tuple[Tensor | None, ...]
-_NOWHERE: _Place = (None,) * 5
 
 
 def applies(field: VectorField) -> bool:
@@ -185,10 +184,11 @@ class _PowerSumRhs:
 
     def __call__(self, x: Tensor) -> Tensor:
         """dx/dt."""
-        r_place, log_place, y_place, k_place, half_place, *_ = _NOWHERE
+        places: _Place = (None,) * 5
         if self._places:
-            r_place, log_place, y_place, k_place, half_place, *_ = self._places[len(self.x)]
+            places = self._places[len(self.x)]
             self.x.append(x)
+        r_place, log_place, y_place, k_place, half_place, *_ = places
         r = torch.addcmul(self._base, self.size(x), self.gate, out=r_place)
         power = torch.bmm(self.w, torch.log(r, out=log_place))
         if self._turn is None:

@@ -114,15 +114,6 @@ def residuals(
     return [t.left(y) for y, t in zip(found, series.trajectories, strict=True)]
 
 
-def plain_residuals(series: TimeSeries, left: Float[Array, "_ states"]) -> Float[Array, "_ states"]:
-    """Law minus data of what `residuals` gives, of all trajectories one below the other [samples, states]."""
-    if all(t.recorded is None for t in series.trajectories):
-        return left
-    blocks = np.split(left, np.cumsum([len(t.time) for t in series.trajectories])[:-1])
-    plain: Array = np.concatenate([t.plain(r) for t, r in zip(series.trajectories, blocks, strict=True)])
-    return plain
-
-
 # Least start of a nonnegative state [rms of the state]: from exactly 0 a law with sqrt(x) may move or stay.
 LEAST_START = 1e-8
 
@@ -300,8 +291,9 @@ class TrajectoryResiduals:
         counts = ((weights > 0) & told).sum(axis=0, dtype=np.float64)
         if residual is None:
             return np.full(self.n, np.inf), np.full(self.n, np.inf), counts
-        r = residual.reshape(-1, self.n) * self.sigma
-        plain = plain_residuals(self.series, r * relative_sigma)
+        r, runs = residual.reshape(-1, self.n) * self.sigma, self.series.trajectories
+        blocks = np.split(r * relative_sigma, np.cumsum([len(t.time) for t in runs])[:-1])
+        plain = np.concatenate([t.plain(left) for t, left in zip(runs, blocks, strict=True)])
         return (r**2).sum(axis=0), (plain**2).sum(axis=0), counts
 
     def _jacobian(self, own: Sequence[Array], paths: Sequence[Array], u: Array) -> tuple[Array, float] | None:

@@ -321,21 +321,12 @@ def read_member(
     )
     values = pooled(series)
     count = int(np.isfinite(values).sum())
-    squares = float((residuals**2).sum())
+    squares = float(np.nan_to_num((residuals**2).sum(), nan=np.inf, posinf=np.inf))
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
-    size = int(count_parameters(field)[index])
-    if not np.isfinite(squares):
-        return TrainedMember(index, size, law, math.inf, -math.inf, math.inf, residuals)
-    mse = squares / count
-    return TrainedMember(
-        index,
-        size,
-        law,
-        mse,
-        1.0 - squares / spread if spread > 0 else 1.0,
-        count * math.log(max(mse, ABOVE_ZERO)) + size * math.log(count),
-        np.where(np.isfinite(values), residuals, np.nan),
-    )
+    mse, size = squares / count, int(count_parameters(field)[index])
+    r2 = 1.0 - squares / spread if spread > 0 else 1.0
+    criterion = count * math.log(max(mse, ABOVE_ZERO)) + size * math.log(count)
+    return TrainedMember(index, size, law, mse, r2, criterion, np.where(np.isfinite(values), residuals, np.nan))
 
 
 def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: NDArray[np.bool_]) -> Equations:
