@@ -62,12 +62,6 @@ class FirstOrder:
             return self.rate * part / rise
         return self.rate * 0.5 * (1.0 + math.cos(math.pi * (part - rise) / (1.0 - rise)))
 
-    def optimiser(self, theta: Tensor) -> torch.optim.Optimizer:
-        """The method of torch over all members' parameters."""
-        if self.method == "adam":
-            return torch.optim.Adam([theta], lr=self.rate)
-        return torch.optim.RMSprop([theta], lr=self.rate, alpha=0.9)
-
     def run(
         self,
         loss: Loss,
@@ -77,7 +71,8 @@ class FirstOrder:
     ) -> Float[Tensor, "members parameters"]:
         """theta [members, P] after all steps; entries that are not `free` stay."""
         theta, good = theta.detach().clone(), theta.detach().clone()
-        caution, optimiser = theta.new_ones(len(theta), 1), self.optimiser(theta)
+        caution = theta.new_ones(len(theta), 1)
+        optimiser = torch.optim.Adam([theta]) if self.method == "adam" else torch.optim.RMSprop([theta], alpha=0.9)
         for step in range(self.steps):
             value, gradient = loss_and_gradient(loss, theta, step / max(self.steps - 1, 1))
             failed = ~value.isfinite()
@@ -128,7 +123,7 @@ def lbfgs(
         length = torch.ones_like(value)
         if not pairs:
             length = 1.0 / gradient.abs().sum(dim=1).clamp_min(1.0)
-        new, undecided = _line_search(loss, _Ray(theta, value, direction, slope), length, active)
+        new, undecided = _line_search(loss, theta, value, direction, slope, length, active)
         new_value, new_gradient = loss_and_gradient(loss, new, 1.0)
         new_gradient = new_gradient * free
         s, y = new - theta, new_gradient - gradient
@@ -145,31 +140,21 @@ def lbfgs(
     return theta
 
 
-@dataclass(frozen=True, eq=False)
-class _Ray:
-    """Where members stand, their losses, and the directions in which they search with the slopes there."""
-
-    theta: Float[Tensor, "members parameters"]
-    value: Float[Tensor, " members"]
-    direction: Float[Tensor, "members parameters"]
-    slope: Float[Tensor, " members"]
-
-
 def _line_search(
-    loss: Loss, ray: _Ray, length: Float[Tensor, " members"], active: Bool[Tensor, " members"]
-) -> tuple[Float[Tensor, "members parameters"], Bool[Tensor, " members"]]:
+    loss: Loss, theta: Tensor, value: Tensor, direction: Tensor, slope: Tensor, length: Tensor, active: Tensor
+) -> tuple[Tensor, Tensor]:
     """Backtracks, for every active member on its own, until its loss has decreased enough (Armijo):
 
         loss(theta + length direction) <= loss(theta) + 1e-4 length slope
 
     theta, where members that found no step stay, and which these are. Source: Nocedal and Wright (2006), p. 33.
     """
-    new, undecided = ray.theta, active.clone()
+    new, undecided = theta, active.clone()
     for _ in range(8):  # the last step is 0.3^7 of the first, 2e-4
-        trial = torch.where(undecided[:, None], ray.theta + length[:, None] * ray.direction, new)
+        trial = torch.where(undecided[:, None], theta + length[:, None] * direction, new)
         with torch.no_grad():
             trial_value = loss(trial, 1.0)
-        enough = trial_value <= ray.value + 1e-4 * length * ray.slope
+        enough = trial_value <= value + 1e-4 * length * slope
         accept = undecided & enough
         new = torch.where(accept[:, None], trial, new)
         undecided = undecided & ~enough
