@@ -207,7 +207,8 @@ def test_it_is_said_which_stage_found_the_law(tmp_path: Path, capsys: pytest.Cap
     with pytest.raises(InputError, match="'found_by' should be growing"):
         Discovery.load(tmp_path / "torricelli")
     (tmp_path / "x.csv").write_text("t,x\n" + "".join(f"{t},{2.0**-t}\n" for t in range(12)))
-    assert main(["fit", str(tmp_path / "x.csv"), "--members", "0", "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    out = str(tmp_path / "out")
+    assert main(["fit", str(tmp_path / "x.csv"), "--library", "textbook", "--out", out, "--quiet"]) == 0
     said = capsys.readouterr().out
     assert "found by: " in said and "the equations were found by: " in (tmp_path / "out" / "report.html").read_text()
 

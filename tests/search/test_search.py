@@ -16,6 +16,7 @@ from odediscovery.families import FAMILIES
 from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.laws.power_sum import PowerSum, all_free
 from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search
@@ -24,7 +25,7 @@ from odediscovery.search.search import MOVES, families_table, moves_table, vocab
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.prune.prune import NoRoomError
-from odediscovery.stages.values import Candidate, Origin
+from odediscovery.stages.values import Candidate, Origin, Polished
 
 
 @pytest.mark.slow
@@ -39,6 +40,12 @@ def test_noise_that_samples_show_stays() -> None:
     assert detect_noiseless(p, Monitor()) is p
 
 
+def fitted(p: Problem) -> Polished:
+    """Logistic growth at the maximum of the likelihood."""
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    return refined(p, law, all_free(law), p.initial, sigma_of(p))
+
+
 @pytest.mark.parametrize(("smooth", "fewer"), [(0.0, False), (0.02, True)])
 def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: bool) -> None:
     times = np.linspace(0.0, 20.0, 100)
@@ -46,9 +53,7 @@ def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: boo
     shift = smooth * np.sin(times)[:, None] / p.scale.state
     off = dataclasses.replace(p.data.trajectories[0], values=p.data.trajectories[0].values + shift)
     p = dataclasses.replace(p, data=dataclasses.replace(p.data, trajectories=(off,)))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
-    before = Verdict.of(p, [judge_on(p, found, Origin(0))])
+    before = Verdict.of(p, [judge_on(p, fitted(p), Origin(0))])
     after = count_independent(before)
     assert (after is not before) is fewer
     if fewer:
@@ -59,14 +64,13 @@ def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: boo
 def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> None:
     times = np.linspace(0.0, 20.0, 100)
     p = prepare(growth(times, 1e-4))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    nearest = refined(p, law, all_free(law), p.initial, sigma_of(p))
+    nearest = fitted(p)
     p = dataclasses.replace(p, noise=p.noise / 5.0)
     rows = [judge_on(p, nearest, Origin(0))]
     # What it leaves is more than noise, but has no memory.
     assert count_independent(Verdict.of(p, rows)).p.independent is None
     a, *others = nearest.law.constants
-    slow, wrong = (dataclasses.replace(nearest, law=law.with_constants(f * a, *others)) for f in (1.0003, 1.3))
+    slow, wrong = (dataclasses.replace(nearest, law=nearest.law.with_constants(f * a, *others)) for f in (1.0003, 1.3))
     for other, fewer in ((slow, True), (wrong, False)):
         left = np.concatenate(residuals(other.law, p.data, other.initial))
         other = dataclasses.replace(other, squares=(left**2).sum(axis=0))
@@ -78,9 +82,9 @@ def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> No
 def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
     """Without noise it made a law that explains half of the data win."""
     p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.0))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
-    smooth = dataclasses.replace(found, law=law.with_constants(1.000001 * law.coefficients, *law.constants[1:]))
+    found = fitted(p)
+    a, *others = found.law.constants
+    smooth = dataclasses.replace(found, law=found.law.with_constants(1.000001 * a, *others))
     before = Verdict.of(p, [judge_on(p, smooth, Origin(0))])
     assert p.clean and count_independent(before) is before
 
