@@ -47,10 +47,10 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, TELLING, Monitor
-from odediscovery.search.moves import SEARCH, at_rest, each_alone
+from odediscovery.search.moves import at_rest, each_alone
 from odediscovery.search.refinement import (
-    REFINEMENT,
-    SHORTENING,
+    CHAOTIC_STATES,
+    EVALUATIONS,
     follows,
     follows_closely,
     follows_exactly,
@@ -185,7 +185,7 @@ def _steps(p: Problem, c: Candidate, least: float, monitor: Monitor) -> int:
     if c.mean_square > 10.0 * least:
         # On clean data such a law will not turn out to be right.
         return 4 if p.clean else 8
-    return REFINEMENT.evaluations
+    return EVALUATIONS
 
 
 def _polish(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Polished:
@@ -531,7 +531,7 @@ def cut_until_followed(
         The series, and those laws that were polished on it to find out.
     """
     p = whole
-    for extrema in (EXTREMA, SEARCH.brief_extrema):
+    for extrema in (EXTREMA, 2.0):
         length = window_length(whole, extrema)
         if monitor.stopping():  # no time to try
             return (p.pieces(length) if p is whole and _seems_lost(p, candidates, length) else p), {}
@@ -559,7 +559,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:CHAO_LAWS]:
         if _outgrows(p, c.law):
             continue
-        found = polished[c] = polish_candidate(p, c, c.law, c.free, REFINEMENT.evaluations)
+        found = polished[c] = polish_candidate(p, c, c.law, c.free, EVALUATIONS)
         if follows(p, found) and (follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c)):
             return False, polished
     return True, polished
@@ -582,7 +582,7 @@ def _outgrows(p: Problem, law: PowerSum, *, blown_up: bool = False) -> bool:
         blown_up: the answer for a law that blows up as it is; refined it may not.
     """
     error = float(p.start_errors.max(initial=0.0))
-    if not error > 0.0 or law.n_states < SHORTENING.states or p.data.controls:
+    if not error > 0.0 or law.n_states < CHAOTIC_STATES or p.data.controls:
         return False
     along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
     growth = math.nan if along is None else along.error_growth()

@@ -1,12 +1,8 @@
 """Training of networks: the loss on windows, and optimisers for all members at once.
 
-Gradient methods for all members at once; they know nothing of differential equations.
-
 Every member has its own loss, step length and line search, while all share each evaluation: a
 loss maps theta [members, P] to [members]. A member whose loss turns nan or infinite goes back
 to its last good state with a smaller step and never touches the others.
-
-The objective of training: windows as tensors, and the loss of a network on them with its gradient.
 """
 
 from __future__ import annotations
@@ -25,24 +21,6 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.adjoint import interval_ends
 from odediscovery.solve.fixed_step import Ends, LinearControls, Theta
-
-
-@dataclass(frozen=True)
-class GradientThresholds:
-    """How steps are scheduled, searched for and taken back."""
-
-    caution: float = 0.5  # factor of a member's learning rate after a loss that is not finite
-    warm_up: float = 0.2  # share of the steps over which the learning rate rises
-    # trials of a line search before a member is given up; the step is then 0.3^7 of a Newton step, 2e-4
-    backtracks: int = 8
-    armijo: float = 1e-4  # share of the linear decrease that a step must reach; Nocedal and Wright (2006), p. 33
-    backtrack: float = 0.3  # factor of the step length after a failed trial
-    # curvature s y over y y below which a pair is skipped; float64: four digits above its epsilon
-    curvature: float = 1e-12
-    least_gain: float = 1e-10  # relative gain of a step below which a member has converged
-
-
-GRADIENTS = GradientThresholds()
 
 Loss = Callable[[Tensor, float], Tensor]  # (theta, progress in [0, 1]) -> loss of each member
 
@@ -66,38 +44,23 @@ class FirstOrder:
     A member whose loss is not finite goes back to its last good state with half the rate and an empty memory; the
     others do not feel it.
 
-    Args:
-        steps: number of gradient steps.
-        rate: largest learning rate.
-        method: "adam" (betas 0.9, 0.999) or "rmsprop" (`decay`).
-        schedule: "one-cycle" (rises over the first fifth, then a half cosine to 0) or
-            "constant".
-        decay: of RMSProp's squared gradients; Julia's default is 0.9, torch's 0.99.
-
     Source: Kingma and Ba, Adam (2015); Hinton's RMSProp (2012).
     """
 
     steps: int
-    rate: float
-    method: str = "adam"
-    schedule: str = "one-cycle"
-    decay: float = 0.9
+    rate: float  # largest learning rate
+    method: str = "adam"  # "adam" (betas 0.9, 0.999) or "rmsprop" (decay 0.9, Julia's default)
+    schedule: str = "one-cycle"  # "one-cycle" (rises over the first fifth, then a half cosine to 0) or "constant"
 
     def learning_rate(self, step: int) -> float:
         """Rate at a step, counted from 0."""
         if self.schedule == "constant":
             return self.rate
         part = (step + 1) / self.steps
-        rise = GRADIENTS.warm_up
+        rise = 0.2
         if part < rise:
             return self.rate * part / rise
         return self.rate * 0.5 * (1.0 + math.cos(math.pi * (part - rise) / (1.0 - rise)))
-
-    def optimiser(self, theta: Tensor) -> torch.optim.Optimizer:
-        """The method of torch over all members' parameters."""
-        if self.method == "adam":
-            return torch.optim.Adam([theta], lr=self.rate)
-        return torch.optim.RMSprop([theta], lr=self.rate, alpha=self.decay)
 
     def run(
         self,
@@ -108,12 +71,13 @@ class FirstOrder:
     ) -> Float[Tensor, "members parameters"]:
         """theta [members, P] after all steps; entries that are not `free` stay."""
         theta, good = theta.detach().clone(), theta.detach().clone()
-        caution, optimiser = theta.new_ones(len(theta), 1), self.optimiser(theta)
+        caution = theta.new_ones(len(theta), 1)
+        optimiser = torch.optim.Adam([theta]) if self.method == "adam" else torch.optim.RMSprop([theta], alpha=0.9)
         for step in range(self.steps):
             value, gradient = loss_and_gradient(loss, theta, step / max(self.steps - 1, 1))
             failed = ~value.isfinite()
             if failed.any():
-                theta[failed], caution[failed] = good[failed], caution[failed] * GRADIENTS.caution
+                theta[failed], caution[failed] = good[failed], caution[failed] * 0.5
                 for memory in optimiser.state.get(theta, {}).values():
                     if memory.shape == theta.shape:
                         memory[failed] = 0.0
@@ -136,8 +100,6 @@ def lbfgs(
     free: Bool[Tensor, "members parameters"],
     steps: int,
     monitor: Monitor,
-    *,
-    history: int = 10,
 ) -> Float[Tensor, "members parameters"]:
     """Limited-memory BFGS with a backtracking (Armijo) line search of its own for every member.
 
@@ -161,14 +123,15 @@ def lbfgs(
         length = torch.ones_like(value)
         if not pairs:
             length = 1.0 / gradient.abs().sum(dim=1).clamp_min(1.0)
-        new, undecided = _line_search(loss, _Ray(theta, value, direction, slope), length, active)
+        new, undecided = _line_search(loss, theta, value, direction, slope, length, active)
         new_value, new_gradient = loss_and_gradient(loss, new, 1.0)
         new_gradient = new_gradient * free
         s, y = new - theta, new_gradient - gradient
         curvature = (s * y).sum(dim=1)
-        rho = torch.where(curvature > GRADIENTS.curvature * y.square().sum(dim=1), 1.0 / curvature, 0.0)
-        pairs = [*pairs, (s, y, rho.nan_to_num(0.0, 0.0, 0.0))][-history:]
-        active = active & ~undecided & (value - new_value > GRADIENTS.least_gain * value.abs())
+        # Pairs of hardly any curvature, which would be rounding, are skipped.
+        rho = torch.where(curvature > 1e-12 * y.square().sum(dim=1), 1.0 / curvature, 0.0)
+        pairs = [*pairs, (s, y, rho.nan_to_num(0.0, 0.0, 0.0))][-10:]
+        active = active & ~undecided & (value - new_value > 1e-10 * value.abs())
         theta, value, gradient = new, new_value, new_gradient
         if step % 5 == 0:
             monitor.step(step, float(value.min()))
@@ -177,41 +140,27 @@ def lbfgs(
     return theta
 
 
-@dataclass(frozen=True, eq=False)
-class _Ray:
-    """Where members stand, their losses, and the directions in which they search with the slopes there."""
-
-    theta: Float[Tensor, "members parameters"]
-    value: Float[Tensor, " members"]
-    direction: Float[Tensor, "members parameters"]
-    slope: Float[Tensor, " members"]
-
-
 def _line_search(
-    loss: Loss, ray: _Ray, length: Float[Tensor, " members"], active: Bool[Tensor, " members"]
-) -> tuple[Float[Tensor, "members parameters"], Bool[Tensor, " members"]]:
+    loss: Loss, theta: Tensor, value: Tensor, direction: Tensor, slope: Tensor, length: Tensor, active: Tensor
+) -> tuple[Tensor, Tensor]:
     """Backtracks, for every active member on its own, until its loss has decreased enough (Armijo):
 
         loss(theta + length direction) <= loss(theta) + 1e-4 length slope
 
-    Args:
-        length: of the first trial.
-
-    Returns:
-        theta, where members that found no step stay, and which these are.
+    theta, where members that found no step stay, and which these are. Source: Nocedal and Wright (2006), p. 33.
     """
-    new, undecided = ray.theta, active.clone()
-    for _ in range(GRADIENTS.backtracks):
-        trial = torch.where(undecided[:, None], ray.theta + length[:, None] * ray.direction, new)
+    new, undecided = theta, active.clone()
+    for _ in range(8):  # the last step is 0.3^7 of the first, 2e-4
+        trial = torch.where(undecided[:, None], theta + length[:, None] * direction, new)
         with torch.no_grad():
             trial_value = loss(trial, 1.0)
-        enough = trial_value <= ray.value + GRADIENTS.armijo * length * ray.slope
+        enough = trial_value <= value + 1e-4 * length * slope
         accept = undecided & enough
         new = torch.where(accept[:, None], trial, new)
         undecided = undecided & ~enough
         if not undecided.any():
             break
-        length = torch.where(undecided, GRADIENTS.backtrack * length, length)
+        length = torch.where(undecided, 0.3 * length, length)
     return new, undecided
 
 
@@ -234,21 +183,16 @@ def _two_loop(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, Tensor]]) -> T
 
 @dataclass(frozen=True, eq=False)
 class TrainingWindows:
-    """B windows of L intervals of n states, as tensors that may lie on a GPU.
+    """B windows of L intervals of n states, as tensors that may lie on a GPU."""
 
-    Args:
-        plain: the windows as arrays, see there what the tensors of the same names are.
-        gradients: how the loss is differentiated, see `solve.adjoint.interval_ends`.
-    """
-
-    plain: Windows
+    plain: Windows  # the windows as arrays, see there what the tensors of the same names are
     start: Float[Tensor, "windows states"]
     duration: Float[Tensor, "windows intervals"]
     target: Float[Tensor, "windows intervals states"]
     weight: Float[Tensor, "windows intervals states"]
     grid: Int[Tensor, "windows intervals"]
     controls: LinearControls | None = None
-    gradients: str = "closed-form"
+    gradients: str = "closed-form"  # how the loss is differentiated, see `solve.adjoint.interval_ends`
 
     @classmethod
     def of(cls, plain: Windows, gradients: str = "closed-form", device: torch.device | None = None) -> TrainingWindows:

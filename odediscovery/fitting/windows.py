@@ -1,24 +1,16 @@
-"""Batched least squares of many networks on windows of the data.
-
-Levenberg-Marquardt for all members at once: sums of squares, batched; it knows no equations.
-
-Three more loops of this name stand elsewhere, each with its reason at its head, because they minimise
-something else or a batch of another kind: `stages/grow/grow.py` (a likelihood without known
-variances, coefficients eliminated), `search/flows/flows.py` (a fixed number of steps, members by the
-ten thousand) and `population/groups.py` (groups that are solved together or not at all).
-
-The objective: measured series cut into windows, each an initial value problem.
+"""Batched least squares of many networks on windows of the data: what pruning minimises, and how.
 
 A window is a run of consecutive sample intervals that starts at a (smoothed) measured state;
-all windows of all trajectories are one batch. With one-interval windows the loss is cheap,
-smooth and far from chaos; one window over the whole trajectory is the paper's loss and the
+all windows of all trajectories are one batch. With one-interval windows, whose starts are given, the loss is cheap,
+smooth and far from chaos; one window over the whole trajectory, whose start is fitted, is the paper's loss and the
 maximum likelihood; growing the length goes from one to the other. A window of several
 intervals is integrated interval by interval, so that no Runge-Kutta stage reads the next
 interval's duration, and missing values weigh nothing.
 
-What is left of measured series on windows, and its derivatives: what pruning minimises.
-
-On one-interval windows starts are given, on long ones they are fitted too.
+Levenberg-Marquardt knows no equations. Three more loops of this name stand elsewhere, each with its reason at its
+head, because they minimise something else or a batch of another kind: `stages/grow/grow.py` (a likelihood without
+known variances, coefficients eliminated), `search/flows/flows.py` (a fixed number of steps, members by the
+ten thousand) and `population/groups.py` (groups that are solved together or not at all).
 """
 
 from __future__ import annotations
@@ -34,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.networks.chain import AnyChain, Rhs
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import fitting_at_once
@@ -55,24 +47,10 @@ from odediscovery.solve.grids import (
     sensitivities,
 )
 
-
-@dataclass(frozen=True)
-class MarquardtThresholds:
-    """How steps are damped and when a member has converged or is stuck."""
-
-    tolerance: float = 1e-5  # relative gain of a step below which a member has converged
-    first_damping: float = 1e-3  # damping of the first step [diagonal of J^T J]; Nielsen (1999)
-    least_damping: float = 1e-12  # damping is never less [diagonal of J^T J]
-    stuck_damping: float = 1e8  # a member whose step fails at this damping is stuck [diagonal of J^T J]
-    growth: float = 2.0  # first factor of a failed step's damping, doubled each time
-    least_decrease: float = 1 / 3  # least factor of a good step's damping
-    largest_gain_ratio: float = 1e3  # gain over predicted gain that still counts
-    least_column: float = 1e-12  # a smaller diagonal counts as this: no huge step along it [largest diagonal of J^T J]
-    many: int = 300  # unknowns from which on it is asked whether all members have room side by side
-    ridge: float = 1e-14  # added to the scaled diagonal, whatever the damping
-
-
-MARQUARDT = MarquardtThresholds()
+GROWTH = 2.0  # first factor of a failed step's damping, doubled each time
+# A root of exactly 0 has no gradient and would never leave: starts are fitted from at least this
+# [standard deviations of the noise].
+AWAKE = 0.1
 
 
 @runtime_checkable
@@ -86,12 +64,7 @@ class Residuals(Protocol):
         """What a model predicts at unknowns [members, unknowns], [members, ...]."""
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
-        """Weighted residuals [members, R].
-
-        Args:
-            unknowns: [members, unknowns].
-            solved: what `solve` gave for these members, if that is known already.
-        """
+        """Weighted residuals [members, R]."""
 
     def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
         """Residuals [members, R] and their Jacobian [members, R, unknowns].
@@ -128,7 +101,7 @@ def levenberg_marquardt(
     free: Bool[np.ndarray, "members unknowns"],
     steps: int,
     *,
-    tolerance: float | None = None,
+    tolerance: float = 1e-5,
     monitor: Monitor | None = None,
     solved: Array | None = None,
 ) -> LeastSquares:
@@ -137,26 +110,16 @@ def levenberg_marquardt(
         (J^T J + damping diag(J^T J)) step = -J^T r
 
     Members that have converged or found no step leave the batch, so the last iterations cost only
-    those that still move.
-
-    Args:
-        problem: the residuals.
-        unknowns: where to begin, [members, unknowns].
-        free: which of them may change, [members, unknowns].
-        steps: most steps of a member.
-        tolerance: relative gain of a step below which a member has converged (default:
-            `MARQUARDT.tolerance`).
-        monitor: ends the iteration where it is, if it asks to stop.
-        solved: what the problem's `solve` gave for the first unknowns, if that is known already.
+    those that still move. `tolerance` is the relative gain of a step below which a member has converged; `solved` is
+    what the problem's `solve` gave for the first unknowns, if that is known already.
 
     Source: Marquardt (1963), damping scaled by the diagonal of J^T J; Nielsen, Damping parameter in
     Marquardt's method (1999), how damping follows the gain.
     """
-    tolerance = MARQUARDT.tolerance if tolerance is None else tolerance
     unknowns = unknowns.copy()
     total, normal, gradient = _normal_equations(problem, unknowns, free, solved)
-    damping = np.full_like(total, MARQUARDT.first_damping)
-    growth = np.full_like(total, MARQUARDT.growth)
+    damping = np.full_like(total, 1e-3)
+    growth = np.full_like(total, GROWTH)
     active = np.flatnonzero(np.isfinite(total))
     for _ in range(steps):
         if not len(active) or (monitor is not None and monitor.stopping() is not None):
@@ -179,7 +142,7 @@ def levenberg_marquardt(
             total[moved], normal[moved], gradient[moved] = (part[finite] for part in there)
         damping[active], growth[active] = _damped_anew(lam, growth[active], better, gain, model_gain)
         small = better & (gain <= tolerance * (total[active] + gain))
-        stuck = ~better & ((lam > MARQUARDT.stuck_damping) | (model_gain <= tolerance * total[active]))
+        stuck = ~better & ((lam > 1e8) | (model_gain <= tolerance * total[active]))
         active = active[~(small | stuck)]
     return LeastSquares(unknowns, total, normal)
 
@@ -189,11 +152,10 @@ def _damped_anew(damping: Array, growth: Array, better: Mask, gain: Array, model
 
     damping * max(1/3, 1 - (2 gain / predicted gain - 1)^3),    damping * growth,  growth * 2
     """
-    bound = MARQUARDT.largest_gain_ratio
-    ratio = np.clip(gain / np.maximum(model_gain, ABOVE_ZERO), -bound, bound)
-    less = damping * np.clip(1 - (2 * ratio - 1) ** 3, MARQUARDT.least_decrease, MARQUARDT.growth)
-    anew = np.maximum(np.where(better, less, damping * growth), MARQUARDT.least_damping)
-    return anew, np.where(better, MARQUARDT.growth, 2 * growth)
+    ratio = np.clip(gain / np.maximum(model_gain, ABOVE_ZERO), -1e3, 1e3)
+    less = damping * np.clip(1 - (2 * ratio - 1) ** 3, 1 / 3, GROWTH)
+    anew = np.maximum(np.where(better, less, damping * growth), 1e-12)
+    return anew, np.where(better, GROWTH, 2 * growth)
 
 
 def finite_squares(residuals: Array) -> Array:
@@ -207,7 +169,7 @@ def _normal_equations(
 ) -> tuple[Array, Array, Array]:
     """Sum of squares, J^T J and J^T r over the free unknowns (unit rows for the others), in parts that fit."""
     members, size = unknowns.shape
-    if members > 1 and size > MARQUARDT.many:
+    if members > 1 and size > 300:  # all members may have no room side by side
         # Sensitivities and their stages: about eight arrays of the size of the Jacobian.
         first = problem.residuals(unknowns[:1], None if solved is None else solved[:1])
         most = fitting_at_once(members, 64.0 * first.shape[1] * size)
@@ -278,13 +240,6 @@ def damped_steps(
 
         (J^T J + damping diag(J^T J) + (ridge max diag(J^T J) + least) I) step = -J^T r
 
-    Args:
-        normal: J^T J.
-        gradient: J^T r.
-        damping: of each member.
-        ridge: on the whole diagonal, as a share of its largest element.
-        least: the same where all elements are 0.
-
     >>> damped_steps(np.array([[[4.0]]]), np.array([[6.0]]), np.array([0.5]), 0.0, 0.0).round(6).tolist()
     [[-1.0]]
     """
@@ -299,10 +254,10 @@ def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> 
     h, g = within(normal, columns), np.take_along_axis(gradient, columns, axis=1)
     diagonal = h.diagonal(axis1=1, axis2=2)
     # A column that is (nearly) zero must not turn a tiny gradient into a huge step.
-    least = MARQUARDT.least_column * diagonal.max(axis=1, keepdims=True)
+    least = 1e-12 * diagonal.max(axis=1, keepdims=True)
     scale = 1.0 / np.sqrt(np.maximum(diagonal, least))
     h = h * scale[:, :, None] * scale[:, None, :]
-    h = h + (damping + MARQUARDT.ridge)[:, None, None] * np.eye(h.shape[-1])
+    h = h + (damping + 1e-14)[:, None, None] * np.eye(h.shape[-1])
     definite = is_definite(h)
     # Where there is no minimum along the steps, down the gradient.
     h[~definite] = np.eye(h.shape[-1])
@@ -312,11 +267,7 @@ def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> 
 
 
 def is_definite(matrices: Float[np.ndarray, "members free free"]) -> Bool[np.ndarray, " members"]:
-    """Which symmetric matrices are positive definite; none that holds what is no number.
-
-    >>> is_definite(np.array([[[2.0]], [[-1.0]], [[np.nan]]])).tolist()
-    [True, False, False]
-    """
+    """Which symmetric matrices are positive definite; none that holds what is no number."""
     # LAPACK finds no fault with nan, which products of slopes of 1e200 end in.
     finite: Mask = np.asarray(np.isfinite(matrices).all(axis=(1, 2)))
     if not finite.all():
@@ -331,44 +282,24 @@ def is_definite(matrices: Float[np.ndarray, "members free free"]) -> Bool[np.nda
     return np.ones(len(matrices), dtype=bool)
 
 
-@dataclass(frozen=True)
-class WindowThresholds:
-    """Where fitted starts begin."""
-
-    # Least start that a fit of a nonnegative state begins from [standard deviations of the noise]
-    waking_start: float = 0.1
-    least_spread: float = 1e-12  # least increment that residuals are measured in [rms of the state]
-
-
-WINDOWS = WindowThresholds()
-
-
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """B windows of L intervals of n states.
+    """B windows of L intervals of n states."""
 
-    Args:
-        start: state at the beginning of every window, [B, n].
-        duration: length of every interval, [B, L]; 0 beyond the end of a trajectory.
-        target: measured state at the end of every interval, [B, L, n]; the smoothed one where
-            it is missing (it weighs nothing), 0 beyond the end of a trajectory.
-        weight: 1 / standard deviation of the residual, [B, L, n]; 0 where missing.
-        grid: index into `grids.GRIDS` for every interval, [B, L].
-        first, first_weight: the measured states at the starts [B, n] and their weights, which
-            count as residuals when starts are fitted.
-        heads: index of each trajectory's first window, [trajectories].
-        controls: in every interval [B, L, n], if there are any.
-    """
-
-    start: Float[np.ndarray, "windows states"]
+    start: Float[np.ndarray, "windows states"]  # state at the beginning of every window, [B, n]
+    # Length of every interval, [B, L]; 0 beyond the end of a trajectory.
     duration: Float[np.ndarray, "windows intervals"]
+    # Measured state at the end of every interval, [B, L, n]; the smoothed one where it is missing (it weighs nothing),
+    # 0 beyond the end of a trajectory.
     target: Float[np.ndarray, "windows intervals states"]
+    # 1 / standard deviation of the residual, [B, L, n]; 0 where missing.
     weight: Float[np.ndarray, "windows intervals states"]
-    grid: Int[np.ndarray, "windows intervals"]
+    grid: Int[np.ndarray, "windows intervals"]  # index into `grids.GRIDS` for every interval, [B, L]
+    # The measured states at the starts [B, n] and their weights, which count as residuals when starts are fitted.
     first: Float[np.ndarray, "windows states"]
     first_weight: Float[np.ndarray, "windows states"]
-    heads: Int[np.ndarray, " trajectories"]
-    controls: LinearControls | None = None
+    heads: Int[np.ndarray, " trajectories"]  # index of each trajectory's first window, [trajectories]
+    controls: LinearControls | None = None  # in every interval [B, L, n], if there are any
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -390,9 +321,7 @@ class Windows:
     def refined(self, chain: AnyChain, theta: Theta, accuracy: float) -> Windows:
         """The same windows with step grids fine enough for these members.
 
-        Args:
-            accuracy: allowed integration error of an interval in residual units, relative to
-                the weight: 0.1 is a tenth of the standard deviation a residual is given.
+        The error of an interval may be `accuracy` times the standard deviation that its residual is given.
         """
         return self.refined_for(chain.rhs(theta), len(theta), accuracy)
 
@@ -421,11 +350,8 @@ def cut(
 ) -> Windows:
     """Windows of `length` intervals, one behind the other; None for whole trajectories.
 
-    Args:
-        series: measured, dimensionless; nan where missing.
-        starts: the same times without gaps and noise, from `data.noise.smooth`.
-        weight: 1 / standard deviation a residual of each state is given, [states].
-        relative_sigma: noise of each sample relative to that, [samples, states] a trajectory.
+    They begin at `starts`, the same series without gaps and noise; `weight` is 1 / the standard deviation that a
+    residual of each state is given [states].
     """
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     longest = max(len(t.time) for t in series.trajectories) - 1
@@ -489,9 +415,7 @@ def _control_lines(t: Trajectory, intervals: slice, short: int) -> tuple[Array, 
 def short_windows(p: Problem, length: int | None = 1) -> Windows:
     """Windows from smoothed starts, of one interval each, or of `length` or all (None); residuals in units of each
     state's increments."""
-    increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
-    spread = np.sqrt(np.mean(increments**2, axis=0))
-    weight = np.where(p.constant, 0.0, 1.0 / np.maximum(spread, WINDOWS.least_spread))
+    weight = np.where(p.constant, 0.0, 1.0 / np.maximum(np.sqrt(increment_squares(p)), 1e-12))
     return cut(p.data, p.smooth, weight, length, relative_sigma=p.relative_sigma)
 
 
@@ -537,7 +461,9 @@ class ShortResiduals:
         )
         residual = (end - w.target[:, 0]) * w.weight[:, 0]
         jacobian = (s[..., n:] * w.weight[:, 0, :, None]).reshape(members, residual[0].size, -1)
-        return residual.reshape(members, -1), spread(jacobian, columns, free.shape[1])
+        full = np.zeros((*jacobian.shape[:2], free.shape[1]))
+        np.put_along_axis(full, columns[:, None], jacobian, axis=2)
+        return residual.reshape(members, -1), full
 
 
 @dataclass(frozen=True, eq=False)
@@ -566,8 +492,7 @@ class LongResiduals:
     def pack(self, theta: Theta) -> Unknowns:
         """Unknowns [members, P + starts] that begin at the windows' own starts."""
         s, weight = self.windows.start, self.windows.first_weight.max(axis=0)
-        # A root of exactly 0 has no gradient and would never leave.
-        least = WINDOWS.waking_start * np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0.0)
+        least = AWAKE * np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0.0)
         s = np.where(self.nonnegative, np.sqrt(np.maximum(s, least).clip(0.0)), s)
         return np.concatenate([theta, np.tile(s.reshape(1, -1), (len(theta), 1))], axis=1)
 
@@ -667,12 +592,3 @@ class LongResiduals:
         np.put_along_axis(full, places[:, :, None], jacobian, axis=3)
         order = self._starts_first
         return residual.reshape(members, -1)[:, order], full.reshape(members, -1, size)[:, order]
-
-
-def spread(
-    jacobian: Float[np.ndarray, "members residuals columns"], columns: Int[np.ndarray, "members columns"], count: int
-) -> Float[np.ndarray, "members residuals parameters"]:
-    """Columns [members, R, F] at their places among `count` parameters, 0 elsewhere."""
-    full = np.zeros((*jacobian.shape[:2], count))
-    np.put_along_axis(full, columns[:, None], jacobian, axis=2)
-    return full

@@ -1,16 +1,12 @@
 """Solvers of initial value problems: Runge-Kutta steps, of arrays and of plain numbers, and LSODA.
 
-Runge-Kutta steps: of arrays, and of one point in plain numbers by straight-line code.
-
 A step of arrays makes some thirty calls of numpy, which for a point of a few states take ten times as long as the
 arithmetic. Straight-line code is written out and compiled once; it holds names and places alone, and never anything
-that people or files say: all numbers come as arguments. Whatever is no arithmetic is refused. The rules are the
-classical one and, as torchdiffeq has it, that of three eighths.
+that people or files say: all numbers come as arguments. Whatever is no arithmetic is refused. The rule of arrays is
+the classical one, that of plain numbers, as torchdiffeq has it, that of three eighths.
 
-The one door to LSODA, an adaptive solver that switches to a stiff method where it has to.
-
-A solve has a budget of evaluations: without it, a law with a singularity or a wrong constant would
-cost more than all good laws together.
+LSODA is an adaptive solver that switches to a stiff method where it has to. A solve has a budget of evaluations:
+without it, a law with a singularity or a wrong constant would cost more than all good laws together.
 
 Source: Petzold, SIAM J. Sci. Stat. Comput. 4 (1983); Hindmarsh, ODEPACK (1983); scipy's interface.
 """
@@ -19,9 +15,9 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
@@ -41,17 +37,8 @@ def rk4_step(
         k1 = f(0, x),   k2 = f(1/2, x + h k1 / 2),   k3 = f(1/2, x + h k2 / 2),   k4 = f(1, x + h k3)
         x + h (k1 + 2 k2 + 2 k3 + k4) / 6
 
-    Args:
-        rhs: (share of the step that has passed, x) -> dx/dt.
-        x: any shape.
-        h: length of the step; an array broadcasts against x.
-
     Source: Kutta (1901); Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993),
     Table II.1.2.
-
-    >>> import numpy as np
-    >>> rk4_step(lambda _, x: -x, np.array([1.0]), 0.1).round(7).tolist()
-    [0.9048375]
     """
     check_time()
     half = h / 2
@@ -62,8 +49,6 @@ def rk4_step(
     return x + h / 6 * (k1 + 2 * (k2 + k3) + k4)
 
 
-# Texts whose function is kept, about 3 kB each.
-REMEMBERED = 1024
 # No attributes, no imports, no strings, no deletions: with no built-in names nothing else can be reached.
 ARITHMETIC = (
     *(ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Expr, ast.Yield),
@@ -73,16 +58,9 @@ ARITHMETIC = (
 )
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=1024)  # about 3 kB each
 def compiled(text: str) -> Callable[..., Any]:
-    """The one function that a text defines; it sees its arguments and nothing else.
-
-    Raises:
-        ValueError: the text is no arithmetic, or not one function.
-
-    >>> compiled("def twice(x):\\n    return x + x\\n")(3.0)
-    6.0
-    """
+    """The one function that a text defines; it sees its arguments and nothing else."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if not isinstance(node, ARITHMETIC) or (isinstance(node, ast.Constant) and type(node.value) is not float):
@@ -102,21 +80,13 @@ PlainRates: TypeAlias = Callable[..., Sequence[float]]
 # Rates, start and lengths of steps -> the start, and the states after every step.
 March: TypeAlias = Callable[[PlainRates, Sequence[float], Sequence[float]], Iterator[tuple[float, ...]]]
 
-BEGIN = """\
+# What stands in braces is there once for each state.
+MARCH = """\
+def march(rates, start, steps):
     {x#} = start
     yield {x#}
     for h in steps:
         if h:
-"""
-CLASSICAL = """\
-            half, sixth = h / 2.0, h / 6.0
-            {a#} = rates({x#})
-            {b#} = rates({x# + half * a#})
-            {c#} = rates({x# + half * b#})
-            {d#} = rates({x# + h * c#})
-            {x#} = {x# + sixth * (a# + 2.0 * (b# + c#) + d#)}
-"""
-THREE_EIGHTHS = """\
             third, eighth = h / 3.0, h / 8.0
             {a#} = rates({x#})
             {t#} = {third * a#}
@@ -124,59 +94,24 @@ THREE_EIGHTHS = """\
             {c#} = rates({h * b# + x# - t#})
             {d#} = rates({(a# - b# + c#) * h + x#})
             {x#} = {((b# + c#) * 3.0 + a# + d#) * eighth + x#}
+        yield {x#}
 """
 
 
 @cache
-def march(n: int, rule: str) -> March:
+def march(n: int) -> March:
     """The function that goes from a point of n states on, step by step; a step of length 0 stays.
 
-    Args:
-        rule: `CLASSICAL` or `THREE_EIGHTHS`.
-
-    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
-
-    >>> [round(x, 7) for (x,) in march(1, CLASSICAL)(lambda x: (-x,), [1.0], [0.1, 0.0])]
-    [1.0, 0.9048375, 0.9048375]
+    Source: Kutta's 3/8 rule; Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
     """
-    text = f"def march(rates, start, steps):\n{BEGIN}{rule}        yield {{x#}}\n"
-    function: March = compiled("\n".join(_for_each(n, line) for line in text.split("\n")))
+    function: March = compiled(
+        re.sub("{(.*?)}", lambda part: "".join(part[1].replace("#", str(k)) + "," for k in range(n)), MARCH)
+    )
     return function
-
-
-def _for_each(n: int, line: str) -> str:
-    """A line with what stands in braces once for each state."""
-    before, *parts = line.split("{")
-    for part in parts:
-        text, _, after = part.partition("}")
-        before += ", ".join(text.replace("#", str(k)) for k in range(n)) + "," + after
-    return before
 
 
 # (t, states [states]) -> dx/dt [states].
 Rhs: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
-
-# Spans of time below this, or above its inverse, are no ordinary units.
-SHORTEST = 1e-100
-# What odeint says of a solve that went well.
-_SUCCESS = "Integration successful."
-
-
-@dataclass(frozen=True)
-class LsodaThresholds:
-    """What a solve may cost."""
-
-    # A solution to show that needs more has met a singularity or a stiff wall [evaluations of the right-hand side]
-    max_evaluations: int = 100_000
-    quick: float = 0.2  # spent on a solution as a whole before one is stepped by hand [share of the evaluations]
-    # The same for a law on trial, whatever the number of samples [evaluations of the right-hand side]
-    trial_evaluations: int = 5_000
-    trial_evaluations_per_sample: int = 100  # and for every sample [evaluations of the right-hand side]
-    # Evaluations after which the time and the size of the states are checked again
-    evaluations_between_checks: int = 64
-
-
-BUDGETS = LsodaThresholds()
 
 
 class _GivenUp(Exception):
@@ -185,14 +120,14 @@ class _GivenUp(Exception):
 
 def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
     """The right-hand side, which gives up beyond a number of evaluations or a size of the states."""
-    evaluations, each = 0, BUDGETS.evaluations_between_checks
+    evaluations = 0
 
     def counted(t: float, x: Array) -> Sequence[float] | Array:
         nonlocal evaluations
         evaluations += 1
         if evaluations > max_evaluations:
             raise _GivenUp
-        if evaluations % each == 0:
+        if evaluations % 64 == 0:
             check_time()
             if np.abs(x).max() > largest:
                 raise _GivenUp
@@ -207,19 +142,8 @@ def solve_whole(
     """States at all times [times, states], None where the solver fails on the way.
 
     For laws on trial: fast, and given up soon.
-
-    Args:
-        rhs: (t, x) -> dx/dt.
-        start: states at the first time [states].
-        times: increasing [times].
-        rtol, atol: tolerances, relative and absolute.
-        largest: absolute value of a state from which on the solve is given up.
-
-    >>> solve_whole(lambda t, x: -x, np.array([1.0]), np.array([0.0, 1.0]), 1e-9, 1e-11, 1e10).round(6).tolist()
-    [[1.0], [0.367879]]
     """
-    most = BUDGETS.trial_evaluations + BUDGETS.trial_evaluations_per_sample * len(times)
-    return _solve_quickly(rhs, start, times, rtol, atol, most, largest)
+    return _solve_quickly(rhs, start, times, rtol, atol, 5_000 + 100 * len(times), largest)
 
 
 def _solve_quickly(
@@ -240,7 +164,7 @@ def _solve_quickly(
         except (_GivenUp, ValueError, ArithmeticError):
             return None
     states: Array = x
-    return states if info["message"] == _SUCCESS and np.isfinite(states).all() else None
+    return states if info["message"] == "Integration successful." and np.isfinite(states).all() else None
 
 
 def solve_until_failure(
@@ -254,31 +178,21 @@ def solve_until_failure(
     """States at all times [times, states]; nan from where the solver fails on.
 
     Where the solution does not last it is stepped by hand, which is slower, but keeps what was reached.
-
-    Args:
-        rhs: (t, x) -> dx/dt.
-        start: states at the first time [states].
-        times: increasing [times].
-        rtol, atol: tolerances, relative and absolute.
-        max_evaluations: of the right-hand side (default: `BUDGETS.max_evaluations`).
-
-    >>> exploding = solve_until_failure(lambda t, x: x**2, np.array([1.0]), np.array([0.0, 0.5, 2.0]), 1e-9, 1e-9)
-    >>> exploding.round(6).tolist()
-    [[1.0], [2.0], [nan]]
     """
     states = np.full((len(times), len(start)), np.nan)
     if not len(times) or not np.isfinite(start).all() or not np.isfinite(times).all():
         return states
     states[times == times[0]] = start
     span = float(times[-1] - times[0])
-    if 0.0 < span < math.inf and not SHORTEST < span < 1.0 / SHORTEST:
+    if 0.0 < span < math.inf and not 1e-100 < span < 1e100:
         # Steps whose square is no number: time in units of the whole span.
         first = float(times[0])
         inner: Rhs = lambda s, x: span * np.asarray(rhs(first + span * s, x))  # noqa: E731
         return solve_until_failure(inner, start, (times - first) / span, rtol, atol, max_evaluations)
 
-    most = BUDGETS.max_evaluations if max_evaluations is None else max_evaluations
-    quick = int(BUDGETS.quick * most)
+    # What needs more has met a singularity or a stiff wall.
+    most = 100_000 if max_evaluations is None else max_evaluations
+    quick = int(0.2 * most)
     whole = _solve_quickly(rhs, start, times, rtol, atol, quick)
     return _solve_by_steps(rhs, states, times, rtol, atol, most - quick) if whole is None else whole
 

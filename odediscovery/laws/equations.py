@@ -399,7 +399,7 @@ class Equations:
             rtol: relative tolerance of the solver (LSODA).
             atol: absolute tolerance, as a share of the initial value of each state.
             most_evaluations: of the right-hand sides, after which the solution counts as failed (default:
-                `LsodaThresholds.max_evaluations`).
+                100 000).
             controls: of equations with controls, in the order of these, known from the first of the
                 times on; after their last time they keep their last values. Not needed for time alone.
 

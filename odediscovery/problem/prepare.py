@@ -1,50 +1,38 @@
-"""The user's series made a problem, with all that was said of how its samples came about.
+"""From a series and settings to the problem that every stage takes.
 
-Values that a solver interpolated between its steps, and how far off this says they are.
+Interpolated values. `solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own
+steps: quartics with RK45, cubics with RK23 and Radau. Within a step pseudo-residuals of that degree are rounding,
+those of one degree less are not; no solution of an equation looks so. It shows only in values with all their digits.
+At the usual tolerance of 1e-3 such values are far worse than their digits say,
 
     sigma = 0.06 m^2 sqrt(n) kink
 
 for m samples a step and n a trajectory, and kink the root mean square of pseudo-residuals across steps.
-
-`solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own steps: quartics with
-RK45, cubics with RK23 and Radau. Within a step pseudo-residuals of that degree are rounding, those of one degree less
-are not; no solution of an equation looks so. It shows only in values with all their digits. At the usual tolerance of
-1e-3 such values are far worse than their digits say.
-
 Source: Shampine, Math. Comp. 46 (1986), for the quartics; the factor was measured on random laws.
 
-What the user says of the samples, as part of the series: known starts, limits of detection, cumulative counts.
+Doses at known times, and rates that change at a known time, are controls.
 
-Doses at known times, and rates that change at a known time, as controls.
-
-gut' = dose(t) + ...        dose(t) = amount / width  for a moment after each dose
-S' = -b*S*I - c*S*I*after_23,        after_23 = 0 before t = 23 and 1 from then on
+    gut' = dose(t) + ...,    dose(t) = amount / width  for a moment after each dose
+    S' = -b*S*I - c*S*I*after_23,    after_23 = 0 before t = 23 and 1 from then on
 
 Latent states, which nobody measured, and what a conserved sum says of them.
 
     x_h = (value - sum over i != h of c_i x_i) / c_h
 
-If the value of a sum is known and its other states are measured, a state without a column is no
-unknown: its samples follow from the others', and so does their noise. Other latent states stay
-without samples: only whole trajectories with fitted starts can determine them.
+If the value of a sum is known and its other states are measured, a state without a column is no unknown: its samples
+follow from the others', and so does their noise. Other latent states stay without samples: only whole trajectories
+with fitted starts can determine them.
 
-Long series with fewer samples, for the search: the hundred thousandth adds nothing to a law.
-
-Clean samples are picked where the states have moved on; noisy ones give way to the mean of each k
-neighbours, which keeps their joint information, moved to their middle along the local parabola.
-Where so few would not follow the extrema of the states, runs of neighbours spread over the series
-are taken. The chosen law is refined and judged on all samples afterwards.
-
+Long series with fewer samples, for the search: the hundred thousandth adds nothing to a law. Clean samples are picked
+where the states have moved on; noisy ones give way to the mean of each k neighbours, which keeps their joint
+information, moved to their middle along the local parabola. Where so few would not follow the extrema of the states,
+runs of neighbours spread over the series are taken. The chosen law is refined and judged on all samples afterwards.
 Source of the local parabola: Savitzky and Golay, Analytical Chemistry 36 (1964).
 
-What the data are like, decided once before the search: scale, noise, sign, resolution.
-
-A state counts as sign-changing only when its negative part is more than noise explains, and more
-than a single stray sample. Every other state is nonnegative with noise, or not positive; then its
-mirror image -x is fitted, and its scale is negative. A state that never changes gets a zero
-right-hand side. Where the user gives standard deviations of a state, nothing is estimated.
-
-From a series and settings to the problem that every stage takes.
+Signs. A state counts as sign-changing only when its negative part is more than noise explains, and more than a single
+stray sample. Every other state is nonnegative with noise, or not positive; then its mirror image -x is fitted, and
+its scale is negative. A state that never changes gets a zero right-hand side. Where the user gives standard
+deviations of a state, nothing is estimated.
 """
 
 from __future__ import annotations
@@ -53,7 +41,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -82,58 +69,24 @@ from odediscovery.data.recorded import (
     rounding_sigma,
     spread_columns,
 )
-from odediscovery.data.series import (
-    Scale,
-    TimeSeries,
-    Trajectory,
-    measured,
-    pooled,
-    usual_values,
-    with_columns,
-    with_latent_states,
-)
+from odediscovery.data.series import Scale, TimeSeries, Trajectory, measured, pooled, with_columns, with_latent_states
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.knowledge.constraints import Conserved, Knowledge, check_known, check_signs, knowledge
 from odediscovery.knowledge.dimensions import check_dimensions
 from odediscovery.laws.expressions import identifiers
-from odediscovery.problem.problem import PROBLEMS, Problem, count_peaks, redundant_states
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.problem.problem import CLEAN_NOISE, PROMINENCE, Problem, count_peaks, redundant_states
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.settings import Settings
 
 
-@dataclass(frozen=True)
-class InterpolantThresholds:
-    """When values are taken for interpolated ones."""
-
-    degrees: tuple[int, ...] = (3, 4)  # degrees that are looked for
-    rounding: float = 1e-13  # smaller pseudo-residuals are rounding [largest value of the state]
-    jump: float = 1e4  # by so much they fall within a step from the degree before [ratio]
-    share: float = 0.05  # least share of windows within one step
-    windows: int = 5  # least number of them
-    # error of values, over the squared samples a step and the root of samples [root mean square of pseudo-residuals
-    # across steps]; measured: 0.03 to 0.06 from sample to sample, and these add up
-    error: float = 0.06
-    reached: float = 0.01  # error of any state [relative error of the worst one]; measured on random laws
-
-
-INTERPOLANTS = InterpolantThresholds()
-
-
 class Interpolation(NamedTuple):
-    """What was seen of an interpolation.
+    """What was seen of an interpolation."""
 
-    Args:
-        sigma: how far off the values are [states], 0 where none are interpolated.
-        degree: of the polynomials, 0 if there are none.
-        samples: a step of the solver.
-        share: of a state's spread that the values are off, the largest.
-    """
-
-    sigma: Array
-    degree: int = 0
-    samples: float = 0.0
-    share: float = 0.0
+    sigma: Array  # how far off the values are [states], 0 where none are interpolated
+    degree: int = 0  # of the polynomials, 0 if there are none
+    samples: float = 0.0  # a step of the solver
+    share: float = 0.0  # of a state's spread that the values are off, the largest
 
     @property
     def sentences(self) -> list[str]:
@@ -149,28 +102,23 @@ class Interpolation(NamedTuple):
 
 
 def find_interpolation(series: TimeSeries) -> Interpolation:
-    """How far off interpolated values are, and what shows it.
-
-    >>> t = np.linspace(0.0, 3.0, 61)
-    >>> find_interpolation(TimeSeries.from_arrays(t, np.exp(-t))).sigma.tolist()
-    [0.0]
-    """
-    best = Interpolation(np.zeros(series.n_states))
+    """How far off interpolated values are, and what shows it."""
+    best = none = Interpolation(np.zeros(series.n_states))
     largest = 0.0
-    for degree in INTERPOLANTS.degrees:
+    for degree in (3, 4):
         here, within = _residuals(series, degree)
         share = within.mean(axis=0) if len(within) else np.zeros(series.n_states)
-        enough = within.sum(axis=0) >= INTERPOLANTS.windows
-        most = float(np.max(share, where=enough, initial=0.0))
-        if most >= INTERPOLANTS.share and most > largest and not within.all():
+        most = float(np.max(share, where=within.sum(axis=0) >= 5, initial=0.0))
+        if most >= 0.05 and most > largest and not within.all():
             largest = most
             across = np.where(within, 0.0, here)
             kink = np.sqrt((across**2).sum(axis=0) / np.maximum((~within).sum(axis=0), 1))
             samples = (degree + 1) / max(1.0 - most, 1.0 / len(within))
             long = max(len(t.time) for t in series.trajectories)
-            sigma = INTERPOLANTS.error * samples**2 * math.sqrt(long) * kink
+            # Measured: 0.03 to 0.06 from sample to sample, and these add up.
+            sigma = 0.06 * samples**2 * math.sqrt(long) * kink
             best = _reaching_all(series, sigma, degree, samples)
-    return best if best.share > PROBLEMS.clean else Interpolation(np.zeros(series.n_states))
+    return best if best.share > CLEAN_NOISE else none
 
 
 def _is_rounded(values: Array, rounding: Array) -> Mask:
@@ -184,7 +132,8 @@ def _reaching_all(series: TimeSeries, sigma: Array, degree: int, samples: float)
     values = pooled(series)
     spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
     share = float((sigma / np.where(spread > 0.0, spread, np.inf))[~series.is_control].max(initial=0.0))
-    reached = np.maximum(sigma, INTERPOLANTS.reached * share * spread)
+    # A hundredth of the relative error of the worst state, measured on random laws.
+    reached = np.maximum(sigma, 0.01 * share * spread)
     return Interpolation(np.where(series.is_control, 0.0, reached), degree, samples, share)
 
 
@@ -199,9 +148,9 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
         own, lower = (
             np.stack([np.abs(pseudo_residuals(time, y, d)) for y in values.T], axis=1) for d in (degree, degree - 1)
         )
-        rounding = INTERPOLANTS.rounding * np.abs(values).max(axis=0)
+        rounding = 1e-13 * np.abs(values).max(axis=0)
         here.append(own)
-        falls = np.minimum(lower[1:], lower[:-1]) > INTERPOLANTS.jump * rounding
+        falls = np.minimum(lower[1:], lower[:-1]) > 1e4 * rounding
         inside = (own <= rounding) & falls & ~series.is_control
         within.append(inside & ~_is_rounded(values, rounding) if inside.any() else inside)
     none = np.zeros((0, series.n_states))
@@ -215,11 +164,7 @@ def columns_of_groups(settings: Settings) -> list[str]:
 
 
 def of_groups(series: TimeSeries, name: str) -> Array:
-    """A column that is constant within each group [groups].
-
-    Raises:
-        InputError: no such column, or one that changes within a group.
-    """
+    """A column that is constant within each group [groups]."""
     if name not in series.controls:
         raise unknown_name("column of groups", name, (*series.controls, *series.states))
     k, found = series.controls.index(name), []
@@ -235,14 +180,7 @@ def of_groups(series: TimeSeries, name: str) -> Array:
 
 
 def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
-    """The series with what is known of its samples; without columns that serve for starts only.
-
-    Args:
-        series: controls apart from the states, unmeasured states among them.
-
-    Raises:
-        InputError: a state that there is not, a start or limit that does not fit it, or counts that fall.
-    """
+    """The series with what is known of its samples; without columns that serve for starts only."""
     limits = dict(map(detection_limit, settings.censored))
     if not (settings.starts or limits or settings.cumulative or settings.doses):
         return series
@@ -299,11 +237,7 @@ def _starts(series: TimeSeries, settings: Settings) -> Array:
 
 
 def _count_noise(run: Trajectory, recorded: Recorded, states: tuple[str, ...]) -> Array | None:
-    """Standard deviations of the values, those of cumulative counts being the roots of their increments.
-
-    Raises:
-        InputError: a cumulative count that falls, or one with standard deviations of its own.
-    """
+    """Standard deviations of the values, those of cumulative counts being the roots of their increments."""
     if not recorded.counted.any():
         return run.sigma
     sigma = np.full(run.values.shape, np.nan) if run.sigma is None else run.sigma.copy()
@@ -341,11 +275,7 @@ def dose_columns(settings: Settings) -> list[str]:
 
 
 def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
-    """Each dose enters its state, as a user would write it.
-
-    Raises:
-        InputError: a state or a column that there is not.
-    """
+    """Each dose enters its state, as a user would write it."""
     names, known = identifiers([*series.states, *series.controls]), []
     if settings.vary is None and any(map(dose_factor, settings.doses)):
         raise InputError("--doses with a factor that is fitted belongs to groups: it needs --vary all, none or auto")
@@ -383,11 +313,7 @@ def break_controls(settings: Settings, time_name: str) -> dict[str, float]:
 
 
 def with_breaks(series: TimeSeries, settings: Settings) -> TimeSeries:
-    """The series with a control for each break, 0 before it and 1 from then on.
-
-    Raises:
-        InputError: times that are no numbers, or outside of the data.
-    """
+    """The series with a control for each break, 0 before it and 1 from then on."""
     named = break_controls(settings, series.time_name)
     new = {name: time for name, time in named.items() if name not in series.controls}
     for time in new.values():
@@ -424,11 +350,6 @@ def step_at(run: Trajectory, times: Sequence[float] | Array) -> Trajectory:
 def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowledge) -> TimeSeries:
     """The series with samples of the latent states that follow from conserved sums.
 
-    Args:
-        series: with a column of nan for each of them, from `with_latent_states`.
-        latent: their names.
-        known: holds the sums, in the user's units.
-
     States that follow from no sum keep nan.
     """
     unknown = {series.states.index(name) for name in latent}
@@ -456,7 +377,7 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
     narrow = dataclasses.replace(
         series,
         states=tuple(np.array(series.states)[seen].tolist()),
-        trajectories=tuple(_select_states(t, seen) for t in series.trajectories),
+        trajectories=tuple(t.select(seen) for t in series.trajectories),
     )
     p = prepare(narrow)
     scale = np.full(series.n_states, p.scale.size.max())
@@ -488,12 +409,6 @@ def _recorded_as(data: TimeSeries, series: TimeSeries, scale: Array) -> TimeSeri
     return dataclasses.replace(data, trajectories=tuple(runs))
 
 
-def _select_states(t: Trajectory, which: Mask) -> Trajectory:
-    sigma = None if t.sigma is None else t.sigma[:, which]
-    recorded = t.recorded and t.recorded.select(which)
-    return dataclasses.replace(t, values=t.values[:, which], sigma=sigma, recorded=recorded)
-
-
 def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
     """The series with samples of state i from those of the other states of a sum."""
     c, value = conserved.weights, conserved.value
@@ -504,63 +419,40 @@ def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
     for t in series.trajectories:
         x = t.values.copy()
         x[:, i] = value / c[i] - t.values[:, used] @ others[used]
-        sigma = None if t.sigma is None else t.sigma.copy()
-        if sigma is not None and t.sigma is not None:
-            sigma[:, i] = np.sqrt(t.sigma[:, used] ** 2 @ others[used] ** 2)
+        sigma = t.sigma
+        if sigma is not None:
+            sigma = np.where(np.arange(len(c)) == i, np.sqrt(sigma[:, used] ** 2 @ others[used] ** 2)[:, None], sigma)
             sigma[np.isnan(x)] = np.nan
         trajectories.append(dataclasses.replace(t, values=x, sigma=sigma))
     note = f"{series.states[i]} was not measured: its samples follow from the conserved sum"
     return dataclasses.replace(series, trajectories=tuple(trajectories), messages=(*series.messages, note))
 
 
-@dataclass(frozen=True)
-class ThinningThresholds:
-    """When a series is thinned, and to how many samples."""
-
-    most_clean: int = 1000  # samples that follow a clean series well enough; cost
-    most_noisy: int = 300  # samples that follow a noisy series well enough
-    for_extremum: int = 20  # samples that follow one extremum
-    worth: int = 2  # a series with fewer than so many times the samples it needs is not thinned
-    followed: int = 100_000  # samples in which extrema are counted, means of neighbours in longer series; cost
-    in_runs: int = 1000  # samples in runs where all extrema need too many; cost
-    runs: int = 8  # number of these runs
-    prominence: float = 8.0  # least prominence of an extremum in noise [standard deviation of the noise]
-    wide: int = 3  # times as many neighbours as are averaged lie on one parabola; as it is fitted
-    # neighbours of which parabolas leave more are not averaged [variance of the noise, the mean over the series];
-    # measured: up to it means are as near to 40 chaotic systems as samples are; 2000 misled
-    bent: float = 30.0
-    fewer: float = 0.75  # of so many neighbours fewer are tried next [neighbours before]; cost: a dozen tries at most
-    fitted: int = 5  # fewest neighbours that a parabola is fitted to; two more than it has constants
-    seen: int = 4  # fewest of them that were measured; one more than it has constants
-    least_path: float = 1e-300  # least length of a path, where no state moves; range of float64
-
-
-THINNING = ThinningThresholds()
+MOST_NOISY = 300  # samples that follow a noisy series well enough
+MOST_CLEAN = 1000  # samples that follow a clean one, and those in runs where all extrema need more
+WORTH = 2  # a series with fewer than so many times the samples it needs is not thinned
+FITTED = 5  # fewest neighbours that a parabola is fitted to
 
 
 def thin_series(series: TimeSeries) -> TimeSeries:
     """The series with about a thousand samples (clean) or 300 (noisy); itself if it is short.
 
     Series with controls, counts or limits stay as they are: between fewer samples controls would be no straight lines.
-
-    >>> t = np.linspace(0.0, 10.0, 20_001)
-    >>> long = TimeSeries.from_arrays(t, np.exp(-t))
-    >>> len(thin_series(long).trajectories[0].time)
-    1000
     """
     total = sum(len(t.time) for t in series.trajectories)
-    if series.controls or any(t.recorded for t in series.trajectories) or total < THINNING.worth * THINNING.most_noisy:
+    if series.controls or any(t.recorded for t in series.trajectories) or total < WORTH * MOST_NOISY:
         return series
     values = np.concatenate([t.values for t in series.trajectories])
     seen = np.isfinite(values).any(axis=0)
     spread = np.nanstd(np.where(seen, values, 0.0), axis=0)
     noise = estimate_noise(series)
     clean = bool((noise <= SMOOTHING.clean * spread)[seen].all())
-    most = THINNING.most_clean if clean else THINNING.most_noisy
-    if total < THINNING.worth * most:
+    most = MOST_CLEAN if clean else MOST_NOISY
+    if total < WORTH * most:
         return series
-    prominence = np.maximum(PROBLEMS.prominence * spread, THINNING.prominence * noise)
-    enough = THINNING.for_extremum * sum(_count_extrema(t, prominence) for t in series.trajectories)
+    prominence = np.maximum(PROMINENCE * spread, 8.0 * noise)
+    # Twenty samples follow an extremum.
+    enough = 20 * sum(_count_extrema(t, prominence) for t in series.trajectories)
     share = min(max(most, enough) / total, 1.0)
     if clean:
         fewer = [_pick(_complete(t, seen, share), spread, share * len(t.time)) for t in series.trajectories]
@@ -575,9 +467,9 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
     counts = [0]
     for y, least in zip(t.values.T, prominence, strict=True):
         y = y[np.isfinite(y)]
-        each = len(y) // THINNING.followed
+        each = len(y) // 100_000
         if each > 1:
-            # The mean of neighbours: extrema between them are faster than any thinned series could follow.
+            # The mean of neighbours saves time: extrema between them are faster than any thinned series could follow.
             y = y[: len(y) // each * each].reshape(-1, each).mean(axis=1)
         if least > 0.0:
             counts.append(sum(count_peaks(side, least) for side in (y, -y)))
@@ -587,7 +479,7 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
 def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
     """The samples in which nothing is missing, if there are enough of them to pick from."""
     whole = np.isfinite(t.values[:, seen]).all(axis=1)
-    if whole.all() or whole.mean() < THINNING.worth * share:
+    if whole.all() or whole.mean() < WORTH * share:
         return t
     return Trajectory(t.time[whole], t.values[whole], t.label, None if t.sigma is None else t.sigma[whole])
 
@@ -597,9 +489,9 @@ def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
     size = np.where(spread > 0.0, spread, np.inf)
     path = np.nan_to_num(np.abs(np.diff(t.values, axis=0) / size)).sum(axis=1)
     time = np.diff(t.time)
-    way = time / time.sum() + path / max(path.sum(), THINNING.least_path)
+    way = time / time.sum() + path / max(path.sum(), ABOVE_ZERO)
     way = np.concatenate([[0.0], np.cumsum(way)])
-    count = min(max(round(wanted), THINNING.fitted), len(t.time))
+    count = min(max(round(wanted), FITTED), len(t.time))
     places = np.unique(np.searchsorted(way, np.linspace(0.0, way[-1], count)))
     chosen = places.clip(0, len(t.time) - 1)
     sigma = None if t.sigma is None else t.sigma[chosen]
@@ -610,11 +502,12 @@ def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
     """About the most neighbours, up to `most`, that are parabolas and noise: across spikes means would say nothing."""
     k = most
     while k > 1:
-        left = np.concatenate([_left_of_parabolas(t.values, THINNING.wide * k) for t in series.trajectories])
+        left = np.concatenate([_left_of_parabolas(t.values, 3 * k) for t in series.trajectories])
         whole = np.isfinite(left)
-        if (np.where(whole, left, 0.0).sum(axis=0) <= THINNING.bent * noise**2 * whole.sum(axis=0))[noise > 0.0].all():
+        # Up to thirty means are as near to 40 chaotic systems as samples are; two thousand misled.
+        if (np.where(whole, left, 0.0).sum(axis=0) <= 30.0 * noise**2 * whole.sum(axis=0))[noise > 0.0].all():
             break
-        k = int(THINNING.fewer * k)
+        k = int(0.75 * k)
     return k
 
 
@@ -636,11 +529,11 @@ def _average(t: Trajectory, k: int) -> Trajectory:
 
     where m is the mean of their times: what bends is not flattened.
     """
-    if k == 1 or len(t.time) < THINNING.fitted:
+    if k == 1 or len(t.time) < FITTED:
         return t
     count = len(t.time) // k
     edges = np.linspace(0, len(t.time), count + 1).round().astype(int)
-    beside = max(k, THINNING.fitted // 2)
+    beside = max(k, FITTED // 2)
     times, values, sigmas = [], [], []
     for first, stop in itertools.pairwise(edges):
         before = max(first - beside, 0)
@@ -657,16 +550,12 @@ def _average(t: Trajectory, k: int) -> Trajectory:
 
 
 def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[float, float]:
-    """Value of one state at a time by the samples inside, and its standard deviation.
-
-    Args:
-        wide: the samples and their neighbours, which tell the parabola.
-    """
+    """Value of one state at a time by the samples inside, and its standard deviation."""
     y = wide.values[:, i]
     sigma = np.ones_like(y) if wide.sigma is None else wide.sigma[:, i]
     seen = np.isfinite(y) & np.isfinite(sigma)
     inside = inside & seen
-    if seen.sum() < THINNING.seen or not inside.any():
+    if seen.sum() < 4 or not inside.any():  # one more than a parabola has constants
         return np.nan, np.nan
     tau = (wide.time - at) / (wide.time[-1] - wide.time[0])
     design, weight = np.stack([tau, tau**2], axis=1), 1.0 / sigma
@@ -680,72 +569,35 @@ def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[fl
 
 def _pick_runs(trajectories: list[Trajectory]) -> list[Trajectory]:
     """All of them, or runs of neighbours spread evenly where there are too many samples."""
-    if sum(len(t.time) for t in trajectories) <= THINNING.in_runs:
+    if sum(len(t.time) for t in trajectories) <= MOST_CLEAN:
         return trajectories
     runs = []
     for t in trajectories:
-        edges = np.linspace(0, len(t.time), max(len(t.time) * THINNING.runs // THINNING.in_runs, 1) + 1).astype(int)
+        edges = np.linspace(0, len(t.time), max(len(t.time) * 8 // MOST_CLEAN, 1) + 1).astype(int)
         runs += [t.part(slice(a, b)) for a, b in itertools.pairwise(edges)]
     average = sum(len(r.time) for r in runs) / len(runs)
-    count = min(max(int(THINNING.in_runs / average), 1), len(runs))
+    count = min(max(int(MOST_CLEAN / average), 1), len(runs))
     places = np.linspace(0, len(runs) - 1, count).round().astype(int)
     return [dataclasses.replace(runs[j], label=f"run {j + 1}") for j in places]
 
 
-@dataclass(frozen=True)
-class PreparationThresholds:
-    """What decides about noise, signs and resolution before the search."""
-
-    largest: float = 1e60  # largest value of a state, 1 over its smallest
-    least_relative: float = 0.1  # least relative sigma by which a sample is weighted [noise of the state]
-    unusual: float = 10.0  # given standard deviations count as this at most in the noise of the state [their median]
-    # Most by which a sample's given standard deviation may differ from the state's, either way [noise of the state]
-    most_relative: float = 1000.0
-    # A sample may lie this far beyond 0 without a change of sign [standard deviation of the noise]
-    beyond_zero: float = 4.0
-    # A single sample of a trajectory may lie this far beyond 0 without a change of sign [standard deviation of the
-    # noise]
-    stray: float = 6.0
-    # estimated and given noise contradict each other from this on, either way [ratio of standard deviations]
-    contradiction: float = 3.0
-    over_contradiction: float = 1000.0  # larger ratios are not printed as numbers [ratio]; chosen: wording only
-    rounded: float = 1.5  # noise up to this is that of the digits [what rounding explains]
-    integration_error: float = 1e-8  # residuals below this are no evidence [rms of the state]
-    independent: float = 40.0  # samples over which a solver's errors average out [samples]
-    # A state whose range is at most the first, or the second times its resolution, is constant [rms of the state;
-    # resolution]
-    unchanged: tuple[float, float] = (1e-12, 1e-6)
-
-
-PREPARATION = PreparationThresholds()
+LEAST_RELATIVE = 0.1  # least relative sigma by which a sample is weighted [noise of the state]
 
 
 class _Noise(NamedTuple):
-    """Noise of a dimensionless series.
+    """Noise of a dimensionless series."""
 
-    Args:
-        sigma: standard deviation [states].
-        relative: of every sample over `sigma`, [samples, states] a trajectory.
-        uniform: estimate as if it were the same for all samples [states].
-        given: as the user knows it, nan elsewhere [states].
-        estimated: as the samples show it [states].
-    """
-
-    sigma: Array
-    relative: tuple[Array, ...]
-    uniform: Array
-    given: Array
-    estimated: Array
+    sigma: Array  # standard deviation [states]
+    relative: tuple[Array, ...]  # of every sample over `sigma`, [samples, states] a trajectory
+    uniform: Array  # estimate as if it were the same for all samples [states]
+    given: Array  # as the user knows it, nan elsewhere [states]
+    estimated: Array  # as the samples show it [states]
 
 
 def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     """The series made dimensionless, with its noise, signs and resolution.
 
-    Args:
-        smoothing: else `smooth` is the data, straight lines over gaps: enough to judge a law.
-
-    Raises:
-        InputError: values so large or small that products of them leave the range of numbers.
+    Without smoothing `smooth` is the data, straight lines over gaps: enough to judge a law.
     """
     _check_sizes(series)
     scale = Scale.of(series)
@@ -753,7 +605,9 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
     rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
     noise = _find_noise(_filled(data), rounded)
-    floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
+    # Over forty samples a solver's errors average out.
+    integration = 1e-8 * np.sqrt(max(len(pooled(data)) / 40.0, 1.0))
+    floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), integration)
     found = find_interpolation(_filled(series))
     off = found.sigma / scale.size
     floor = np.maximum(floor, off)
@@ -766,7 +620,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
         data,
         _with_doses(smooth(_filled(data), noise.sigma, nonnegative & ~_dosed(data), noise.relative), data)
         if smoothing
-        else _interpolate_gaps(data),
+        else smooth(data, np.zeros(data.n_states), nonnegative),
         scale,
         noise.sigma,
         floor,
@@ -779,15 +633,11 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
 
 
 def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
-    """The noise of a dimensionless series: given where it is known, that of its digits, or estimated.
-
-    Args:
-        rounded: standard deviation of what the digits of every sample left out, [samples, states].
-    """
+    """The noise of a dimensionless series: given where it is known, that of its digits, or estimated."""
     spread, relative, uniform = np.nanstd(pooled(data), axis=0), relative_noise(data), estimate_noise(data)
     # Without noise the residuals of polynomials are curvature. Noise that grows with a state that is
     # near 0 in most samples shows only on the scale of its own relative sigma.
-    measurable = (uniform > SMOOTHING.clean * spread) | ((uniform > PROBLEMS.clean * spread) & shows_noise(data))
+    measurable = (uniform > SMOOTHING.clean * spread) | ((uniform > CLEAN_NOISE * spread) & shows_noise(data))
     # Splines of hundreds of states take minutes: none is fitted twice, nor where nothing depends on it.
     earlier = [(tuple(np.ones_like(t.values) for t in data.trajectories), uniform)]
     earlier.append((relative, estimate_noise(data, relative, ~measurable, earlier)))
@@ -800,9 +650,9 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     of_digits = np.sqrt(np.mean(rounded**2, axis=0))
     ends = np.cumsum([len(t.time) for t in data.trajectories])[:-1]
     shapes = np.split(rounded / np.where(of_digits > 0, of_digits, 1.0), ends)
-    shapes = [np.maximum(s, PREPARATION.least_relative) for s in shapes]
-    told = ~known & (of_digits > PROBLEMS.clean * spread)
-    told &= estimate_noise(data, shapes, told, earlier) <= PREPARATION.rounded * of_digits
+    shapes = [np.maximum(s, LEAST_RELATIVE) for s in shapes]
+    told = ~known & (of_digits > CLEAN_NOISE * spread)
+    told &= estimate_noise(data, shapes, told, earlier) <= 1.5 * of_digits
     # Neighbours that were written alike share what rounding left out.
     alike = [np.stack([lengths_of_runs(column) for column in t.values.T], axis=1) for t in data.trajectories]
     shapes = [s * np.where(spread > 0, np.sqrt(m), 1.0) for s, m in zip(shapes, alike, strict=True)]
@@ -810,30 +660,21 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     estimated = np.where(told, of_digits, estimated)
     # Controls are taken as exact.
     sigma = np.where(data.is_control, 0.0, np.where(known, given, estimated))
-    relative = tuple(np.maximum(np.where(data.is_control, 1.0, s), PREPARATION.least_relative) for s in relative)
+    relative = tuple(np.maximum(np.where(data.is_control, 1.0, s), LEAST_RELATIVE) for s in relative)
     return _Noise(sigma, relative, uniform, given, estimated)
-
-
-def _integration_floor(samples: int) -> float:
-    return float(PREPARATION.integration_error * np.sqrt(max(samples / PREPARATION.independent, 1.0)))
 
 
 def _is_constant(data: TimeSeries, rounding: Array) -> Mask:
     """States without an equation [states]: controls, and those that never change."""
     values = pooled(data)
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
-    least, of_digit = PREPARATION.unchanged
-    return np.asarray(data.is_control | (spread <= np.maximum(least, rounding * of_digit)))
+    return np.asarray(data.is_control | (spread <= np.maximum(1e-12, rounding * 1e-6)))
 
 
 def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, Mask, Mask]:
-    """The states that are not negative, those that are not positive (no state is both), noise aside.
-
-    Returns:
-        The noise, now uniform for states with a stray sample beyond 0, and bool [states] twice.
-    """
+    """The states that are not negative, those that are not positive (no state is both), noise aside."""
     values = pooled(data)
-    explained = np.maximum(PREPARATION.beyond_zero * noise.sigma * np.concatenate(noise.relative), floor)
+    explained = np.maximum(4.0 * noise.sigma * np.concatenate(noise.relative), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
     negative = np.nanmax(values - explained, axis=0) <= 0.0
     above, below = (find_strays([sign * t.values for t in data.trajectories], noise.uniform) for sign in (1, -1))
@@ -856,23 +697,14 @@ def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
 
     over all observed samples, where sigma counts as ten times its median at most in the mean: a
     few samples that are hardly known at all do not make the others noisy.
-
-    Returns:
-        noise [states], nan where unknown, and relative, [samples, states] a trajectory, 1 where
-        unknown or missing.
-
-    >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [8.0, 4.0, 2.0, 1.0], noise={"x0": 0.5})
-    >>> given_noise(series)[0].tolist()
-    [0.5]
     """
     known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in series.trajectories]
     noise = np.full(series.n_states, np.nan)
     for i, column in enumerate(np.concatenate(known).T):
         sigma = column[np.isfinite(column)]
         if len(sigma):
-            noise[i] = np.sqrt(np.mean(np.minimum(sigma, PREPARATION.unusual * np.median(sigma)) ** 2))
-    most = PREPARATION.most_relative
-    relative = tuple(np.clip(np.nan_to_num(s / noise, nan=1.0), 1.0 / most, most) for s in known)
+            noise[i] = np.sqrt(np.mean(np.minimum(sigma, 10.0 * np.median(sigma)) ** 2))
+    relative = tuple(np.clip(np.nan_to_num(s / noise, nan=1.0), 1.0 / 1000.0, 1000.0) for s in known)
     return noise, relative
 
 
@@ -881,9 +713,9 @@ def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
     messages = []
     for i in np.flatnonzero((noise.given > 0) & (noise.estimated > 0)):
         ratio = float(noise.estimated[i] / noise.given[i])
-        off, most = max(ratio, 1.0 / ratio), PREPARATION.over_contradiction
-        if off > PREPARATION.contradiction:
-            times = f"{off:.0f}" if off < most else f"over {most:.0f}"
+        off = max(ratio, 1.0 / ratio)
+        if off > 3.0:
+            times = f"{off:.0f}" if off < 1000.0 else "over 1000"
             # Changes between samples only add to the estimate: they cannot make it smaller.
             which, unless = ("larger", ", unless it changes too fast between samples to tell")
             if ratio < 1:
@@ -900,31 +732,13 @@ def find_strays(values: Sequence[Array], noise: Array) -> Mask:
     A state that changes its sign stays below 0 for a while. A single sample there is noise, also
     where the noise, which then does not grow with the state, seemed to vanish near 0.
 
-    Args:
-        values: of each trajectory, [samples, states].
-        noise: standard deviation of the noise [states], the same for all samples.
-
     >>> find_strays([np.array([[-0.3, -0.3], [1.2, -0.2], [2.1, 0.9]])], noise=np.array([0.1, 0.1]))
     array([ True, False])
     """
     alone = [(v < 0.0).sum(axis=0) <= 1 for v in values]
     found: Mask = np.all(alone, axis=0)
-    found &= np.nanmin(np.concatenate(values), axis=0) >= -PREPARATION.stray * noise
+    found &= np.nanmin(np.concatenate(values), axis=0) >= -6.0 * noise
     return found
-
-
-def _interpolate_gaps(data: TimeSeries) -> TimeSeries:
-    """The series with straight lines over missing values, as `smooth` fills them."""
-    usual = usual_values(data)
-
-    def whole(t: Trajectory) -> Trajectory:
-        columns = []
-        for y, mean in zip(t.values.T, usual, strict=True):
-            seen = np.isfinite(y)
-            columns.append(np.interp(t.time, t.time[seen], y[seen]) if seen.any() else np.full_like(y, mean))
-        return dataclasses.replace(t, values=np.stack(columns, axis=1))
-
-    return dataclasses.replace(data, trajectories=tuple(map(whole, data.trajectories)))
 
 
 def _filled(data: TimeSeries) -> TimeSeries:
@@ -950,7 +764,7 @@ def _with_doses(smoothed: TimeSeries, data: TimeSeries) -> TimeSeries:
 
 def _check_sizes(series: TimeSeries) -> None:
     """No state so large or small that products of a few of them leave the range of numbers."""
-    sizes, largest = np.nanmax(np.abs(pooled(series)), axis=0), PREPARATION.largest
+    sizes, largest = np.nanmax(np.abs(pooled(series)), axis=0), 1e60
     for state, size in zip(series.states, sizes, strict=True):
         if size > largest or 0.0 < size < 1.0 / largest:
             raise InputError(
@@ -961,24 +775,13 @@ def _check_sizes(series: TimeSeries) -> None:
 
 
 def pose(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Problem, Knowledge]:
-    """The series with the states that follow from knowledge, its problem, and that knowledge.
-
-    Raises:
-        InputError: a statement of the user cannot be read, or does not fit the series.
-    """
+    """The series with the states that follow from knowledge, its problem, and that knowledge."""
     whole, known = with_known_states(series, settings)
     return drop_appended_controls(whole), pose_known(whole, known, settings), known
 
 
 def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
-    """The series with latent states, sampled where knowledge says how, and controls as last states.
-
-    Returns:
-        The series, and what the user knows.
-
-    Raises:
-        InputError: a statement of the user cannot be read, or does not fit the series.
-    """
+    """The series with latent states, sampled where knowledge says how, and controls as last states."""
     own = with_recorded(with_breaks(with_latent_states(series, settings.hidden_states), settings), settings)
     whole = append_controls(own)
     known = knowledge(

@@ -1,15 +1,7 @@
-"""A series as a dimensionless problem: noise, knowledge, and what states have in common.
+"""A dimensionless series and what is known of it, the value that every stage takes.
 
-The value that every stage takes: a dimensionless series and what is known of it.
-
-Clear maxima: how often a state turns, as scipy.signal counts it, without loading all of that.
-
-Linear relations among the states, and a state that equations in noise do without.
-
-Knowledge applied to laws between the stages.
-
-A stage may change a law as it likes. Before the next one sees it, forbidden terms are taken out,
-known ones put in, and known constants marked as not free.
+A stage may change a law as it likes. Before the next one sees it, forbidden terms are taken out, known ones put in,
+and known constants marked as not free.
 """
 
 from __future__ import annotations
@@ -23,64 +15,36 @@ import numpy as np
 from odediscovery.data.series import Scale, TimeSeries, measured, pooled
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.power_sum import Free, PowerSum
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
-
-@dataclass(frozen=True)
-class ProblemThresholds:
-    """What counts as clean, and as an extremum."""
-
-    clean: float = 1e-7  # noise below this cannot be told from the error of a solver [standard deviation of the state]
-    # up to it long laws and richer families are told from others [standard deviation of a state]
-    little_noise: float = 0.003
-    prominence: float = 0.2  # least prominence of an extremum that counts [standard deviation of the state]
-
-
-PROBLEMS = ProblemThresholds()
+CLEAN_NOISE = 1e-7  # less cannot be told from the error of a solver [standard deviation of the state]
+PROMINENCE = 0.2  # least prominence of an extremum that counts [standard deviation of the state]
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A dimensionless series and what is known of it.
+    """A dimensionless series and what is known of it."""
 
-    Args:
-        data: states divided by their rms (those that are negative throughout by -rms), time by
-            the median sample interval.
-        smooth: the same series without noise and gaps.
-        scale: what undoes the division.
-        noise: standard deviation of the noise [states], estimated or as given, dimensionless.
-        floor: residuals below this are rounding or integration error [states].
-        nonnegative: bool [states].
-        constant: bool [states], states without an equation: controls, and those that never change.
-        relative_sigma: standard deviation of the noise of every sample over `noise`,
-            [samples, states] a trajectory.
-        exact: a law without residuals, if one proved that there is no noise.
-        heads: index of the first piece of each trajectory, if they were cut.
-        knowledge: what the user knows of the law, dimensionless, if anything.
-        given: the same knowledge in the user's units.
-        samples_a_step: samples a step of the solver that interpolated them, 0 where none did.
-        messages: notes on the noise for the reader of a result.
-        independent: share of the samples of every state that count as independent [states], where a law told
-            that what is left is no noise; None: all of them.
-        longest_window: most intervals of a window whose start is fitted, where errors of starts grow fast; None:
-            as many as anywhere.
-    """
-
+    # States divided by their rms (those that are negative throughout by -rms), time by the median sample interval.
     data: TimeSeries
-    smooth: TimeSeries
-    scale: Scale
-    noise: Array
-    floor: Array
-    nonnegative: Mask
-    constant: Mask
+    smooth: TimeSeries  # the same series without noise and gaps
+    scale: Scale  # what undoes the division
+    noise: Array  # standard deviation of the noise [states], estimated or as given, dimensionless
+    floor: Array  # residuals below this are rounding or integration error [states]
+    nonnegative: Mask  # bool [states]
+    constant: Mask  # bool [states], states without an equation: controls, and those that never change
+    # Standard deviation of the noise of every sample over `noise`, [samples, states] a trajectory.
     relative_sigma: tuple[Array, ...]
-    exact: PowerSum | None = None
-    heads: tuple[int, ...] | None = None
-    knowledge: Knowledge | None = None
-    given: Knowledge | None = None
-    samples_a_step: float = 0.0
-    messages: tuple[str, ...] = ()
+    exact: PowerSum | None = None  # a law without residuals, if one proved that there is no noise
+    heads: tuple[int, ...] | None = None  # index of the first piece of each trajectory, if they were cut
+    knowledge: Knowledge | None = None  # what the user knows of the law, dimensionless, if anything
+    given: Knowledge | None = None  # the same knowledge in the user's units
+    samples_a_step: float = 0.0  # samples a step of the solver that interpolated them, 0 where none did
+    messages: tuple[str, ...] = ()  # notes on the noise for the reader of a result
+    # Share of the samples of every state that count as independent [states], where a law told that what is left is no
+    # noise; None: all of them.
     independent: Array | None = None
+    # Most intervals of a window whose start is fitted, where errors of starts grow fast; None: as many as anywhere.
     longest_window: int | None = None
 
     @property
@@ -129,7 +93,7 @@ class Problem:
     @property
     def extrema_per_interval(self) -> float:
         """Clear extrema of the fastest state for each sample interval of the smoothed paths."""
-        clear = PROBLEMS.prominence * np.std(pooled(self.smooth), axis=0)
+        clear = PROMINENCE * np.std(pooled(self.smooth), axis=0)
         count = np.zeros(len(clear))
         for t in self.smooth.trajectories:
             for i in np.flatnonzero(~self.constant):
@@ -168,7 +132,7 @@ class Problem:
     @property
     def clean(self) -> bool:
         """Whether measured states can serve as exact starts of windows."""
-        return self.complete and self.noisiness <= PROBLEMS.clean
+        return self.complete and self.noisiness <= CLEAN_NOISE
 
 
 def _runs(samples: int, length: int) -> list[slice]:
@@ -180,7 +144,7 @@ def _runs(samples: int, length: int) -> list[slice]:
 
 def has_little_noise(p: Problem) -> bool:
     """Whether there is so little noise that it hides no term of a series."""
-    return bool(p.noisiness <= PROBLEMS.little_noise)
+    return bool(p.noisiness <= 0.003)
 
 
 def rounding_share(p: Problem) -> float:
@@ -200,7 +164,7 @@ def count_peaks(values: Array, prominence: float) -> int:
     """How many local maxima stand out by at least `prominence`; a plateau is one, an end is none.
 
     A maximum stands out from the higher one of its two bases: the lowest values on either side, each before
-    anything is higher than the maximum.
+    anything is higher than the maximum. So scipy.signal has it, which takes long to load.
 
     >>> count_peaks(np.array([0.0, 3.0, 2.5, 2.6, 0.0, 1.0, 1.0, 0.5]), 0.5)
     2
@@ -228,23 +192,6 @@ def _bases(tops: list[float], lows: list[float]) -> list[float]:
     return bases
 
 
-@dataclass(frozen=True)
-class RedundancyThresholds:
-    """When samples lie on a linear relation, and when a state hardly changes."""
-
-    across: float = 1.2  # most by which samples spread across a linear relation [standard deviation of the noise]
-    along: float = 20.0  # least by which samples spread in every other direction [standard deviation of the noise]
-    floors: float = 10.0  # multiple of the floor of a state that counts as its least noise
-    least_weight: float = 1e-3  # weights of a relation below this are noise of its direction, and 0 [largest weight]
-    # standard deviation below which the powers of a state are straight lines [mean of the state]; curvature: w^2 / 2
-    # of its square, 1e-4, is below the noise
-    flat: float = 0.01
-    least_mean: float = 1e-300  # least mean that a spread is divided by; range of float64
-
-
-REDUNDANCY = RedundancyThresholds()
-
-
 def linear_relation(p: Problem) -> tuple[Array, float] | None:
     """c and d with sum_k c_k x_k = d in all samples, up to noise, in the user's units.
 
@@ -260,14 +207,15 @@ def linear_relation(p: Problem) -> tuple[Array, float] | None:
     _, spread, axes = np.linalg.svd(x[:, moving] - center, full_matrices=False)
     least, next_to = spread[-1] / np.sqrt(len(x)), spread[-2] / np.sqrt(len(x))
     sigma = np.sqrt(np.mean(np.concatenate(p.relative_sigma) ** 2, axis=0)) * p.noise
-    noise = float(np.linalg.norm(axes[-1] * np.maximum(sigma, REDUNDANCY.floors * p.floor)[moving]))
-    if least > REDUNDANCY.across * noise or next_to < REDUNDANCY.along * noise:
+    noise = float(np.linalg.norm(axes[-1] * np.maximum(sigma, 10.0 * p.floor)[moving]))
+    if least > 1.2 * noise or next_to < 20.0 * noise:
         return None
     c = np.zeros(p.data.n_states)
     c[moving] = axes[-1] / p.scale.state[moving]
     d = float(axes[-1] @ center)
     largest = c[np.argmax(np.abs(c))]
-    c = np.where(np.abs(c / largest) > REDUNDANCY.least_weight, c / largest, 0.0)
+    # Smaller weights are noise of the direction.
+    c = np.where(np.abs(c / largest) > 1e-3, c / largest, 0.0)
     return c, d / float(largest)
 
 
@@ -282,9 +230,10 @@ def redundant_states(p: Problem) -> Mask:
     relation = None if p.clean else linear_relation(p)
     if relation is not None:
         values = pooled(p.data)
-        share = np.nanstd(values, axis=0) / np.maximum(np.abs(np.nanmean(values, axis=0)), REDUNDANCY.least_mean)
+        share = np.nanstd(values, axis=0) / np.maximum(np.abs(np.nanmean(values, axis=0)), ABOVE_ZERO)
         share[relation[0] == 0.0] = np.inf
-        found[np.argmin(share)] = share.min() < REDUNDANCY.flat
+        # The curvature of its powers, w^2 / 2 of 1e-4, is below the noise.
+        found[np.argmin(share)] = share.min() < 0.01
     return found
 
 
@@ -309,15 +258,11 @@ def fixed_mask(p: Problem, law: PowerSum) -> tuple[Mask, Mask] | None:
 
 
 def apply_knowledge_to_fit(p: Problem, law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
-    """`apply_knowledge`, and the constants that are free in the new law.
-
-    Args:
-        free: the constants that a fit of the given law may change; others stay fixed.
-    """
+    """`apply_knowledge`, and the constants that are free in the new law: no others than in the old one."""
     known = p.knowledge
     if known is None:
         return law, free
-    new = apply_knowledge(p, law)
+    new = known.impose(law)
     coefficients, exponents = known.fixed_mask(new)
     fitted = np.zeros(new.exponents.shape, dtype=bool)
     low, high = known.bounds

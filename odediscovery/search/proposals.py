@@ -10,81 +10,24 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.families import POWERS, TRIGONOMETRIC, Family
+from odediscovery.families import TRIGONOMETRIC, Family
 from odediscovery.judge.criterion import rank, score
 from odediscovery.judge.doubt import WHOLE, interval_squares, is_explained
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.moves import Proposal, Search, begins_a_sine, in_doubt, likeliest, simplest
-from odediscovery.search.refinement import NOISELESS, fit_library, is_coarse, is_growable, plain_law, sigma_of
-from odediscovery.stages.grow.grow import MOST_MONOMIALS, QUICK_MONOMIALS, grow
+from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law, sigma_of
+from odediscovery.stages.grow.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.grow.regression import fewest_terms, polynomials, propose_terms, shared_products
 from odediscovery.stages.prune.prune import all_whole, has_whole_powers
-from odediscovery.stages.values import Candidate, FoundBy
+from odediscovery.stages.values import FoundBy
 from odediscovery.textbook.judged import as_law, criterion_of
 
-
-@dataclass(frozen=True)
-class SwapThresholds:
-    """How much is swapped."""
-
-    candidates: int = 4  # candidates whose monomials are swapped
-    max_laws: int = 80  # most laws that come of it
-
-
-SWAPS = SwapThresholds()
-
-
-def swap_monomials(p: Problem, candidates: Sequence[Candidate]) -> list[tuple[PowerSum, FoundBy]]:
-    """The best candidates with one monomial replaced by a product of at most two states, everywhere.
-
-    Beside each stands the stage that the candidate came from.
-    """
-    pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
-    laws: list[tuple[PowerSum, FoundBy]] = []
-    seen: set[bytes] = set()
-    bases = 0
-    for candidate in rank(candidates, p.samples):
-        law = candidate.law.merged()
-        if law.features is not None or _form(law) in seen:
-            continue
-        seen.add(_form(law))
-        for j, w in itertools.product(range(law.n_monomials), pool):
-            exponents = law.exponents.copy()
-            exponents[j] = w
-            new = dataclasses.replace(law, exponents=exponents)
-            if _form(new) not in seen:
-                seen.add(_form(new))
-                laws.append((new, candidate.found_by))
-        bases += 1
-        if bases == SWAPS.candidates:
-            break
-    return laws[: SWAPS.max_laws]
-
-
-def _form(law: PowerSum) -> bytes:
-    """Which states stand in which monomials of which equations, whatever the order."""
-    rows = zip(law.exponents != 0, (law.coefficients != 0).T, strict=True)
-    return b"".join(sorted(w.tobytes() + a.tobytes() for w, a in rows))
-
-
-@dataclass(frozen=True)
-class ProposalThresholds:
-    """How many laws are proposed, and from where on it is worth it."""
-
-    grown: int = 8  # grown laws that are pruned, the best
-    many_states: int = 10  # above it no richer families are looked through
-    named: int = 2  # textbook laws that are pruned, the likeliest
-    rounds_along_a_law: int = 10  # times that terms are sought along a law
-    better_score: float = 1.0  # gain from which on terms are sought again along the new law [of the criterion]
-
-
-PROPOSALS = ProposalThresholds()
+GROWN = 8  # of grown laws so many are pruned, the best
+MANY_STATES = 10  # of more states that change no richer families are looked through
 
 
 def grow_powers(at: Search, most: int) -> list[PowerSum]:
@@ -93,12 +36,7 @@ def grow_powers(at: Search, most: int) -> list[PowerSum]:
     if not at.settings.grow or not is_growable(p):
         return []
     at.monitor.stage("grow", 1)
-    return [law for law in grow_family(p, POWERS, at.monitor, most=most) if law.n_monomials][: PROPOSALS.grown]
-
-
-def grow_family(p: Problem, family: Family, monitor: Monitor, most: int = MOST_MONOMIALS) -> tuple[PowerSum, ...]:
-    """Laws of a family grown on the smoothed path, the best first."""
-    return grow(p, family=family, max_monomials=most, monitor=monitor)
+    return [law for law in grow(p, max_monomials=most, monitor=at.monitor) if law.n_monomials][:GROWN]
 
 
 def exact_law(at: Search) -> Iterator[Proposal]:
@@ -127,9 +65,8 @@ def named_laws(at: Search) -> Iterator[Proposal]:
     scaled = [law.rescaled(p.scale.state, p.scale.time) for one in fitted if (law := as_law(one)) is not None]
     # A constant may have run far away.
     usable = [law for law in scaled if not law.mirrored and all(np.isfinite(part).all() for part in law.constants)]
-    laws = usable[: PROPOSALS.named]
     for whole in (True, False):
-        yield Proposal([law for law in laws if has_whole_powers(law) is whole], whole=whole, found_by="textbook")
+        yield Proposal([law for law in usable[:2] if has_whole_powers(law) is whole], whole=whole, found_by="textbook")
 
 
 def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Iterator[Proposal]]:
@@ -178,13 +115,13 @@ def few_powers(at: Search) -> Iterator[Proposal]:
 def is_near(law: PowerSum, p: Problem) -> bool:
     """Whether a grown law leaves so little that pruning it is worth its time."""
     moving = ~p.constant
-    return bool((interval_squares(law, p)[moving] < NOISELESS.near).all() or is_explained(law, p)[moving].all())
+    return bool((interval_squares(law, p)[moving] < NEAR).all() or is_explained(law, p)[moving].all())
 
 
 def richer_families(at: Search) -> Iterator[Proposal]:
     """Laws of each richer family, the best first, while equations of the reference are doubtful."""
     p = at.problem
-    if (~p.constant).sum() > PROPOSALS.many_states:
+    if (~p.constant).sum() > MANY_STATES:
         return
     if at.candidates and (at.reference is None or not p.clean):
         at.reference = rank(at.candidates, p.samples)[0].law
@@ -276,14 +213,41 @@ def freed_powers(at: Search) -> Iterator[Proposal]:
 
 
 def swapped_monomials(at: Search) -> Iterator[Proposal]:
-    """The best laws with one monomial replaced by a simple one."""
-    swapped = swap_monomials(at.problem, at.candidates)
-    yield Proposal([law for law, _ in swapped], found_by=[source for _, source in swapped])
+    """The best candidates with one monomial replaced by a product of at most two states, everywhere."""
+    p = at.problem
+    pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
+    laws: list[PowerSum] = []
+    sources: list[FoundBy] = []
+    seen: set[bytes] = set()
+    bases = 0
+    for candidate in rank(at.candidates, p.samples):
+        law = candidate.law.merged()
+        if law.features is not None or _form(law) in seen:
+            continue
+        seen.add(_form(law))
+        for j, w in itertools.product(range(law.n_monomials), pool):
+            exponents = law.exponents.copy()
+            exponents[j] = w
+            new = dataclasses.replace(law, exponents=exponents)
+            if _form(new) not in seen:
+                seen.add(_form(new))
+                laws.append(new)
+                sources.append(candidate.found_by)
+        bases += 1
+        if bases == 4:
+            break
+    yield Proposal(laws[:80], found_by=sources[:80])
+
+
+def _form(law: PowerSum) -> bytes:
+    """Which states stand in which monomials of which equations, whatever the order."""
+    rows = zip(law.exponents != 0, (law.coefficients != 0).T, strict=True)
+    return b"".join(sorted(w.tobytes() + a.tobytes() for w, a in rows))
 
 
 def noisy_families(at: Search) -> Iterator[Proposal]:
     """Laws of each richer family that is looked through in noise."""
-    if (~at.problem.constant).sum() > PROPOSALS.many_states:
+    if (~at.problem.constant).sum() > MANY_STATES:
         return
     for family in _from_simple_to_rich(at):
         if family.real_exponents or not family.in_noise:
@@ -291,7 +255,7 @@ def noisy_families(at: Search) -> Iterator[Proposal]:
         if at.monitor.stopping():
             return
         at.monitor.stage(f"grow {family.name}", 1)
-        yield _as_they_are(grow_family(at.problem, family, at.monitor)[: PROPOSALS.grown], whole=True)
+        yield _as_they_are(grow(at.problem, family=family, monitor=at.monitor)[:GROWN], whole=True)
 
 
 def terms_along_the_best(at: Search) -> Iterator[Proposal]:
@@ -302,11 +266,11 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
     """
     p, sought = at.problem, [f for f in at.families if f.in_noise]
     known = p.data.controls or p.knowledge is not None
-    if known or not (sought and at.candidates) or (~p.constant).sum() > PROPOSALS.many_states:
+    if known or not (sought and at.candidates) or (~p.constant).sum() > MANY_STATES:
         return
     families, idle = itertools.cycle(sought), 0
     base, near, family = None, None, next(families)
-    for _ in range(PROPOSALS.rounds_along_a_law):
+    for _ in range(10):
         best = rank(at.candidates, p.samples)[0]
         if best is not base:
             base, near = best, at.follow(best) or near
@@ -321,5 +285,6 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
         yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole, found_by="regression")
         least = min((score(c, p.samples) for c in at.new), default=np.inf)
-        idle = 0 if least < score(best, p.samples) - PROPOSALS.better_score else idle + 1
+        # Along a law that is hardly better nothing else would be found.
+        idle = 0 if least < score(best, p.samples) - 1.0 else idle + 1
         family = next(families) if idle else family

@@ -1,18 +1,16 @@
 """The constants of judged laws on all that there is, windows without chaos, and data without noise.
 
-The constants of judged laws refined on more than they were found with.
+Laws are found and judged on what they can be judged on: thinned series, pieces that they can follow. Constants gain
+from all there is: longer pieces, whole trajectories, all samples.
 
-Laws are found and judged on what they can be judged on: thinned series, pieces that they can
-follow. Constants gain from all there is: longer pieces, whole trajectories, all samples.
-
-How long windows may be: as long as errors of their starts stay small.
+Windows may be as long as errors of their starts stay small:
 
     y_{j+1} = Phi_j y_j,    y_0 ~ N(0, sigma^2),    mean over windows, samples and states of (y / sigma)^2
 
 with Phi of a law that meets every interval, along the smoothed data. In chaos and through spikes errors grow a
 thousandfold over a window; from there no fit finds back, not even that of the true law.
 
-Whether what looks like noise is only coarse sampling: a law that leaves nothing tells.
+Whether what looks like noise is only coarse sampling, a law that leaves nothing tells.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,21 +40,16 @@ from odediscovery.stages.polish.polish import EXACT_SQUARES, balance, join_piece
 from odediscovery.stages.prune.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
 from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
 
-
-@dataclass(frozen=True)
-class RefinementThresholds:
-    """How far constants are refined, and when a law has lost the data."""
-
-    evaluations: int = 25  # most evaluations of a polish
-    following: int = 10  # most Jacobians that bring a law near the data; cost
-    lost: float = 0.3  # share of the variance that a law leaves where it has lost the trajectories
-    follows: float = 2.0  # what a law that follows closely may leave of trajectories [what it leaves of windows]
-    # what a law that leaves nothing of windows may leave of trajectories that it follows [variance]; chaos magnifies
-    # what solvers leave; a law that has lost them leaves all
-    followed: float = 1e-9
-
-
-REFINEMENT = RefinementThresholds()
+EVALUATIONS = 25  # most evaluations of a polish
+FOLLOWING = 10  # most evaluations that bring a law near the data
+LOST = 0.3  # share of the variance that a law leaves where it has lost the trajectories
+# Share of the variance that a law which leaves nothing of windows may leave of trajectories that it follows: chaos
+# magnifies what solvers leave, and a law that has lost them leaves all.
+FOLLOWED = 1e-9
+CHAOTIC_STATES = 3  # fewest of a chaotic law: curves in a plane do not cross (Poincare and Bendixson)
+# What a law may leave of clean data for a fit, or its pruning, to be worth its time [mean squared increment of an
+# interval].
+NEAR = 1e-3
 
 
 def sigma_of(p: Problem) -> Array:
@@ -71,18 +63,9 @@ def residual_sigma(p: Problem, found: Polished) -> Array:
     return sigma
 
 
-def refined(
-    p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None, *, fully: bool = True
+def _polished(
+    p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None, fully: bool = True
 ) -> Polished:
-    """The law, as what is known wants it, with constants at the maximum of the likelihood; see `polish`.
-
-    Where there is no noise and a law leaves nothing of intervals, these tell its constants; see `sharpened`.
-    """
-    law, free = apply_knowledge_to_fit(p, law, free)
-    most = REFINEMENT.evaluations if most is None else most
-    sharp = sharpened(p, law, free) if most else None
-    if sharp is not None:
-        law, initial, most = sharp, p.initial, 0
     return polish(
         law,
         p.data,
@@ -97,11 +80,26 @@ def refined(
     )
 
 
+def refined(
+    p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None, *, fully: bool = True
+) -> Polished:
+    """The law, as what is known wants it, with constants at the maximum of the likelihood; see `polish`.
+
+    Where there is no noise and a law leaves nothing of intervals, these tell its constants; see `sharpened`.
+    """
+    law, free = apply_knowledge_to_fit(p, law, free)
+    most = EVALUATIONS if most is None else most
+    sharp = sharpened(p, law, free) if most else None
+    if sharp is not None:
+        law, initial, most = sharp, p.initial, 0
+    return _polished(p, law, free, initial, sigma, most, fully)
+
+
 def follow_closely(p: Problem, c: Candidate) -> tuple[Problem, Polished] | None:
     """The candidate refined on whole trajectories, or on pieces that it can follow; None if on neither."""
     for q in (p, p.pieces(window_length(p))):
         initial = c.initial if q is p else q.initial
-        found = refined(q, c.law, c.free, initial, sigma_of(q), REFINEMENT.following)
+        found = refined(q, c.law, c.free, initial, sigma_of(q), FOLLOWING)
         if follows_closely(q, found, c):
             return q, found
     return None
@@ -121,33 +119,14 @@ def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
     """The row with constants that were found elsewhere, judged on the same data as before."""
     if better is row.polished:
         return row
-    law, found = better.law, row.polished
-    here = polish(
-        law,
-        p.data,
-        found.initial,
-        sigma_of(p),
-        floor=p.floor,
-        relative_sigma=p.relative_sigma,
-        nonnegative=p.nonnegative,
-        free=none_free(law),
-    )
+    law = better.law
+    here = _polished(p, law, none_free(law), row.polished.initial, sigma_of(p))
     if not here.finite:
         return row
     joint = better.joint
     if better.initial.shape != here.initial.shape:
         # Starts of other pieces: they depend on the constants as they do here.
-        there = polish(
-            law,
-            p.data,
-            here.initial,
-            sigma_of(p),
-            floor=p.floor,
-            relative_sigma=p.relative_sigma,
-            nonnegative=p.nonnegative,
-            free=better.free,
-            most=0,
-        )
+        there = _polished(p, law, better.free, here.initial, sigma_of(p), most=0)
         joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
     polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
     return judge_on(p, polished, row.origin, fragile=row.fragile)
@@ -202,11 +181,7 @@ def without_memory(r: Array) -> Array:
 
 
 def with_independent(verdict: Verdict, share: Array) -> Verdict:
-    """The laws judged by fewer samples.
-
-    Args:
-        share: of the samples of every state that count as independent [states].
-    """
+    """The laws judged by a share of the samples of every state [states]."""
     p, fewer = verdict.p, dataclasses.replace(verdict.p, independent=share)
 
     def again(row: Judged) -> Judged:
@@ -222,10 +197,6 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
 
     The constants of the claimed law are refined there, those of the others stay. None where it cannot
     follow the whole trajectories.
-
-    Args:
-        p: all samples; they need not be smoothed.
-        verdict: on the samples that the laws were found on.
     """
     rows, chosen, scale = verdict.rows, verdict.chosen, verdict.p.scale
     kept = non_dominated(rows, chosen, scale.state)
@@ -237,11 +208,11 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
         before = rows[i].polished
         law = before.law.unscaled(scale.state, scale.time).rescaled(p.scale.state, p.scale.time)
         # From where chaos has carried it a law is not brought back, and trying takes longer than all else.
-        most = REFINEMENT.followed if p.clean else REFINEMENT.lost
+        most = FOLLOWED if p.clean else LOST
         ahead = i == chosen and measured_starts
         if ahead and not follows(p, refined(p, law, before.free, initial, sigma_of(p), 0), most):
             return None
-        after = refined(p, law, before.free, initial, sigma_of(p), REFINEMENT.evaluations if i == chosen else 0)
+        after = refined(p, law, before.free, initial, sigma_of(p), EVALUATIONS if i == chosen else 0)
         if i == chosen:
             if not follows(p, after):
                 return None
@@ -253,48 +224,28 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
     return Verdict(p, tuple(found[i] for i in order), order.index(chosen))
 
 
-def follows(p: Problem, found: Polished, most: float | None = None) -> bool:
-    """Whether a law explains the variance of the series, but for a share of at most `REFINEMENT.lost` or `most`."""
+def follows(p: Problem, found: Polished, most: float = LOST) -> bool:
+    """Whether a law explains the variance of the series, but for a share of at most `most`."""
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
-    return found.finite and bool(found.plain_squares.sum() <= (REFINEMENT.lost if most is None else most) * spread)
+    return found.finite and bool(found.plain_squares.sum() <= most * spread)
 
 
 def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
     """Whether a law leaves hardly more of trajectories than its candidate leaves of windows."""
     moving = ~p.constant
     left = (found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum()
-    return found.finite and bool(left <= REFINEMENT.follows * c.mean_square)
+    return found.finite and bool(left <= 2.0 * c.mean_square)
 
 
 def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
     """Whether a law that leaves nothing of windows follows trajectories as well; of any other nothing is asked."""
-    return c.mean_square > SETTLED or follows(p, found, REFINEMENT.followed)
+    return c.mean_square > SETTLED or follows(p, found, FOLLOWED)
 
 
 def leaves_nothing(p: Problem, found: Polished) -> bool:
     """Whether a law leaves no more of whole trajectories than solvers do."""
-    values, moving = pooled(p.data), ~p.constant
-    spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
-    return found.finite and bool(found.plain_squares.sum() <= EXACT_SQUARES * spread)
-
-
-@dataclass(frozen=True)
-class ShorteningThresholds:
-    """When windows are shortened."""
-
-    # what errors of the start come to over windows that are too long [variance of the noise, mean]; thirty standard
-    # deviations; measured: the same laws of chaotic systems at half and at twice of it
-    grown: float = 1000.0
-    # only trajectories so many times longer than a window are cut, or have shorter windows [windows]; shorter ones
-    # would give one piece
-    long: float = 2.0
-    states: int = 3  # states without which there is no chaos; Poincare and Bendixson: curves in a plane do not cross
-    # changing states above which windows stay as they are; cost: intervals are met state by state
-    many_states: int = 10
-
-
-SHORTENING = ShorteningThresholds()
+    return follows(p, found, EXACT_SQUARES)
 
 
 def shorten_windows(p: Problem) -> Problem:
@@ -304,33 +255,30 @@ def shorten_windows(p: Problem) -> Problem:
     the end of an interval; and where no such law leaves noise alone of the intervals.
     """
     length, changing = window_length(p), int((~p.constant).sum())
-    if not SHORTENING.states <= changing <= SHORTENING.many_states:
-        return p
-    if p.clean or not p.complete or not is_long(p, length):
+    # Intervals are met state by state, which takes long for many.
+    if not CHAOTIC_STATES <= changing <= 10 or p.clean or not p.complete or not is_long(p, length):
         return p
     law = next((law for law in polynomials(p) if is_explained(law, p)[~p.constant].all()), None)
     if law is None:
         return p
     # One law tells as well as another: all are alike where the data are.
     carried = [carried_along(law, t) for t in p.smooth.trajectories]
-    while length > SHORTEST and not _growth(p, carried, length) <= SHORTENING.grown:
+    # At thirty standard deviations; at half and at twice of it the same laws of chaotic systems are found.
+    while length > SHORTEST and not _growth(p, carried, length) <= 1000.0:
         length = max(length // 2, SHORTEST)
     return p if length == window_length(p) else dataclasses.replace(p, longest_window=length)
 
 
 def is_long(p: Problem, length: int) -> bool:
-    """Whether a trajectory has many more samples than a window of that length."""
-    return max(len(t.time) for t in p.data.trajectories) > SHORTENING.long * length
+    """Whether a trajectory has many more samples than a window of that length: others would give one piece."""
+    return max(len(t.time) for t in p.data.trajectories) > 2.0 * length
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
     """Squares of errors of the starts of windows, mean over their samples and states, in units of the noise.
 
-    Args:
-        carried: what a disturbance at the beginning of an interval is at its end, [intervals, states, states] a
-            trajectory.
-        length: of a window.
+    `carried` is Phi of every interval, [intervals, states, states] a trajectory.
     """
     moving = ~p.constant
     sigma = sigma_of(p)[moving]
@@ -345,35 +293,9 @@ def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
     return squares / max(count, 1)
 
 
-@dataclass(frozen=True)
-class NoiselessThresholds:
-    """When a library is fitted to samples as they are."""
-
-    # What a law may leave of clean data for a fit, or its pruning, to be worth its time [mean squared increment of
-    # an interval]
-    near: float = 1e-3
-    degrees: tuple[int, ...] = (1, 2, 3, 4, 5)  # highest degrees of the libraries, in this order
-    spare: float = 2.0  # fewest values for each coefficient of a library that shows that there is no noise [values]
-    coarse_sampling: float = 0.1  # above it smoothing is not believed [clear extrema of a sample interval]
-    # highest degree that is fitted although regression leaves much: samples may be few a turn; cost: each such fit
-    # takes seconds
-    coarse_degree: int = 2
-    solved: float = 1.6e-3  # what a coarse fit leaves of samples without noise [mean squared increment of an interval]
-    noise_share: float = 0.3  # what it leaves of noise, at least [variance of the noise of both ends]
-    steps: int = 20  # most Levenberg-Marquardt steps of a fit
-    rounds: int = 4  # fits of a library, each on steps that are fine enough for the last one
-    turning_noise: float = 0.05  # what looks like more noise is not only curvature [standard deviation of a state]
-    products: int = 200  # most coefficients of a library that is fitted to intervals as a whole
-    nothing: float = 1e-6  # terms that are no larger are nothing [rms of their equation]
-    growable_noise: float = 0.02  # above it growing on the integral form leads astray [standard deviation of a state]
-
-
-NOISELESS = NoiselessThresholds()
-
-
 def is_growable(p: Problem) -> bool:
     """Whether there is so little noise that growing on the integral form is to be trusted."""
-    return bool(p.noisiness <= NOISELESS.growable_noise)
+    return bool(p.noisiness <= 0.02)
 
 
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
@@ -386,11 +308,13 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     if not p.complete or _is_rounded(p) or _shows_noise_alone(p):
         return p
     taken = p.without_noise(None)
-    for degree in NOISELESS.degrees:
-        if p.samples < NOISELESS.spare * len(p.constant) * math.comb(len(p.constant) + degree, degree):
+    for degree in range(1, 6):
+        # With fewer than two values for each coefficient a library shows nothing.
+        if p.samples < 2.0 * len(p.constant) * math.comb(len(p.constant) + degree, degree):
             break
-        sure = p.noisiness > SMOOTHING.clean and degree <= NOISELESS.coarse_degree
-        law = fit_library(p, degree, monitor, near=np.inf if sure else NOISELESS.near)
+        # Of samples that may be few a turn regression leaves much, and each fit takes seconds.
+        sure = p.noisiness > SMOOTHING.clean and degree <= 2
+        law = fit_library(p, degree, monitor, near=np.inf if sure else NEAR)
         if monitor.stopping():
             break
         if law is not None and _leaves_nothing(law, taken):
@@ -407,20 +331,14 @@ def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
     """A law of whole powers, once all products up to its degree have exact constants, without those that are nothing.
 
     What regression leaves out, or pruning, is what is small beside its own errors; here terms that are none have
-    coefficients a million times smaller than those that are.
-
-    Args:
-        law: dimensionless, one that leaves nothing.
-        p: data without noise.
-
-    Returns:
-        None where intervals do not tell the constants apart, or terms from nothing.
+    coefficients a million times smaller than those that are. None where intervals do not tell the constants apart,
+    or terms from nothing.
     """
     n, w = law.n_states, law.exponents
     if law.features is not None or law.stoichiometry is not None or not (all_whole(w) and (w >= 0.0).all()):
         return None
     rows = products(n, int(w.sum(axis=1).max(initial=0.0)))
-    if n * len(rows) > NOISELESS.products:
+    if n * len(rows) > 200:  # too many to be fitted as a whole
         return None
     a = np.zeros((n, len(rows)))
     for own, column in zip(w, law.coefficients.T, strict=True):
@@ -433,7 +351,7 @@ def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
     terms, rates = full.monomials(x), full.rhs(x)
     size = np.sqrt(np.mean(terms**2, axis=0)) * np.abs(full.coefficients)
     share = size / np.maximum(np.sqrt(np.mean(rates**2, axis=0)), ABOVE_ZERO)[:, None]
-    kept = share > NOISELESS.nothing
+    kept = share > 1e-6
     if not kept.any():
         return None
     small = PowerSum(np.where(kept, full.coefficients, 0.0), rows).merged()
@@ -448,7 +366,7 @@ def _shows_noise_alone(p: Problem) -> bool:
 
 def is_coarse(p: Problem) -> bool:
     """Whether samples are few a turn, so that neither smoothing nor an estimate of the noise is to be trusted."""
-    return p.extrema_per_interval > NOISELESS.coarse_sampling
+    return p.extrema_per_interval > 0.1
 
 
 def _is_rounded(p: Problem) -> bool:
@@ -460,12 +378,8 @@ def _is_rounded(p: Problem) -> bool:
 def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:
     """All products up to a degree, fitted to the samples as they are, without smoothing.
 
-    Args:
-        near: what regression may leave between samples, for the fit to be worth its time.
-
-    Returns:
-        None where there are too many products, or regression leaves more than `near`; what regression found
-        where it leaves nothing.
+    None where there are too many products, or regression leaves more than `near`; what regression found where it
+    leaves nothing.
     """
     taken = p.without_noise(None)
     law = library_law(taken, degree)
@@ -487,13 +401,13 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
 def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chain:
     """The law fitted to intervals, on steps that are fine enough for what comes of it."""
     windows, grid = short_windows(p), None
-    for _ in range(NOISELESS.rounds):
+    for _ in range(4):
         windows = windows.refined(chain, chain.theta, accuracy)
         if grid is not None and np.array_equal(windows.grid, grid):
             break
         grid = windows.grid
         residuals = ShortResiduals(windows, chain)
-        fit = levenberg_marquardt(residuals, chain.theta, chain.free, NOISELESS.steps, monitor=monitor)
+        fit = levenberg_marquardt(residuals, chain.theta, chain.free, steps=20, monitor=monitor)
         chain = chain.replace(fit.unknowns)
     return chain
 
@@ -503,7 +417,8 @@ def _grown_as_if_clean(p: Problem) -> list[Family]:
 
     Real powers where controls bend or jump; sines where a state that changes its sign turns fast.
     """
-    turns = bool((~p.nonnegative & ~p.constant).any()) and p.noisiness <= NOISELESS.turning_noise
+    # What looks like more noise than this is not only curvature.
+    turns = bool((~p.nonnegative & ~p.constant).any()) and p.noisiness <= 0.05
     return [POWERS] * (bool(p.data.controls) and is_growable(p)) + [TRIGONOMETRIC] * turns
 
 
@@ -511,7 +426,8 @@ def _leaves_noise(law: PowerSum, p: Problem, taken: Problem) -> bool:
     """Whether a law leaves so much that it is noise: more accurate solutions would leave as much."""
     moving = ~p.constant
     noise = 2.0 * p.noise**2 / increment_squares(taken)
-    least = np.maximum(NOISELESS.noise_share * noise, NOISELESS.solved)
+    # A coarse fit leaves 1.6e-3 of samples without noise.
+    least = np.maximum(0.3 * noise, 1.6e-3)
     return bool((interval_squares(law, taken) > least)[moving].any())
 
 

@@ -13,55 +13,45 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from odediscovery.data.noise import SMOOTHING
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import FAMILIES, Family
+from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search import proposals
 from odediscovery.search.moves import (
     ALWAYS,
-    BEYOND_DOUBT,
-    CLEAN,
-    CONVINCING,
-    EXACT,
-    EXACT_AND_PLAIN,
-    GAINS_NOTHING,
-    GROWS,
-    HIDES_SERIES,
-    IMPROVABLE,
-    LARGE,
-    LEAVES_NOISE,
-    LITTLE_NOISE,
-    MANY_VALUES,
-    MAY_BE_IT,
-    MAY_BE_LONG,
-    NAMED,
+    EQUAL_SCORE,
+    LARGE_SERIES,
     NEVER,
-    NO_SERIES,
-    NOISY,
-    NONE_YET,
-    ODD,
-    REGRESSED,
-    SEARCH,
-    SERIES,
-    SETTLED_BY_A_LAW,
-    SLIGHTLY_NOISY,
-    SOUGHT,
-    SOUGHT_IN_VAIN,
-    UNCONVINCING,
-    UNRIVALLED,
-    UNSETTLED,
-    WHOLE,
+    Condition,
     Move,
     Pruning,
     Search,
     at_rest,
+    begins_a_sine,
     each_alone,
+    has_odd_powers,
+    in_doubt,
+    is_convincing,
+    is_named,
     is_settled,
+    is_unrivalled,
+    leaves_noise_alone,
+    leaves_only_rounding,
+    likeliest,
     make,
+    may_be_it,
+    may_be_long,
+    simplest,
     warm_start,
+    was_sought_in_vain,
 )
+from odediscovery.search.refinement import is_growable
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.prune import Elimination
 from odediscovery.stages.values import Candidate
@@ -73,15 +63,10 @@ TEXTBOOK_LAWS = "textbook"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a search may write laws with.
+    """What a search may write laws with."""
 
-    Args:
-        families: from simple to rich; none for textbook laws alone.
-        textbook: whether laws with a name are tried.
-    """
-
-    families: tuple[Family, ...] = FAMILIES
-    textbook: bool = True
+    families: tuple[Family, ...] = FAMILIES  # from simple to rich; none for textbook laws alone
+    textbook: bool = True  # whether laws with a name are tried
 
     @property
     def functions(self) -> frozenset[str]:
@@ -95,22 +80,9 @@ class Vocabulary:
 
 
 def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> Vocabulary:
-    """What the option --library says.
+    """What the option --library says: "powers,sums" for these alone, "no-functions" for all but these.
 
-    Args:
-        names: "powers,sums" for these alone, "no-functions" for all but these; spaces may be written -.
-            Powers are part of every family, and textbook laws stay unless "no-textbook" is said.
-        families: all that there are.
-
-    Raises:
-        InputError: a name that is none of a family, or nothing is left.
-
-    >>> [family.name for family in vocabulary(["sums,powers"]).families]
-    ['powers', 'sums']
-    >>> "sums" in [family.name for family in vocabulary(["no-sums"]).families]
-    False
-    >>> vocabulary(["textbook"]).families
-    ()
+    Powers are part of every family, and textbook laws stay unless "no-textbook" is said.
     """
     known = {family.name: family for family in families}
     words = [word.strip().replace("-", " ") for text in names for word in text.split(",") if word.strip()]
@@ -125,33 +97,111 @@ def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> V
     return Vocabulary(chosen, textbook)
 
 
+def _is_exact_and_plain(at: Search) -> bool:
+    p = at.problem
+    if not p.clean:
+        best = rank(at.candidates, p.samples)[:1]
+        return leaves_only_rounding(best, p) and not in_doubt(at, best[0].law).any()
+    return is_settled(at.candidates) and not in_doubt(at, simplest(at.candidates, p).law).any()
+
+
+def _is_beyond_doubt(at: Search) -> bool:
+    """Whether no equation of the simplest law is doubtful, by intervals that nothing was smoothed in."""
+    p = at.problem
+    tells = p.noisiness <= SMOOTHING.clean and at.candidates
+    return bool(tells) and not in_doubt(at, simplest(at.candidates, p).law).any()
+
+
+def _gains_nothing(at: Search) -> bool:
+    """Whether no new candidate is better than the best one before it."""
+    least = score(rank(at.before, at.problem.samples)[0], at.problem.samples) - EQUAL_SCORE
+    return all(score(c, at.problem.samples) > least for c in at.new)
+
+
+def _is_improvable(at: Search) -> bool:
+    least = min((c.mean_square for c in at.candidates), default=np.inf)
+    return bool(least >= 1.05 * at.problem.unexplained)
+
+
+def _of_best(says: str, holds: Callable[[Search, Candidate], bool]) -> Condition:
+    """A question to the likeliest law; without any law the answer is no."""
+    return Condition(says, lambda at: bool(at.candidates) and holds(at, likeliest(at)))
+
+
+EXACT = Condition("a law is known to leave nothing", lambda at: at.problem.exact is not None)
+CLEAN = Condition("there is no noise", lambda at: at.problem.clean)
+NOISY = Condition("there is noise", lambda at: not at.problem.clean)
+GROWS = Condition("laws may be grown", lambda at: at.settings.grow)
+SLIGHTLY_NOISY = Condition(
+    "no value is missing and there is not much noise", lambda at: at.problem.complete and is_growable(at.problem)
+)
+LITTLE_NOISE = Condition(
+    "no value is missing and there is little noise", lambda at: at.problem.complete and has_little_noise(at.problem)
+)
+SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates))
+UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))
+CONVINCING = _of_best(
+    "the best law leaves noise only, follows the data closely, and is short or needs all its terms", is_convincing
+)
+UNCONVINCING = ~CONVINCING
+WHOLE = _of_best("it has whole powers", lambda at, best: bool(best.whole.all()))
+REGRESSED = Condition(
+    "laws of whole powers came of regression", lambda at: any(c.found_by == "regression" for c in at.candidates)
+)
+NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
+MAY_BE_IT = _of_best("the best law leaves hardly more than noise with few terms", may_be_it)
+MAY_BE_LONG = _of_best("it is a polynomial, and there are so many values that it may be long", may_be_long)
+LARGE = Condition("there are so many values that growing takes long", lambda at: at.problem.samples >= LARGE_SERIES)
+SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
+SOUGHT_IN_VAIN = _of_best("terms were sought along it in vain", was_sought_in_vain)
+HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
+# Values from which on regression along the law that a search ends with may look for others [values]
+MANY_VALUES = Condition("there are more values than terms", lambda at: at.problem.samples >= 200)
+IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
+UNRIVALLED = _of_best(
+    "such a law is short or needs all its terms, and no terms along its trajectory do better", is_unrivalled
+)
+ODD = Condition(
+    "the best law has odd powers or sines of amounts", lambda at: not at.candidates or has_odd_powers(at, likeliest(at))
+)
+EXACT_AND_PLAIN = Condition("a law leaves nothing, and no equation is doubtful", _is_exact_and_plain)
+SERIES = Condition(
+    "terms of the simplest law differ by the square of a state, as those of a sine do",
+    lambda at: bool(at.candidates) and bool(begins_a_sine(simplest(at.candidates, at.problem).law, at.problem).any()),
+)
+NO_SERIES = EXACT_AND_PLAIN & ~SERIES
+BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
+LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
+NAMED = _of_best("a textbook law that is no sum of powers leaves noise alone", is_named)
+GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
+
+
+FIRST_STEPS = 12  # Levenberg-Marquardt steps before laws are compared; more cost time
+PROMISING = 1.3  # laws that are worse than this are not pruned on [mean square of the best one]
+
 FULLY = Pruning("to the end")
 AS_GROWN = Pruning("not at all", as_grown=True)
 FITTED = Pruning("from where they are", fitted=True)
-NEAR_NOISE = Pruning(
-    "but for those that leave far more than noise", Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near)
-)
+NEAR_NOISE = Pruning("but for those that leave far more than noise", Elimination(worst=1000.0, beyond=1))
 NEAR_NOISE_SOON = dataclasses.replace(
     NEAR_NOISE,
     says="but for those that leave far more than noise after a few steps",
-    how=Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near, first_steps=SEARCH.first_steps),
+    how=dataclasses.replace(NEAR_NOISE.how, first_steps=FIRST_STEPS),
 )
 FITTED_NEAR_NOISE = dataclasses.replace(
     NEAR_NOISE, says="from where they are, those that leave hardly more than noise", fitted=True
 )
-IF_HOPEFUL = Pruning("but for hopeless ones", Elimination(hopeless=SEARCH.hopeless))
+IF_HOPEFUL = Pruning("but for hopeless ones", Elimination(hopeless=100.0))
 GROWN_IF_HOPEFUL = Pruning(
-    "but for hopeless ones, after a few steps",
-    Elimination(hopeless=SEARCH.hopeless_grown, first_steps=SEARCH.first_steps),
+    "but for hopeless ones, after a few steps", Elimination(hopeless=10.0, first_steps=FIRST_STEPS)
 )
 SWAPPED_IF_HOPEFUL = Pruning(
-    "only the most promising, after a few steps",
-    Elimination(hopeless=SEARCH.hopeless_swapped, first_steps=SEARCH.first_steps),
+    "only the most promising, after a few steps", Elimination(hopeless=PROMISING, first_steps=FIRST_STEPS)
 )
 # Subsets of all sizes are proposed for each equation: what has to go is in the others.
 REFITTED = Pruning(
     "a little, from where they are, the most promising",
-    Elimination(first_steps=SEARCH.first_steps_along, hopeless=SEARCH.hopeless_swapped, beyond=1),
+    Elimination(first_steps=20, hopeless=PROMISING, beyond=1),
     fitted=True,
 )
 
@@ -342,11 +392,7 @@ def search(
     families: Sequence[Family] = FAMILIES,
     named: Callable[[], Sequence[FittedForm]] = tuple,
 ) -> list[Candidate]:
-    """Candidate laws of all moves that apply.
-
-    Args:
-        named: gives the textbook laws, fitted, when they are asked for.
-    """
+    """Candidate laws of all moves that apply."""
     at = Search(p, settings, monitor, families, named)
     make(MOVES, at)
     return at.candidates
@@ -362,12 +408,6 @@ def train_networks(
     The data are taken for exact first, with one-interval windows that start at samples: where the law that comes of
     it leaves nothing, they are. Otherwise the networks are trained once more and pruned as data with noise want it,
     on windows of several intervals with fitted starts.
-
-    Args:
-        before: laws in the user's units that compete, such as those of an earlier fit.
-
-    Returns:
-        The data, without noise where a law leaves nothing, and the candidates.
     """
     if p.constant.all():
         return p, [at_rest(p)]
@@ -383,11 +423,7 @@ def train_networks(
 
 
 def families_table() -> str:
-    """Every family of laws in the order in which they are tried, as Markdown.
-
-    >>> print(families_table().splitlines()[2])
-    | powers | sums of products of real powers of states | NPU -> NAU | real | yes |
-    """
+    """Every family of laws in the order in which they are tried, as Markdown."""
     rows = [
         (f.name, f.says, f.chain, "real" if f.real_exponents else "whole", "yes" if f.in_noise else "no")
         for f in FAMILIES
@@ -397,10 +433,10 @@ def families_table() -> str:
 
 def moves_table() -> str:
     """The moves in their order, as Markdown."""
-    rows = []
-    for i, move in enumerate(MOVES, start=1):
-        ends = "" if move.until is NEVER else move.until.says
-        rows.append((str(i), move.name, move.when.says, move.says, move.pruning.says, ends))
+    rows = [
+        (str(i), m.name, m.when.says, m.says, m.pruning.says, "" if m.until is NEVER else m.until.says)
+        for i, m in enumerate(MOVES, start=1)
+    ]
     return _markdown(("", "move", "is made when", "proposes", "which are pruned", "the search ends when"), rows)
 
 

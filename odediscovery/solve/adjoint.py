@@ -18,7 +18,6 @@ Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -40,25 +39,10 @@ from odediscovery.solve.fixed_step import (
 from odediscovery.units import NAU, RealNPU
 from odediscovery.units.npu import EPSILON
 
-# Evaluations of the right-hand side in a step.
-STAGES = 4
-
-
-@dataclass(frozen=True)
-class AdjointThresholds:
-    """How many members are solved at once."""
-
-    # most numbers of one kind that a block of members keeps on the processor; cost: 4 MiB fit the cache, and beyond
-    # 32 MiB glibc asks for memory anew each time
-    largest_block: int = 2**19
-    largest_block_on_gpu: int = 2**25  # the same on a GPU; cost: 256 MiB keep one busy
-
-
-ADJOINT = AdjointThresholds()
+STAGES = 4  # evaluations of the right-hand side in a step
 
 # Where an evaluation keeps r, log r, y, k and y's other half; None where nothing is kept.
 _Place: TypeAlias = tuple[Tensor | None, ...]
-_NOWHERE: _Place = (None,) * 5
 
 
 def applies(field: VectorField) -> bool:
@@ -80,19 +64,9 @@ def interval_ends(
 ) -> States:
     """States at the ends of intervals on their own grids, differentiable by theta and start.
 
-    As above where that `applies` and nothing else is asked for, else by torchdiffeq.
-
-    Args:
-        theta: [members, P].
-        start: [members, windows, states].
-        duration: of each interval, [windows].
-        grid_index: into `solve.GRIDS`, [windows].
-        controls: of the windows.
-        gradients: "closed-form" as above, "odeint" by backpropagation through torchdiffeq's steps, or
-            "odeint-adjoint" by its continuous adjoint, which differs by the error of the steps.
-
-    Returns:
-        [members, windows, states]
+    Gradients are as above where that `applies` and nothing else is asked for. Those of torchdiffeq are "odeint", by
+    backpropagation through its steps, and "odeint-adjoint", by its continuous adjoint, which differs by the error of
+    the steps.
     """
     if not applies(field) or gradients != "closed-form":
         of = theta if gradients == "odeint-adjoint" and torch.is_grad_enabled() else None
@@ -109,32 +83,20 @@ def interval_ends(
 
 
 def nodes(field: VectorField, theta: Theta, start: States, steps: Steps) -> Nodes:
-    """States after every step, differentiable by theta and start.
-
-    Args:
-        field: one that `applies`.
-        theta: [members, P].
-        start: [members, windows, states].
-        steps: lengths of the K steps of every window, [windows, K].
-
-    Returns:
-        [members, windows, 1 + K, states], the start first.
-    """
+    """States after every step, differentiable by theta and start."""
     return _solved(field, theta, start, steps, None, True).transpose(1, 2)
 
 
 def _solved(
     field: VectorField, theta: Tensor, start: Tensor, steps: Tensor, drift: Tensor | None, every: bool
 ) -> Tensor:
-    """The last state of each window [members, windows, states], or every one behind it.
-
-    Args:
-        every: for all, [members, 1 + K, windows, states], the start first.
-    """
+    """The last state of each window [members, windows, states]; all [members, 1 + K, windows, states] if `every`."""
     members, first = len(theta), start.transpose(1, 2)
     if torch.is_grad_enabled() and (theta.requires_grad or start.requires_grad):
         each = STAGES * steps.numel() * field.units[0].n_out
-        largest = ADJOINT.largest_block if theta.device.type == "cpu" else ADJOINT.largest_block_on_gpu
+        # 4 MiB fit the cache of the processor, and beyond 32 MiB glibc asks for memory anew each time; 256 MiB keep
+        # a GPU busy.
+        largest = 2**19 if theta.device.type == "cpu" else 2**25
         blocks = min(math.ceil(members * each / largest), members)
         if blocks > 1:
             parts = zip(theta.tensor_split(blocks), start.tensor_split(blocks), strict=True)
@@ -196,11 +158,7 @@ class _Solve(torch.autograd.Function):
 
 
 class _PowerSumRhs:
-    """x [members, states, windows] -> dx/dt for fixed parameters, kept if there is room for it.
-
-    Args:
-        stages, windows: how many evaluations will be kept, and of what width; 0 for none.
-    """
+    """x [members, states, windows] -> dx/dt for fixed parameters; so many evaluations as `stages` are kept."""
 
     def __init__(
         self, field: VectorField, theta: Tensor, drift: Tensor | None, stages: int = 0, windows: int = 0
@@ -226,10 +184,11 @@ class _PowerSumRhs:
 
     def __call__(self, x: Tensor) -> Tensor:
         """dx/dt."""
-        r_place, log_place, y_place, k_place, half_place, *_ = _NOWHERE
+        places: _Place = (None,) * 5
         if self._places:
-            r_place, log_place, y_place, k_place, half_place, *_ = self._places[len(self.x)]
+            places = self._places[len(self.x)]
             self.x.append(x)
+        r_place, log_place, y_place, k_place, half_place, *_ = places
         r = torch.addcmul(self._base, self.size(x), self.gate, out=r_place)
         power = torch.bmm(self.w, torch.log(r, out=log_place))
         if self._turn is None:

@@ -1,8 +1,4 @@
-"""The same steps with torch.
-
-Shapes of the tensors that solvers and windows share, by what they hold.
-
-Solving initial value problems with gradients: the only door to torchdiffeq.
+"""The same steps with torch, the only door to torchdiffeq.
 
 Training solves on the fixed steps of `grids`, which says why, and differentiates the solutions.
 """
@@ -22,7 +18,6 @@ from odediscovery.runtime.monitor import check_time
 from odediscovery.solve import grids
 
 Theta: TypeAlias = Float[Tensor, "members parameters"]
-Unknowns: TypeAlias = Float[Tensor, "members unknowns"]
 States: TypeAlias = Float[Tensor, "members windows states"]
 # The start first, then the state after every step.
 Nodes: TypeAlias = Float[Tensor, "members windows 1+steps states"]
@@ -34,9 +29,6 @@ Steps: TypeAlias = Float[Tensor, "windows steps"]
 GridIndex: TypeAlias = Int[Tensor, " windows"]
 # Increasing points from 0 to 1, between which the steps lie.
 Grid: TypeAlias = Float[Tensor, " points"]
-Residual: TypeAlias = Float[Tensor, "members residuals"]
-Jacobian: TypeAlias = Float[Tensor, "members residuals unknowns"]
-
 
 # Tensors of the grids in the same order.
 GRIDS: tuple[Tensor, ...] = tuple(torch.as_tensor(grid) for grid in grids.GRIDS)
@@ -46,15 +38,11 @@ Rhs = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class LinearControls:
-    """Controls in intervals of time, straight lines: u = entry + slope * time.
+    """Controls in intervals of time, straight lines: u = entry + slope * time."""
 
-    Args:
-        entry: values where an interval begins [..., states]; nan for states with an equation.
-        slope: rates of change in it [..., states]; 0 for states with an equation.
-    """
-
+    # Values where an interval begins [..., states]; nan for states with an equation.
     entry: Float[Tensor, "*intervals states"]
-    slope: Float[Tensor, "*intervals states"]
+    slope: Float[Tensor, "*intervals states"]  # rates of change in it [..., states]; 0 for states with an equation
 
     def enter(self, x: Tensor) -> Tensor:
         """States [members, ..., states], the controls among them set to their entry values."""
@@ -77,16 +65,10 @@ def advance(
     controls: LinearControls | None = None,
     adjoint: Theta | None = None,
 ) -> Float[Tensor, "members windows *rest"]:
-    """State at the end of one interval for every member and window.
+    """State at the end of one interval for every member and window, by a Runge-Kutta step between points of the grid.
 
-    Args:
-        rhs: x [members, windows, ...] -> dx/dt, the same shape.
-        start: [members, windows, ...].
-        duration: length of each window's interval, [windows], in the unit of time of `rhs`.
-        grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
-        controls: of the windows; states are then [members, windows, states].
-        adjoint: parameters of `rhs` [members, P], if the gradient is to be that of the continuous
-            adjoint, solved backwards by the same steps; else it is that of the steps.
+    The gradient is that of the steps, or that of the continuous adjoint by the parameters in `adjoint` [members, P],
+    solved backwards by the same steps.
     """
     factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
     grid = grid.to(start.device)
@@ -94,27 +76,21 @@ def advance(
     options = {"grid_constructor": lambda func, y0, t: grid if t[0] < t[-1] else grid.flip(0)}
     if controls is not None:
         start, rhs = controls.enter(start), controls.added(rhs)
-    if adjoint is not None:
-        solution: Tensor = odeint_adjoint(
-            lambda t, x: factor * rhs(x), start, ends, method="rk4", options=options, adjoint_params=(adjoint,)
-        )
+
+    def scaled(t: Tensor, x: Tensor) -> Tensor:
+        return factor * rhs(x)
+
+    if adjoint is None:
+        solution: Tensor = odeint(scaled, start, ends, method="rk4", options=options)
     else:
-        solution = odeint(lambda t, x: factor * rhs(x), start, ends, method="rk4", options=options)
+        solution = odeint_adjoint(scaled, start, ends, method="rk4", options=options, adjoint_params=(adjoint,))
     return solution[-1]
 
 
 def advance_together(
     rhs: Rhs, start: States, times: Float[Tensor, " times"], grid: Grid, method: str = "rk4"
 ) -> Float[Tensor, "members windows times-1 states"]:
-    """States at all `times` behind the first in one solve, for windows that share their times.
-
-    Args:
-        times: [L + 1], the first is that of `start` [members, windows, states].
-        grid: all steps from the first to the last time; contains `times`.
-
-    Returns:
-        [members, windows, L, states]
-    """
+    """States at all `times` behind the first in one solve, for windows that share their times."""
     options = {"grid_constructor": lambda func, y0, t: grid}
     solution: Tensor = odeint(lambda t, x: rhs(x), start, times, method=method, options=options)
     return solution[1:].movedim(0, 2)
@@ -153,12 +129,7 @@ def advance_by_grid(
 def by_grid(
     solve: Callable[[Tensor | slice, Tensor], Tensor], grid_index: GridIndex
 ) -> Float[Tensor, "members windows *rest"]:
-    """One batched solve for each grid in use, windows in their order again.
-
-    Args:
-        solve: (places of windows, their grid) -> [members, those windows, ...].
-        grid_index: of every window, [windows].
-    """
+    """One batched solve for each grid in use, windows in their order again."""
     first = int(grid_index[0])
     if bool((grid_index == first).all()):
         return solve(slice(None), GRIDS[first].to(grid_index.device))

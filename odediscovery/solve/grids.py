@@ -1,19 +1,13 @@
 """Runge-Kutta steps of a batch of networks on fixed grids, with numpy, and their derivatives.
 
-Shapes of the arrays that solvers and windows share, by what they hold.
-
-Runge-Kutta steps of a few points in plain numbers.
-
-A few windows of a few members are a few points: of these a call of numpy takes longer than its arithmetic, and a step
-makes some thirty. So each point goes its way alone, in straight-line code.
-
-Fixed steps of many small initial value problems side by side, on arrays.
-
 An adaptive method shares one step size over the whole batch, so one difficult window slows all, and
 one member that turns nan stops all. Here the steps of every interval are chosen beforehand, from an
 error estimate: an interval of the data is integrated over tau in [0, 1] with its duration as a
 factor, on one of a few `GRIDS`. The graded ones begin with tiny steps for a start near a singular
 point (I = 0.01 under sqrt(I)). Training solves on the same grids, see `fixed_step`.
+
+A few windows of a few members are a few points: of these a call of numpy takes longer than its arithmetic, and a step
+makes some thirty. So each point goes its way alone, in straight-line code.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 
-from odediscovery.ivp.solvers import THREE_EIGHTHS, march
+from odediscovery.ivp.solvers import march
 from odediscovery.networks.chain import AnyChain, Chain, Linearisation, Rhs, member_rates
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
@@ -47,37 +41,20 @@ Residual: TypeAlias = Float[np.ndarray, "members residuals"]
 Jacobian: TypeAlias = Float[np.ndarray, "members residuals unknowns"]
 
 
-@dataclass(frozen=True)
-class PlainThresholds:
-    """When points go their way alone."""
-
-    # constants of all members times windows, with more of them arrays are faster; cost: measured
-    most_numbers: int = 250
-
-
-PLAIN = PlainThresholds()
-
-
 def plain_nodes(
     chain: AnyChain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
 ) -> Float[np.ndarray, "members windows nodes states"] | None:
     """States after every step by Kutta's 3/8 rule, as `rk4_nodes` has them but for rounding.
 
-    Args:
-        theta: parameters [members, P].
-        start: [members, windows, states].
-        steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
-
-    Returns:
-        [members, windows, 1 + K, states], the start first; None where arrays are faster, where a law is none
-        of those of `member_rates`, or where a number is none or becomes too large.
+    None where arrays are faster, where a law is none of those of `member_rates`, or where a number is none or becomes
+    too large.
     """
     members, windows, n = start.shape
     if not isinstance(chain, Chain):
         return None
-    if windows * np.count_nonzero(theta) > PLAIN.most_numbers or not np.isfinite(theta).all():
+    if windows * np.count_nonzero(theta) > 250 or not np.isfinite(theta).all():  # of more, arrays are faster
         return None
-    go, ways = march(n, THREE_EIGHTHS), steps.tolist()
+    go, ways = march(n), steps.tolist()
     nodes = np.empty((members, windows, 1 + len(steps[0]), n))
     for m, of_member in enumerate(start.tolist()):
         rates = member_rates(chain, theta[m])
@@ -96,8 +73,8 @@ def _uniform(steps: int) -> Array:
     return np.linspace(0.0, 1.0, steps + 1)
 
 
-def _graded(steps: int, spread: float = 4.0) -> Array:
-    graded: Array = np.expm1(spread * _uniform(steps)) / math.expm1(spread)
+def _graded(steps: int) -> Array:
+    graded: Array = np.expm1(4.0 * _uniform(steps)) / math.expm1(4.0)
     return graded
 
 
@@ -117,29 +94,13 @@ REFERENCE = _graded(64)
 DEFAULT_GRID = 1
 
 
-@dataclass(frozen=True)
-class StepThresholds:
-    """Where sensitivities are computed for all steps of an interval side by side."""
-
-    points_of_pair: int = 3  # points of a grid above which its steps stand side by side
-    finer: int = 2  # grids further on is the one whose solution tells the error
-    side_by_side: int = 20_000  # members times windows times points at most for that
-
-
-STEPS = StepThresholds()
-
-
 @dataclass(frozen=True, eq=False)
 class LinearControls:
-    """Controls in intervals of time, straight lines: u = entry + slope * time.
+    """Controls in intervals of time, straight lines: u = entry + slope * time."""
 
-    Args:
-        entry: values where an interval begins [..., states]; nan for states with an equation.
-        slope: rates of change in it [..., states]; 0 for states with an equation.
-    """
-
+    # Values where an interval begins [..., states]; nan for states with an equation.
     entry: Float[np.ndarray, "*intervals states"]
-    slope: Float[np.ndarray, "*intervals states"]
+    slope: Float[np.ndarray, "*intervals states"]  # rates of change in it [..., states]; 0 for states with an equation
 
     def enter(self, x: Array) -> Array:
         """States [members, ..., states], the controls among them set to their entry values."""
@@ -154,11 +115,7 @@ class LinearControls:
         return LinearControls(self.entry[index], self.slope[index])
 
     def through(self, steps: Array) -> LinearControls:
-        """That of every step, [windows, K, states], of intervals [windows, states].
-
-        Args:
-            steps: their lengths [windows, K].
-        """
+        """That of every step, [windows, K, states], of intervals [windows, states]."""
         before = (steps.cumsum(axis=1) - steps)[..., None]
         slope = np.repeat(self.slope[:, None], steps.shape[1], axis=1)
         return LinearControls(self.entry[:, None] + before * slope, slope)
@@ -176,15 +133,7 @@ def advance(
     grid: Grid,
     controls: LinearControls | None = None,
 ) -> Float[np.ndarray, "members windows *rest"]:
-    """State at the end of one interval for every member and window.
-
-    Args:
-        rhs: x [members, windows, ...] -> dx/dt, the same shape.
-        start: [members, windows, ...].
-        duration: length of each window's interval, [windows], in the unit of time of `rhs`.
-        grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
-        controls: of the windows; states are then [members, windows, states].
-    """
+    """State at the end of one interval for every member and window."""
     x = start
     if controls is not None:
         x, rhs = controls.enter(x), controls.added(rhs)
@@ -195,17 +144,7 @@ def advance(
 
 
 def rk4_nodes(rhs: Rhs, start: States, steps: Steps, controls: LinearControls | None = None) -> Nodes:
-    """States after every step.
-
-    Args:
-        rhs: x [members, windows, states] -> dx/dt.
-        start: [members, windows, states].
-        steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
-        controls: of each of them [windows, K, states].
-
-    Returns:
-        [members, windows, 1 + K, states], the start first.
-    """
+    """States after every step."""
     x, nodes, dx_dt = start, [start], rhs
     for k, h in enumerate(steps.T[:, :, None]):
         if controls is not None:
@@ -266,14 +205,7 @@ def sensitivities(
 ) -> tuple[States, Float[np.ndarray, "members windows states inputs"]]:
     """End states and their derivatives by start state and parameters, by forward sensitivities.
 
-        dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
-
-    Args:
-        columns: parameters that are asked for, [members, F].
-        controls: of the windows; no start and no parameter changes them.
-
-    Returns:
-        end [members, windows, states] and S [members, windows, states, states + F].
+    dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
     """
     members, windows, n = start.shape
     linear, rhs = chain.linearisation(theta, columns), chain.rhs(theta)
@@ -282,7 +214,8 @@ def sensitivities(
     for g in np.unique(grid_index).tolist():
         part = np.flatnonzero(grid_index == g)
         x, h, grid, own = start[:, part], duration[part], GRIDS[g], controls and controls.at(part)
-        if len(grid) > STEPS.points_of_pair and members * len(part) * len(grid) <= STEPS.side_by_side:
+        # Steps stand side by side where there are several, and not too many points of members and windows.
+        if len(grid) > 3 and members * len(part) * len(grid) <= 20_000:
             ends[:, part], slopes[:, part] = _step_by_step(linear, rhs, x, h, grid, count, own)
         else:
             ends[:, part], slopes[:, part] = _variational(linear, x, h, grid, count, own)
@@ -359,9 +292,9 @@ def choose_grids(
     grids, ends, todo = (*GRIDS, REFERENCE), dict[int, Array](), np.arange(len(duration))
     with np.errstate(all="ignore"):
         for g in range(len(GRIDS) - 1):
-            for k in {g, g + STEPS.finer} - ends.keys():
+            for k in {g, g + 2} - ends.keys():
                 ends[k] = advance(rhs, start[:, todo], duration[todo], grids[k], controls and controls.at(todo))
-            off = np.abs(ends[g] - ends[g + STEPS.finer]) / tolerance
+            off = np.abs(ends[g] - ends[g + 2]) / tolerance
             good = _median(off.max(axis=-1)) <= 1.0
             index[todo[good]], todo = g, todo[~good]
             if not len(todo):

@@ -26,39 +26,21 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.solve.sensitivities import integrate
 
-
-@dataclass(frozen=True)
-class LinearisedThresholds:
-    """How finely disturbances are followed."""
-
-    steps: int = 2  # steps over one sample interval
-    rtol: float = 1e-7  # relative tolerance of the trajectory
-    # Values of all samples that are compared one by one; of twice as many the means of neighbours are [values]
-    rows: int = 1000
-    neighbours: int = 4  # of which a mean is taken at most [samples]
-
-
-LINEARISED = LinearisedThresholds()
+STEPS = 2  # over one sample interval
 
 
 @dataclass(frozen=True, eq=False)
 class LinearisedTrajectory:
-    """A law's trajectory and what disturbances of its rates do to it.
+    """A law's trajectory and what disturbances of its rates do to it."""
 
-    Args:
-        x: states at the ends and in the middle of every step, [nodes, states] a trajectory; steps share their ends.
-        carried: what a disturbance at the beginning of an interval is at its end, [intervals, states, states].
-        pushed: what a force on each equation at each node of an interval adds there, [intervals, states, equations,
-            nodes].
-        left: data minus x in units of the noise, 0 where missing, [samples, states].
-        weight: 1 / noise of every sample, 0 where missing, [samples, states].
-    """
-
+    # States at the ends and in the middle of every step, [nodes, states] a trajectory; steps share their ends.
     x: tuple[Array, ...]
+    # What a disturbance at the beginning of an interval is at its end, [intervals, states, states].
     carried: tuple[Array, ...]
+    # What a force on each equation at each node of an interval adds there, [intervals, states, equations, nodes].
     pushed: tuple[Array, ...]
-    left: tuple[Array, ...]
-    weight: tuple[Array, ...]
+    left: tuple[Array, ...]  # data minus x in units of the noise, 0 where missing, [samples, states]
+    weight: tuple[Array, ...]  # 1 / noise of every sample, 0 where missing, [samples, states]
 
     @classmethod
     def of(cls, p: Problem, law: PowerSum, initial: Array, sigma: Array) -> LinearisedTrajectory | None:
@@ -67,27 +49,20 @@ class LinearisedTrajectory:
         for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
             times = _nodes(t)
             fine = Trajectory(times, np.zeros((len(times), law.n_states)))
-            x = integrate(law, start, fine, LINEARISED.rtol)
+            x = integrate(law, start, fine, rtol=1e-7)
             if x is None:
                 return None
             seen = np.isfinite(t.values) & ~p.constant
             weight = seen / (sigma * relative_sigma)
-            left = np.where(seen, t.values - x[:: 2 * LINEARISED.steps], 0.0) * weight
+            left = np.where(seen, t.values - x[:: 2 * STEPS], 0.0) * weight
             found.append((x, *_propagators(_slopes(law, x), np.diff(times[::2])), left, weight))
         return cls(*(tuple(parts) for parts in zip(*found, strict=True)))
 
     def responses(self, equation: int, forces: Sequence[Array]) -> Array:
-        """What forces on one equation do to the samples, in units of the noise.
-
-        Args:
-            forces: values at `x`, [nodes, columns] a trajectory.
-
-        Returns:
-            [rows of all trajectories, columns].
-        """
-        rows, nodes = [], np.arange(2 * LINEARISED.steps + 1)
+        """What forces on one equation at `x`, [nodes, columns] a trajectory, do to samples in units of the noise."""
+        rows, nodes = [], np.arange(2 * STEPS + 1)
         for k, force in enumerate(forces):
-            first = 2 * LINEARISED.steps * np.arange(len(self.carried[k]))[:, None]
+            first = 2 * STEPS * np.arange(len(self.carried[k]))[:, None]
             added = self.pushed[k][:, :, equation] @ force[first + nodes]
             rows.append(self._averaged(k, self._carried(k, np.zeros(added.shape[1:]), added)))
         return np.concatenate(rows)
@@ -154,7 +129,7 @@ class LinearisedTrajectory:
         Noise stays white and of the same size, and responses are alike from one sample to the next.
         """
         size = sum(left.size for left in self.left)
-        each = min(max(size // LINEARISED.rows, 1), LINEARISED.neighbours)
+        each = min(max(size // 1000, 1), 4)
         if each > 1:
             first = np.arange(0, len(values), each)
             known = np.add.reduceat((self.weight[k] > 0.0).astype(float), first, axis=0)
@@ -174,20 +149,16 @@ def carried_along(law: PowerSum, t: Trajectory) -> Array:
 
 def _nodes(t: Trajectory) -> Array:
     """The ends and the middle of every step, steps one behind the other."""
-    ends = np.linspace(t.time[:-1], t.time[1:], 2 * LINEARISED.steps, endpoint=False, axis=1)
+    ends = np.linspace(t.time[:-1], t.time[1:], 2 * STEPS, endpoint=False, axis=1)
     return np.append(ends.ravel(), t.time[-1])
 
 
 def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:
     """`carried` and `pushed` of every interval: Runge-Kutta, which is linear in disturbances and forces.
 
-        dy/dt = (df/dx) y + force
-
-    Args:
-        slopes: df/dx at the nodes [nodes, states, states].
-        length: of every step [steps].
+    dy/dt = (df/dx) y + force
     """
-    n, each = slopes.shape[1], LINEARISED.steps
+    n = slopes.shape[1]
     at = slopes[:-1:2], slopes[1::2], slopes[2::2]
     # Columns: a disturbance of each state, then a force on each equation at both ends and in the middle of a step.
     forces = np.zeros((3, n, 4 * n))
@@ -195,9 +166,9 @@ def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:
         forces[node, :, (1 + node) * n : (2 + node) * n] = np.eye(n)
     y = np.broadcast_to(np.eye(n, 4 * n), (len(length), n, 4 * n))
     y = rk4_step(lambda share, y: at[int(2 * share)] @ y + forces[int(2 * share)], y, length[:, None, None])
-    steps = y.reshape(-1, each, n, 4 * n)
-    carried, pushed = steps[:, 0, :, :n], np.zeros((len(steps), n, n, 2 * each + 1))
-    for s in range(each):
+    steps = y.reshape(-1, STEPS, n, 4 * n)
+    carried, pushed = steps[:, 0, :, :n], np.zeros((len(steps), n, n, 2 * STEPS + 1))
+    for s in range(STEPS):
         phi, own = steps[:, s, :, :n], steps[:, s, :, n:].reshape(-1, n, 3, n).swapaxes(2, 3)
         if s:
             carried = phi @ carried

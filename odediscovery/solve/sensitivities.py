@@ -1,18 +1,16 @@
 """Solutions of laws through whole trajectories, and their derivatives by constants and start values.
 
-Accurate solutions of a law through whole trajectories, and what they leave of the data.
-
-scipy's LSODA at tight tolerance: an adaptive solver of another family than training used. Nothing
+Solutions are scipy's LSODA at tight tolerance: an adaptive solver of another family than training used. Nothing
 that is judged or printed depends on the step grids of training.
 
-Start values and the numbers q through which they are fitted without bounds.
+Start values are fitted without bounds through numbers q,
 
     x_i = q_i^2 where x_i cannot be negative, else x_i = q_i;    then, for a sum with its value,
     x_i <- x_i V / (c . x)   for all its states, so that  c . x = V
 
 A start of 0 is then no wall, and start values keep what is conserved whatever q is.
 
-Residuals of a law on whole trajectories, and their derivatives by constants and start values.
+Derivatives are
 
     dS/dt = (df/dx) S + df/dtheta,
 
@@ -41,24 +39,13 @@ from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.resources import fitting_at_once
 
-
-@dataclass(frozen=True)
-class SolutionThresholds:
-    """How accurate the solutions are from which constants are printed."""
-
-    finest_rtol: float = 1e-9  # relative tolerance for data without noise
-    loosest_rtol: float = 1e-6  # relative tolerance at most, however large the noise
-    noise_share: float = 1e-5  # share of the noise that the solver may add [standard deviations]
-    rtol_over_atol: float = 100.0  # relative over absolute tolerance, states having an rms of 1
-    largest_state: float = 1e10  # a state this large is nowhere near the data any more [rms of the state]
-
-
-SOLUTIONS = SolutionThresholds()
+FINEST_RTOL = 1e-9  # relative tolerance for data without noise
+RTOL_OVER_ATOL = 100.0  # relative over absolute tolerance, states having an rms of 1
 
 
 def tolerance(sigma: Float[Array, " states"]) -> float:
     """Relative tolerance of solves that are compared with residuals of size sigma [states]."""
-    return float(np.clip(SOLUTIONS.noise_share * np.min(sigma), SOLUTIONS.finest_rtol, SOLUTIONS.loosest_rtol))
+    return float(np.clip(1e-5 * np.min(sigma), FINEST_RTOL, 1e-6))
 
 
 def integrate(
@@ -69,7 +56,8 @@ def integrate(
     The solver begins anew where a straight line of the controls ends.
     """
     rhs, u, slopes = point_field(law), run.controls, control_slopes([run])
-    atol, largest = rtol / SOLUTIONS.rtol_over_atol, SOLUTIONS.largest_state
+    # States of 1e10 are nowhere near the data any more.
+    atol, largest = rtol / RTOL_OVER_ATOL, 1e10
     if u is None:
         return solve_whole(rhs, start, run.time, rtol, atol, largest)
     found = np.hstack([np.tile(start, (len(run.time), 1)), u.values])
@@ -93,12 +81,7 @@ def residual_squares(
     relative_sigma: Sequence[Array] | None = None,
     rtol: float | None = None,
 ) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
-    """Sums of squared residuals, weighted and plain, and number of values of every state.
-
-    Args:
-        relative_sigma: noise of each sample relative to the others (default: all alike).
-        rtol: relative tolerance of the solver (default: the finest).
-    """
+    """Sums of squared residuals, weighted and plain, and number of values of every state."""
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, relative_sigma, strict=True):
@@ -115,7 +98,7 @@ def solutions(
     law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
 ) -> list[Float[Array, "_ states"]]:
     """The law's states at all times [samples, states] a trajectory, inf where it blows up."""
-    rtol = SOLUTIONS.finest_rtol if rtol is None else rtol
+    rtol = FINEST_RTOL if rtol is None else rtol
     found = []
     for t, x0 in zip(series.trajectories, initial, strict=True):
         y = integrate(law, x0, t, rtol)
@@ -131,24 +114,8 @@ def residuals(
     return [t.left(y) for y, t in zip(found, series.trajectories, strict=True)]
 
 
-def plain_residuals(series: TimeSeries, left: Float[Array, "_ states"]) -> Float[Array, "_ states"]:
-    """Law minus data of what `residuals` gives, of all trajectories one below the other [samples, states]."""
-    if all(t.recorded is None for t in series.trajectories):
-        return left
-    blocks = np.split(left, np.cumsum([len(t.time) for t in series.trajectories])[:-1])
-    plain: Array = np.concatenate([t.plain(r) for t, r in zip(series.trajectories, blocks, strict=True)])
-    return plain
-
-
-@dataclass(frozen=True)
-class InitialValueThresholds:
-    """How near to 0 a start may be."""
-
-    # Least start of a nonnegative state: from exactly 0 a law with sqrt(x) may move or stay [rms of the state]
-    least_start: float = 1e-8
-
-
-INITIAL_VALUES = InitialValueThresholds()
+# Least start of a nonnegative state [rms of the state]: from exactly 0 a law with sqrt(x) may move or stay.
+LEAST_START = 1e-8
 
 # Weights c [states] and value V of sums that share no state; all their weights are positive and
 # their states nonnegative.
@@ -159,25 +126,20 @@ Sums: TypeAlias = tuple[tuple[Array, float], ...]
 class Starts:
     """Which starts are bounded, and which sums they keep.
 
-    Args:
-        nonnegative: states that do not start below 0 [states].
-        sums: conserved sums with their values.
-        known: first values that are known [trajectories, states], nan elsewhere; None for none.
-
     >>> starts = Starts(np.array([True, True]), ((np.array([1.0, 1.0]), 10.0),))
     >>> starts.values(np.array([[1.0, 2.0]])).tolist()
     [[2.0, 8.0]]
     """
 
-    nonnegative: Mask
-    sums: Sums = ()
-    known: Array | None = None
+    nonnegative: Mask  # states that do not start below 0 [states]
+    sums: Sums = ()  # conserved sums with their values
+    known: Array | None = None  # first values that are known [trajectories, states], nan elsewhere; None for none
 
     def roots(
         self, initial: Float[Array, "*rest states"], awake: Float[Array, " states"]
     ) -> Float[Array, "*rest states"]:
         """q of start values [trajectories, states], as if they were at least `awake` [states]."""
-        least = np.maximum(initial, np.maximum(awake, INITIAL_VALUES.least_start))
+        least = np.maximum(initial, np.maximum(awake, LEAST_START))
         return np.where(self.nonnegative, np.sqrt(least), initial)
 
     def values(self, q: Float[Array, "*rest states"]) -> Float[Array, "*rest states"]:
@@ -201,7 +163,7 @@ class Starts:
 
     def _unbound(self, q: Array) -> Array:
         """Start values that no sum binds yet."""
-        return np.where(self.nonnegative, np.maximum(q * q, INITIAL_VALUES.least_start), q)
+        return np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
 
 
 def known_starts(series: TimeSeries) -> Array | None:
@@ -220,39 +182,14 @@ Law: TypeAlias = PowerSum | FilledForm
 STEPS_AND_GRADING = ((2, 0.0), (8, 0.0), (32, 4.0), (64, 4.0), (128, 6.0))
 # What an interval takes that none of them is accurate enough for, as those of a stiff law are not.
 BY_LSODA = len(STEPS_AND_GRADING)
-# Copies of states and sensitivities that a Runge-Kutta step holds.
-COPIES = 8
-
-
-@dataclass(frozen=True)
-class SensitivityThresholds:
-    """How accurate sensitivities are, and when the solver's tolerance has to be finer for them."""
-
-    steps_at_once: int = 2000  # steps of all intervals whose sensitivities are computed together
-    largest: float = 1e100  # a sensitivity from which no step follows
-    # Error of an interval's end up to which its sensitivities are good enough to step by [largest value of the
-    # state]
-    accuracy: float = 1e-6
-    accuracy_over_rtol: float = 100.0  # the same as a multiple of a loose tolerance
-    confirmed_above: float = 10.0  # sensitivity of an interval's end to its start that finer steps have to confirm
-    rtol_over_growth: float = 10.0  # tolerance where solutions drift apart, as a multiple of what may come of it
-    finest_rtol: float = 1e-13  # finest tolerance that is asked of the solver
-    residual_share: float = 0.01  # share of the residuals that the solver may add on the way to the minimum
-    waking_start: float = 0.1  # least start that a fit begins from [standard deviations of the noise]
-
-
-SENSITIVITY = SensitivityThresholds()
+LARGEST = 1e100  # a sensitivity from which no step follows
 
 
 class Effort(NamedTuple):
-    """How finely a law has to be integrated.
+    """How finely a law has to be integrated."""
 
-    Args:
-        rtol: relative tolerance of its solutions.
-        steps: which of `STEPS_AND_GRADING`, or `BY_LSODA`, the sensitivities of every interval take [intervals].
-    """
-
-    rtol: float
+    rtol: float  # relative tolerance of its solutions
+    # Which of `STEPS_AND_GRADING`, or `BY_LSODA`, the sensitivities of every interval take [intervals].
     steps: NDArray[np.int64]
 
     @classmethod
@@ -262,29 +199,18 @@ class Effort(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What is known of a law at some constants and starts.
+    """What is known of a law at some constants and starts."""
 
-    Args:
-        residual: weighted [R].
-        jacobian: its derivatives [R, unknowns].
-        effort: what these solutions needed.
-    """
-
-    residual: Float[Array, " residuals"]
-    jacobian: Float[Array, "residuals unknowns"]
-    effort: Effort
+    residual: Float[Array, " residuals"]  # weighted [R]
+    jacobian: Float[Array, "residuals unknowns"]  # its derivatives [R, unknowns]
+    effort: Effort  # what these solutions needed
 
 
 class TrajectoryResiduals:
     """Residuals and Jacobian of one law; the unknowns are its free constants, then the starts' roots.
 
-    Args:
-        law: dimensionless; its free constants are unknowns.
-        series: the data.
-        sigma: standard deviation of the residuals of every state [states].
-        free: which constants are unknowns.
-        starts: how start values are bounded.
-        relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory.
+    The law is dimensionless, `sigma` the standard deviation of the residuals of every state [states], and
+    `relative_sigma` that of each sample relative to the others, [samples, states] a trajectory.
     """
 
     def __init__(
@@ -299,7 +225,7 @@ class TrajectoryResiduals:
     def pack(self, initial: Float[Array, "trajectories own"]) -> Float[Array, " unknowns"]:
         """Unknowns of the present law and start values."""
         # A root of exactly 0 has no gradient and would never leave.
-        q = self.starts.roots(initial, SENSITIVITY.waking_start * self.sigma[self.own])
+        q = self.starts.roots(initial, 0.1 * self.sigma[self.own])
         constants = zip(self.law.constants, self.free, strict=True)
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
@@ -312,12 +238,8 @@ class TrajectoryResiduals:
         """Residuals and Jacobian at unknowns [unknowns]; None if the law blows up.
 
         Where solutions drift apart, so do the solver's errors: as residuals come near to these,
-        the solve is repeated at a finer tolerance. Later evaluations should begin with that one,
-        and with the steps that the sensitivities needed.
-
-        Args:
-            u: the unknowns.
-            effort: what to begin with (default: the tolerance of the noise and the fewest steps).
+        the solve is repeated at a finer tolerance. Later evaluations should begin with that `effort`,
+        in which are also the steps that the sensitivities needed.
         """
         rtol, steps = effort or Effort.least(self.series, tolerance(self.sigma[self.own]))
         law, initial = self.unpack(u)
@@ -329,8 +251,9 @@ class TrajectoryResiduals:
         if jacobian is None:
             return None
         residual, growth = self._residual(paths), max(jacobian[1], 1.0)
-        size = max(float(np.sqrt(np.mean(residual**2))) * SENSITIVITY.residual_share, 1.0) * self.sigma[self.own].min()
-        needed = max(SENSITIVITY.rtol_over_growth * size / growth, SENSITIVITY.finest_rtol)
+        # On the way to the minimum the solver may add a hundredth of the residuals.
+        size = max(float(np.sqrt(np.mean(residual**2))) * 0.01, 1.0) * self.sigma[self.own].min()
+        needed = max(10.0 * size / growth, 1e-13)
         if needed < rtol / 2.0:
             rtol = needed
             finer = self._paths(law, initial, rtol)
@@ -362,18 +285,15 @@ class TrajectoryResiduals:
     def squares(
         self, residual: Float[Array, " residuals"] | None
     ) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
-        """Sums of squared residuals, weighted and plain, and number of values of every state.
-
-        Args:
-            residual: weighted [R]; None where the law blows up.
-        """
+        """Sums of squared residuals, weighted and plain, and number of values of every state."""
         relative_sigma, weights = np.concatenate(self.relative_sigma), np.concatenate(self._weights())
         told = np.concatenate([t.told for t in self.series.trajectories])
         counts = ((weights > 0) & told).sum(axis=0, dtype=np.float64)
         if residual is None:
             return np.full(self.n, np.inf), np.full(self.n, np.inf), counts
-        r = residual.reshape(-1, self.n) * self.sigma
-        plain = plain_residuals(self.series, r * relative_sigma)
+        r, runs = residual.reshape(-1, self.n) * self.sigma, self.series.trajectories
+        blocks = np.split(r * relative_sigma, np.cumsum([len(t.time) for t in runs])[:-1])
+        plain = np.concatenate([t.plain(left) for t, left in zip(runs, blocks, strict=True)])
         return (r**2).sum(axis=0), (plain**2).sum(axis=0), counts
 
     def _jacobian(self, own: Sequence[Array], paths: Sequence[Array], u: Array) -> tuple[Array, float] | None:
@@ -407,7 +327,7 @@ class TrajectoryResiduals:
         added[:, 0, :, : self.n_constants] = own[:, :, self.n :]
         with np.errstate(all="ignore"):
             stacked = linear_recurrence(own[:, None, :, : self.n], added, first[None])[:, 0]
-        return stacked if np.abs(stacked).max() < SENSITIVITY.largest else None
+        return stacked if np.abs(stacked).max() < LARGEST else None
 
     def of_intervals(self, law: Law, paths: Sequence[Array], effort: Effort) -> tuple[list[Array], NDArray[np.int64]]:
         """[Phi, Theta] of every interval, [intervals, n, n + constants] a trajectory; the steps that each took.
@@ -422,7 +342,8 @@ class TrajectoryResiduals:
         s = np.zeros((len(duration), self.n, self.n + self.n_constants))
         done, taken = np.zeros(len(duration), bool), effort.steps.copy()
         scale = np.concatenate([np.tile(np.abs(x).max(axis=0), (len(x) - 1, 1)) for x in paths])
-        accuracy = max(SENSITIVITY.accuracy, effort.rtol * SENSITIVITY.accuracy_over_rtol)
+        # Of the largest value of a state: then sensitivities are good enough to step by.
+        accuracy = max(1e-6, effort.rtol * 100.0)
         for level, (steps, spread) in enumerate(STEPS_AND_GRADING):
             todo = np.flatnonzero(~done & (taken <= level))
             if not len(todo):
@@ -433,7 +354,7 @@ class TrajectoryResiduals:
             with np.errstate(all="ignore"):
                 off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
             # Too long a step makes a fast decay grow: what has died out does not show it itself.
-            grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > SENSITIVITY.confirmed_above
+            grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > 10.0
             done[todo] = (off < accuracy) & ~grown
             if level == len(STEPS_AND_GRADING) - 1:
                 taken[todo[~(off < accuracy)]] = BY_LSODA
@@ -461,9 +382,9 @@ class TrajectoryResiduals:
         with np.errstate(all="ignore"):
             for j, h in enumerate(lengths[:, :, None]):
                 path[j + 1] = rk4_step(rhs, path[j], h)
-            # A Runge-Kutta step holds so many copies of [x, Phi, Theta].
-            each = COPIES * 8.0 * self.n * (1 + self.n + self.n_constants)
-            most = max(fitting_at_once(SENSITIVITY.steps_at_once, each) // len(x), 1)
+            # A Runge-Kutta step holds eight copies of [x, Phi, Theta], eight bytes a number.
+            each = 64.0 * self.n * (1 + self.n + self.n_constants)
+            most = max(fitting_at_once(2000, each) // len(x), 1)
             for first in range(0, steps, most):
                 check_time()
                 own = self._steps(law, path[first:-1][:most], lengths[first:][:most], drift)
@@ -507,8 +428,8 @@ class TrajectoryResiduals:
             np.append(x, s),
             np.array([0.0, duration]),
             rtol,
-            rtol / SOLUTIONS.rtol_over_atol,
-            SENSITIVITY.largest,
+            rtol / RTOL_OVER_ATOL,
+            LARGEST,
         )
         return np.full_like(s, np.nan) if found is None else found[-1, self.n :].reshape(s.shape)
 
@@ -526,18 +447,13 @@ def sensitivities(
 ) -> tuple[Float[Array, "times states"], Float[Array, "times states columns"]] | None:
     """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
 
-    Args:
-        start: the states at the first time, dimensionless as the law, without controls.
-        run: times, and the controls there; its values do not count.
-
-    Returns:
-        None where the law blows up.
+    None where the law blows up; the values of the run do not count.
     """
     n, own = law.n_states, len(start)
     names = tuple(map(str, range(n)))
     one = TimeSeries(names, (run,), controls=names[own:])
     model = TrajectoryResiduals(law, one, np.ones(n), free, Starts(np.zeros(own, dtype=bool)), ())
-    rtol = SOLUTIONS.finest_rtol
+    rtol = FINEST_RTOL
     x = integrate(law, start, run, rtol)
     if x is None:
         return None
@@ -552,15 +468,7 @@ def linear_recurrence(
 ) -> Float[np.ndarray, "1+steps runs n columns"]:
     """All z_j of
 
-        z_0 = first,   z_{j+1} = A_j z_j + b_j
-
-    Args:
-        a: matrices.
-        b: what is added in every step.
-        first: [runs, n, columns].
-
-    >>> linear_recurrence(np.full((3, 1, 1, 1), 2.0), np.ones((3, 1, 1, 1)), np.zeros((1, 1, 1))).ravel().tolist()
-    [0.0, 1.0, 3.0, 7.0]
+    z_0 = first,   z_{j+1} = A_j z_j + b_j
     """
     steps, runs, n, columns = b.shape
     found = np.empty((1 + steps, runs, n, columns))

@@ -31,7 +31,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import SIMPLE, PowerSum, constant_penalty, count, powers, snap_penalty
 from odediscovery.laws.records import Estimates, monomial_names
 from odediscovery.networks.chain import Chain, chain_of
-from odediscovery.problem.problem import PROBLEMS, Problem, apply_knowledge, fixed_mask
+from odediscovery.problem.problem import CLEAN_NOISE, Problem, apply_knowledge, fixed_mask
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
@@ -195,7 +195,7 @@ def _prepared(found: Discovery) -> Problem:
     """The series as the search saw it, with the noise that the chosen equations leave."""
     _, p, noise = posed(found)
     p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
-    if p.noisiness <= PROBLEMS.clean:
+    if p.noisiness <= CLEAN_NOISE:
         raise InputError(
             "the equations leave no noise that could be drawn: their terms are as certain as the data are exact"
         )

@@ -11,7 +11,7 @@ import pytest
 
 from odediscovery.data.series import TimeSeries, load_csv, sigma_columns, write_csv
 from odediscovery.errors import InputError
-from odediscovery.problem.prepare import PREPARATION, prepare
+from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 
@@ -139,7 +139,7 @@ def test_they_are_the_noise_and_its_shape() -> None:
     p = measured(draw(0), sigma=BY_TURNS)
     rms = np.sqrt(np.mean(BY_TURNS**2))
     np.testing.assert_allclose(p.noise, rms / p.scale.state)
-    np.testing.assert_allclose(p.relative_sigma[0][:, 0], np.maximum(BY_TURNS / rms, PREPARATION.least_relative))
+    np.testing.assert_allclose(p.relative_sigma[0][:, 0], np.maximum(BY_TURNS / rms, 0.1))
     assert p.messages == ()
     level = measured(draw(0, np.full(len(T), 0.2)), noise={"x0": 0.25})
     np.testing.assert_allclose(level.noise, 0.25 / level.scale.state)

@@ -38,21 +38,16 @@ def with_gaps(series: TimeSeries, *gaps: tuple[int, int, int]) -> TimeSeries:
     return TimeSeries(series.states, tuple(runs))
 
 
-def both() -> TimeSeries:
-    return series_of(PREY, STARTS, [EVEN, UNEVEN])
+BOTH = series_of(PREY, STARTS, [EVEN, UNEVEN])
 
 
 def finest(windows: Windows) -> Windows:
-    return Windows(**{**vars_of(windows), "grid": np.full_like(windows.grid, len(GRIDS) - 1)})
-
-
-def vars_of(windows: Windows) -> dict[str, object]:
-    return {name: getattr(windows, name) for name in windows.__dataclass_fields__}
+    return dataclasses.replace(windows, grid=np.full_like(windows.grid, len(GRIDS) - 1))
 
 
 @pytest.mark.parametrize(("length", "expected"), [(3, (6, 3)), (None, (2, 12))])
 def test_windows_follow_one_another(length: int | None, expected: tuple[int, int]) -> None:
-    windows = cut(both(), both(), ONES, length)
+    windows = cut(BOTH, BOTH, ONES, length)
     assert windows.size == (*expected, 2)
     assert windows.heads.tolist() == [0, -(-12 // expected[1])]
     # Every interval of both trajectories is in exactly one window.
@@ -63,22 +58,21 @@ def test_windows_follow_one_another(length: int | None, expected: tuple[int, int
 
 
 def test_missing_values_weigh_nothing() -> None:
-    gaps = with_gaps(both(), (0, 3, 0), (1, 5, 1))
-    windows = cut(gaps, both(), ONES, 1)
+    gaps = with_gaps(BOTH, (0, 3, 0), (1, 5, 1))
+    windows = cut(gaps, BOTH, ONES, 1)
     assert int((windows.weight == 0).sum()) == 2
     assert windows.weight[2, 0].tolist() == [0.0, 1.0]
     assert windows.weight[-1, 0].tolist() == [1.0, 0.0]
     assert bool(np.isfinite(windows.target).all())
     chain = random_chain()
     left = ShortResiduals(windows, chain).residuals(chain.theta)
-    changed = np.where(windows.weight == 0, 99.0, windows.target)
-    other = Windows(**{**vars_of(windows), "target": changed})
+    other = dataclasses.replace(windows, target=np.where(windows.weight == 0, 99.0, windows.target))
     np.testing.assert_array_equal(left, ShortResiduals(other, chain).residuals(chain.theta))
 
 
 @pytest.mark.parametrize("length", [1, None])
 def test_the_truth_leaves_nothing(length: int | None) -> None:
-    windows = finest(cut(both(), both(), ONES, length))
+    windows = finest(cut(BOTH, BOTH, ONES, length))
     chain = chain_of_law(PREY, members=2)
     theta = chain.theta.copy()
     theta[1, chain.places()[0][1].start] *= 1.1
@@ -99,9 +93,9 @@ def test_refined_windows_are_as_accurate_as_asked() -> None:
 
 
 def test_short_residuals_and_their_jacobian() -> None:
-    series = with_gaps(both(), (0, 3, 0), (1, 5, 1))
+    series = with_gaps(BOTH, (0, 3, 0), (1, 5, 1))
     chain = random_chain()
-    problem = ShortResiduals(cut(series, both(), np.array([2.0, 3.0]), 1), chain)
+    problem = ShortResiduals(cut(series, BOTH, np.array([2.0, 3.0]), 1), chain)
     residual, jacobian = problem.linearised(chain.theta, np.ones_like(chain.theta, dtype=bool))
     np.testing.assert_allclose(residual, problem.residuals(chain.theta), rtol=1e-12, atol=1e-14)
     numeric = numeric_jacobian(problem.residuals, chain.theta, 1e-6)
@@ -136,13 +130,10 @@ def test_a_start_at_zero_is_awake() -> None:
     assert start[0].item() == pytest.approx(0.01) and start[1].item() == pytest.approx(0.8)
 
 
-SERIES = series_of(PREY, STARTS, [np.linspace(0.0, 6.0, 13), np.array([0.0, 0.3, 1.1, 1.5, 2.6, 3.0])])
-
-
 @pytest.mark.parametrize("length", [1, None])
 @pytest.mark.parametrize("gradients", ["closed-form", "odeint"])
 def test_a_network_and_a_chain_predict_the_same(length: int | None, gradients: str) -> None:
-    plain, chain, field = cut(SERIES, SERIES, np.ones(2), length), chain_of_law(PREY, 2), field_of(PREY, 2)
+    plain, chain, field = cut(BOTH, BOTH, np.ones(2), length), chain_of_law(PREY, 2), field_of(PREY, 2)
     windows = TrainingWindows.of(plain, gradients)
     found = windows.predict(field, field.theta)
     np.testing.assert_allclose(found, plain.predict(chain, chain.theta), rtol=1e-12)
@@ -153,7 +144,7 @@ def test_a_network_and_a_chain_predict_the_same(length: int | None, gradients: s
 
 
 def test_the_loss_is_the_mean_square_of_what_was_measured() -> None:
-    plain = cut(SERIES, SERIES, np.array([2.0, 3.0]), 1)
+    plain = cut(BOTH, BOTH, np.array([2.0, 3.0]), 1)
     weight = plain.weight.copy()
     weight[3, 0, 0] = 0.0
     plain = dataclasses.replace(plain, weight=weight)

@@ -52,13 +52,6 @@ def test_a_sum_infers_a_latent_state_and_ties_an_equation() -> None:
     assert dataclasses.astuple(p.scale)[1] == pytest.approx(0.1)
 
 
-def measured(states: list[str], noise: float = 0.0) -> TimeSeries:
-    full = simulate_system("fsir", noise=noise)
-    run = full.trajectories[0]
-    columns = [full.states.index(s) for s in states]
-    return TimeSeries.from_arrays(run.time, run.values[:, columns], states)
-
-
 def test_one_hidden_state_can_tell_another() -> None:
     t = np.arange(5.0)
     series = TimeSeries.from_arrays(t, np.stack([t, 10.0 - 2.0 * t], axis=1), ["a", "b"])
@@ -83,9 +76,11 @@ def test_error_bars_and_gaps_pass_on() -> None:
 
 
 def test_what_no_sum_tells_keeps_no_samples() -> None:
-    wide = with_latent_states(measured(["S", "I"]), ["R", "D"])
+    run = simulate_system("fsir").trajectories[0]
+    series = TimeSeries.from_arrays(run.time, run.values[:, :2], ["S", "I"])
+    wide = with_latent_states(series, ["R", "D"])
     known = knowledge(wide.states, conserve=["S + I + R + D = 100"])
     told = infer_latent_states(wide, ["R", "D"], known)
     assert np.isnan(told.trajectories[0].values[:, 2:]).all() and not told.messages
     with pytest.raises(InputError, match="'S'"):
-        with_latent_states(measured(["S", "I"]), ["S"])
+        with_latent_states(series, ["S"])

@@ -33,14 +33,14 @@ def constant(found: object, place: int = 0) -> tuple[float, float]:
 def test_increments_of_cumulative_counts_have_honest_errors() -> None:
     """Noise that adds up is no noise about the curve: as that it promises errors several times too small."""
     off, errors = [], []
-    for seed in range(4):
+    for seed in range(3):
         found = discover(epidemic(seed), settings_for(cumulative=("cases",), **QUICK))
         assert found.name == "logistic growth" and found.outcome == "converged"
         value, error = constant(found)
         off.append((value - 0.2) / error)
         errors.append(error)
     assert np.sqrt(np.mean(np.square(off))) < 2.0
-    plain = [constant(discover(epidemic(seed), settings_for(**QUICK)))[1] for seed in range(4)]
+    plain = [constant(discover(epidemic(seed), settings_for(**QUICK)))[1] for seed in range(3)]
     assert np.mean(errors) > 1.5 * np.mean(plain)
 
 

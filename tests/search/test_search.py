@@ -16,15 +16,16 @@ from odediscovery.families import FAMILIES
 from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.laws.power_sum import PowerSum, all_free
 from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
-from odediscovery.search import moves, refinement
+from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search
 from odediscovery.search.refinement import count_independent, detect_noiseless, refined, sigma_of
 from odediscovery.search.search import MOVES, families_table, moves_table, vocabulary
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.prune.prune import NoRoomError
-from odediscovery.stages.values import Candidate, Origin
+from odediscovery.stages.values import Candidate, Origin, Polished
 
 
 @pytest.mark.slow
@@ -34,13 +35,15 @@ def test_coarse_samples_of_an_exact_law_have_no_noise() -> None:
     assert found.exact is not None and not found.noise.any() and found.clean
 
 
-def test_no_library_is_fitted_where_samples_show_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise AssertionError("nothing says that there is no noise")
-
-    monkeypatch.setattr(refinement, "fit_library", fail)
+def test_noise_that_samples_show_stays() -> None:
     p = prepare(growth(np.linspace(0.0, 20.0, 80), 0.03))
     assert detect_noiseless(p, Monitor()) is p
+
+
+def fitted(p: Problem) -> Polished:
+    """Logistic growth at the maximum of the likelihood."""
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    return refined(p, law, all_free(law), p.initial, sigma_of(p))
 
 
 @pytest.mark.parametrize(("smooth", "fewer"), [(0.0, False), (0.02, True)])
@@ -50,9 +53,7 @@ def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: boo
     shift = smooth * np.sin(times)[:, None] / p.scale.state
     off = dataclasses.replace(p.data.trajectories[0], values=p.data.trajectories[0].values + shift)
     p = dataclasses.replace(p, data=dataclasses.replace(p.data, trajectories=(off,)))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
-    before = Verdict.of(p, [judge_on(p, found, Origin(0))])
+    before = Verdict.of(p, [judge_on(p, fitted(p), Origin(0))])
     after = count_independent(before)
     assert (after is not before) is fewer
     if fewer:
@@ -63,14 +64,13 @@ def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: boo
 def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> None:
     times = np.linspace(0.0, 20.0, 100)
     p = prepare(growth(times, 1e-4))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    nearest = refined(p, law, all_free(law), p.initial, sigma_of(p))
+    nearest = fitted(p)
     p = dataclasses.replace(p, noise=p.noise / 5.0)
     rows = [judge_on(p, nearest, Origin(0))]
     # What it leaves is more than noise, but has no memory.
     assert count_independent(Verdict.of(p, rows)).p.independent is None
     a, *others = nearest.law.constants
-    slow, wrong = (dataclasses.replace(nearest, law=law.with_constants(f * a, *others)) for f in (1.0003, 1.3))
+    slow, wrong = (dataclasses.replace(nearest, law=nearest.law.with_constants(f * a, *others)) for f in (1.0003, 1.3))
     for other, fewer in ((slow, True), (wrong, False)):
         left = np.concatenate(residuals(other.law, p.data, other.initial))
         other = dataclasses.replace(other, squares=(left**2).sum(axis=0))
@@ -82,9 +82,9 @@ def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> No
 def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
     """Without noise it made a law that explains half of the data win."""
     p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.0))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
-    smooth = dataclasses.replace(found, law=law.with_constants(1.000001 * law.coefficients, *law.constants[1:]))
+    found = fitted(p)
+    a, *others = found.law.constants
+    smooth = dataclasses.replace(found, law=found.law.with_constants(1.000001 * a, *others))
     before = Verdict.of(p, [judge_on(p, smooth, Origin(0))])
     assert p.clean and count_independent(before) is before
 
@@ -132,32 +132,25 @@ def test_laws_stay_as_they_came_only_where_there_is_no_memory(at: Search, monkey
     assert at.monitor.log[-1]["event"] == OUT_OF_MEMORY
 
 
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
-
-
-def test_every_family_has_a_row_in_its_order() -> None:
-    head, line, *rows = families_table().splitlines()
-    assert cells(head)[0] == "family" and set(line) <= set("| -")
-    assert [cells(row)[0] for row in rows] == [family.name for family in FAMILIES]
-    assert {len(cells(row)) for row in rows} == {len(cells(head))}
-
-
-def test_every_move_has_a_row_in_its_order() -> None:
-    head, _, *rows = map(cells, moves_table().splitlines())
-    assert [row[:2] for row in rows] == [[str(i), move.name] for i, move in enumerate(MOVES, start=1)]
-    assert {len(row) for row in rows} == {len(head)} and len({move.name for move in MOVES}) == len(MOVES)
+@pytest.mark.parametrize(
+    ("table", "place", "expected"),
+    [(families_table(), 0, FAMILIES), (moves_table(), 1, MOVES)],
+    ids=["families", "moves"],
+)
+def test_every_family_and_every_move_has_a_row_in_its_order(table: str, place: int, expected: tuple) -> None:
+    head, line, *rows = ([cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines())
+    assert set("".join(line)) == {"-"} and {len(row) for row in rows} == {len(head)}
+    names = [row[place] for row in rows]
+    assert names == [one.name for one in expected] and len(set(names)) == len(names)
 
 
 def names(*given):
     return [family.name for family in vocabulary(given).families]
 
 
-def test_nothing_said_is_everything():
-    assert vocabulary([]).families == FAMILIES and vocabulary([]).textbook
-
-
 def test_families_by_name_and_by_what_is_left_out():
+    assert vocabulary([]).families == FAMILIES and vocabulary([]).textbook
+    assert vocabulary(["textbook"]).families == () and "sums" not in names("no-sums")
     assert names("powers,sums") == names("sums", "powers") == ["powers", "sums"]
     left = names("no-functions, no-sums")
     assert {"powers", "trigonometric", "hill functions"} <= set(left)

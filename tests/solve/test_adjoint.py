@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.solve import adjoint
 from odediscovery.solve.adjoint import applies, interval_ends, nodes
 from odediscovery.solve.fixed_step import GRIDS, LinearControls, advance_by_grid, advance_together
 from odediscovery.units import NAU, NPU, AbstractUnit, Dense, NaiveNPU, RealNPU
@@ -73,14 +72,13 @@ def test_ends_of_intervals_and_their_gradients_are_those_of_torchdiffeq(field: V
     assert torch.equal(without, ends) and not without.requires_grad
 
 
-def test_members_may_be_solved_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    field = FIELDS["one sign"]
-    theta, start = field.theta.clone().requires_grad_(), starts((True, False, True))
-    whole = interval_ends(field, theta, start, DURATION, GRID_INDEX)
-    monkeypatch.setattr(adjoint, "ADJOINT", dataclasses.replace(adjoint.ADJOINT, largest_block=1))
-    blocks = interval_ends(field, theta, start, DURATION, GRID_INDEX)
-    assert torch.equal(blocks, whole)
-    compare(blocks, whole, theta)
+def test_members_of_many_windows_are_solved_in_blocks() -> None:
+    field, many = FIELDS["one sign"], 400
+    theta, start = field.theta.clone().requires_grad_(), starts((True, False, True)).repeat(1, many, 1)
+    duration, fine = DURATION.repeat(many), torch.full((WINDOWS * many,), len(GRIDS) - 1)
+    blocks = interval_ends(field, theta, start, duration, fine)
+    few = interval_ends(field, theta, start[:, :WINDOWS], DURATION, fine[:WINDOWS])
+    compare(blocks[:, -WINDOWS:], few, theta)
 
 
 def test_all_nodes_of_a_trajectory_have_gradients() -> None:

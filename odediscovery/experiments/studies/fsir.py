@@ -183,7 +183,7 @@ def _train(
     settings = settings_for(recipe, seed=seed, device=device, **given)
     series, how = fsir_series(), RECIPES[recipe]
     data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
-    field = random_members(model, series.n_states, widths, seed, how)
+    field = random_members(model, series.n_states, widths, seed)
     return train(field, data, how, settings, monitor, l1), data
 
 

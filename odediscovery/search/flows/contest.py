@@ -7,10 +7,8 @@ left are whole trajectories from fitted starts. So few and simple laws compete, 
 states at rates of mass action, more flows step by step until the criterion rises. Then
 the exponents of the best are free and snapped, as in other laws.
 
-What the reader of a result with unmeasured states should know.
-
-Fitted starts with their standard errors, scales that are a convention, states that nothing
-distinguishes, and other laws that are about as good.
+The reader is told of fitted starts with their standard errors, of scales that are a convention, of states that
+nothing distinguishes, and of other laws that are about as good.
 """
 
 from __future__ import annotations
@@ -28,73 +26,34 @@ from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, expanded
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.flows.flows import ROUGH, Compartments, Flow, Rough, Structure, law_of, rough_fits, units
+from odediscovery.search.flows.flows import BEGINNINGS, Compartments, Flow, Rough, Structure, law_of, rough_fits, units
 from odediscovery.settings import Settings
-from odediscovery.solve.sensitivities import INITIAL_VALUES, Starts, Sums, known_starts, residual_squares, tolerance
+from odediscovery.solve.sensitivities import LEAST_START, Starts, Sums, known_starts, residual_squares, tolerance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shorten import snap
 from odediscovery.stages.values import Judged, Origin, Polished
 
-
-@dataclass(frozen=True)
-class ContestThresholds:
-    """How many structures of flows compete, and which of them are about as good."""
-
-    states: int = 4  # most states in all; cost: structures grow exponentially with them
-    flows: int = 5  # most flows of a structure; cost: as before
-    always: int = 3  # flows that are tried in any case; a chain of three compartments has so many
-    all: int = 5000  # combinations of flows times trajectories that are all tried; cost: bounds the time
-    # smaller structures that get one flow more, where there are more combinations; cost: bounds the time
-    beam: int = 16
-    structures: int = 2000  # most structures of a size; cost: bounds the time
-    polished: int = 4  # structures of a size that are polished; cost: each is a polish
-    thinned: int = 3  # judged structures that are tried with a flow less; cost: each is a polish
-    freed: int = 2  # judged structures that are tried with free exponents; cost: each is a polish
-    # a rough fit whose mean square is so many times the best one's may be as good [ratio of mean squares]
-    roughly: float = 1.5
-    apart: float = 0.1  # two constants that differ by more are others [share of their sum]
-    # a start below this is as good as 0 [standard deviations of the noise]; a hundredth of the noise is not seen
-    nought: float = 0.01
-    matters: float = 1.1  # growth of the sum of squares by which it matters that it is not [ratio]
-    steps: int = 30  # most evaluations of a polish; cost: bounds the time
-    last_steps: int = 200  # most evaluations of the polish of the chosen law; cost: bounds the time
-
-
-CONTEST = ContestThresholds()
+# Structures grow exponentially with states and flows: what follows bounds the time.
+STATES = 4  # most states in all
+STRUCTURES = 2000  # most structures of a size
+POLISHED = 4  # structures of a size that are polished
 
 
 @dataclass(frozen=True, eq=False)
 class Competed:
-    """The outcome of the competition of structures.
+    """The outcome of the competition of structures."""
 
-    Args:
-        verdict: judged laws, on data without knowledge: their flows agree with it.
-        structures: the flows of each law.
-        problem: which flows there may be.
-        starts: how start values are bounded.
-        twins: the chosen flows with clearly other constants that are about as good.
-    """
-
-    verdict: Verdict
-    structures: list[tuple[Flow, ...]]
-    problem: Compartments
-    starts: Starts
-    twins: list[Judged]
+    verdict: Verdict  # judged laws, on data without knowledge: their flows agree with it
+    structures: list[tuple[Flow, ...]]  # the flows of each law
+    problem: Compartments  # which flows there may be
+    starts: Starts  # how start values are bounded
+    twins: list[Judged]  # the chosen flows with clearly other constants that are about as good
 
 
 def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
-    """Laws of flows for states of which some have no samples.
-
-    Args:
-        p: from `prepare_with_latent_states`.
-        known: in the user's units; `p.knowledge` is the same without dimension.
-
-    Raises:
-        InputError: what is known, or the data, do not allow for a search of flows.
-        FitError: no structure could be integrated through the data.
-    """
+    """Laws of flows for states of which some have no samples; what is `known` is in the user's units."""
     problem, sums = _compartments(p, known), _sums(p, known)
     starts = Starts(p.nonnegative[~p.data.is_control], sums, known_starts(p.data))
     p = dataclasses.replace(p, knowledge=None, given=None)
@@ -112,7 +71,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
         contest.free_exponents()
     chosen = simplest_row(contest.rows)
     alike = [frozenset(contest.structures[chosen])] if not monitor.stopping() else []
-    others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=ROUGH.beginnings)
+    others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=BEGINNINGS)
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
     # Of laws that the data cannot distinguish, take the one with the smallest unmeasured starts.
     twins.sort(key=lambda row: float(row.polished.initial[:, problem.latent[: len(starts.nonnegative)]].sum()))
@@ -124,20 +83,21 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
 def _climb(contest: _Contest, generator: np.random.Generator, monitor: Monitor) -> None:
     """Structures of more and more flows enter, until one flow more makes no law better."""
     p, problem, ranked = contest.p, contest.problem, list[Rough]()
-    for size in range(0 if problem.given.n_monomials else 1, CONTEST.flows + 1):
+    for size in range(0 if problem.given.n_monomials else 1, 6):
         structures = _structures(problem, size, ranked, len(p.data.trajectories))
         fits = rough_fits(p, structures, contest.starts, problem.given, generator, monitor)
         ranked = fits or ranked
         before = contest.least
-        monitor.stage(f"polish {size} flows", CONTEST.polished)
-        for k, fit in enumerate(fits[: CONTEST.polished]):
+        monitor.stage(f"polish {size} flows", POLISHED)
+        for k, fit in enumerate(fits[:POLISHED]):
             if monitor.stopping() and np.isfinite(contest.least):
                 break
             contest.enter(fit)
             monitor.step(k + 1)
         # Out of time, laws of more flows are still tried until one can be integrated.
         out_of_time = monitor.stopping() is not None and np.isfinite(contest.least)
-        if out_of_time or (size >= CONTEST.always and contest.least >= before):
+        # A chain of three compartments has three flows.
+        if out_of_time or (size >= 3 and contest.least >= before):
             break
 
 
@@ -169,9 +129,9 @@ def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs
     """All structures of a size, or those that are the best smaller ones and one flow more."""
     if not size:
         return [frozenset()] if problem.is_sensible(frozenset()) else []
-    if math.comb(len(problem.flows), size) * runs <= CONTEST.all or not smaller:
-        return problem.structures(size)[: CONTEST.structures]
-    return problem.larger([frozenset(fit.structure) for fit in smaller[: CONTEST.beam]])[: CONTEST.structures]
+    if math.comb(len(problem.flows), size) * runs <= 5000 or not smaller:
+        return problem.structures(size)[:STRUCTURES]
+    return problem.larger([frozenset(fit.structure) for fit in smaller[:16]])[:STRUCTURES]
 
 
 class _Contest:
@@ -191,10 +151,10 @@ class _Contest:
     def ended(self, row: Judged) -> Judged:
         """The row with its constants at the very end of the fit."""
         found = row.polished
-        after = self.judge(found.law, found.free, found.initial, row.origin, CONTEST.last_steps)
+        after = self.judge(found.law, found.free, found.initial, row.origin, most=200)
         return after if after.criterion <= row.criterion else row
 
-    def judge(self, law: PowerSum, free: Free, initial: Array, origin: Origin, most: int | None = None) -> Judged:
+    def judge(self, law: PowerSum, free: Free, initial: Array, origin: Origin, most: int = 30) -> Judged:
         """A law with constants and starts at the maximum of the likelihood."""
         found = polish(
             law,
@@ -204,7 +164,7 @@ class _Contest:
             floor=self.p.floor,
             free=free,
             nonnegative=self.p.nonnegative,
-            most=CONTEST.steps if most is None else most,
+            most=most,
             relative_sigma=self.p.relative_sigma,
             sums=self.starts.sums,
         )
@@ -221,14 +181,15 @@ class _Contest:
         A law in which something grows out of itself can use such a start as a delay of its own.
         """
         sigma = self.sigma[: len(self.starts.nonnegative)]
-        least = np.maximum(CONTEST.nought * sigma, 2.0 * INITIAL_VALUES.least_start)
+        # A start of a hundredth of the noise is not seen.
+        least = np.maximum(0.01 * sigma, 2.0 * LEAST_START)
         low = self.starts.nonnegative & (found.initial <= least)
         if not found.finite or not low.any():
             return False
         empty = np.where(low, 0.0, found.initial)
         squares = residual_squares(found.law, self.p.data, empty, self.p.relative_sigma, tolerance(self.sigma))[0]
         before, after = ((s / self.sigma**2).sum() for s in (found.squares, squares))
-        return not after <= CONTEST.matters * before + found.counts.sum()
+        return not after <= 1.1 * before + found.counts.sum()
 
     def enter(self, fit: Rough) -> None:
         """Polish and judge one structure, and keep it if it can be integrated."""
@@ -236,7 +197,7 @@ class _Contest:
 
     def thin(self) -> None:
         """The best structures without one of their flows: a rough fit may have missed those."""
-        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[: CONTEST.thinned]:
+        for i in self._best(3):
             flows, found = self.structures[i], self.rows[i].polished
             k = found.law.coefficients[: len(flows)].sum(axis=1) / units(flows, self.p.scale.state)
             for f in range(len(flows)):
@@ -245,6 +206,9 @@ class _Contest:
                 new = left not in map(frozenset, self.structures)
                 if new and self.problem.is_sensible(left) and self.problem.canonical(left) == left:
                     self.enter(Rough(fewer, np.delete(k, f), found.initial, np.inf))
+
+    def _best(self, most: int) -> Indices:
+        return np.argsort([row.criterion for row in self.rows], kind="stable")[:most]
 
     def polished(self, fit: Rough) -> Judged:
         """A structure with the constants that are best near a rough fit."""
@@ -258,7 +222,8 @@ class _Contest:
         a = row.polished.law.coefficients
         found: list[Judged] = []
         for fit in fits if not row.polished.free[1].any() else ():
-            if fit.mean_square > CONTEST.roughly * fits[0].mean_square:
+            # The fits are rough: one that leaves somewhat more may be as good.
+            if fit.mean_square > 1.5 * fits[0].mean_square:
                 break
             law, _ = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
             seen = [a, *(r.polished.law.coefficients for r in found)]
@@ -271,7 +236,7 @@ class _Contest:
 
     def free_exponents(self) -> None:
         """The best laws once more with real exponents, simple ones where data cannot tell."""
-        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[: CONTEST.freed]:
+        for i in self._best(2):
             row = self.rows[i]
             law, free = row.polished.law, row.polished.free
             given = (law.exponents[:, None] == self.problem.given.exponents).all(axis=2).any(axis=1)
@@ -297,16 +262,16 @@ class _Contest:
 
 def _is_apart(law: PowerSum, others: Sequence[Array]) -> bool:
     a = law.coefficients
-    return all((np.abs(a - b) > CONTEST.apart * (np.abs(a) + np.abs(b))).any() for b in others)
+    return all((np.abs(a - b) > 0.1 * (np.abs(a) + np.abs(b))).any() for b in others)
 
 
 def _compartments(p: Problem, known: Knowledge) -> Compartments:
     """Which flows there may be, or why there can be none."""
     names, n, latent = known.states, len(known.states), ~p.measured
-    if n > CONTEST.states:
+    if n > STATES:
         raise InputError(
             f"{n} states with unmeasured ones among them are too many to search: "
-            f"expected at most {CONTEST.states}; choose fewer with --states"
+            f"expected at most {STATES}; choose fewer with --states"
         )
     for i in np.flatnonzero(~p.nonnegative & ~p.data.is_control):
         raise InputError(
@@ -357,10 +322,6 @@ def _sums(p: Problem, known: Knowledge) -> Sums:
     return tuple(found)
 
 
-# Other laws that are shown, of each kind.
-SHOWN = 2
-
-
 def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
     """What the reader of a result with unmeasured states should know, one sentence each."""
     row, latent = won.verdict.best, np.flatnonzero(won.problem.latent)
@@ -389,11 +350,10 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
     ]
     notes += [
         f"the same flows with other constants, and more of what was not measured, fit as well: {_text(won, names, r)}"
-        for r in won.twins[:SHOWN]
+        for r in won.twins[:2]
     ]
     notes += [
-        f"other flows fit about as well: {_text(won, names, r)}"
-        for r in sorted(others, key=lambda r: r.criterion)[:SHOWN]
+        f"other flows fit about as well: {_text(won, names, r)}" for r in sorted(others, key=lambda r: r.criterion)[:2]
     ]
     return notes
 
@@ -407,7 +367,9 @@ def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
 def _start(won: Competed, names: Sequence[str], i: int) -> str:
     """How well the data determine the start of an unmeasured state."""
     scale, found = won.verdict.p.scale.state[i], won.verdict.best.polished
-    value, error = found.initial[:, i] * scale, _start_errors(won)[:, i] * scale
+    # nan where the data do not determine a start
+    errors = found.joint.deviations()[count(found.free) :].reshape(found.initial.shape)
+    value, error = found.initial[:, i] * scale, errors[:, i] * scale
     first, known = f"{names[i]} was not measured: ", None if won.starts.known is None else won.starts.known[:, i]
     if known is not None and np.isfinite(known).all():
         return f"{first}its start is the one that was given"
@@ -419,14 +381,6 @@ def _start(won: Competed, names: Sequence[str], i: int) -> str:
         f"its {len(value)} starts are fitted, {value.min():.4g} to {value.max():.4g} "
         f"with standard errors of up to {np.nanmax(error):.2g}"
     )
-
-
-def _start_errors(won: Competed) -> Array:
-    """Standard errors of the starts [trajectories, states]; nan where the data do not determine them."""
-    found = won.verdict.best.polished
-    known = found.joint.deviations()[count(found.free) :]
-    errors: Array = known.reshape(found.initial.shape)
-    return errors
 
 
 def _partners(problem: Compartments, structure: Sequence[Flow]) -> dict[int, int]:

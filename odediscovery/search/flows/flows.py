@@ -1,6 +1,4 @@
-"""Laws of flows between compartments, and their rough fits.
-
-Structures of flows between states: the small laws that compete where states are unmeasured.
+"""Laws of flows between compartments, the small laws that compete where states are unmeasured, and their rough fits.
 
     dx/dt = sum_f k_f  change_f  prod_k x_k^w_fk        k_f > 0
 
@@ -10,9 +8,7 @@ conserved sum c . x allows only changes with c . change = 0. A state that no sum
 scale of its own: what leaves it for another state enters there in equal amounts, which puts it in
 units of that state.
 
-Source: Jacquez and Simon, Qualitative theory of compartmental systems, SIAM Review 35 (1993).
-
-Structures of flows fitted roughly to whole trajectories, all of them side by side.
+All structures are fitted roughly to whole trajectories, side by side:
 
     minimise  sum over trajectories, samples, measured states of ((x(t; k, x0) - data) / sigma)^2
 
@@ -20,6 +16,8 @@ over rate constants k > 0 (through their logarithms) and all start values, those
 states too. Structures times random beginnings are members of one batch: Runge-Kutta 4 on a grid
 shared by all, derivatives by shifts that are rows of the same batch, Levenberg-Marquardt for each
 member on its own. Members that lag behind are dropped on the way.
+
+Source: Jacquez and Simon, Qualitative theory of compartmental systems, SIAM Review 35 (1993).
 """
 
 from __future__ import annotations
@@ -41,31 +39,20 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import Starts
 
-
-@dataclass(frozen=True)
-class FlowThresholds:
-    """What is nothing in a change that keeps all sums."""
-
-    # a smaller entry of a normalised change is 0 [largest entry]; above the rounding of a singular value
-    # decomposition
-    nothing: float = 1e-9
-    digits: int = 12  # decimals to which changes are rounded, so that equal ones are equal; as before
+NOTHING = 1e-9  # a smaller entry of a normalised change is rounding
+LEAST_NOISE = 0.01  # least noise of a measured state [rms of the state]; a rough fit follows no closer
+BEGINNINGS = 16  # random beginnings of a structure; each is integrated once
+AT_ONCE = 20_000  # members that are integrated at once; more would leave the cache of the processor
+SHIFT = 1e-6  # of derivatives: the root of the precision of float64, with a factor for the solver
+RIDGE = 1e-9  # least damping, and ridge of the normal matrix [largest curvature]
 
 
-FLOWS = FlowThresholds()
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Flow:
-    """One product of states and what a unit of it changes.
+    """One product of states and what a unit of it changes."""
 
-    Args:
-        change: what is added to each state; the largest is 1 or -1.
-        factors: states in the product, in order, doubled for a square; none for a constant.
-    """
-
-    change: tuple[float, ...]
-    factors: tuple[int, ...]
+    change: tuple[float, ...]  # what is added to each state; the largest is 1 or -1
+    factors: tuple[int, ...]  # states in the product, in order, doubled for a square; none for a constant
 
     @property
     def touched(self) -> frozenset[int]:
@@ -92,29 +79,17 @@ Structure: TypeAlias = frozenset[Flow]
 
 @dataclass(frozen=True, eq=False)
 class Compartments:
-    """Which flows there may be, and which of them make sense together.
+    """Which flows there may be, and which of them make sense together."""
 
-    Args:
-        latent: states without samples [states].
-        weights: of conserved sums, linearly independent, [sums, states].
-        forbidden: [states (equation), states (variable)].
-        fixed: equations that are known whole [states].
-        given: known terms, in which nothing is fitted.
-        anchored: latent states whose scale follows from known terms [states].
-        distinct: latent states that something given distinguishes from the others [states].
-        idle: measured states that never change [states].
-        bounds: least and greatest exponent other than 0.
-    """
-
-    latent: Mask
-    weights: Array
-    forbidden: Mask
-    fixed: Mask
-    given: PowerSum
-    anchored: Mask
-    distinct: Mask
-    idle: Mask
-    bounds: tuple[float, float] = (-np.inf, np.inf)
+    latent: Mask  # states without samples [states]
+    weights: Array  # of conserved sums, linearly independent, [sums, states]
+    forbidden: Mask  # [states (equation), states (variable)]
+    fixed: Mask  # equations that are known whole [states]
+    given: PowerSum  # known terms, in which nothing is fitted
+    anchored: Mask  # latent states whose scale follows from known terms [states]
+    distinct: Mask  # latent states that something given distinguishes from the others [states]
+    idle: Mask  # measured states that never change [states]
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # least and greatest exponent other than 0
 
     @property
     def n(self) -> int:
@@ -219,7 +194,7 @@ class Compartments:
             for i, j in zip(self.indistinguishable, moved, strict=True):
                 order[i] = j
             forms.append(frozenset(f.moved(order) for f in structure))
-        return min(forms, key=lambda form: (_upstream(form), _sorted(form)))
+        return min(forms, key=lambda form: (_upstream(form), sorted(form)))
 
     def structures(self, size: int) -> list[Structure]:
         """All sensible structures of so many flows, each once."""
@@ -236,25 +211,19 @@ class Compartments:
 
 
 def elementary(weights: Array, n: int) -> list[tuple[float, ...]]:
-    """Changes that keep all conserved sums, in as few states as can be, both ways.
-
-    Args:
-        weights: [sums, states].
-
-    >>> elementary(np.array([[1.0, 2.0, 0.0]]), 3)  # b becomes 2 a, or c comes or goes
-    [(0.0, 0.0, 1.0), (0.0, 0.0, -1.0), (1.0, -0.5, 0.0), (-1.0, 0.5, 0.0)]
-    """
+    """Changes that keep all conserved sums, in as few states as can be, both ways."""
     found: list[tuple[float, ...]] = []
     for size in range(1, len(weights) + 2):
         for chosen in itertools.combinations(range(n), size):
             part = weights[:, chosen] / np.abs(weights).max(axis=1, keepdims=True)
             _, spread, axes = np.linalg.svd(part, full_matrices=True)
-            rank = int((spread > FLOWS.nothing).sum())
-            if size - rank != 1 or (np.abs(axes[-1]) < FLOWS.nothing).any():
+            rank = int((spread > NOTHING).sum())
+            if size - rank != 1 or (np.abs(axes[-1]) < NOTHING).any():
                 continue
             change = np.zeros(n)
             change[list(chosen)] = axes[-1] / axes[-1][np.argmax(np.abs(axes[-1]))]
-            change = np.where(np.abs(change) < FLOWS.nothing, 0.0, np.round(change, FLOWS.digits))
+            # Equal changes become equal numbers.
+            change = np.where(np.abs(change) < NOTHING, 0.0, np.round(change, 12))
             found += [tuple(change.tolist()), tuple((0.0 - change).tolist())]
     return found
 
@@ -269,13 +238,7 @@ def independent(structure: Structure) -> bool:
 
 
 def law_of(structure: Sequence[Flow], constants: Array, given: PowerSum, scale: Array) -> tuple[PowerSum, Mask]:
-    """The law of flows and known terms, dimensionless, and its coefficients that are fitted.
-
-    Args:
-        constants: k of each flow for changes in units of the largest scale that it touches.
-        given: known terms, dimensionless.
-        scale: what states were divided by [states].
-    """
+    """The law of flows and known terms, dimensionless, and its coefficients that are fitted."""
     changes = np.array([f.change for f in structure]).reshape(-1, len(scale)).T
     mix = np.hstack([changes, np.eye(len(scale)) * scale[:, None]]) / scale[:, None]
     size = units(structure, scale)
@@ -301,64 +264,14 @@ def _upstream(structure: Structure) -> float:
     return float(sum(i * -np.sign(c) for f in structure for i, c in enumerate(f.change)))
 
 
-def _sorted(structure: Structure) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
-    return sorted((f.change, f.factors) for f in structure)
-
-
-@dataclass(frozen=True)
-class RoughThresholds:
-    """How roughly structures are fitted, and which go on to the next round."""
-
-    # Runge-Kutta steps over the longest trajectory, at least; cost; the chosen laws are integrated accurately later
-    steps: int = 48
-    samples: int = 60  # most samples of a trajectory; cost: bounds the time
-    least_noise: float = 0.01  # least noise of a measured state [rms of the state]; a rough fit follows no closer
-    beginnings: int = 16  # random beginnings of a structure; cost: each is integrated once
-    fitted: int = 6  # beginnings of a structure that are fitted, the best; cost: each is fitted
-    # Levenberg-Marquardt steps of each round; cost: few steps while there are many members
-    round_steps: tuple[int, ...] = (5, 6, 12, 20)
-    round_kept: tuple[int, ...] = (3, 2, 1, 1)  # fits of a structure that stay after each round; as before
-    # part of all fits that stays after each round [share]; as before
-    round_share: tuple[float, ...] = (0.6, 0.5, 0.5, 1.0)
-    least_kept: int = 12  # structures that stay at least; more than are polished
-    at_once: int = 20_000  # members that are integrated at once; more would leave the cache of the processor
-    wild: float = 1e60  # beyond this a residual or derivative is not squared; range of float64
-    # shift of derivatives, in logarithms of constants and roots of starts; root of the precision of float64, with a
-    # factor for the solver
-    shift: float = 1e-6
-    decades: float = 0.7  # spread of unmeasured starts around the measured ones [decades]
-    empty: float = 0.25  # part of the members whose unmeasured states start near 0 [share]
-    # of the Dirichlet draw that shares a sum among unmeasured states; below 1: most of it is in one of them
-    concentration: float = 0.3
-    # largest rate constant to begin from [inverse sample intervals]; faster ones are over between two samples
-    fastest: float = 5.0
-    typical: float = 1e-3  # least typical size of a state that a rate is scaled by [rms of the state]
-    damping: float = 1e-2  # damping to begin from [largest curvature]; customary for Levenberg-Marquardt
-    damping_factor: float = 4.0  # change of the damping after a step [ratio]; customary: between 2 and 10
-    # least damping, and ridge of the normal matrix [largest curvature]; above the precision of float64
-    ridge: float = 1e-9
-    least_ridge: float = 1e-12  # the same where nothing has an effect; keeps the matrix invertible
-    longest_step: float = 2.3  # longest step of the logarithm of a constant; ln 10
-
-
-ROUGH = RoughThresholds()
-
-
 @dataclass(frozen=True, eq=False)
 class Rough:
-    """A structure with constants from a rough fit.
+    """A structure with constants from a rough fit."""
 
-    Args:
-        structure: its flows in a fixed order.
-        constants: k of each, see `flows.law_of`.
-        initial: start values [trajectories, states].
-        mean_square: of the weighted residuals.
-    """
-
-    structure: tuple[Flow, ...]
-    constants: Array
-    initial: Array
-    mean_square: float
+    structure: tuple[Flow, ...]  # its flows in a fixed order
+    constants: Array  # k of each, see `flows.law_of`
+    initial: Array  # start values [trajectories, states]
+    mean_square: float  # of the weighted residuals
 
 
 class _Batch:
@@ -368,8 +281,8 @@ class _Batch:
         self.starts, self.given, self.n = starts, given, int((~p.data.is_control).sum())
         self.scale, self.runs = p.scale.state, len(p.data.trajectories)
         self.seen = np.flatnonzero(p.measured[: self.n])
-        # Between fewer samples controls would be no straight lines.
-        most = np.inf if p.data.controls else ROUGH.samples
+        # Fewer samples save time, but between them controls would be no straight lines.
+        most = np.inf if p.data.controls else 60
         kept = [
             np.unique(np.linspace(0, len(t.time) - 1, int(min(len(t.time), most))).astype(int))
             for t in p.data.trajectories
@@ -387,7 +300,7 @@ class _Batch:
                 self.controls[: len(rows) - 1, :, r] = t.controls.values[:-1] + half
             self.values[: len(rows), r] = t.values[np.ix_(rows, self.seen)]
             sigma[: len(rows), r] = relative_sigma[np.ix_(rows, self.seen)]
-        self.sigma = sigma * np.maximum(p.noise, ROUGH.least_noise)[self.seen]
+        self.sigma = sigma * np.maximum(p.noise, LEAST_NOISE)[self.seen]
         self.count = int(np.isfinite(self.values).sum())
         self.longest = float(self.gaps.sum(axis=0).max())
 
@@ -407,10 +320,7 @@ class _Batch:
     def solve(self, exponents: Array, coefficients: Array, start: Array) -> Array:
         """States at all samples [samples, states, B, trajectories].
 
-        Args:
-            exponents: [Q, states].
-            coefficients: [Q, states, B].
-            start: [states, B, trajectories].
+        Of exponents [Q, states], coefficients [Q, states, B] and starts [states, B, trajectories].
         """
         w = np.vstack([exponents, self.given.exponents])
         known = np.broadcast_to(
@@ -422,7 +332,8 @@ class _Batch:
             for gap, controls in zip(self.gaps, self.controls, strict=True):
                 acting = np.broadcast_to(controls[:, None], (len(controls), *x.shape[1:]))
                 x = np.concatenate([x[: self.n], acting])
-                steps = max(int(np.ceil(gap.max() * ROUGH.steps / self.longest)), 1)
+                # 48 over the longest trajectory, at least: the chosen laws are integrated accurately later.
+                steps = max(int(np.ceil(gap.max() * 48 / self.longest)), 1)
                 h = gap / steps
                 for _ in range(steps):
                     x = rk4_step(rhs, x, h)
@@ -432,14 +343,11 @@ class _Batch:
     def residuals(self, exponents: Array, of_flow: Array, u: Array, q: Array) -> Array:
         """Weighted residuals [B, trajectories, samples * measured], 0 where nothing was measured.
 
-        Args:
-            of_flow: [B, F, Q, states].
-            u: logarithms of constants [B, F].
-            q: roots of starts [B, trajectories, states].
+        Of logarithms u of constants [B, F] and roots q of starts [B, trajectories, states].
         """
         parts = []
-        for k in range(0, len(u), ROUGH.at_once):
-            at = slice(k, k + ROUGH.at_once)
+        for k in range(0, len(u), AT_ONCE):
+            at = slice(k, k + AT_ONCE)
             coefficients = np.einsum("bf,bfqi->qib", np.exp(u[at]), of_flow[at])
             start = np.moveaxis(self.starts.values(q[at]), -1, 0)
             parts.append(self.solve(exponents, coefficients, start)[:, self.seen])
@@ -482,28 +390,19 @@ def rough_fits(
     *,
     each: int = 1,
 ) -> list[Rough]:
-    """The structures that fit best with their constants, the best first.
-
-    Args:
-        p: with unmeasured states, dimensionless.
-        structures: all of one size.
-        starts: how start values are bounded.
-        given: known terms, dimensionless.
-        generator: draws the beginnings.
-        each: how many fits of a structure are kept.
-    """
+    """The structures that fit best with their constants, the best first; so many fits of `each` are kept."""
     if not structures:
         return []
     batch = _Batch(p, starts, given)
-    flows = [tuple(sorted(s, key=lambda f: (f.change, f.factors))) for s in structures]
+    flows = [tuple(sorted(s)) for s in structures]
     exponents, of_flow = batch.monomials(flows)
     u, q = _beginnings(p, batch, flows, generator)
-    own = np.tile(np.arange(len(flows)), ROUGH.beginnings)
+    own = np.tile(np.arange(len(flows)), BEGINNINGS)
     cost = _cost(batch.residuals(exponents, of_flow[own], u, q))
-    index = _best(own, cost, max(ROUGH.fitted, each))
-    u, q, own, cost, damping = u[index], q[index], own[index], cost[index], np.full(len(index), ROUGH.damping)
-    rounds = zip(ROUGH.round_steps, ROUGH.round_kept, ROUGH.round_share, strict=True)
-    for steps, most, share in rounds:
+    index = _best(own, cost, max(6, each))
+    u, q, own, cost, damping = u[index], q[index], own[index], cost[index], np.full(len(index), 1e-2)
+    # Few steps while there are many members; then how many fits of a structure stay, and which share of all.
+    for steps, most, share in ((5, 3, 0.6), (6, 2, 0.5), (12, 1, 0.5), (20, 1, 1.0)):
         monitor.stage("fit flows", steps)
         for step in range(steps):
             if monitor.stopping():
@@ -511,7 +410,7 @@ def rough_fits(
             u, q, cost, damping = _step(batch, exponents, of_flow[own], u, q, damping)
             monitor.step(step + 1)
         keep = _best(own, cost, max(most, each))
-        keep = keep[: max(int(share * len(keep)), ROUGH.least_kept)]
+        keep = keep[: max(int(share * len(keep)), 12)]
         u, q, own, cost, damping = u[keep], q[keep], own[keep], cost[keep], damping[keep]
     x0 = starts.values(q)
     return [
@@ -533,20 +432,21 @@ def _beginnings(
     p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """Random constants [B, F] and roots of starts [B, trajectories, states]."""
-    count, n = ROUGH.beginnings * len(flows), batch.n
+    count, n = BEGINNINGS * len(flows), batch.n
     highest = np.stack([np.nanmax(t.values[:, batch.seen]) for t in p.data.trajectories])
-    level = np.abs(highest).clip(ROUGH.least_noise)[None, :, None]
-    level = level * 10 ** generator.uniform(-ROUGH.decades, ROUGH.decades, (count, 1, n))
-    empty = generator.random((count, 1, n)) < ROUGH.empty
-    start = np.where(empty, ROUGH.least_noise * level, level)
+    level = np.abs(highest).clip(LEAST_NOISE)[None, :, None]
+    level = level * 10 ** generator.uniform(-0.7, 0.7, (count, 1, n))
+    # A quarter of the unmeasured states starts near 0.
+    empty = generator.random((count, 1, n)) < 0.25
+    start = np.where(empty, LEAST_NOISE * level, level)
     # What a sum holds is mostly in one of its latent states.
     for c, value in batch.starts.sums:
         own = (c != 0) & ~p.measured[:n]
-        share = generator.dirichlet(np.full(n, ROUGH.concentration), count)[:, None]
+        share = generator.dirichlet(np.full(n, 0.3), count)[:, None]
         start = np.where(own, share * value / np.where(own, c, 1.0), start)
     start[:, :, batch.seen] = np.nan_to_num(p.initial[:, batch.seen], nan=1.0)
-    q = batch.starts.roots(start, np.full(n, 0.1 * ROUGH.least_noise))
-    typical = np.maximum(level, ROUGH.typical).mean(axis=1)
+    q = batch.starts.roots(start, np.full(n, 0.1 * LEAST_NOISE))
+    typical = np.maximum(level, 1e-3).mean(axis=1)
     for c, value in batch.starts.sums:
         own = (c != 0) & ~p.measured[:n]
         typical = np.where(own, value / np.where(own, c, 1.0), typical)
@@ -554,8 +454,8 @@ def _beginnings(
     # Controls are dimensionless too.
     typical = np.hstack([typical, np.ones((count, len(batch.scale) - n))])
     most = max(map(len, flows))
-    fastest = np.log(ROUGH.fastest), np.log(1.0 / batch.longest)
-    u = generator.uniform(fastest[1], fastest[0], (count, most))
+    # Slower flows do not show, and faster ones are over between two samples.
+    u = generator.uniform(np.log(1.0 / batch.longest), np.log(5.0), (count, most))
     for m in range(count):
         for f, flow in enumerate(flows[m % len(flows)]):
             own_change = np.abs(np.array(flow.change)) * units([flow], batch.scale) / batch.scale
@@ -578,17 +478,16 @@ def _linearised(batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Ar
     members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
     shifts = 1 + most + n
     all_u, all_q = np.repeat(u[None], shifts, axis=0), np.repeat(q[None], shifts, axis=0)
-    for k in range(most):
-        all_u[1 + k, :, k] += ROUGH.shift
-    for i in range(n):
-        all_q[1 + most + i, :, :, i] += ROUGH.shift
+    of_u, of_q = np.arange(most), np.arange(n)
+    all_u[1 + of_u, :, of_u] += SHIFT
+    all_q[1 + most + of_q, :, :, of_q] += SHIFT
     r = batch.residuals(
         exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1), all_q.reshape(-1, runs, n)
     ).reshape(shifts, members, runs, -1)
-    # A member that blows up has no direction to go; its cost says so.
+    # A member that blows up has no direction to go; its cost says so. What is larger cannot be squared.
     with np.errstate(all="ignore"):
-        d = (r[1:] - r[0]) / ROUGH.shift
-        d, left = (np.where(np.abs(x) < ROUGH.wild, x, 0.0) for x in (d, r[0]))
+        d = (r[1:] - r[0]) / SHIFT
+        d, left = (np.where(np.abs(x) < 1e60, x, 0.0) for x in (d, r[0]))
     jacobian = np.zeros((members, runs, r.shape[-1], most + runs * n))
     jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
     for run in range(runs):
@@ -610,16 +509,10 @@ def _step(
     now, left, jacobian = _linearised(batch, exponents, of_flow, u, q)
     transposed = np.swapaxes(jacobian, 1, 2)
     gradient = (transposed @ left[:, :, None])[..., 0]
-    step = damped_steps(transposed @ jacobian, gradient, damping, ROUGH.ridge, ROUGH.least_ridge)
-    step[:, :most] = np.clip(step[:, :most], -ROUGH.longest_step, ROUGH.longest_step)
+    step = damped_steps(transposed @ jacobian, gradient, damping, RIDGE, 1e-12)
+    step[:, :most] = np.clip(step[:, :most], -2.3, 2.3)
     new_u, new_q = u + step[:, :most], q + step[:, most:].reshape(members, runs, n)
     cost = _cost(batch.residuals(exponents, of_flow, new_u, new_q))
     better = cost < now
-    u = np.where(better[:, None], new_u, u)
-    q = np.where(better[:, None, None], new_q, q)
-    return (
-        u,
-        q,
-        np.minimum(cost, now),
-        np.where(better, damping / ROUGH.damping_factor, damping * ROUGH.damping_factor).clip(ROUGH.ridge),
-    )
+    u, q = np.where(better[:, None], new_u, u), np.where(better[:, None, None], new_q, q)
+    return u, q, np.minimum(cost, now), np.where(better, damping / 4.0, damping * 4.0).clip(RIDGE)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,23 +21,9 @@ from odediscovery.fitting.training import Loss, loss_and_gradient
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 
-
-@dataclass(frozen=True)
-class LineSearchThresholds:
-    """Numbers of the line search as Optim.jl ran it."""
-
-    delta: float = 0.1  # sufficient decrease of the Wolfe conditions; Hager and Zhang (2006)
-    sigma: float = 0.9  # curvature of the Wolfe conditions; Hager and Zhang (2006)
-    rise: float = 1e-6  # rise of the value that still counts as none [relative]; Hager and Zhang (2006)
-    growth: float = 5.0  # growth of the first bracket [ratio]; Hager and Zhang (2006)
-    shrink: float = 2.0 / 3.0  # a bracket that shrinks less is bisected [ratio]; Hager and Zhang (2006)
-    back: float = 0.1  # step back from what is not finite [ratio]; LineSearches.jl 7.0
-    trials: int = 50  # most rounds of one search; LineSearches.jl 7.0
-    halvings: int = 52  # most steps back; bits of a float64
-    flat: float = 1e-8  # largest entry of a gradient that counts as none; Optim.jl 0.21
-
-
-LINE_SEARCH = LineSearchThresholds()
+# Where a number has no other source it is that of the paper, or else of LineSearches.jl.
+DELTA = 0.1  # sufficient decrease of the Wolfe conditions
+TRIALS = 50  # most rounds of one search
 
 Asking = Generator[float, tuple[float, float], float]
 MemberRun = Generator[Array, tuple[float, Array], Array]
@@ -53,28 +38,28 @@ class _Line:
 
     def __init__(self, value: float, slope: float) -> None:
         self.at, self.value, self.slope = [0.0], [value], [slope]
-        self.most = value + LINE_SEARCH.rise * abs(value)
+        self.most = value + 1e-6 * abs(value)  # a smaller rise counts as none
 
     def search(self) -> Asking:
         """A step length that meets the Wolfe conditions, or the approximate ones near a minimum."""
         c, trial = 1.0, (yield 1.0)
-        for _ in range(LINE_SEARCH.halvings):
+        for _ in range(52):  # bits of a float64
             if all(map(math.isfinite, trial)):
                 break
-            c *= LINE_SEARCH.back
+            c *= 0.1
             trial = yield c
         else:
             return 0.0
         self._add(c, trial)
         a, b, rounds = yield from self._bracket()
-        for _ in range(rounds, LINE_SEARCH.trials):
+        for _ in range(rounds, TRIALS):
             width = self.at[b] - self.at[a]
             if width <= np.spacing(self.at[b]):
                 return self.at[a]
             done, low, high = yield from self._secants(a, b)
             if done:
                 return self.at[low]
-            if self.at[high] - self.at[low] < LINE_SEARCH.shrink * width:
+            if self.at[high] - self.at[low] < 2.0 / 3.0 * width:
                 if self._flat(a, b) and self._flat(low, high):
                     return self.at[low]
                 a, b = low, high
@@ -100,15 +85,15 @@ class _Line:
 
     def _wolfe(self, i: int) -> bool:
         first, slope = self.slope[0], self.slope[i]
-        if slope < LINE_SEARCH.sigma * first:
+        if slope < 0.9 * first:
             return False
-        return (self.value[i] - self.value[0] <= LINE_SEARCH.delta * first * self.at[i]) or (
-            (2 * LINE_SEARCH.delta - 1) * first >= slope and self.value[i] <= self.most
+        return (self.value[i] - self.value[0] <= DELTA * first * self.at[i]) or (
+            (2 * DELTA - 1) * first >= slope and self.value[i] <= self.most
         )
 
     def _bracket(self) -> Generator[float, tuple[float, float], tuple[int, int, int]]:
         """Two points with a minimum between them by their slopes, and the rounds it took."""
-        for rounds in range(1, LINE_SEARCH.trials):
+        for rounds in range(1, TRIALS):
             last = len(self.at) - 1
             good = next(i for i in range(last - 1, -1, -1) if self.value[i] <= self.most)
             if self.slope[last] >= 0:
@@ -116,7 +101,7 @@ class _Line:
             if self.value[last] > self.most:
                 return *(yield from self._bisect(good, last)), rounds + 1
             below = self.at[last]
-            c = LINE_SEARCH.growth * below
+            c = 5.0 * below
             trial = yield c
             while not all(map(math.isfinite, trial)):
                 c = (below + c) / 2
@@ -124,7 +109,7 @@ class _Line:
                     return last, last, rounds + 1
                 trial = yield c
             self._add(c, trial)
-        return 0, 0, LINE_SEARCH.trials
+        return 0, 0, TRIALS
 
     def _secants(self, a: int, b: int) -> Generator[float, tuple[float, float], tuple[bool, int, int]]:
         if not self.slope[a] < 0 <= self.slope[b]:
@@ -165,13 +150,13 @@ class _Line:
         return a, b
 
 
-def _member(start: Array, steps: int, history: int) -> MemberRun:
+def _member(start: Array, steps: int) -> MemberRun:
     """LBFGS of one member: yields points, is sent (value, gradient), ends at the first rise."""
     x = start
     value, gradient = yield x
     pairs: list[tuple[Array, Array]] = []
     for _ in range(steps):
-        if not math.isfinite(value) or np.abs(gradient).max() <= LINE_SEARCH.flat:
+        if not math.isfinite(value) or np.abs(gradient).max() <= 1e-8:
             break
         direction = _direction(gradient, pairs)
         if direction @ gradient >= 0:
@@ -192,7 +177,7 @@ def _member(start: Array, steps: int, history: int) -> MemberRun:
         if new_value >= value or moved @ change == 0:
             break
         x, value, gradient = x + moved, new_value, new_gradient
-        pairs = [*pairs, (moved, change)][-history:]
+        pairs = [*pairs, (moved, change)][-10:]
     return x
 
 
@@ -209,12 +194,10 @@ def _direction(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:
     return -q
 
 
-def lbfgs_to_first_rise(
-    loss: Loss, theta: Tensor, free: Tensor, steps: int, monitor: Monitor, *, history: int = 10
-) -> Tensor:
+def lbfgs_to_first_rise(loss: Loss, theta: Tensor, free: Tensor, steps: int, monitor: Monitor) -> Tensor:
     """`fitting.training.lbfgs` with the line search and the ends of Optim.jl, see above."""
     found = theta.detach().to("cpu", copy=True)
-    runs = [_member(row, steps, history) for row in found.numpy().copy()]
+    runs = [_member(row, steps) for row in found.numpy().copy()]
     asked = torch.stack([torch.as_tensor(next(run)) for run in runs])
     open_, rounds = set(range(len(runs))), 0
     while open_ and not monitor.stopping():

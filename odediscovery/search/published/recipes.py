@@ -1,14 +1,7 @@
-r"""Whole trajectories from one start, as the published recipes see them: error and gradient.
+"""The recipes `paper` and `as-run`: members trained as the fSIR study prints it, and as it ran.
 
+    loss = MSE + l1 |theta|_1    over all parameters
     MSE = mean over trajectories, samples and states of (x(t; theta, x0) - data)^2
-
-The gradient is that of the value, or the one that the Julia code had.
-
-Source: Heim, Pevny, Smidl, Neural Power Units (2020), Sec. 4.1, and the code of its authors.
-
-The recipes `paper` and `as-run`: members trained as the fSIR study prints it, and as it ran.
-
-    loss = MSE(data, solution from the first sample) + l1 * |theta|_1        over all parameters
 
 Nothing of ours is in here: whole trajectories from one start, the user's raw units, a constant
 rate, gates penalised like any weight, no pruning and no refit, so what is printed carries the
@@ -51,17 +44,7 @@ from odediscovery.solve.adjoint import applies, nodes
 from odediscovery.solve.fixed_step import GRIDS, advance_together
 from odediscovery.units import NAU, NPU, AbstractUnit, Dense, RealNPU, glorot
 
-
-@dataclass(frozen=True)
-class EulerThresholds:
-    """The steps of the Julia code."""
-
-    step: float = 1.0  # an Euler step of the Julia code [units of time]; code of Heim et al. (2020)
-    most_steps: int = 10_000  # steps at most; cost: all stay in memory for the gradient
-    edge: float = 1e-9  # a gap may be longer than whole steps by this [steps]; rounding of times
-
-
-EULER = EulerThresholds()
+MOST_STEPS = 10_000  # all stay in memory for the gradient
 # Runge-Kutta steps of an interval, and of the first one, where a state may start near 0: with
 # them the true law has an error of 7e-7 on the study's data.
 INTERVAL, FIRST = GRIDS[1], GRIDS[5]
@@ -69,19 +52,14 @@ INTERVAL, FIRST = GRIDS[1], GRIDS[5]
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Whole trajectories as the training sees them: one initial value problem each.
+    """Whole trajectories as the training sees them: one initial value problem each."""
 
-    Args:
-        parts: (times [n], steps, start [1, 1, states], values [n, states] with nan where
-            missing) of each trajectory; the grid of `steps` need not hold the times, between
-            which the solution is interpolated linearly, as Julia's solver does for Euler.
-        solver: fixed-grid method of torchdiffeq.
-        count: number of measured values, those at the starts included.
-    """
-
+    # (times [n], steps, start [1, 1, states], values [n, states] with nan where missing) of each trajectory; the grid
+    # of `steps` need not hold the times, between which the solution is interpolated linearly, as Julia's solver does
+    # for Euler.
     parts: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...]
-    solver: str
-    count: int
+    solver: str  # fixed-grid method of torchdiffeq
+    count: int  # number of measured values, those at the starts included
 
     @classmethod
     def of(cls, series: TimeSeries, start: Array, solver: str) -> Trajectories:
@@ -154,40 +132,31 @@ class Trajectories:
 
 
 def _back_nodes(times: Tensor) -> Tensor:
-    """Ends of Euler steps that go back from each time until the one before, the last one cut."""
+    """Ends of Euler steps of one time unit that go back from each time until the one before, the last one cut."""
     nodes = [times[:1]]
     for end, gap in zip(times[1:], times.diff().tolist(), strict=True):
-        count = max(math.ceil(gap / EULER.step - EULER.edge), 1)
-        nodes.append(end - EULER.step * torch.arange(count - 1, -1, -1).to(times))
+        count = max(math.ceil(gap - 1e-9), 1)  # rounding of times makes no step more
+        nodes.append(end - torch.arange(count - 1, -1, -1).to(times))
     return torch.cat(nodes)
 
 
 def _steps(times: Tensor, solver: str) -> Tensor:
     """Where the steps of a fixed-step solver begin and end."""
     if solver == "euler":
-        count = math.ceil(float(times[-1]) / EULER.step)
-        if count > EULER.most_steps:
+        count = math.ceil(float(times[-1]))
+        if count > MOST_STEPS:
             raise InputError(
                 f"recipe as-run takes Euler steps of one unit of time, {count} for these data, at "
-                f"most {EULER.most_steps}: give the times in a larger unit, or use --recipe paper"
+                f"most {MOST_STEPS}: give the times in a larger unit, or use --recipe paper"
             )
-        whole = torch.arange(count, dtype=times.dtype)
-        return torch.cat([whole * EULER.step, times[-1:]])
+        return torch.cat([torch.arange(count, dtype=times.dtype), times[-1:]])
     gaps = times.diff()
     inner = [times[j] + (FIRST if j == 0 else INTERVAL)[:-1] * gap for j, gap in enumerate(gaps)]
     return torch.cat([*inner, times[-1:]])
 
 
-@dataclass(frozen=True)
-class PublishedThresholds:
-    """Numbers of the study that the published recipes repeat."""
-
-    # parameters up to this size count as zero, in the figures and in what is printed; Heim et al. (2020), Sec. 4.1
-    zero: float = 1e-3
-    gain: float = 0.2  # factor on the Glorot weights of power units and sums; code of Heim et al. (2020)
-
-
-PUBLISHED = PublishedThresholds()
+# Parameters up to this size count as zero, in the figures and in what is printed; Heim et al. (2020), Sec. 4.1.
+ZERO = 1e-3
 
 
 @dataclass(frozen=True)
@@ -207,34 +176,20 @@ RECIPES = {"paper": Recipe("adam", "rk4", False), "as-run": Recipe("rmsprop", "e
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a published recipe ends with, in the user's units.
+    """What a published recipe ends with, in the user's units."""
 
-    Args:
-        front: members that no other beats in both number of parameters and error.
-        initial: where each trajectory starts, [trajectories, states].
-        noise: root mean square of the chosen equations' residuals, [states].
-        network: of the chosen member.
-        messages: what the reader should know.
-    """
-
-    front: tuple[FrontRow, ...]
-    initial: Array
-    noise: Array
-    network: Network
-    messages: tuple[str, ...]
+    front: tuple[FrontRow, ...]  # members that no other beats in both number of parameters and error
+    initial: Array  # where each trajectory starts, [trajectories, states]
+    noise: Array  # root mean square of the chosen equations' residuals, [states]
+    network: Network  # of the chosen member
+    messages: tuple[str, ...]  # what the reader should know
 
 
 def run_published(series: TimeSeries, prepared: Problem, settings: Settings, monitor: Monitor) -> Outcome:
-    """Members trained by a published recipe, read as equations, and their Pareto front.
-
-    Raises:
-        FitError: no member could be integrated through the data.
-        InputError: too many Euler steps.
-    """
+    """Members trained by a published recipe, read as equations, and their Pareto front."""
     use_threads(settings.threads)
     recipe = RECIPES[settings.recipe]
-    n, widths = series.n_states, [settings.hidden] * settings.members
-    field = random_members(settings.unit, n, widths, settings.seed, recipe)
+    field = random_members(settings.unit, series.n_states, [settings.hidden] * settings.members, settings.seed)
     start = prepared.initial * prepared.scale.state
     field = train(field, Trajectories.of(series, start, recipe.solver), recipe, settings, monitor)
     # The recipes see the data as they are, not mirrored.
@@ -254,12 +209,11 @@ def run_published(series: TimeSeries, prepared: Problem, settings: Settings, mon
 
 
 def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
-    euler = RECIPES[settings.recipe].solver == "euler"
-    steps = " and by Euler steps of one time unit" if euler else ""
+    steps = " and by Euler steps of one time unit" if RECIPES[settings.recipe].solver == "euler" else ""
     said = [
         f"recipe {settings.recipe}: the constants are as trained, biased by the L1 penalty{steps}; "
         "recipe default refits them without",
-        f"complexity is the study's count here: parameters above {PUBLISHED.zero:g}, gates included",
+        f"complexity is the study's count here: parameters above {ZERO:g}, gates included",
     ]
     if failed:
         said.append(f"{failed} of {settings.members} members could not be integrated")
@@ -269,26 +223,26 @@ def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
 # Members
 
 
-def build_chain(unit: str, states: int, width: int, recipe: Recipe) -> tuple[AbstractUnit, ...]:
+def build_chain(unit: str, states: int, width: int) -> tuple[AbstractUnit, ...]:
     """The study's network: a power unit and a sum, or a dense net of two tanh layers."""
     if unit == "Dense":
         return (Dense(states, width, activation="tanh"), Dense(width, width, activation="tanh"), Dense(width, states))
     power = NPU if unit == "NPU" else RealNPU
-    begin = glorot(PUBLISHED.gain)
+    begin = glorot(0.2)
     return power(states, width, init_re=begin, gate_gradient="zero"), NAU(width, states, init_weight=begin)
 
 
-def random_members(unit: str, states: int, widths: Sequence[int], seed: int, recipe: Recipe) -> VectorField:
+def random_members(unit: str, states: int, widths: Sequence[int], seed: int) -> VectorField:
     """One randomly initialised member for each width, side by side in one batch.
 
     Each is drawn at its own size; in the batch it stands in the upper left corner of every
     parameter of the largest, and what lies outside is zero and not free.
     """
     generator = torch.Generator().manual_seed(seed)
-    largest = build_chain(unit, states, max(widths), recipe)
+    largest = build_chain(unit, states, max(widths))
     rows, free = [], []
     for width in widths:
-        own = build_chain(unit, states, width, recipe)
+        own = build_chain(unit, states, width)
         theta, mask = [], []
         for layer, wide in zip(own, largest, strict=True):
             for name, value in layer.initial(1, generator).items():
@@ -303,7 +257,7 @@ def random_members(unit: str, states: int, widths: Sequence[int], seed: int, rec
 
 def count_parameters(field: VectorField) -> NDArray[np.int_]:
     """The study's size of a model: how many |theta| > 0.001, gates included, [members]."""
-    counts: NDArray[np.int_] = (field.theta.abs() > PUBLISHED.zero).sum(dim=1).numpy()
+    counts: NDArray[np.int_] = (field.theta.abs() > ZERO).sum(dim=1).numpy()
     return counts
 
 
@@ -318,12 +272,7 @@ def train(
     monitor: Monitor,
     l1: Tensor | None = None,
 ) -> VectorField:
-    """The members after first-order steps and LBFGS on the penalised loss, small ones zeroed.
-
-    Args:
-        settings: lengths, rate and seed, and the device that the training is done on.
-        l1: weight of the L1 norm of each member [members]; default: `settings.l1` for all.
-    """
+    """The members after first-order steps and LBFGS on the penalised loss, small ones zeroed."""
     keep_freed_memory()
     given, device = field, device_of(settings.device)
     field, data = moved(field, device), moved(data, device)
@@ -340,7 +289,7 @@ def train(
         monitor.stage("LBFGS", settings.lbfgs_steps)
         second = lbfgs_to_first_rise if recipe.adjoint else lbfgs
         theta = second(loss, theta, field.free, settings.lbfgs_steps, monitor)
-    return given.replace(theta.masked_fill(theta.abs() <= PUBLISHED.zero, 0.0).cpu())
+    return given.replace(theta.masked_fill(theta.abs() <= ZERO, 0.0).cpu())
 
 
 # Reading
@@ -348,20 +297,14 @@ def train(
 
 @dataclass(frozen=True, eq=False)
 class TrainedMember:
-    """A trained member as equations; `mse` is inf where they cannot be integrated.
-
-    Args:
-        parameters: how many are above 0.001, gates included.
-        mse, r2, residuals: of the printed equations, integrated accurately from `initial`.
-        criterion: BIC of the same, N ln(mse) + parameters ln(N).
-    """
+    """A trained member as equations; `mse` is inf where they cannot be integrated."""
 
     index: int
-    parameters: int
+    parameters: int  # how many are above 0.001, gates included
     equations: Equations
-    mse: float
+    mse: float  # of the printed equations, integrated accurately from `initial`
     r2: float
-    criterion: float
+    criterion: float  # BIC of the same, N ln(mse) + parameters ln(N)
     residuals: Array
 
 
@@ -378,21 +321,12 @@ def read_member(
     )
     values = pooled(series)
     count = int(np.isfinite(values).sum())
-    squares = float((residuals**2).sum())
+    squares = float(np.nan_to_num((residuals**2).sum(), nan=np.inf, posinf=np.inf))
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
-    size = int(count_parameters(field)[index])
-    if not np.isfinite(squares):
-        return TrainedMember(index, size, law, math.inf, -math.inf, math.inf, residuals)
-    mse = squares / count
-    return TrainedMember(
-        index,
-        size,
-        law,
-        mse,
-        1.0 - squares / spread if spread > 0 else 1.0,
-        count * math.log(max(mse, ABOVE_ZERO)) + size * math.log(count),
-        np.where(np.isfinite(values), residuals, np.nan),
-    )
+    mse, size = squares / count, int(count_parameters(field)[index])
+    r2 = 1.0 - squares / spread if spread > 0 else 1.0
+    criterion = count * math.log(max(mse, ABOVE_ZERO)) + size * math.log(count)
+    return TrainedMember(index, size, law, mse, r2, criterion, np.where(np.isfinite(values), residuals, np.nan))
 
 
 def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: NDArray[np.bool_]) -> Equations:
