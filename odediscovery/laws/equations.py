@@ -47,16 +47,6 @@ from odediscovery.laws.printing import julia_source, latex_rows, pretty_text, py
 from odediscovery.runtime.arrays import Array
 
 
-@dataclass(frozen=True)
-class MonomialThresholds:
-    """What is multiplied out."""
-
-    max_terms: int = 500  # a product of sums with more terms stays as it is
-
-
-READING = MonomialThresholds()
-
-
 class _Sum(NamedTuple):
     """1 + weight * product of powers of the states."""
 
@@ -136,7 +126,8 @@ def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
     """The terms of a sum, multiplied out if it stays short."""
     if side == 0:
         return ()
-    if _count_terms(side) > READING.max_terms:
+    # A longer product of sums stays as it is.
+    if _count_terms(side) > 500:
         return None
     multiplied = side.expand(power_base=False, power_exp=False, log=False, basic=False, complex=False)
     return tuple(term for term in sympy.Add.make_args(multiplied) if term != 0)
@@ -398,8 +389,7 @@ class Equations:
             times: increasing [n].
             rtol: relative tolerance of the solver (LSODA).
             atol: absolute tolerance, as a share of the initial value of each state.
-            most_evaluations: of the right-hand sides, after which the solution counts as failed (default:
-                `LsodaThresholds.max_evaluations`).
+            most_evaluations: of the right-hand sides, after which the solution counts as failed.
             controls: of equations with controls, in the order of these, known from the first of the
                 times on; after their last time they keep their last values. Not needed for time alone.
 

@@ -365,21 +365,6 @@ def number(value: Any) -> float:
 _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
 
 
-@dataclass(frozen=True)
-class EstimateThresholds:
-    """What counts as known."""
-
-    # Singular values of the Jacobian below this share of the largest are no more than its error [share of the
-    # largest singular value]
-    unresolved: float = 1e-6
-    unknown_share: float = 0.1  # what is not known may add this to a variance [share of the variance]
-    max_deviation: float = 1e100  # standard deviations are not larger
-    at_bound: float = 0.1  # a start value below this rests on its bound 0 [standard errors]
-
-
-KNOWN = EstimateThresholds()
-
-
 @dataclass(frozen=True, eq=False)
 class Covariance:
     """How well some estimated numbers are known together.
@@ -414,8 +399,9 @@ class Covariance:
         norms = np.where(norms > 0.0, norms, 1.0)
         short = np.zeros((max(size - len(jacobian), 0), size))
         _, s, directions = np.linalg.svd(np.vstack([jacobian / norms, short]), full_matrices=False)
-        least = KNOWN.unresolved * (s.max(initial=0.0) or 1.0)
-        root = np.clip(directions / np.maximum(s, least)[:, None] / norms, -KNOWN.max_deviation, KNOWN.max_deviation)
+        # Singular values below this share of the largest are no more than the error of the Jacobian.
+        least = 1e-6 * (s.max(initial=0.0) or 1.0)
+        root = np.clip(directions / np.maximum(s, least)[:, None] / norms, -1e100, 1e100)
         told = s >= least
         return cls(root[told].T @ root[told], root[~told])
 
@@ -459,7 +445,8 @@ class Covariance:
         """Standard deviations [numbers], nan for what the data do not determine."""
         with np.errstate(over="ignore", invalid="ignore"):
             known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
-            told = (known > 0.0) & (lost <= KNOWN.unknown_share * known)
+            # What is not known may add a tenth to a variance.
+            told = (known > 0.0) & (lost <= 0.1 * known)
             found: Array = np.sqrt(np.where(told, known + lost, np.nan))
         return found
 
@@ -493,7 +480,7 @@ class Estimates:
         """
         k = count(self.free)
         found = self.covariance.deviations()[k:].reshape(self.initial.shape)
-        resting = self.nonnegative & (self.initial < KNOWN.at_bound * found)
+        resting = self.nonnegative & (self.initial < 0.1 * found)
         return np.where(resting, np.nan, found) * self.scale.size[: self.initial.shape[1]]
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import SERIES
+from odediscovery.data.signals import LEAST_VALUES
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.laws.equations import Equations
 
@@ -298,8 +298,8 @@ def simulate_system(
             raise unknown_name("parameter or state", key, [*system.parameters, *system.states])
     samples = system.n_samples if samples is None else samples
     first, last = system.t_span[0], system.t_span[1] if until is None else _finite("until", until)
-    if samples < SERIES.least_values:
-        raise InputError(f"--samples should be at least {SERIES.least_values}, got {samples}")
+    if samples < LEAST_VALUES:
+        raise InputError(f"--samples should be at least {LEAST_VALUES}, got {samples}")
     if not last > first:
         raise InputError(f"--until should be after the start at {first:g}, got {last:g}")
     if not noise >= 0 or not np.isfinite(noise):

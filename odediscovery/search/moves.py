@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from odediscovery.data.noise import SMOOTHING
+from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.data.series import pooled
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.criterion import CRITERION, rank, score
@@ -633,7 +633,7 @@ def _is_exact_and_plain(at: Search) -> bool:
 def _is_beyond_doubt(at: Search) -> bool:
     """Whether no equation of the simplest law is doubtful, by intervals that nothing was smoothed in."""
     p = at.problem
-    tells = p.noisiness <= SMOOTHING.clean and at.candidates
+    tells = p.noisiness <= CLEAN_SHARE and at.candidates
     return bool(tells) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.noise import SMOOTHING, shows_noise
+from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
 from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
@@ -388,7 +388,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     for degree in NOISELESS.degrees:
         if p.samples < NOISELESS.spare * len(p.constant) * math.comb(len(p.constant) + degree, degree):
             break
-        sure = p.noisiness > SMOOTHING.clean and degree <= NOISELESS.coarse_degree
+        sure = p.noisiness > CLEAN_SHARE and degree <= NOISELESS.coarse_degree
         law = fit_library(p, degree, monitor, near=np.inf if sure else NOISELESS.near)
         if monitor.stopping():
             break
