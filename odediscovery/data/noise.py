@@ -52,17 +52,8 @@ def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSplin
 
     SciPy searches lambda between 0 and n only, too little for a slow curve sampled densely.
 
-    Args:
-        t: increasing times, [n], n >= 5.
-        y: observed values, [n].
-        weights: w, [n] (default: all 1).
-
     Source: Craven and Wahba, Numerische Mathematik 31 (1979); trace by random vectors: Girard,
     Numerische Mathematik 56 (1989).
-
-    >>> t = np.linspace(0.0, 1.0, 9)
-    >>> smoothing_spline(t, 2 * t + 1)(np.array([0.5])).round(6).tolist()
-    [2.0]
     """
     return _chosen(t, y, np.ones_like(t) if weights is None else weights)[0]
 

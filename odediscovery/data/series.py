@@ -256,11 +256,7 @@ def load_csv(
 
 
 def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> TimeSeries:
-    """The series with units of states, controls or the time, by name or as "S=g/L,t=h".
-
-    >>> with_units(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"]), "S=g/L,t=h").units
-    {'S': 'g/L', 't': 'h'}
-    """
+    """The series with units of states, controls or the time, by name or as "S=g/L,t=h"."""
     given = assigned(units, "units", "STATE=UNIT", "S=g/L,t=h")
     names = (*series.states, *series.controls, series.time_name)
     counted = any("time is counted in" in message for message in series.messages)
@@ -323,9 +319,6 @@ def sigma_columns(series: TimeSeries) -> dict[str, str]:
     """The columns of standard deviations that `write_csv` and `to_frame` append, by state.
 
     They are what `load_csv` takes as `sigma`: "S_sd", with underscores appended if that name is taken.
-
-    >>> sigma_columns(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"], noise={"S": 0.1}))
-    {'S': 'S_sd'}
     """
     taken = {*series.states, *series.controls, series.time_name, group_column(series)}
     columns: dict[str, str] = {}
@@ -400,10 +393,6 @@ def with_even_times(series: TimeSeries) -> TimeSeries:
     """The series with even times where they were rounded when they were written, which a message says.
 
     Dates are counted exactly, and what acts at written times stays at them: such series stay as they are.
-
-    >>> rounded = TimeSeries.from_arrays(np.linspace(0.0, 5.0, 30).round(4), np.ones(30))
-    >>> round(float(with_even_times(rounded).trajectories[0].time[1]), 8)
-    0.17241379
     """
     if series.since or series.controls or any(run.controls or run.recorded for run in series.trajectories):
         return series
@@ -474,19 +463,10 @@ class Scale:
     """Units in which every state and the sample interval are about 1.
 
     x' = x / state,  t' = t / time.
-
-    Args:
-        state: one number a state [states], in its unit; negative for a mirrored one.
-        time: in the unit of the time.
-
-    >>> series = TimeSeries.from_arrays([0, 2, 4, 6], [3.0, 3.0, 3.0, 3.0])
-    >>> scale = Scale.of(series)
-    >>> scale.state.tolist(), scale.time
-    ([3.0], 2.0)
     """
 
-    state: Array
-    time: float
+    state: Array  # one number a state [states], in its unit; negative for a mirrored one
+    time: float  # in the unit of the time
 
     @property
     def size(self) -> Array:

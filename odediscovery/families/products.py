@@ -46,15 +46,7 @@ def products(seen: Seen) -> Terms:
 
 
 def count_products(choices: Sequence[int], size: int) -> int:
-    """How many products there are of so many different factors.
-
-    Args:
-        choices: number of exponents of every factor.
-        size: factors of a product.
-
-    >>> count_products([2, 3, 1], 2)
-    11
-    """
+    """How many products of `size` different factors there are, each with so many choices of its exponent."""
     of_size = [1] + [0] * size
     for own in choices:
         for k in range(size, 0, -1):

@@ -41,32 +41,20 @@ TOLERANCE = 1e-9  # constants agree to this [size of the terms]
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What is known about dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]; see `knowledge`.
+    """What is known about dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]; see `knowledge`."""
 
-    Args:
-        states: names as the user wrote them.
-        known: known part of every equation, or None.
-        conserved: linearly independent sums.
-        forbidden: [states (equation), states (variable)].
-        bounds: least and greatest exponent other than 0.
-        integer: whether exponents are whole numbers.
-        stoichiometry: M with x' = M @ (the terms found and known), [states, states]. The identity
-            except for rows of tied states, -c_i/c_l over the others, and columns of 0 for tied
-            states, so that C @ M = 0 for the conserved weights C. (Where known equations alone
-            keep a sum, C @ M @ A = 0 for these.)
-        sources: whether there may be constant terms.
-        nonnegative_flows: whether terms with a minus have a positive power of their own state.
-    """
-
-    states: tuple[str, ...]
-    known: tuple[KnownSide | None, ...]
-    conserved: tuple[Conserved, ...]
-    forbidden: Mask
-    bounds: tuple[float, float]
-    integer: bool
+    states: tuple[str, ...]  # names as the user wrote them
+    known: tuple[KnownSide | None, ...]  # known part of every equation, or None
+    conserved: tuple[Conserved, ...]  # linearly independent sums
+    forbidden: Mask  # [states (equation), states (variable)]
+    bounds: tuple[float, float]  # least and greatest exponent other than 0
+    integer: bool  # whether exponents are whole numbers
+    # M with x' = M @ (the terms found and known), [states, states]. The identity except for rows of tied states,
+    # -c_i/c_l over the others, and columns of 0 for tied states, so that C @ M = 0 for the conserved weights C. (Where
+    # known equations alone keep a sum, C @ M @ A = 0 for these.).
     stoichiometry: Array
-    sources: bool = True
-    nonnegative_flows: bool = False
+    sources: bool = True  # whether there may be constant terms
+    nonnegative_flows: bool = False  # whether terms with a minus have a positive power of their own state
 
     @property
     def empty(self) -> bool:
@@ -120,11 +108,6 @@ class Knowledge:
         within `NEAR` of one gives way in that equation. Exponents are clipped into the bounds
         (and rounded), forbidden variables lose their coefficients, also within functions and
         sums; monomials then in no equation are dropped. The law's stoichiometry fills the tied equations.
-
-        >>> fall = knowledge(["h", "v"], known=["h' = -v", "v' = 9.81 + ?"])
-        >>> found = PowerSum(np.array([[1.0, 0.0], [9.0, -0.5]]), np.array([[0, 0.02], [0, 1]]))
-        >>> fall.impose(found).coefficients.tolist()  # of v, of the constant
-        [[-1.0, 0.0], [-0.5, 9.81]]
         """
         given, law = self._given, self._in_bounds(law)
         coefficients, exponents = law.coefficients.copy(), law.exponents
@@ -146,9 +129,8 @@ class Knowledge:
     def fixed_mask(self, law: PowerSum) -> tuple[Mask, Mask]:
         """Constants of an imposed law that must not be fitted.
 
-        Returns:
-            Coefficients [states, monomials] of known terms; exponents [monomials, features] of
-            known monomials, or all exponents if they are whole numbers.
+        Coefficients [states, monomials] of known terms; exponents [monomials, features] of known monomials, or all
+        exponents if they are whole numbers.
         """
         of_a = np.zeros(law.coefficients.shape, dtype=bool)
         of_w = np.full(law.exponents.shape, self.integer)
@@ -177,11 +159,7 @@ class Knowledge:
         return bool(agree.all(axis=1).any())
 
     def sentences(self) -> list[str]:
-        """What is known, one sentence each, names as in equations.
-
-        >>> knowledge(["S", "I"], conserve=["I + S = 9"], forbid=["I: S"]).sentences()
-        ['S + I = 9 is kept exactly', "S does not appear in I'"]
-        """
+        """What is known, one sentence each, names as in equations."""
         names = list(identifiers(self.states).values())
         sides = Equations.from_power_sum(self.states, self._given).texts().values()
         texts = [
@@ -247,12 +225,7 @@ def knowledge(
     sources: bool = True,
     nonnegative_flows: bool = False,
 ) -> Knowledge:
-    """What the texts state about equations of `states`.
-
-    >>> given = knowledge(["S", "I", "R"], known=["R' = 0.1*I"], conserve=["S + I + R = 763"])
-    >>> given.stoichiometry.tolist()
-    [[1.0, 0.0, 0.0], [-1.0, 0.0, -1.0], [0.0, 0.0, 1.0]]
-    """
+    """What the texts state about equations of `states`."""
     n = len(states)
     sides: list[KnownSide | None] = [None] * n
     texts: dict[int, str] = {}
@@ -395,32 +368,20 @@ _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 
 @dataclass(frozen=True, eq=False)
 class KnownSide:
-    """sum_j c_j * prod_k x_k ** w_jk (+ ?), the known part of one right-hand side.
+    """sum_j c_j * prod_k x_k ** w_jk (+ ?), the known part of one right-hand side."""
 
-    Args:
-        coefficients: c, [terms].
-        exponents: w, [terms, states].
-        more: whether other terms are to be found.
-        mirrored: states whose fractional powers are those of -x, written (-x)^1.8.
-    """
-
-    coefficients: Array
-    exponents: Array
-    more: bool
-    mirrored: tuple[int, ...] = ()
+    coefficients: Array  # c, [terms]
+    exponents: Array  # w, [terms, states]
+    more: bool  # whether other terms are to be found
+    mirrored: tuple[int, ...] = ()  # states whose fractional powers are those of -x, written (-x)^1.8
 
 
 @dataclass(frozen=True, eq=False)
 class Conserved:
-    """sum_i c_i x_i = value at all times.
+    """sum_i c_i x_i = value at all times."""
 
-    Args:
-        weights: c, [states].
-        value: None where it is not known.
-    """
-
-    weights: Array
-    value: float | None = None
+    weights: Array  # c, [states]
+    value: float | None = None  # None where it is not known
 
 
 @dataclass(frozen=True)

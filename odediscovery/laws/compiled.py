@@ -131,11 +131,7 @@ class Graph:
         return others[0] if len(others) == 1 else self._node("*", *others)
 
     def power(self, base: int, exponent: int, whole: bool | None = None) -> int:
-        """base ** exponent.
-
-        Args:
-            whole: whether the exponent is a whole number (default: as its value says; a parameter is none).
-        """
+        """base ** exponent; whether that is a whole number its value says, of a parameter the caller."""
         value, number = self.value(exponent), self.value(base)
         if value is not None:
             whole = value.is_integer()
@@ -188,13 +184,7 @@ class Graph:
         return found.node
 
     def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Any:
-        """The function p_0, ..., x_0, ... -> values.
-
-        Args:
-            values: nodes.
-            parameters, variables: how many of them are its arguments.
-            plain: for plain numbers in place of arrays.
-        """
+        """The function p_0, ..., x_0, ... -> values of nodes, for arrays or for plain numbers."""
         code = _Code(self, plain)
         results = [code.name(node) for node in values]
         body = "".join(f"        {line}\n" for line in code.lines)
@@ -318,15 +308,7 @@ class _Code:
 
 
 class CompiledForm:
-    """Right-hand sides of one form, for any constants.
-
-    Args:
-        graph: that holds them.
-        sides: their nodes, one a state.
-        variables: how many there are, states and controls.
-        parameters: how many there are.
-        sought: parameters by which slopes are taken (default: all).
-    """
+    """Right-hand sides of one form, nodes of a graph, for any constants; `sought` are those of the slopes (all)."""
 
     def __init__(
         self, graph: Graph, sides: Sequence[int], variables: int, parameters: int, sought: Sequence[int] | None = None
@@ -344,11 +326,7 @@ class CompiledForm:
 
     @cached_property
     def plain(self) -> PlainRates:
-        """The same of plain numbers.
-
-        Raises:
-            ArithmeticError, ValueError: by the function, where a number becomes too large.
-        """
+        """The same of plain numbers; an ArithmeticError or ValueError where one becomes too large."""
         found: PlainRates = self.graph.compiled(self.sides, self.parameters, self.variables, plain=True)
         return found
 
@@ -428,18 +406,10 @@ def form_of_expressions(
     *,
     scaled: bool = False,
 ) -> CompiledForm:
-    """Expressions as a form.
+    """Expressions of variables, states and then controls, as a form.
 
-    Args:
-        sides: right-hand sides; further variables, controls, have none.
-        variables: states and controls.
-        parameters: symbols of the constants.
-        scaled: whether the variables are dimensionless and the constants are not; further parameters, which are
-            not sought, are then the units of all variables and that of time.
-
-    >>> x, k = sympy.symbols("x k")
-    >>> form_of_expressions([-k * x**2], [x], [k]).values(0.5, np.array([1.0, 3.0]))[0].tolist()
-    [-0.5, -4.5]
+    Of dimensionless variables (`scaled`) beside constants that are not, the units of all variables and that of time
+    are further parameters, which are not sought.
     """
     g, n, k = Graph(), len(variables), len(parameters)
     units = [g.p(k + i) for i in range(n + 1)] if scaled else [g.number(1.0)] * (n + 1)
@@ -467,17 +437,11 @@ def form_of_expressions(
 
 @dataclass(frozen=True, eq=False)
 class FilledForm:
-    """A form with numbers for its constants, which solvers and fits take as they take a sum of powers.
+    """A form with numbers for its constants, which solvers and fits take as they take a sum of powers."""
 
-    Args:
-        form: its right-hand sides, 0 for controls.
-        values: of the parameters, which a fit may change.
-        known: values of further parameters, which stay.
-    """
-
-    form: CompiledForm
-    values: Array
-    known: tuple[float, ...] = ()
+    form: CompiledForm  # its right-hand sides, 0 for controls
+    values: Array  # of the parameters, which a fit may change
+    known: tuple[float, ...] = ()  # values of further parameters, which stay
 
     @property
     def n_states(self) -> int:
@@ -519,15 +483,7 @@ def standing(law: PowerSum, free: Free | None = None) -> list[Mask]:
 
 
 def form_of_law(law: PowerSum, free: Free | None = None) -> CompiledForm:
-    """The form of a sum of powers; its parameters are those of `constants_of`.
-
-    Args:
-        free: the constants by which slopes are taken (default: all that are not 0).
-
-    >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
-    >>> form_of_law(law).rates(np.array([[2.0, 4.0]]), constants_of(law)).tolist()
-    [[0.0, -4.0]]
-    """
+    """The form of a sum of powers with the parameters of `constants_of`, and slopes by the free ones (or all)."""
     there = standing(law, free)
     functions = () if law.features is None else tuple((f.name, f.state) for f in law.features.functions)
     flows = law.stoichiometry
@@ -578,19 +534,12 @@ def _form(
 
 @dataclass
 class _Reading:
-    """A sum of powers on its way to a graph.
+    """A sum of powers on its way to a graph."""
 
-    Args:
-        graph: that it becomes.
-        mirrored: states whose fractional powers are those of -x.
-        wanted: parameters by which slopes are taken.
-        count: parameters so far.
-    """
-
-    graph: Graph
-    mirrored: tuple[int, ...]
-    wanted: set[int]
-    count: int = 0
+    graph: Graph  # that it becomes
+    mirrored: tuple[int, ...]  # states whose fractional powers are those of -x
+    wanted: set[int]  # parameters by which slopes are taken
+    count: int = 0  # parameters so far
 
     def next_parameter(self) -> int:
         """The node of one more parameter."""
@@ -648,16 +597,7 @@ def _is_long(law: PowerSum) -> bool:
 
 
 def point_field(law: PowerSum | FilledForm, states: int | None = None) -> Rates:
-    """The function (t, x) -> dx/dt of states [states] for solvers that call it often.
-
-    Args:
-        law: whose rates they are.
-        states: how many of its variables have rates that are asked for, the first ones (default: all).
-
-    >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
-    >>> list(point_field(law)(0.0, np.array([2.0])))
-    [0.0]
-    """
+    """The function (t, x) -> dx/dt of states [states] for solvers that call it often; of the first ones or all."""
     if isinstance(law, PowerSum) and _is_long(law):
         return lambda t, x: law.rhs(x)[:states]
     form, constants = compiled_law(law)

@@ -70,19 +70,9 @@ class _Term:
 def read_law(
     sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol], *, features: bool = False
 ) -> PowerSum | None:
-    """The law as numbers, 0 for inputs, or None where some side is no sum of products of powers.
+    """The law as numbers, 0 for inputs, the last symbols, or None where some side is no sum of products of powers.
 
-    Args:
-        sides: right-hand sides, one a state.
-        symbols: of the states, and behind them of the inputs.
-        features: whether factors may be powers of 1 + b m, m a product of powers, and functions of a state.
-
-    >>> x = sympy.Symbol("x")
-    >>> read_law([-2.0 * (-x) ** 0.5], [x]).mirrored
-    (0,)
-    >>> law = read_law([-3.0 * x / (2.0 + x)], [x], features=True)
-    >>> law.coefficients.tolist(), law.features.sums.weights.tolist()
-    ([[-1.5]], [[0.5]])
+    With `features` factors may also be powers of 1 + b m, m a product of powers, and functions of a state.
     """
     place = {symbol: k for k, symbol in enumerate(symbols)}
     found: dict[tuple[tuple[_Base, float], ...], dict[int, float]] = {}
@@ -467,11 +457,7 @@ class Equations:
 
 
 def compiled(equations: Equations) -> Callable[[Array], Array]:
-    """`equations.rhs` as one function, for callers that need it many times; it may warn of what is not defined.
-
-    >>> compiled(Equations.parse(["x"], {"x": "-2*x"}))(np.array([[1.0], [3.0]])).tolist()
-    [[-2.0], [-6.0]]
-    """
+    """`equations.rhs` as one function, for callers that need it many times; it may warn of what is not defined."""
     return equations._rhs_function()
 
 
@@ -532,24 +518,16 @@ _REMARK = re.compile(r"\s*(note:|at .+? = .+?:|#|\()")
 
 @dataclass(frozen=True)
 class Form:
-    """Equations with named constants.
+    """Equations with named constants."""
 
-    Args:
-        states: names as the user wrote them.
-        controls: names of what acts on the states.
-        texts: right-hand side of every state, in the notation of `expressions.parse`, over the
-            identifiers of states, controls and constants.
-        names: of the constants.
-        starts: where their fit begins, None where that was not said.
-        time_name: name of the time.
-    """
-
-    states: tuple[str, ...]
-    controls: tuple[str, ...]
+    states: tuple[str, ...]  # names as the user wrote them
+    controls: tuple[str, ...]  # names of what acts on the states
+    # Right-hand side of every state, in the notation of `expressions.parse`, over the identifiers of states, controls
+    # and constants.
     texts: Mapping[str, str]
-    names: tuple[str, ...]
-    starts: tuple[float | None, ...]
-    time_name: str = "t"
+    names: tuple[str, ...]  # of the constants
+    starts: tuple[float | None, ...]  # where their fit begins, None where that was not said
+    time_name: str = "t"  # name of the time
 
     def with_constants(self, values: Sequence[float]) -> Equations:
         """The equations with numbers in the place of the constants."""
@@ -587,26 +565,7 @@ def read_form(
     time_name: str = "t",
     start: Mapping[str, float] | None = None,
 ) -> Form:
-    """A form as it was written down, or as this program printed it.
-
-    Args:
-        written: lines "x' = ..." or "dx/dt = ...", as one text or a list, or right-hand sides by state.
-            Remarks below printed equations are passed over.
-        states: names of all states.
-        controls: names of what acts on them.
-        time_name: name of the time.
-        start: where the fit of a constant begins, by its name.
-
-    Raises:
-        InputError: an equation that is missing, twice, of another state or cannot be read; a start of
-            a constant that does not occur; no constants at all.
-
-    >>> form = read_form("N' = r*N*(1 - N/K)", ["N"], start={"K": 50})
-    >>> form.names, form.starts
-    (('r', 'K'), (None, 50.0))
-    >>> read_form("N' = 0.39(3)*N - 0.0040(2)*N^2", ["N"]).texts["N"]
-    'c1*N - c2*N**2'
-    """
+    """A form as it was written down, or as this program printed it, without the remarks below; `start` by constant."""
     sides = _sides(written, states)
     safe = identifiers((*states, *controls))
     plain = {state: _with_identifiers(side, safe).replace("^", "**") for state, side in sides.items()}

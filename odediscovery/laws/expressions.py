@@ -43,11 +43,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., sympy.Expr], Callable[[float], float]]
 
 
 def identifiers(names: Sequence[str]) -> dict[str, str]:
-    """A Python identifier for every column name, unique, and the name itself where it is one.
-
-    >>> identifiers(["S", "x y", "lambda", "2nd"])
-    {'S': 'S', 'x y': 'x_y', 'lambda': 'lambda_', '2nd': 'x_2nd'}
-    """
+    """A Python identifier for every column name, unique, and the name itself where it is one."""
     safe = {name: _safe(name) for name in names}
     taken = {name for name in names if safe[name] == name}
     result = {}
@@ -78,20 +74,9 @@ def number(value: float) -> sympy.Expr:
 
 
 def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
-    """The expression that `text` writes in Python's notation.
+    """The expression that `text` writes in Python's notation: numbers, names, + - * / **, parentheses and functions.
 
-    Args:
-        text: numbers, names, + - * / **, parentheses, and the functions sin cos tan exp log
-            sqrt Abs sign tanh.
-        symbols: what a name stands for: a symbol, or a number put in its place.
-
-    Raises:
-        InputError: anything else, with its position; too long, too deep, or numbers that leave
-            the range of floats.
-
-    >>> S, I = sympy.symbols("S I")
-    >>> parse("-0.06*S**0.5*I**0.5", {"S": S, "I": I})
-    -0.06*I**0.5*S**0.5
+    A name stands for a symbol or for a number; anything else is refused with its position.
     """
     if len(text) > MAX_EQUATION_LETTERS:
         raise InputError(f"an equation of {len(text)} characters is longer than {MAX_EQUATION_LETTERS}")
@@ -238,11 +223,7 @@ def _shortened(text: str) -> str:
 
 
 def exact(value: float) -> str:
-    """The shortest decimal that reads back as the same float, whole numbers without point.
-
-    >>> exact(0.1), exact(2.0), exact(1e-7)
-    ('0.1', '2', '1e-07')
-    """
+    """The shortest decimal that reads back as the same float, whole numbers without point."""
     whole = float(value).is_integer() and abs(value) < 1e15
     return str(int(value)) if whole else repr(float(value))
 
@@ -251,10 +232,6 @@ def text(expression: sympy.Expr) -> str:
     """The expression in the notation that `parse` reads, with the same constants.
 
     The order is fixed by the names and powers: terms with a plus first, lower powers first.
-
-    >>> S, R = sympy.symbols("S R")
-    >>> text(-0.5 * S**2 + 2.0 * R)
-    '2*R - 0.5*S**2'
     """
     return render(expression)
 
@@ -268,15 +245,7 @@ def render(
     power: str = "**",
     divided: bool = False,
 ) -> str:
-    """`text` in another notation.
-
-    Args:
-        name: what to write for the name of a symbol.
-        number: what to write for a positive number.
-        function: what to write for the name of a function.
-        power: the sign for powers.
-        divided: write x/y instead of x*y**(-1).
-    """
+    """`text` in another notation for names, positive numbers, functions and powers; `divided`: x/y for x*y**(-1)."""
     return _Writer(name, number, function, power, divided).sum(expression)
 
 
@@ -341,11 +310,7 @@ def _degree(factor: sympy.Expr) -> float:
 
 
 def join_terms(terms: Iterable[tuple[bool, str]]) -> str:
-    """a, -b, c as "a - b + c"; nothing as "0".
-
-    Args:
-        terms: (whether subtracted, the absolute value written out).
-    """
+    """Terms, whether subtracted and the absolute value, as "a - b + c"; nothing as "0"."""
     written = ""
     for minus, term in terms:
         if written:

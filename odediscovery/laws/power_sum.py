@@ -250,15 +250,10 @@ def equations_with(law: PowerSum, row: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """u_l = 1 + sum_j B[l, j] * prod_k z_k ** V[j, k], the sums that a power layer sees.
+    """u_l = 1 + sum_j B[l, j] * prod_k z_k ** V[j, k], the sums that a power layer sees."""
 
-    Args:
-        weights: B, [sums, monomials].
-        exponents: V, [monomials, states and functions].
-    """
-
-    weights: Array
-    exponents: Array
+    weights: Array  # B, [sums, monomials]
+    exponents: Array  # V, [monomials, states and functions]
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -303,19 +298,14 @@ NO_SUMS = Sums(np.zeros((0, 0)), np.zeros((0, 0)))
 class Features:
     """What a power layer sees: y = (x, f(x), u), states, functions of states, and sums.
 
-    Args:
-        states: number of states.
-        functions: of single states.
-        sums: over products of powers of z = (x, f(x)).
-
     >>> hill = Features(1, (), Sums(np.array([[4.0]]), np.array([[2.0]])))
     >>> hill.values(np.array([0.5])).tolist()  # x, 1 + 4 x^2
     [0.5, 2.0]
     """
 
-    states: int
-    functions: tuple[Function, ...] = ()
-    sums: Sums = field(default=NO_SUMS)
+    states: int  # number of states
+    functions: tuple[Function, ...] = ()  # of single states
+    sums: Sums = field(default=NO_SUMS)  # over products of powers of z = (x, f(x))
 
     @property
     def size(self) -> int:

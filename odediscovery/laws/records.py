@@ -57,10 +57,8 @@ _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 def terms(equations: Equations, stability: Array | None = None) -> list[dict[str, Any]]:
     """One entry a coefficient: c * prod_k x_k ** w_k in the equation of one state.
 
-    "of_minus" names the states of which -x is raised to the power, if any.
-
-    Args:
-        stability: share of bootstrap fits in which a term survives, [states, monomials].
+    "of_minus" names the states of which -x is raised to the power, if any; "stability" [states, monomials] is the
+    share of bootstrap fits in which a term survives.
     """
     law, errors = equations.power_sum, equations.standard_errors
     if law is None:
@@ -105,14 +103,7 @@ def exponents(equations: Equations) -> list[dict[str, Any]]:
 
 
 def interval(value: float, error: float, freedom: float | None) -> list[float] | None:
-    """value +- t error with the 97.5 % point t of Student's t.
-
-    Args:
-        error: standard error of the value.
-        freedom: residual degrees of freedom.
-
-    Returns:
-        Both ends; None where the constant was held or its error is unknown.
+    """Both ends of value +- t error with the 97.5 % point t of Student's t; None where it was held or is unknown.
 
     >>> [round(end, 3) for end in interval(2.0, 0.1, 10)], interval(0.5, 0.0, 10)
     ([1.777, 2.223], None)
@@ -168,9 +159,6 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
     for a weight the index of its "sum", for exponents the feature that they are "of" (a column, a
     function of one, an inner sum), and "value", "standard_error", "interval" and "snapped". The
     exponent of exp(x) is what x is multiplied with.
-
-    Args:
-        freedom: residual degrees of freedom of the fit, None where unknown.
     """
     law, errors = equations.law, equations.standard_errors
     if law is None:
@@ -267,10 +255,8 @@ def _arrays(law: PowerSum) -> dict[str, Any]:
 def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equations:
     """The equations with the numbers and standard errors that `extended` kept of them.
 
-    The equations are the truth: numbers that spell other ones are passed over.
-
-    Raises:
-        KeyError, TypeError, ValueError: a record that `extended` did not write.
+    The equations are the truth: numbers that spell other ones are passed over. A record that `extended` did not write
+    is a KeyError, TypeError or ValueError.
     """
     if record is None or equations.power_sum is not None:
         return equations
@@ -369,11 +355,6 @@ _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
 class Covariance:
     """How well some estimated numbers are known together.
 
-    Args:
-        known: covariance of what the data determine, [numbers, numbers].
-        unknown: directions that the data leave open, each as long as the least deviation along
-            it, [directions, numbers].
-
     >>> confused = Covariance.of(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 2.0]]))
     >>> confused.deviations().tolist()
     [nan, nan, 0.5]
@@ -381,7 +362,8 @@ class Covariance:
     [0.447214]
     """
 
-    known: Array
+    known: Array  # covariance of what the data determine, [numbers, numbers]
+    # Directions that the data leave open, each as long as the least deviation along it, [directions, numbers].
     unknown: Array
 
     @property
@@ -453,24 +435,15 @@ class Covariance:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Constants and start values as they were fitted, dimensionless.
+    """Constants and start values as they were fitted, dimensionless."""
 
-    Args:
-        law: the fitted law, in units of `scale`.
-        free: which of its constants were fitted.
-        initial: fitted start values [trajectories, states], without inputs, in units of `scale`.
-        covariance: of the free constants, in the order of `free`, and behind them the start
-            values, trajectory by trajectory.
-        nonnegative: states whose start value is at least 0, bool [states].
-        scale: what the data were divided by.
-    """
-
-    law: PowerSum
-    free: Free
-    initial: Array
+    law: PowerSum  # the fitted law, in units of `scale`
+    free: Free  # which of its constants were fitted
+    initial: Array  # fitted start values [trajectories, states], without inputs, in units of `scale`
+    # Of the free constants, in the order of `free`, and behind them the start values, trajectory by trajectory.
     covariance: Covariance
-    nonnegative: Mask
-    scale: Scale
+    nonnegative: Mask  # states whose start value is at least 0, bool [states]
+    scale: Scale  # what the data were divided by
 
     def start_errors(self) -> Array:
         """Standard errors of the start values [trajectories, states], in the user's units.
@@ -519,15 +492,7 @@ class Estimates:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Estimates | None:
-        """What `to_bytes` kept.
-
-        Args:
-            content: of the file.
-            path: of the file, for messages.
-
-        Raises:
-            InputError: cut short, or anything but the expected arrays.
-        """
+        """What `to_bytes` kept; anything but the expected arrays is refused."""
         return unpack(content, path, "head", _assembled)
 
 
