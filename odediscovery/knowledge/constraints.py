@@ -1,17 +1,10 @@
-"""What the user knows of a law: statements, constraints, libraries.
-
-What a user knows before the fit, and laws that agree with it.
+"""What the user knows of a law: statements, constraints that laws are made to agree with, and term libraries.
 
 Known terms, conserved sums, forbidden variables and the range of the exponents are written as
-text and read like equations, without evaluating anything. `Knowledge.impose` turns a law into the
-nearest one that agrees. A conserved sum sum_i c_i x_i needs no constant of its own: the equation
-of one of its states, the tied one, follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
-
-Statements of a user about equations, read with the place of every mistake.
-
-Nothing is evaluated: names are looked up among the states, sums are read like equations.
-
-A term library of the user's own as a family of laws, from terms written as text.
+text and read like equations, with the place of every mistake and without evaluating anything: names
+are looked up among the states. `Knowledge.impose` turns a law into the nearest one that agrees. A
+conserved sum sum_i c_i x_i needs no constant of its own: the equation of one of its states, the tied
+one, follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
 """
 
 from __future__ import annotations
@@ -51,7 +44,7 @@ class Knowledge:
     integer: bool  # whether exponents are whole numbers
     # M with x' = M @ (the terms found and known), [states, states]. The identity except for rows of tied states,
     # -c_i/c_l over the others, and columns of 0 for tied states, so that C @ M = 0 for the conserved weights C. (Where
-    # known equations alone keep a sum, C @ M @ A = 0 for these.).
+    # known equations alone keep a sum, C @ M @ A = 0 for these.)
     stoichiometry: Array
     sources: bool = True  # whether there may be constant terms
     nonnegative_flows: bool = False  # whether terms with a minus have a positive power of their own state
@@ -78,8 +71,7 @@ class Knowledge:
 
     def without(self, states: Mask) -> Knowledge:
         """The same knowledge, these states forbidden in all equations unless known terms need them."""
-        taken = states & ~self.mentioned
-        return dataclasses.replace(self, forbidden=self.forbidden | taken)
+        return dataclasses.replace(self, forbidden=self.forbidden | (states & ~self.mentioned))
 
     def rescaled(self, scale: Array, time_scale: float) -> Knowledge:
         """The same knowledge for x' = x / scale [states] and t' = t / time_scale: exponents stay.
@@ -87,19 +79,16 @@ class Knowledge:
         Known terms c'_j = c_j * (T / s_i) * prod_k s_k ** w_jk, sums c'_i = c_i s_i,
         M'_ij = M_ij s_j / s_i. Imposing commutes with it where no exponent has to be changed.
         """
-        sides: list[KnownSide | None] = []
-        for side, own in zip(self.known, scale, strict=True):
-            if side is not None:
-                factor = factors(side.exponents, scale) * time_scale / own
-                side = dataclasses.replace(
-                    side,
-                    coefficients=side.coefficients * factor,
-                    mirrored=turned(side.mirrored, scale, [side.exponents]),
-                )
-            sides.append(side)
+
+        def rescaled(side: KnownSide, own: float) -> KnownSide:
+            coefficients = side.coefficients * (factors(side.exponents, scale) * time_scale / own)
+            mirrored = turned(side.mirrored, scale, [side.exponents])
+            return KnownSide(coefficients, side.exponents, side.more, mirrored)
+
+        sides = tuple(side and rescaled(side, own) for side, own in zip(self.known, scale, strict=True))
         sums = tuple(Conserved(one.weights * scale, one.value) for one in self.conserved)
         stoichiometry = self.stoichiometry * scale / scale[:, None]
-        return dataclasses.replace(self, known=tuple(sides), conserved=sums, stoichiometry=stoichiometry)
+        return dataclasses.replace(self, known=sides, conserved=sums, stoichiometry=stoichiometry)
 
     def impose(self, law: PowerSum) -> PowerSum:
         """The nearest law that agrees, with nothing in the equations of tied states.
@@ -168,8 +157,7 @@ class Knowledge:
             if side
         ]
         texts += [f"{self._sum(one)} is kept exactly" for one in self.conserved]
-        given = self._given
-        used = (given.coefficients != 0) @ (given.exponents != 0)
+        used = (self._given.coefficients != 0) @ (self._given.exponents != 0)
         texts += [f"{names[k]} does not appear in {names[i]}'" for i, k in np.argwhere(self.forbidden & ~used)]
         if np.isfinite(self.bounds).any():
             texts.append("exponents other than 0 lie within {:g}..{:g}".format(*self.bounds))
@@ -182,14 +170,10 @@ class Knowledge:
         """All known terms as one law; a monomial known in two equations is shared."""
         n = len(self.states)
         rows = [(i, side) for i, side in enumerate(self.known) if side is not None]
-        columns = [np.eye(n)[:, [i]] * side.coefficients for i, side in rows]
-        exponents = [side.exponents for _, side in rows]
-        mirrored = {k for _, side in rows for k in side.mirrored}
-        return PowerSum(
-            np.hstack([np.zeros((n, 0)), *columns]),
-            np.vstack([np.zeros((0, n)), *exponents]),
-            mirrored=tuple(sorted(mirrored)),
-        ).merged()
+        coefficients = np.hstack([np.zeros((n, 0)), *(np.eye(n)[:, [i]] * side.coefficients for i, side in rows)])
+        exponents = np.vstack([np.zeros((0, n)), *(side.exponents for _, side in rows)])
+        mirrored = sorted({k for _, side in rows for k in side.mirrored})
+        return PowerSum(coefficients, exponents, mirrored=tuple(mirrored)).merged()
 
     def _padded(self, inputs: int) -> Array:
         """Exponents of the known monomials over all inputs of a law [monomials, inputs]."""
@@ -235,19 +219,11 @@ def knowledge(
             raise one.error(f"{states[i]}' is already given by {quoted(texts[i])}; join them", 0)
         texts[i], sides[i] = one.text, side if len(side.coefficients) or not side.more else None
     sums = tuple(conserved_sum(one) for one in texts_of(states, conserve))
-    forbidden = _forbidden(states, forbid)
-    limits = [read_bounds(one) for one in texts_of(states, () if bounds is None else bounds)]
-    result = Knowledge(
-        tuple(states),
-        tuple(sides),
-        sums,
-        forbidden,
-        (limits or [(-math.inf, math.inf)])[0],
-        bool(integer_exponents),
-        np.eye(n),
-        sources,
-        nonnegative_flows,
-    )
+    forbidden, limits = _forbidden(states, forbid), (-math.inf, math.inf)
+    for one in texts_of(states, () if bounds is None else bounds):
+        limits = read_bounds(one)
+    whole, mix = bool(integer_exponents), np.eye(n)
+    result = Knowledge(tuple(states), tuple(sides), sums, forbidden, limits, whole, mix, sources, nonnegative_flows)
     _check_exponents(result)
     return dataclasses.replace(result, stoichiometry=_stoichiometry(result))
 
@@ -305,10 +281,8 @@ def _stoichiometry(given: Knowledge) -> Array:
         if k < 0:
             raise InputError(f"that {given._sum(one)} is kept follows from the other conserved sums; leave it out")
         if not fixed[k] and mentioned[k]:
-            raise InputError(
-                f"{given.states[k]}' follows from the conserved sums, so nothing "
-                "else can be said of it; drop one of them"
-            )
+            fact = f"{given.states[k]}' follows from the conserved sums"
+            raise InputError(f"{fact}, so nothing else can be said of it; drop one of them")
         if not fixed[k]:
             mix[k] = -rows[r] / rows[r, k]
         elif (np.abs(parts.sum(axis=0)) > TOLERANCE * np.abs(parts).sum(axis=0)).any():
@@ -360,7 +334,7 @@ def check_known(known: Knowledge, series: TimeSeries) -> None:
             )
 
 
-MAX_CHARACTERS, MAX_TERMS, MAX_QUOTED = 10_000, 500, 60
+MAX_CHARACTERS, MAX_TERMS = 10_000, 500
 
 _PRODUCTS = f"a sum of products of powers (at most {MAX_TERMS}, no functions such as sin for now)"
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
@@ -512,7 +486,7 @@ def texts_of(states: Sequence[str], given: Sequence[str]) -> Iterator[Statement]
 
 def quoted(text: str) -> str:
     """A text as a message quotes it."""
-    return repr(text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 3]}...")
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 _Factors = dict[tuple[str, int, float], float]

@@ -27,6 +27,7 @@ from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Equations, read_form
 from odediscovery.laws.power_sum import Features
+from odediscovery.laws.records import places
 from odediscovery.runtime.arrays import Array
 
 # A unit: the power of every word in it. What stands in <> is unknown.
@@ -131,27 +132,21 @@ def units_of_constants(equations: Equations) -> dict[str, list[str | None]]:
     law = equations.law
     if law is None:
         return {state: [] for state in equations.states}
-    names = equations.variables
-    of, n = Dimensions(names, equations.time_name, equations.units), len(names)
-    features = law.features or Features(n)
-    inverse = [joined((of.by_name[names[f.state]], -1.0)) for f in features.functions]
-    _, w, b, v = law.constants
+    names, n = equations.variables, len(equations.variables)
+    of, features = Dimensions(names, equations.time_name, equations.units), law.features or Features(n)
+    _, w, _, v = law.constants
 
-    def exponent(k: int) -> Unit:
-        """Of a power no unit; inside a function that of what makes the state a number."""
-        return inverse[k - n] if n <= k < n + len(inverse) else {}
+    def unit(kind: int, at: tuple[int, int]) -> Unit:
+        row, k = at
+        if kind == 0:
+            return of.coefficient(equations.states[row], w[k, :n])
+        if kind == 2:
+            return joined((of.product(v[k, :n]), -1.0))
+        # A power has no unit; inside a function it has that of what makes the state a number.
+        inside = n <= k < features.simple
+        return joined((of.by_name[names[features.state_of(k)]], -1.0)) if inside else {}
 
-    def of_state(i: int) -> list[Unit]:
-        own = [int(j) for j in np.flatnonzero(law.coefficients[i])]
-        found = [of.coefficient(equations.states[i], w[j, :n]) for j in own]
-        found += [exponent(int(k)) for j in own for k in np.flatnonzero(w[j])]
-        sums = np.flatnonzero(np.any(w[own][:, w.shape[1] - len(b) :] != 0, axis=0))
-        inner = [(int(u), int(j)) for u in sums for j in np.flatnonzero(b[u])]
-        found += [joined((of.product(v[j, :n]), -1.0)) for _, j in inner]
-        places = [(j, int(k)) for j in sorted({j for _, j in inner}) for k in np.flatnonzero(v[j])]
-        return found + [exponent(k) for _, k in places]
-
-    return {state: [unit_text(unit) for unit in of_state(i)] for i, state in enumerate(equations.states)}
+    return {state: [unit_text(unit(*one)) for one in places(law, i)] for i, state in enumerate(equations.states)}
 
 
 def units_of_names(

@@ -16,7 +16,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import sympy
 
@@ -101,11 +101,11 @@ def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
     return result.xreplace(kept)
 
 
-class _Reader:
+class _Reader(NamedTuple):
     """The walk over the tree of one text."""
 
-    def __init__(self, text: str, symbols: Mapping[str, sympy.Symbol | float]) -> None:
-        self.text, self.symbols = text, symbols
+    text: str
+    symbols: Mapping[str, sympy.Symbol | float]
 
     def read(self, node: ast.expr, depth: int) -> _Value:
         value = self.value(node, depth)
@@ -228,14 +228,6 @@ def exact(value: float) -> str:
     return str(int(value)) if whole else repr(float(value))
 
 
-def text(expression: sympy.Expr) -> str:
-    """The expression in the notation that `parse` reads, with the same constants.
-
-    The order is fixed by the names and powers: terms with a plus first, lower powers first.
-    """
-    return render(expression)
-
-
 def render(
     expression: sympy.Expr,
     *,
@@ -245,20 +237,22 @@ def render(
     power: str = "**",
     divided: bool = False,
 ) -> str:
-    """`text` in another notation for names, positive numbers, functions and powers; `divided`: x/y for x*y**(-1)."""
+    """The expression in the notation that `parse` reads, with the same constants, or in another one.
+
+    The order is fixed by names and powers: terms with a plus first, lower powers first. `divided`: x/y for x*y**(-1).
+    """
     return _Writer(name, number, function, power, divided).sum(expression)
 
 
-class _Writer:
-    def __init__(
-        self,
-        name: Callable[[str], str],
-        number: Callable[[float], str],
-        function: Callable[[str], str],
-        power: str,
-        divided: bool,
-    ) -> None:
-        self.name, self.number, self.function, self.sign, self.divided = name, number, function, power, divided
+text = render
+
+
+class _Writer(NamedTuple):
+    name: Callable[[str], str]
+    number: Callable[[float], str]
+    function: Callable[[str], str]
+    power: str
+    divided: bool
 
     def sum(self, expression: sympy.Expr) -> str:
         terms = [self.signed(term) for term in sympy.Add.make_args(expression)]
@@ -285,7 +279,7 @@ class _Writer:
                 return f"{self.function('exp')}({self.sum(expression.args[0])})"
             if exponent == 1:
                 return self.factor(base)
-            return f"{self.atom(base)}{self.sign}{self.exponent(exponent)}"
+            return f"{self.atom(base)}{self.power}{self.exponent(exponent)}"
         return self.atom(expression)
 
     def exponent(self, expression: sympy.Expr) -> str:

@@ -1,6 +1,4 @@
-"""What is kept of a law: terms and exponents as rows, estimates with their covariance.
-
-The constants of equations as plain records, and back.
+"""What is kept of a law: constants as plain records, and what a fit estimated with its covariance.
 
 `result.json` lists every coefficient and exponent of a sum of monomials with its standard error,
 for readers that do not parse expressions, and the constants of every equation with their intervals
@@ -10,8 +8,6 @@ for readers that do not parse expressions, and the constants of every equation w
 The lists are derived. When a result is read the equations are the truth, and only the errors and
 the order of the monomials come from the lists. Laws with functions and inner sums are also kept as
 numbers, which are used if they spell the same equations.
-
-What a fit estimated, as numbers with their covariance: the constants of a law and its starts.
 
 Printed equations show standard errors one by one. What follows from several constants together,
 a band around a curve or the error of a ratio, needs their covariance. It is kept in an npz file
@@ -48,8 +44,6 @@ from odediscovery.runtime.arrays import Array, Mask, column_norms
 
 # Share of the draws of the noise in which an interval holds the true constant.
 LEVEL = 0.95
-# Trajectories whose start values are printed.
-MAX_PRINTED_STARTS = 4
 # The names of `PowerSum.constants` in the records.
 _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 
@@ -63,26 +57,22 @@ def terms(equations: Equations, stability: Array | None = None) -> list[dict[str
     law, errors = equations.power_sum, equations.standard_errors
     if law is None:
         return []
-    return [
-        {
+    turned, entries = signs(law.exponents, law.mirrored) < 0.0, []
+    for i, j in np.argwhere(law.coefficients).tolist():
+        of_minus = [name for name, minus in zip(equations.variables, turned[j], strict=False) if minus]
+        powers = zip(equations.variables, law.exponents[j], strict=True)
+        entry = {
             "state": equations.states[i],
             "coefficient": float(law.coefficients[i, j]),
             "standard_error": plain(errors.coefficients[i, j]) if errors else None,
             "snapped": bool(equations.snapped[0][i, j]) if equations.snapped else False,
             "monomial": j,
-            "powers": {s: float(w) for s, w in zip(equations.variables, law.exponents[j], strict=True) if w != 0},
-            **({"of_minus": of_minus} if (of_minus := _of_minus(equations, law, j)) else {}),
-            **({} if stability is None else {"stability": plain(stability[i, j])}),
+            "powers": {state: float(w) for state, w in powers if w != 0},
         }
-        for i, j in zip(*np.nonzero(law.coefficients), strict=True)
-        for j in (int(j),)
-    ]
-
-
-def _of_minus(equations: Equations, law: PowerSum, j: int) -> list[str]:
-    """States of which monomial j has a power of -x."""
-    turned = signs(law.exponents[[j]], law.mirrored)[0] < 0.0
-    return [name for name, minus in zip(equations.variables, turned, strict=False) if minus]
+        entry |= {"of_minus": of_minus} if of_minus else {}
+        entry |= {} if stability is None else {"stability": plain(stability[i, j])}
+        entries.append(entry)
+    return entries
 
 
 def exponents(equations: Equations) -> list[dict[str, Any]]:
@@ -135,20 +125,19 @@ def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
     if errors is None:
         return ""
     lines = []
-    for run, row, error in zip(series.trajectories[:MAX_PRINTED_STARTS], values, errors, strict=False):
+    printed = 4
+    for run, row, error in zip(series.trajectories[:printed], values, errors, strict=False):
         told = ", ".join(
             f"{s} = {constant(float(x), float(e))}" for s, x, e in zip(series.states, row, error, strict=True)
         )
         name = f"{run.label}, " if len(values) > 1 and run.label else ""
-        date = f" ({_date(series, float(run.time[0]))})" if series.since else ""
+        date = ""
+        if series.since:
+            date = f" ({date_of_time(float(run.time[0]), series.since, series.units[series.time_name])})"
         lines.append(f"{name}at {series.time_name} = {run.time[0]:g}{date}: {told}")
-    if len(values) > MAX_PRINTED_STARTS:
-        lines.append(f"(start values of {len(values) - MAX_PRINTED_STARTS} more trajectories in result.json)")
+    if len(values) > printed:
+        lines.append(f"(start values of {len(values) - printed} more trajectories in result.json)")
     return "\n".join(lines)
-
-
-def _date(series: TimeSeries, time: float) -> str:
-    return date_of_time(time, series.since, series.units[series.time_name])
 
 
 def constants(equations: Equations, freedom: float | None) -> dict[str, list[dict[str, Any]]]:
@@ -165,15 +154,15 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
         return {state: [] for state in equations.states}
     names, rates = _feature_names(equations.variables, law.features)
 
-    def entry(kind: int, at: tuple[int, int], **place: Any) -> dict[str, Any]:
+    def entry(kind: int, at: tuple[int, int]) -> dict[str, Any]:
+        place = {"monomial": at[0], "of": names[at[1]]} if kind in (1, 3) else {"monomial": at[1]}
         rate = rates[at[1]] if kind in (1, 3) else 1.0
-        value = float(law.constants[kind][at]) * rate
         error = float(errors.constants[kind][at]) * abs(rate) if errors else float("nan")
-        held = error == 0.0
-        if equations.snapped is not None:
-            held = bool(equations.snapped[kind][at])
+        value = float(law.constants[kind][at]) * rate
+        held = error == 0.0 if equations.snapped is None else bool(equations.snapped[kind][at])
         return {
             "kind": _KINDS[kind],
+            **({"sum": at[0]} if kind == 2 else {}),
             **place,
             "value": value,
             "standard_error": plain(error),
@@ -181,21 +170,21 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
             "snapped": held,
         }
 
-    def of_state(i: int) -> list[dict[str, Any]]:
-        _, w, b, v = law.constants
-        own = [int(j) for j in np.flatnonzero(law.coefficients[i])]
-        found = [entry(0, (i, j), monomial=j) for j in own]
-        found += [entry(1, (j, int(k)), monomial=j, of=names[k]) for j in own for k in np.flatnonzero(w[j])]
-        sums = np.flatnonzero(np.any(w[own][:, len(names) - len(b) :] != 0, axis=0))
-        inner = [(int(u), int(j)) for u in sums for j in np.flatnonzero(b[u])]
-        found += [entry(2, (u, j), sum=u, monomial=j) for u, j in inner]
-        return found + [
-            entry(3, (j, int(k)), monomial=j, of=names[k])
-            for j in sorted({j for _, j in inner})
-            for k in np.flatnonzero(v[j])
-        ]
+    return {state: [entry(*one) for one in places(law, i)] for i, state in enumerate(equations.states)}
 
-    return {state: of_state(i) for i, state in enumerate(equations.states)}
+
+def places(law: PowerSum, state: int) -> list[tuple[int, tuple[int, int]]]:
+    """The constants in the equation of a state: which of `PowerSum.constants` each stands in, and where."""
+    a, w, b, v = law.constants
+    own = np.flatnonzero(a[state]).tolist()
+    sums = np.flatnonzero(np.any(w[own][:, w.shape[1] - len(b) :] != 0, axis=0)).tolist()
+    inner = [(u, j) for u in sums for j in np.flatnonzero(b[u]).tolist()]
+    return [
+        *((0, (state, j)) for j in own),
+        *((1, (j, k)) for j in own for k in np.flatnonzero(w[j]).tolist()),
+        *((2, at) for at in inner),
+        *((3, (j, k)) for j in sorted({j for _, j in inner}) for k in np.flatnonzero(v[j]).tolist()),
+    ]
 
 
 def monomial_names(equations: Equations) -> list[str]:
@@ -233,22 +222,17 @@ def extended(equations: Equations) -> dict[str, Any] | None:
     law, errors = equations.extended, equations.standard_errors
     if law is None or law.features is None:
         return None
-    functions = [
-        {"name": f.name, "state": equations.variables[f.state], "rate": f.rate} for f in law.features.functions
-    ]
-    mirrored = [equations.variables[k] for k in law.mirrored]
-    return {
-        "functions": functions,
-        "mirrored": mirrored,
-        **_arrays(law),
-        "standard_errors": None if errors is None else _arrays(errors),
-    }
+    names = equations.variables
 
+    def arrays(of: PowerSum) -> dict[str, Any]:
+        named = zip(_KINDS, of.constants, strict=True)
+        return {f"{kind}s": [[plain(x) for x in row] for row in values.tolist()] for kind, values in named}
 
-def _arrays(law: PowerSum) -> dict[str, Any]:
     return {
-        f"{kind}s": [[plain(x) for x in row] for row in values.tolist()]
-        for kind, values in zip(_KINDS, law.constants, strict=True)
+        "functions": [{"name": f.name, "state": names[f.state], "rate": f.rate} for f in law.features.functions],
+        "mirrored": [names[k] for k in law.mirrored],
+        **arrays(law),
+        "standard_errors": None if errors is None else arrays(errors),
     }
 
 
@@ -346,9 +330,6 @@ def plain(value: float) -> float | None:
 def number(value: Any) -> float:
     """The inverse of `plain`."""
     return float("nan") if value is None else float(value)
-
-
-_NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,25 +451,18 @@ class Estimates:
     @staticmethod
     def to_bytes(estimates: Estimates | None) -> bytes:
         """The content of `covariance.npz`; no arrays but an empty head where nothing is known."""
+        if estimates is None:
+            return pack("head", None, {})
+        law, features, known = estimates.law, estimates.law.features, estimates.covariance
+        functions = () if features is None else features.functions
+        head = {"functions": [dataclasses.astuple(f) for f in functions], "inputs": features is not None}
         arrays: dict[str, NDArray[np.float64] | Mask] = {}
-        head: dict[str, Any] | None = None
-        if estimates is not None:
-            law, features = estimates.law, estimates.law.features
-            functions = () if features is None else features.functions
-            head = {"functions": [dataclasses.astuple(f) for f in functions], "inputs": features is not None}
-            for name, values, free in zip(_NAMES, law.constants, estimates.free, strict=True):
-                arrays |= {name: values, f"free_{name}": free}
-            if law.stoichiometry is not None:
-                arrays["mix"] = law.stoichiometry
-            arrays |= {
-                "initial": estimates.initial,
-                "covariance": estimates.covariance.known,
-                "unknown": estimates.covariance.unknown,
-                "nonnegative": estimates.nonnegative,
-                "scale_state": estimates.scale.state,
-                "scale_time": np.array(estimates.scale.time),
-            }
-        return pack("head", head, arrays)
+        for kind, values, free in zip(_KINDS, law.constants, estimates.free, strict=True):
+            arrays |= {f"{kind}s": values, f"free_{kind}s": free}
+        arrays |= {} if law.stoichiometry is None else {"mix": law.stoichiometry}
+        arrays |= {"initial": estimates.initial, "covariance": known.known, "unknown": known.unknown}
+        arrays |= {"nonnegative": estimates.nonnegative, "scale_state": estimates.scale.state}
+        return pack("head", head, arrays | {"scale_time": np.array(estimates.scale.time)})
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Estimates | None:
@@ -499,12 +473,12 @@ class Estimates:
 def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimates | None:
     if head is None:
         return None
-    a, w, b, v = (np.asarray(arrays[name], dtype=np.float64) for name in _NAMES)
+    a, w, b, v = (np.asarray(arrays[f"{kind}s"], dtype=np.float64) for kind in _KINDS)
     mix = arrays.get("mix")
     if mix is not None and (mix.ndim != 2 or mix.shape[1] != len(a) or not np.isfinite(mix).all()):
         raise ValueError("flows that do not fit")
     law = PowerSum(a, w, _features(head, len(a if mix is None else mix), b, v), mix)
-    masks = [np.asarray(arrays[f"free_{name}"], dtype=bool) for name in _NAMES]
+    masks = [np.asarray(arrays[f"free_{kind}s"], dtype=bool) for kind in _KINDS]
     free: Free = (masks[0], masks[1], masks[2], masks[3])
     initial, scale = (
         np.asarray(arrays["initial"], float),
