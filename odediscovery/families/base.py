@@ -10,8 +10,9 @@ and one line of the registry: parsing, printing, prices, growing and the documen
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,16 @@ class Function:
     def plain_rate(self) -> float:
         """The rate; 1 or -1 where scaling there and back left it so but for the last digits."""
         return math.copysign(1.0, self.rate) if math.isclose(abs(self.rate), 1.0, rel_tol=1e-12) else self.rate
+
+
+def rows_of(width: int, factors: Sequence[int], choices: Sequence[Sequence[float]]) -> list[Array]:
+    """Exponents [width] of all products of these factors, each to one power of its choices."""
+    rows = []
+    for values in itertools.product(*choices):
+        row = np.zeros(width)
+        row[list(factors)] = values
+        rows.append(row)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
