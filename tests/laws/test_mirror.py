@@ -15,7 +15,7 @@ from odediscovery.data.controls import with_controls
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge
-from odediscovery.laws.power_sum import Features, PowerSum, Sums, factors, signs, turned
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.laws.records import monomial_names, with_law
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.report.readings import readings
@@ -103,14 +103,6 @@ def test_sums_and_functions_of_a_mirrored_state_keep_their_values() -> None:
     parsed = Equations.parse(["v"], printed.texts())
     again = with_law(parsed, record).extended
     assert again is not None and again.mirrored == (0,)
-
-
-def test_helpers_of_the_sign() -> None:
-    w = np.array([[1.8, 0.5], [2.0, 1.0]])
-    assert signs(w, (1,)).tolist() == [[1.0, -1.0], [1.0, 1.0]]
-    assert factors(np.array([[-1.0]]), np.array([-2.0])).tolist() == [-0.5]
-    assert turned((0,), np.array([-1.0, -1.0]), [w]) == (1,)
-    assert turned((), np.array([-1.0, 1.0]), [np.array([[2.0, 0.5]])]) == ()
 
 
 @pytest.mark.parametrize(
