@@ -28,7 +28,7 @@ class StateFunction:
 
     name: str  # under which these libraries know it
     phrase: str  # how a person says it, "the sine of"
-    slope: Callable[[Any, Any], Any]  # (library, z) -> f'(z), for numpy and torch
+    slope: Callable[[Any, Any], Any]  # (library, z) -> f'(z), for numpy, sympy and torch
     exponents: tuple[float, ...] = (1.0,)  # of candidate terms in which it stands alone or beside one other factor
     exponents_of_three: tuple[float, ...] = (1.0,)  # of candidate terms of three factors
     positive: bool = False  # it needs an argument above 0, and so a state that is positive throughout

@@ -18,7 +18,7 @@ Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
@@ -31,11 +31,6 @@ from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.ivp.solvers import PlainRates, compiled
 from odediscovery.laws.power_sum import Free, PowerSum, fractional
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
-
-# Forms whose functions are kept, some kB each.
-REMEMBERED = 1024
-# A whole power up to this is written as a product.
-WRITTEN_OUT = 4.0
 
 # Operation and arguments: ("x", k), ("p", k), ("number", value), ("+", *nodes), ("*", *nodes),
 # ("^", base, exponent, is_whole), (name of a function, node), ("positive", node): max(node, 1e-300).
@@ -63,6 +58,10 @@ FUNCTIONS: dict[str, GraphFunction] = {
     "side": GraphFunction(lambda z: np.where(z < 0.0, -1.0, 1.0), lambda z: -1.0 if z < 0.0 else 1.0),
     **{name: GraphFunction(f.value, f.plain, f.slope, f.positive) for name, f in STATE_FUNCTIONS.items()},
 }
+
+
+# Functions of expressions by their own names.
+_NAMES = {getattr(sympy, name): name for name in FUNCTIONS if hasattr(sympy, name)} | {sympy.log: "ln"}
 
 
 class Graph:
@@ -176,12 +175,24 @@ class Graph:
 
     def _outer_slope(self, name: str, z: int) -> int:
         """f'(z)."""
-        function = FUNCTIONS[name]
+        function, symbol = FUNCTIONS[name], sympy.Symbol("z")
         if function.slope is None:
             raise ValueError(f"no derivative of {name} is known")
         argument = self._node("positive", z) if function.positive else z
-        found: _Written = function.slope(_Library(self), _Written(self, argument))
-        return found.node
+        return self.expression(function.slope(sympy, symbol), {symbol: argument})
+
+    def expression(self, part: sympy.Expr, places: Mapping[sympy.Symbol, int]) -> int:
+        """The node of an expression of symbols that are nodes."""
+        if part in places:
+            return places[part]
+        if part.is_Number or part.is_NumberSymbol:
+            return self.number(float(part))
+        nodes = [self.expression(argument, places) for argument in part.args]
+        if part.is_Add:
+            return self.plus(*nodes)
+        if part.is_Mul:
+            return self.times(*nodes)
+        return self.power(*nodes) if part.is_Pow else self.function(_NAMES[part.func], nodes[0])
 
     def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Any:
         """The function p_0, ..., x_0, ... -> values of nodes, for arrays or for plain numbers."""
@@ -195,53 +206,6 @@ class Graph:
             "    return values\n"
         )
         return compiled(text)(*code.known.values())
-
-
-@dataclass(frozen=True)
-class _Library:
-    """The functions of a graph by their names, as the slope of a `StateFunction` asks numpy or torch for them."""
-
-    graph: Graph
-
-    def __getattr__(self, name: str) -> Callable[[_Written], _Written]:
-        return lambda z: _Written(self.graph, self.graph.function(name, z.node))
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A node that is computed with like a number."""
-
-    graph: Graph
-    node: int
-
-    def _of(self, other: _Written | float) -> int:
-        return other.node if isinstance(other, _Written) else self.graph.number(other)
-
-    def __add__(self, other: _Written | float) -> _Written:
-        return _Written(self.graph, self.graph.plus(self.node, self._of(other)))
-
-    def __mul__(self, other: _Written | float) -> _Written:
-        return _Written(self.graph, self.graph.times(self.node, self._of(other)))
-
-    def __pow__(self, other: _Written | float) -> _Written:
-        return _Written(self.graph, self.graph.power(self.node, self._of(other)))
-
-    def __neg__(self) -> _Written:
-        return self * -1.0
-
-    def __sub__(self, other: _Written | float) -> _Written:
-        return self + _Written(self.graph, self._of(other)) * -1.0
-
-    def __rsub__(self, other: float) -> _Written:
-        return -self + other
-
-    def __truediv__(self, other: _Written | float) -> _Written:
-        return self * _Written(self.graph, self._of(other)) ** -1.0
-
-    def __rtruediv__(self, other: float) -> _Written:
-        return self**-1.0 * other
-
-    __radd__, __rmul__ = __add__, __mul__
 
 
 @dataclass
@@ -285,7 +249,7 @@ class _Code:
 
     def _power(self, base: str, exponent: int, whole: bool) -> str:
         value = self.graph.value(exponent)
-        if value is not None and value.is_integer() and 0.0 < value <= WRITTEN_OUT:
+        if value is not None and value.is_integer() and 0.0 < value <= 4.0:
             return " * ".join([base] * int(value))
         if value == -1.0:
             return f"1.0 / {base}"
@@ -395,10 +359,6 @@ class CompiledForm:
         return rates, slopes
 
 
-# Functions of expressions by their own names.
-_NAMES = {getattr(sympy, name): name for name in FUNCTIONS if hasattr(sympy, name)} | {sympy.log: "ln"}
-
-
 def form_of_expressions(
     sides: Sequence[sympy.Expr],
     variables: Sequence[sympy.Symbol],
@@ -416,20 +376,7 @@ def form_of_expressions(
     places = {symbol: g.times(units[i], g.x(i)) for i, symbol in enumerate(variables)}
     places |= {symbol: g.p(i) for i, symbol in enumerate(parameters)}
 
-    def read(part: sympy.Expr) -> int:
-        if part in places:
-            return places[part]
-        if part.is_Number or part.is_NumberSymbol:
-            return g.number(float(part))
-        if part.is_Add:
-            return g.plus(*map(read, part.args))
-        if part.is_Mul:
-            return g.times(*map(read, part.args))
-        if part.is_Pow:
-            return g.power(read(part.base), read(part.exp))
-        return g.function(_NAMES[part.func], read(part.args[0]))
-
-    rates = [read(side) for side in sides]
+    rates = [g.expression(side, places) for side in sides]
     if scaled:
         rates = [g.times(units[n], g.power(units[i], g.number(-1.0)), rate) for i, rate in enumerate(rates)]
     return CompiledForm(g, rates, n, k + scaled * (n + 1), range(k))
@@ -508,7 +455,7 @@ def _kinds(exponents: Array, there: Mask) -> Array:
     return kinds
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=1024)  # some kB each
 def _form(
     n: int,
     shapes: tuple[tuple[tuple[int, ...], bytes], ...],
