@@ -67,11 +67,7 @@ def first_day(text: str) -> str:
 
 
 def time_of_date(text: str, since: str, unit: str) -> float | None:
-    """The time that a date is, counted in units since another one; None where it is no date.
-
-    >>> time_of_date("2024-05-03", "2024-05-01", "days"), time_of_date("soon", "2024-05-01", "days")
-    (2.0, None)
-    """
+    """The time that a date is, counted in units since another one; None where it is no date."""
     try:
         when, first = datetime.fromisoformat(first_day(text.strip())), datetime.fromisoformat(since)
         return in_unit(when - first, unit)
@@ -131,10 +127,7 @@ def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
 
 
 def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:
-    """Times [n] of each trajectory as they are, or dates and durations as numbers, and the clock that counts them.
-
-    The unit is chosen by the steps where none is given.
-    """
+    """Times [n] of each trajectory as they are, dates and durations as numbers with the clock that counts them."""
     moments = [as_moments(time) for time in times]
     blocks = [block for block in moments if block is not None]
     if not blocks:
@@ -159,10 +152,7 @@ def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[A
 
 
 def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, Clock] | None:
-    """The dates or durations in a column as times [lines], nan where it has no cell; None where it begins with neither.
-
-    Dates count from the earliest of them.
-    """
+    """The dates or durations in a column as times [lines], nan where it has no cell; None for a column of neither."""
     start = str(cells.iloc[0])
     if DATE.fullmatch(start):
         dates = _dates_in(name, cells)

@@ -32,10 +32,7 @@ def is_dataset(data: Any) -> bool:
 
 
 def plain_frame(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
-    """A table with named columns as a pandas DataFrame, and the units that it names.
-
-    Dimensions of xarray's Datasets become columns; frames of polars and others need columns that can be listed.
-    """
+    """A table with named columns as a pandas DataFrame, and the units that it names."""
     if isinstance(data, pd.Series):
         data = data.to_frame("x" if data.name is None else str(data.name))
     if isinstance(data, pd.DataFrame):
@@ -116,10 +113,7 @@ def with_index_as_columns(
 
 
 def index_times(frame: Any) -> tuple[str, pd.Index] | None:
-    """The times that the index of a frame holds, and what they are called; None for a count of rows.
-
-    Frames of libraries without an index have none.
-    """
+    """The times that the index of a frame holds, and what they are called; None for a count of rows."""
     index = getattr(frame, "index", None)
     if not isinstance(index, pd.Index):
         return None

@@ -59,10 +59,7 @@ def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSplin
 
 
 def of_higher_order(t: Array, spline: BSpline) -> BSpline:
-    """The quintic through what a cubic spline makes of samples: how far it is off tells the error of the cubic.
-
-    The spline itself where there are too few samples. Of samples that nearly coincide one is taken.
-    """
+    """The quintic through what a cubic spline makes of samples: how far it is off tells the error of the cubic."""
     apart, near = t, np.ones(1, dtype=bool)
     while near.any():
         gaps = np.diff(apart)
@@ -176,10 +173,7 @@ def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_
 def fit_smoother(
     t: Array, y: Array, relative_sigma: Array, inflation: float = 1.0
 ) -> tuple[Callable[[Array], Array], float]:
-    """The spline through a state, of its logarithm where that is likelier, and free degrees.
-
-    Spikes of a positive state whose noise grows with it are no spikes on a logarithmic scale.
-    """
+    """The spline through a state, of its logarithm where that is likelier, and free degrees."""
     weights = relative_sigma**-2.0
     spline, free = _chosen(t, y, weights, inflation)
     if y.min() > 0.0:
@@ -388,10 +382,7 @@ def _is_same(one: Sequence[Array], other: Sequence[Array], state: int) -> bool:
 
 
 def shows_noise(series: TimeSeries) -> Mask:
-    """States whose pseudo-residuals are noise, however small, and no curvature of the signal [states].
-
-    Each further degree takes curvature away, and leaves noise as it is.
-    """
+    """States whose pseudo-residuals are noise, however small, and no curvature of the signal [states]."""
     shown = np.zeros(series.n_states, dtype=bool)
     for i in range(series.n_states):
         estimates = list(_by_degree(_runs(series, i)).values())[-2:]

@@ -483,10 +483,7 @@ def lengths_of_runs(values: Array) -> Array:
 
 
 def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
-    """Times [samples] of all trajectories on one even grid, and its step, where rounding explains how far they are off.
-
-    None where times are even as they are written, or uneven.
-    """
+    """Times of all trajectories on one even grid, and its step, where rounding explains that they are off it."""
     longest = max(times, key=len)
     # Fewer samples do not show the step of their times.
     if len(longest) < 8:

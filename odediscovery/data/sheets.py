@@ -92,10 +92,7 @@ def with_made_columns(table: Table, texts: Sequence[str] | str) -> Table:
 
 
 def exact_text(frame: pd.DataFrame) -> str:
-    """A frame as text that `exact_table` reads back, and `read_table` but for blanks in names.
-
-    Names that hold another separator are in quotes, so that nobody takes it for the one of this table.
-    """
+    """A frame as text that `exact_table` reads back, and `read_table` but for blanks in names."""
     header = []
     for name in frame.columns:
         doubled = name.replace('"', '""')

@@ -62,10 +62,7 @@ class Signal:
         return value
 
     def straight_pieces(self) -> list[tuple[int, int]]:
-        """First and last sample of each piece in which every control is one straight line.
-
-        A solver has to restart only where a piece ends: time itself is a single line.
-        """
+        """First and last sample of each piece in which every control is one straight line."""
         slopes = self.slopes
         # A line passes through what it misses by rounding.
         size = 1e-12 * np.abs(self.values).max(axis=0, initial=0.0)
@@ -276,10 +273,7 @@ def checked_trajectories(
     time_name: str,
     hint: str = "",
 ) -> list[Trajectory]:
-    """Trajectories whose times are finite and increase, with as many values of every state as a fit needs.
-
-    A run is a label, times [n], values [n, states], and what its samples are called, such as ("line", [2, 3, 4]).
-    """
+    """Trajectories whose times are finite and increase, with as many values of every state as a fit needs."""
     for label, time, values, (called, numbers) in runs:
         for k in map(int, np.flatnonzero(~np.isfinite(time))):
             raise InputError(f"{called} {numbers[k]}: the time {time_name!r} is missing or infinite")
@@ -301,10 +295,7 @@ def checked_trajectories(
 def with_sigma(
     runs: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array], noise: Mapping[str, float] | None
 ) -> tuple[Trajectory, ...]:
-    """Trajectories with their standard deviations [samples, states] each, None where nothing is known.
-
-    Those of states that have the same noise everywhere are filled in.
-    """
+    """Trajectories with their standard deviations [samples, states] each, None where nothing is known."""
     for name, level in (noise or {}).items():
         if name not in names:
             raise unknown_name("state with a noise level", name, names)
@@ -337,10 +328,7 @@ def check_deviations(sigma: Array, values: Array, places: Sequence[str], state: 
 
 
 def array_deviations(given: Sequence[Any], runs: Sequence[Trajectory], names: Sequence[str]) -> list[Array]:
-    """Standard deviations that came as arrays, or None, [samples, states] a trajectory, nan where unknown.
-
-    A state with any has one for every value.
-    """
+    """Standard deviations that came as arrays, or None, [samples, states] a trajectory, nan where unknown."""
     if len(given) != len(runs):
         raise InputError(
             f"{len(runs)} trajectories, but {len(given)} arrays of standard "

@@ -164,10 +164,7 @@ class Family:
         return f"Family({self.name!r})"
 
     def features(self, nonnegative: Mask, changing: Mask, size: Array) -> tuple[Function, ...]:
-        """Its functions of all states that change, of x in the user's units: `size` is what it was divided by [states].
-
-        Functions of what is positive are those of states that never change their sign.
-        """
+        """Its functions of all states that change, of x in the user's units, which was divided by `size` [states]."""
         found = [Function(f.name, f.state, f.rate * float(size[f.state])) for f in self.placed]
         for k in np.flatnonzero(changing):
             for f in self.functions:

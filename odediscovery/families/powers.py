@@ -18,10 +18,7 @@ MAX_TRIPLES, MAX_PAIRS, MAX_COARSE = 2500, 2500, 6000
 
 
 def powers_of(integer: Mask, changing: Mask) -> Array:
-    """Exponents of candidate monomials of at most three states, [candidates, states].
-
-    Of many states there are fewer: what they are made of grows with the square of their number.
-    """
+    """Exponents of candidate monomials of at most three states, [candidates, states]."""
     n, states = len(integer), np.flatnonzero(changing)
     fine, coarse = (-2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0), (-1.0, 0.5, 1.0)
     pairs, triples = math.comb(len(states), 2), math.comb(len(states), 3)

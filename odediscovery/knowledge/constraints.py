@@ -130,10 +130,7 @@ class Knowledge:
         return of_a, of_w
 
     def allows(self, law: PowerSum) -> bool:
-        """Whether a law agrees, to 1e-9: it is what `impose` makes of it.
-
-        Equations of tied states may be those that follow from the others, or empty.
-        """
+        """Whether a law agrees, to 1e-9: it is what `impose` makes of it."""
         nearest, mix = self.impose(law), self.stoichiometry
         if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > TOLERANCE:
             return False

@@ -66,10 +66,8 @@ class _Term:
 def read_law(
     sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol], *, features: bool = False
 ) -> PowerSum | None:
-    """The law as numbers, 0 for inputs, the last symbols, or None where some side is no sum of products of powers.
-
-    With `features` factors may also be powers of 1 + b m, m a product of powers, and functions of a state.
-    """
+    """The law as numbers, 0 for inputs, or None where some side is no sum of products of powers, and of functions of a
+    state and of 1 + b m, m a product of powers, where these `features` are wanted."""
     place = {symbol: k for k, symbol in enumerate(symbols)}
     found: dict[tuple[tuple[_Base, float], ...], dict[int, float]] = {}
     # Of each state either fractional powers of x or of -x.
@@ -521,11 +519,7 @@ class Form:
         )
 
     def states_in(self, state: str) -> set[str]:
-        """Identifiers of the states that stand in the equation of one.
-
-        >>> sorted(read_form(["x' = -k*x*y", "y' = k*x"], ["x", "y"]).states_in("y"))
-        ['x']
-        """
+        """Identifiers of the states that stand in the equation of one."""
         return set(identifiers(self.states).values()) & set(_NAME.findall(self.texts[state]))
 
     def lines(self) -> list[str]:

@@ -184,11 +184,7 @@ class PowerSum:
         return self.rescaled(1.0 / scale, 1.0 / time_scale)
 
     def merged(self) -> PowerSum:
-        """Equal monomials summed into one, empty ones dropped.
-
-        Done on numbers, since a computer algebra system keeps x**0.5 and x**0.5000000001 apart.
-        The order of first appearance stays.
-        """
+        """Equal monomials summed into one, empty ones dropped."""
         # What each monomial is the same as: the first one whose exponents are no further apart than 1e-9.
         rows: dict[int, Array] = {}
         for j, w in enumerate(self.exponents):
@@ -220,10 +216,7 @@ class PowerSum:
         return PowerSum(self.coefficients, w[:, columns], features, self.stoichiometry, self.mirrored)
 
     def structure(self) -> frozenset[tuple[bytes, bytes]]:
-        """What has which constant, not their values: equal for the same terms in any order.
-
-        (Of laws over the same features.)
-        """
+        """What has which constant, not their values: equal for the same terms in any order."""
         return frozenset(
             ((self.coefficients[:, j] != 0).tobytes(), (self.exponents[j] != 0).tobytes())
             for j in range(self.n_monomials)
@@ -415,10 +408,7 @@ def all_free(law: PowerSum) -> Free:
 
 
 def but_whole_powers(law: PowerSum) -> Free:
-    """Every constant that is not zero, but for powers that are whole numbers.
-
-    States that change their sign have no other powers, and the powers of a series are not to bend.
-    """
+    """Every constant that is not zero, but for powers that are whole numbers."""
     (a, w, b, v), (_, power, _, inner) = all_free(law), law.constants
     return a, w & (power != np.round(power)), b, v & (inner != np.round(inner))
 

@@ -118,10 +118,7 @@ def start_intervals(
 
 
 def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
-    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`; dates beside times.
-
-    Nothing where no errors are known; of many trajectories the first few.
-    """
+    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`; dates beside times."""
     if errors is None:
         return ""
     lines = []
@@ -254,14 +251,7 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
     # Results of earlier versions have no mirrored states.
     mirrored = tuple(variables.index(name) for name in record.get("mirrored", ()))
     law = dataclasses.replace(_law(features, record), mirrored=mirrored)
-    read = Equations.from_power_sum(
-        equations.states,
-        law,
-        time_name=equations.time_name,
-        units=equations.units,
-        controls=equations.controls,
-        standard_errors=None if held is None else _law(features, held),
-    )
+    read = _of_same_names(equations, law, standard_errors=None if held is None else _law(features, held))
     return read if read.texts() == equations.texts() else equations
 
 
@@ -280,46 +270,35 @@ def _law(features: Features, record: Mapping[str, Any]) -> PowerSum:
 def with_errors(
     equations: Equations, terms: Sequence[Mapping[str, Any]], exponents: Sequence[Mapping[str, Any]]
 ) -> Equations:
-    """The equations with the order of monomials and the standard errors of `terms`.
-
-    The equations are the truth and `terms` derived from them, so terms are found by their powers
-    and one that is in no equation is passed over.
-    """
+    """The equations with the order of monomials and the standard errors of `terms`."""
     parsed = equations.power_sum
     if parsed is None:
         return equations
     place = {name: i for i, name in enumerate(equations.variables)}
-    order: list[int] = []
-    row_of: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
     for term in sorted(terms, key=lambda entry: int(entry["monomial"])):
         powers = np.zeros(len(place))
         for name, power in term["powers"].items():
             powers[place[name]] = power
-        for j in np.flatnonzero(np.isclose(parsed.exponents, powers, 1e-12, 0.0).all(axis=1)):
-            if j not in order:
-                order.append(int(j))
-            row_of[int(term["monomial"])] = order.index(int(j))
-    order += [j for j in range(parsed.n_monomials) if j not in order]
+        same = np.isclose(parsed.exponents, powers, 1e-12, 0.0).all(axis=1)
+        found += [(int(term["monomial"]), j) for j in np.flatnonzero(same).tolist()]
+    order = list(dict.fromkeys([*(j for _, j in found), *range(parsed.n_monomials)]))
+    row_of = {monomial: order.index(j) for monomial, j in found}
     law = PowerSum(parsed.coefficients[:, order], parsed.exponents[order], mirrored=parsed.mirrored)
     errors = PowerSum(np.where(law.coefficients != 0, np.nan, 0.0), np.where(law.exponents != 0, np.nan, 0.0))
     snapped = (np.zeros(law.coefficients.shape, bool), np.zeros(law.exponents.shape, bool))
     for entry in (*terms, *exponents):
         if int(entry["monomial"]) in row_of:
             row, state = row_of[int(entry["monomial"])], place[entry["state"]]
-            of_term = "coefficient" in entry
-            at = (state, row) if of_term else (row, state)
-            held = errors.coefficients if of_term else errors.exponents
-            held[at] = number(entry["standard_error"])
-            snapped[0 if of_term else 1][at] = bool(entry["snapped"])
-    return Equations.from_power_sum(
-        equations.states,
-        law,
-        time_name=equations.time_name,
-        standard_errors=errors,
-        snapped=snapped,
-        units=equations.units,
-        controls=equations.controls,
-    )
+            kind, at = (0, (state, row)) if "coefficient" in entry else (1, (row, state))
+            errors.constants[kind][at] = number(entry["standard_error"])
+            snapped[kind][at] = bool(entry["snapped"])
+    return _of_same_names(equations, law, standard_errors=errors, snapped=snapped)
+
+
+def _of_same_names(equations: Equations, law: PowerSum, **known: Any) -> Equations:
+    names: dict[str, Any] = {"time_name": equations.time_name, "units": equations.units, "controls": equations.controls}
+    return Equations.from_power_sum(equations.states, law, **names, **known)
 
 
 def plain(value: float) -> float | None:
@@ -393,10 +372,7 @@ class Covariance:
         return self.transformed(np.eye(len(g)) - np.outer(gain, g))
 
     def with_first(self, first: Covariance) -> Covariance:
-        """The same dependence of the others on the first numbers, which are known from elsewhere.
-
-        The others are M first + rest, with M and the covariance of the rest as they are here.
-        """
+        """The same dependence of the others on the first numbers, which are known from elsewhere."""
         k = len(first.matrix)
         own, across, others = self.matrix[:k, :k], self.matrix[k:, :k], self.matrix[k:, k:]
         m = np.linalg.lstsq(own, across.T, rcond=None)[0].T
@@ -473,21 +449,21 @@ class Estimates:
 def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimates | None:
     if head is None:
         return None
-    a, w, b, v = (np.asarray(arrays[f"{kind}s"], dtype=np.float64) for kind in _KINDS)
+
+    def of(name: str) -> Array:
+        return np.asarray(arrays[name], dtype=np.float64)
+
+    a, w, b, v = (of(f"{kind}s") for kind in _KINDS)
     mix = arrays.get("mix")
     if mix is not None and (mix.ndim != 2 or mix.shape[1] != len(a) or not np.isfinite(mix).all()):
         raise ValueError("flows that do not fit")
     law = PowerSum(a, w, _features(head, len(a if mix is None else mix), b, v), mix)
     masks = [np.asarray(arrays[f"free_{kind}s"], dtype=bool) for kind in _KINDS]
     free: Free = (masks[0], masks[1], masks[2], masks[3])
-    initial, scale = (
-        np.asarray(arrays["initial"], float),
-        Scale.from_arrays(arrays["scale_state"], arrays["scale_time"]),
-    )
-    known, unknown = np.asarray(arrays["covariance"], float), np.asarray(arrays["unknown"], float)
+    initial, known, unknown = map(of, ("initial", "covariance", "unknown"))
+    scale = Scale.from_arrays(arrays["scale_state"], arrays["scale_time"])
     nonnegative = np.asarray(arrays["nonnegative"], dtype=bool)
     size = count(free) + initial.size
-    shapes = [mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True)]
     fits = (
         initial.ndim == 2
         and initial.shape[1] <= law.n_states
@@ -495,7 +471,7 @@ def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimate
         and nonnegative.shape in ((law.n_states,), initial.shape[1:])
         and known.shape == (size, size)
         and unknown.shape[1:] == (size,)
-        and all(shapes)
+        and all(mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True))
     )
     # Where nothing is known of the numbers, their covariance is nan throughout.
     numbers = (*law.constants, initial, unknown, *([] if np.isnan(known).all() else [known]))

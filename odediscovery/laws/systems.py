@@ -17,9 +17,6 @@ from odediscovery.data.signals import LEAST_VALUES
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.laws.equations import Equations
 
-_RTOL = 1e-10
-_MOST_EVALUATIONS = 2_000_000
-
 
 @dataclass(frozen=True)
 class System:
@@ -310,7 +307,7 @@ def simulate_system(
     initial = [given.get(state, system.initial[state]) for state in system.states]
     times = np.linspace(first, last, samples)
     equations = system.equations(parameters)
-    values = equations.simulate(initial, times, rtol=_RTOL, most_evaluations=_MOST_EVALUATIONS)
+    values = equations.simulate(initial, times, rtol=1e-10, most_evaluations=2_000_000)
     if not np.isfinite(values).all():
         end = times[np.isfinite(values).all(axis=1)].max(initial=first)
         raise FitError(
