@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tabular import refusal, table
 
-from odediscovery.data.series import TimeSeries, load_csv, sigma_columns, write_csv
+from odediscovery.data.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
@@ -114,17 +114,22 @@ def test_refusals_name_the_line(tmp_path: Path, row: str, sigma: Any, message: s
 
 
 def test_written_tables_read_back_exactly(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).standard_normal((5, 3))
-    values[2, 0] = np.nan
+    values = np.random.default_rng(0).standard_normal((5, 3)) * [[1.0], [1e-320], [1e300], [1.0], [1.0]]
+    values[2, 0], values[3] = np.nan, [0.1, 0.30000000000000004, 1.7976931348623157e308]
     sigma = np.abs(values) / 3.0
     sigma[:, 2] = np.nan
-    series = TimeSeries.from_arrays([range(5)] * 2, [values, -values], ["x", "x_sd", "y"], sigma=[sigma, 2.0 * sigma])
-    assert sigma_columns(series) == {"x": "x_sd_", "x_sd": "x_sd_sd"}
+    time, states = np.array([0.1, 0.2, 0.30000000000000004, 1e3, 1e4 / 3]), ["trajectory", "trajectory_sd", 'a "b", c']
+    series = TimeSeries.from_arrays([time, time], [values, -values], states, sigma=[sigma, 2.0 * sigma])
+    columns, group = sigma_columns(series), group_column(series)
+    assert columns == {"trajectory": "trajectory_sd_", "trajectory_sd": "trajectory_sd_sd"} and group == "trajectory_"
     write_csv(series, tmp_path / "d.csv")
-    again = load_csv(tmp_path / "d.csv", "t", series.states, "trajectory", sigma=sigma_columns(series))
-    for run in range(2):
-        np.testing.assert_array_equal(known(again, run), known(series, run))
-        np.testing.assert_array_equal(again.trajectories[run].values, series.trajectories[run].values)
+    assert [path.name for path in tmp_path.iterdir()] == ["d.csv"]
+    again = load_csv(tmp_path / "d.csv", "t", states, group, sigma=columns)
+    for k, (old, new) in enumerate(zip(series.trajectories, again.trajectories, strict=True)):
+        assert old.label == new.label
+        np.testing.assert_array_equal(old.time, new.time)
+        np.testing.assert_array_equal(old.values, new.values)
+        np.testing.assert_array_equal(known(again, k), known(series, k))
 
 
 def test_they_are_the_noise_and_its_shape() -> None:

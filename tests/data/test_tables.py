@@ -7,12 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tabular import refusal, table
 
 from odediscovery.data.recorded import repeat_noise, restarts
-from odediscovery.data.series import Scale, TimeSeries, group_column, load_csv, write_csv
+from odediscovery.data.series import Scale, TimeSeries, load_csv
 from odediscovery.data.sheets import read_table
 from odediscovery.errors import InputError
 
@@ -159,26 +157,6 @@ def test_groups_that_show_no_change_are_left_out(tmp_path: Path) -> None:
 )
 def test_refuses_bad_groups(tmp_path: Path, rows: list[str], message: str) -> None:
     assert refusal(table(tmp_path, *rows, header="g,t,x"), group="g") == message
-
-
-@pytest.mark.slow
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=8, max_size=8))
-@settings(max_examples=40, deadline=None)
-def test_written_tables_read_back_exactly(tmp_path_factory: pytest.TempPathFactory, numbers: list[float]) -> None:
-    values = np.array(numbers).reshape(4, 2)
-    values = np.vstack([values, [np.nan, 1.0], [1.0, np.nan]])
-    time = np.array([0.1, 0.2, 0.30000000000000004, 1e3, 1e4 / 3, 1e5])
-    series = TimeSeries.from_arrays([time, time], [values, -values], ["trajectory", 'a "b", c'])
-    path = tmp_path_factory.mktemp("written") / "d.csv"
-    write_csv(series, path)
-    assert [p.name for p in path.parent.iterdir()] == ["d.csv"]
-    assert group_column(series) == "trajectory_"
-    again = load_csv(path, group="trajectory_")
-    assert again.states == series.states
-    for old, new in zip(series.trajectories, again.trajectories, strict=True):
-        np.testing.assert_array_equal(old.time, new.time)
-        np.testing.assert_array_equal(old.values, new.values)
-        assert old.label == new.label
 
 
 @pytest.mark.parametrize(

@@ -29,20 +29,10 @@ def coefficients_only(law: PowerSum) -> Free:
     return free[0], *nothing[1:]
 
 
-def fitted(
-    law: PowerSum, series: TimeSeries, initial: Array, free: Free, *, positive: bool = True, floor: float = 1e-10
-) -> Polished:
-    n = law.n_states
-    return polish(
-        law,
-        series,
-        initial,
-        np.full(n, 0.02),
-        floor=np.full(n, floor),
-        free=free,
-        nonnegative=np.full(n, positive),
-        most=100,
-    )
+def fitted(law: PowerSum, series: TimeSeries, initial: Array, free: Free, *, positive: bool = True) -> Polished:
+    n, signs = law.n_states, np.full(law.n_states, positive)
+    noise, least = np.full(n, 0.02), np.full(n, 1e-10)
+    return polish(law, series, initial, noise, floor=least, free=free, nonnegative=signs, most=100)
 
 
 @pytest.mark.parametrize("positive", [True, False])

@@ -18,12 +18,8 @@ SYMBOLS = {name: sympy.Symbol(name) for name in NAMES}
 S = SYMBOLS["S"]
 
 
-def test_identifiers_of_ordinary_names_are_the_names() -> None:
-    names = ["S", "I", "R", "E", "N", "Q", "beta", "gamma", "sin", "I0", "β", "_", "x_y"]
-    assert identifiers(names) == {name: name for name in names}
-
-
-def test_identifiers_of_odd_names() -> None:
+def test_ordinary_names_are_their_identifiers_and_odd_ones_have_some() -> None:
+    assert identifiers([*NAMES, "_"]) == {name: name for name in [*NAMES, "_"]}
     names = ["x y", "x_y", "lambda", "lambda_", "2nd", "", "a-b", "a+b", "µ", "μ", "⚗", "None"]
     safe = identifiers(names)
     assert safe["x_y"] == "x_y" and safe["x y"] == "x_y_2"
