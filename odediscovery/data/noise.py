@@ -158,8 +158,7 @@ def _modes(times: bytes, weighted: bytes) -> tuple[Array, Array, Array]:
 def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_sigma: Array, usual: float) -> Array:
     seen = np.isfinite(y)
     if seen.sum() < LEAST_SAMPLES or noise <= 0.0 or is_time_up():
-        filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.full_like(t, usual)
-        return filled
+        return np.asarray(np.interp(t, t[seen], y[seen]) if seen.any() else np.full_like(t, usual))
     curve = fit_smoother(t[seen], y[seen], relative_sigma[seen])[0]
     smooth = curve(t)
     # One penalty for all times flattens what is steep at first: a curve that is five deviations off two neighbouring
@@ -221,8 +220,7 @@ def pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
     gaps[:, np.arange(width), np.arange(width)] = 1.0
     c = 1.0 / gaps.prod(axis=2)
     c /= np.linalg.norm(c, axis=1, keepdims=True)
-    result: Array = (c * values).sum(axis=1)
-    return result
+    return np.asarray((c * values).sum(axis=1))
 
 
 def _local_size(y: Array) -> Array:
@@ -232,8 +230,7 @@ def _local_size(y: Array) -> Array:
         return np.zeros(len(y))
     padded = np.pad(y[seen], 2, mode="edge")
     medians = np.abs(np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1))
-    size: Array = np.interp(np.arange(len(y)), seen, medians)
-    return size
+    return np.asarray(np.interp(np.arange(len(y)), seen, medians))
 
 
 def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
@@ -324,8 +321,7 @@ def _shrunk(values: Array, variances: Array) -> Array:
     """
     mean = float(np.average(values, weights=1.0 / variances))
     between = max(float(np.var(values, ddof=1) - np.mean(variances)), 0.0)
-    shrunk: Array = mean + (values - mean) * between / (between + variances)
-    return shrunk
+    return np.asarray(mean + (values - mean) * between / (between + variances))
 
 
 def _changes(y: Array) -> bool:

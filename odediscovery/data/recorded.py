@@ -470,16 +470,14 @@ def rounding_step(values: Array) -> Array:
 
 def rounding_sigma(values: Array) -> Array:
     """Standard deviation of what rounding to the written digits left out, of every value; 0 if of none."""
-    result: Array = rounding_step(values) / np.sqrt(12.0)
-    return result
+    return np.asarray(rounding_step(values) / np.sqrt(12.0))
 
 
 def lengths_of_runs(values: Array) -> Array:
     """How many neighbours of every value equal it, itself included; 1 where nothing was measured."""
     # nan differs from itself.
     run = np.cumsum(np.append(True, values[1:] != values[:-1])) - 1
-    found: Array = np.bincount(run)[run].astype(float)
-    return found
+    return np.asarray(np.bincount(run)[run].astype(float))
 
 
 def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
@@ -497,8 +495,7 @@ def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
 
     def off(first: float, step: float) -> Array:
         """How far the times are off a grid, in last digits."""
-        distance: Array = np.abs(pooled - first - step * place) / digit
-        return distance
+        return np.asarray(np.abs(pooled - first - step * place) / digit)
 
     nearest = _nearest_grid(place, pooled, digit)
     already = off(*anchored) * digit <= SAME_DIGIT * np.abs(pooled).max()

@@ -148,8 +148,7 @@ class Trajectory:
         """What a curve [samples, states] leaves of the samples, of increments and limits where these were recorded."""
         if self.recorded is None:
             return curve - self.values
-        left: Array = self.recorded.observed(curve) - self.recorded.observed(self.values)
-        return left
+        return np.asarray(self.recorded.observed(curve) - self.recorded.observed(self.values))
 
     def plain(self, left: Array) -> Array:
         """Curve - samples [samples, states] of what `left` gave."""
@@ -323,8 +322,7 @@ def check_deviations(sigma: Array, values: Array, places: Sequence[str], state: 
             f"{places[k]}: expected a positive standard deviation of the {state!r} measured there, "
             f"got {got}; give one, or leave that value of {state!r} out"
         )
-    known: Array = np.where(seen, sigma, np.nan)
-    return known
+    return np.asarray(np.where(seen, sigma, np.nan))
 
 
 def array_deviations(given: Sequence[Any], runs: Sequence[Trajectory], names: Sequence[str]) -> list[Array]:

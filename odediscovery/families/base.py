@@ -95,14 +95,12 @@ class Terms:
     def kinds(self) -> NDArray[np.int64]:
         """Number of the form that each has, whatever the constant and the rate [C]."""
         form = np.column_stack([self.rows, np.sign(self.constant), self.inner != 0, np.sign(self.inner), self.power])
-        numbers: NDArray[np.int64] = np.unique(form, axis=0, return_inverse=True)[1].ravel()
-        return numbers
+        return np.asarray(np.unique(form, axis=0, return_inverse=True)[1].ravel())
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Number of factors of each, those in its sum included [C]."""
-        found: NDArray[np.int64] = (self.rows != 0).sum(axis=1) + (self.inner != 0).sum(axis=1)
-        return found
+        return np.asarray((self.rows != 0).sum(axis=1) + (self.inner != 0).sum(axis=1))
 
     def __len__(self) -> int:
         return len(self.rows)

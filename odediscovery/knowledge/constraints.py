@@ -301,8 +301,7 @@ def _uses(law: PowerSum) -> Mask:
 
 
 def _same(exponents: Array, row: Array) -> Mask:
-    same: Mask = np.all(np.abs(exponents - row) <= 2 * TOLERANCE, axis=1)
-    return same
+    return np.asarray(np.all(np.abs(exponents - row) <= 2 * TOLERANCE, axis=1))
 
 
 def check_signs(given: Knowledge, scaled: Knowledge) -> None:

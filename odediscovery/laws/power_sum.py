@@ -51,8 +51,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, p
 
 def fractional(exponents: Array) -> NDArray[np.bool_]:
     """Exponents that are no whole numbers [as they are]."""
-    found: NDArray[np.bool_] = exponents != np.round(exponents)
-    return found
+    return np.asarray(exponents != np.round(exponents))
 
 
 def signs(exponents: Array, mirrored: Sequence[int]) -> Array:
@@ -68,8 +67,7 @@ def factors(exponents: Array, scale: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):  # inf where no number is large enough
         size = np.exp(exponents @ np.log(np.abs(scale)))
     odd = (np.abs(exponents) % 2.0 == 1.0) & (scale < 0.0)
-    found: Array = size * (1.0 - 2.0 * (odd.sum(axis=1) % 2))
-    return found
+    return np.asarray(size * (1.0 - 2.0 * (odd.sum(axis=1) % 2)))
 
 
 def turned(mirrored: Sequence[int], scale: Array, exponents: Iterable[Array]) -> tuple[int, ...]:
@@ -363,8 +361,7 @@ def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
 
 def least_bases(exponents: Array) -> Array:
     """What bases are raised to at least: fractional powers see nothing below `ABOVE_ZERO`."""
-    least: Array = np.where(fractional(exponents), ABOVE_ZERO, -np.inf)
-    return least
+    return np.asarray(np.where(fractional(exponents), ABOVE_ZERO, -np.inf))
 
 
 # Which of `PowerSum.constants` a fit may change.
