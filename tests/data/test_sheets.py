@@ -57,18 +57,20 @@ def test_dates_count_in_a_unit_that_fits_their_steps(
     assert with_unit("date", series.units) == f"date [{unit}]"
 
 
+FORMS = "2020-03-01 or 2020-03-01 12:00"
+
+
 @pytest.mark.parametrize(
     ("dates", "message"),
     [
         (
             ["03/01/2020", "03/02/2020"],
-            "line 2, column 'date': expected numbers or ISO dates for the time, got '03/01/2020'; write "
-            "dates as 2020-03-01 or 2020-03-01 12:00",
+            "line 2, column 'date': expected numbers or ISO dates for the time, got '03/01/2020'; "
+            f"write dates as {FORMS}",
         ),
         (
             ["2020-02-29", "2020-02-30"],
-            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-            "'2020-02-30'; correct it",
+            f"line 3, column 'date': expected an ISO date such as {FORMS}, got '2020-02-30'; correct it",
         ),
         (
             ["2020-03", "2020-03-15"],

@@ -80,33 +80,22 @@ def test_a_noise_level_is_the_same_in_all_samples() -> None:
     np.testing.assert_array_equal(known(mixed)[:, 1], BY_TURNS)
 
 
+POSITIVE = (
+    "line 7, column '{0}_sd': expected a positive standard deviation of the '{0}' measured there, got {1}; give one, "
+    "or leave that value of '{0}' out"
+)
+SIGMA = "column of standard deviations"
+
+
 @pytest.mark.parametrize(
     ("row", "sigma", "message"),
     [
-        (
-            "5,60,6,0,1",
-            BOTH,
-            "line 7, column 'S_sd': expected a positive standard deviation of the 'S' "
-            "measured there, got 0; give one, or leave that value of 'S' out",
-        ),
-        (
-            "5,60,6,1,",
-            BOTH,
-            "line 7, column 'I_sd': expected a positive standard deviation of the 'I' "
-            "measured there, got none; give one, or leave that value of 'I' out",
-        ),
+        ("5,60,6,0,1", BOTH, POSITIVE.format("S", 0)),
+        ("5,60,6,1,", BOTH, POSITIVE.format("I", "none")),
         ("5,60,6,1,inf", BOTH, "line 7, column 'I_sd': 'inf' is infinite; correct it"),
-        (
-            "5,60,6,1,1",
-            {"S": "S_std"},
-            "unknown column of standard deviations 'S_std': did you mean 'S_sd'? Known: t, S, I, S_sd, I_sd",
-        ),
-        ("5,60,6,1,1", {"R": "S_sd"}, "unknown state with a column of standard deviations 'R': Known: S, I, I_sd"),
-        (
-            "5,60,6,1,1",
-            "S_sd",
-            "column of standard deviations: expected STATE=COLUMN, parted by commas, got 'S_sd'; write S=S_sd,I=I_sd",
-        ),
+        ("", {"S": "S_std"}, f"unknown {SIGMA} 'S_std': did you mean 'S_sd'? Known: t, S, I, S_sd, I_sd"),
+        ("", {"R": "S_sd"}, f"unknown state with a {SIGMA} 'R': Known: S, I, I_sd"),
+        ("", "S_sd", f"{SIGMA}: expected STATE=COLUMN, parted by commas, got 'S_sd'; write S=S_sd,I=I_sd"),
     ],
 )
 def test_refusals_name_the_line(tmp_path: Path, row: str, sigma: Any, message: str) -> None:

@@ -114,16 +114,8 @@ def test_a_start_on_its_bound_has_no_error() -> None:
     values[:4, 1] -= 0.03
     p = prepare(TimeSeries.from_arrays(T, values))
     scaled = law.rescaled(p.scale.state, p.scale.time)
-    found = polish(
-        scaled,
-        p.data,
-        p.initial,
-        p.noise,
-        floor=p.floor,
-        most=60,
-        nonnegative=np.array([True, True]),
-        free=coefficients_only(scaled),
-    )
+    rest = {"most": 60, "nonnegative": np.array([True, True]), "free": coefficients_only(scaled)}
+    found = polish(scaled, p.data, p.initial, p.noise, floor=p.floor, **rest)
     errors = estimates(p, found).start_errors()[0]
     assert 0.001 < errors[0] < 0.03
     assert np.isnan(errors[1]) and found.initial[0, 1] < 0.01
