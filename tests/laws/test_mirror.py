@@ -16,7 +16,7 @@ from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
-from odediscovery.laws.records import monomial_names, with_law
+from odediscovery.laws.records import extended, monomial_names, with_law
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.report.readings import readings
 from odediscovery.uncertainty.bands import band
@@ -91,17 +91,7 @@ def test_sums_and_functions_of_a_mirrored_state_keep_their_values() -> None:
     )
     np.testing.assert_allclose(printed.rhs(x * s), user.rhs(x * s), rtol=1e-12)
     assert printed.pretty().count("(-v)^") == 2
-    record = {
-        "functions": [],
-        "mirrored": ["v"],
-        "standard_errors": None,
-        **{
-            f"{k}s": np.asarray(c).tolist()
-            for k, c in zip(("coefficient", "exponent", "inner_weight", "inner_exponent"), user.constants, strict=True)
-        },
-    }
-    parsed = Equations.parse(["v"], printed.texts())
-    again = with_law(parsed, record).extended
+    again = with_law(Equations.parse(["v"], printed.texts()), extended(printed)).extended
     assert again is not None and again.mirrored == (0,)
 
 
