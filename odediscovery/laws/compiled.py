@@ -17,6 +17,7 @@ Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -464,64 +465,44 @@ def _form(
     mirrored: tuple[int, ...],
     sought: bytes | None,
 ) -> CompiledForm:
-    a, w, b, v = (np.frombuffer(part, dtype=np.uint8).reshape(shape) for shape, part in shapes)
-    fitted = sum(int(np.count_nonzero(part)) for part in (a, w, b, v))
-    wanted = set(range(fitted)) if sought is None else set(np.flatnonzero(np.frombuffer(sought, dtype=bool)).tolist())
-    read = _Reading(Graph(), mirrored, wanted)
-    g = read.graph
-    of_a, of_w, of_b, of_v = (read.numbered(part) for part in (a, w, b, v))
-    bases = [g.x(k) for k in range(n)]
-    bases += [g.function(name, g.times(read.next_parameter(), g.x(state))) for name, state in functions]
-    bases += [g.plus(g.number(1.0), total) for total in read.sums(of_b, read.products(v, of_v, bases))]
-    sides = read.sums(of_a, read.products(w, of_w, bases))
-    if flows is not None:
-        sides = read.sums(read.numbered(np.frombuffer(flows[1], dtype=bool).reshape(flows[0])), sides)
-    return CompiledForm(g, sides, n, read.count, sorted(wanted))
+    """The form of a sum of powers; its parameters are numbered in the order of `constants_of`."""
+    g, numbers = Graph(), itertools.count()
 
-
-@dataclass
-class _Reading:
-    """A sum of powers on its way to a graph."""
-
-    graph: Graph  # that it becomes
-    mirrored: tuple[int, ...]  # states whose fractional powers are those of -x
-    wanted: set[int]  # parameters by which slopes are taken
-    count: int = 0  # parameters so far
-
-    def next_parameter(self) -> int:
-        """The node of one more parameter."""
-        self.count += 1
-        return self.graph.p(self.count - 1)
-
-    def numbered(self, kinds: NDArray[Any]) -> Indices:
+    def numbered(kinds: NDArray[Any]) -> Indices:
         """Places of the parameters in an array, -1 for none."""
-        places, there = np.full(kinds.shape, -1), kinds != 0
-        more = int(np.count_nonzero(there))
-        places[there] = np.arange(self.count, self.count + more)
-        self.count += more
+        places = np.full(kinds.shape, -1)
+        places[kinds != 0] = list(itertools.islice(numbers, int(np.count_nonzero(kinds))))
         return places
 
-    def products(self, kinds: NDArray[Any], places: Indices, bases: Sequence[int]) -> list[int]:
+    def products(kinds: NDArray[Any], places: Indices) -> list[int]:
         """Products of powers of the bases, a row each."""
-        g, found = self.graph, []
+        found = []
         for row, own in zip(kinds.tolist(), places.tolist(), strict=True):
             factors = []
-            for k, kind in enumerate(row):
-                if kind == NONE:
-                    continue
-                turned = kind == REAL and k in self.mirrored
-                base = g.times(g.number(-1.0), bases[k]) if turned else bases[k]
+            for k in np.flatnonzero(row).tolist():
+                base = g.times(g.number(-1.0), bases[k]) if row[k] == REAL and k in mirrored else bases[k]
                 # The slope by an exponent that is 1 now needs it as a parameter.
-                plain = kind == ONE and own[k] not in self.wanted
-                factors.append(base if plain else g.power(base, g.p(own[k]), kind != REAL))
+                plain = row[k] == ONE and own[k] not in wanted
+                factors.append(base if plain else g.power(base, g.p(own[k]), row[k] != REAL))
             found.append(g.times(*factors))
         return found
 
-    def sums(self, places: Indices, parts: Sequence[int]) -> list[int]:
+    def sums(places: Indices, parts: Sequence[int]) -> list[int]:
         """Sums of parts with parameters in front, a row each."""
-        g = self.graph
-        rows = ([(g.p(p), parts[j]) for j, p in enumerate(row) if p >= 0] for row in places.tolist())
-        return [g.plus(*(g.times(constant, part) for constant, part in row)) for row in rows]
+        rows = ([g.times(g.p(p), parts[j]) for j, p in enumerate(row) if p >= 0] for row in places.tolist())
+        return [g.plus(*row) for row in rows]
+
+    a, w, b, v = (np.frombuffer(part, dtype=np.uint8).reshape(shape) for shape, part in shapes)
+    of_a, of_w, of_b, of_v = map(numbered, (a, w, b, v))
+    fitted = sum(int(np.count_nonzero(part)) for part in (a, w, b, v))
+    wanted = set(range(fitted)) if sought is None else set(np.flatnonzero(np.frombuffer(sought, dtype=bool)).tolist())
+    bases = [g.x(k) for k in range(n)]
+    bases += [g.function(name, g.times(g.p(next(numbers)), g.x(state))) for name, state in functions]
+    bases += [g.plus(g.number(1.0), total) for total in sums(of_b, products(v, of_v))]
+    sides = sums(of_a, products(w, of_w))
+    if flows is not None:
+        sides = sums(numbered(np.frombuffer(flows[1], dtype=bool).reshape(flows[0])), sides)
+    return CompiledForm(g, sides, n, next(numbers), sorted(wanted))
 
 
 # With more constants a law is evaluated by products of arrays: its text would be long.
