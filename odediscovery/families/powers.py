@@ -19,7 +19,7 @@ MAX_TRIPLES, MAX_PAIRS, MAX_COARSE = 2500, 2500, 6000
 
 def powers_of(integer: Mask, changing: Mask) -> Array:
     """Exponents of candidate monomials of at most three states, [candidates, states]."""
-    n, states = len(integer), np.flatnonzero(changing)
+    n, states = len(integer), np.flatnonzero(changing).tolist()
     fine, coarse = (-2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0), (-1.0, 0.5, 1.0)
     pairs, triples = math.comb(len(states), 2), math.comb(len(states), 3)
     many, crowded = pairs * len(fine) ** 2 > MAX_PAIRS, pairs * len(coarse) ** 2 > MAX_COARSE

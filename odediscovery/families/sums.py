@@ -58,7 +58,7 @@ def _saturating(inner: Array, outer: list[Array], seen: Seen) -> list[Array]:
 
 def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
     """Exponents of the products before a sum, and of those inside it."""
-    states = np.flatnonzero(seen.changing)
+    states = np.flatnonzero(seen.changing).tolist()
     pairs = math.comb(len(states), 2)
     # Parts of sums are single states only where there would be more candidates.
     many = (1 + 2 * len(states) + pairs) * (4 * len(states) + pairs) * len(CONSTANTS) > 20_000

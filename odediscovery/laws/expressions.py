@@ -14,7 +14,7 @@ import keyword
 import math
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
@@ -117,41 +117,42 @@ class _Reader(NamedTuple):
     def value(self, node: ast.expr, depth: int) -> _Value:
         if depth > MAX_NESTING:
             raise self.error(node, f"nested more than {MAX_NESTING} deep")
-        if isinstance(node, ast.Constant):
-            if type(node.value) not in (int, float):
-                raise self.error(node, "expected a number")
-            return self.finite(node, float(node.value))  # type: ignore[arg-type]
-        if isinstance(node, ast.Name):
-            if node.id not in self.symbols:
-                raise unknown_name("name", node.id, self.symbols)
-            value = self.symbols[node.id]
-            return value if isinstance(value, sympy.Symbol) else float(value)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-            inner = self.read(node.operand, depth + 1)
-            return -inner if isinstance(node.op, ast.USub) else inner
-        if isinstance(node, ast.BinOp):
-            if isinstance(node.op, (ast.Add, ast.Sub)):
+        match node:
+            case ast.Constant():
+                if type(node.value) not in (int, float):
+                    raise self.error(node, "expected a number")
+                return self.finite(node, float(node.value))  # type: ignore[arg-type]
+            case ast.Name():
+                if node.id not in self.symbols:
+                    raise unknown_name("name", node.id, self.symbols)
+                value = self.symbols[node.id]
+                return value if isinstance(value, sympy.Symbol) else float(value)
+            case ast.UnaryOp(op=ast.UAdd()):
+                return self.read(node.operand, depth + 1)
+            case ast.UnaryOp(op=ast.USub()):
+                return -self.read(node.operand, depth + 1)
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
                 return self.sum(node, depth)
-            if isinstance(node.op, (ast.Mult, ast.Div)):
+            case ast.BinOp(op=ast.Mult() | ast.Div()):
                 return self.product(node, depth)
-            if isinstance(node.op, ast.Pow):
+            case ast.BinOp(op=ast.Pow()):
                 return self.power(node, depth)
-        if isinstance(node, ast.Call):
-            return self.call(node, depth)
+            case ast.Call():
+                return self.call(node, depth)
         raise self.error(node, "expected numbers, names, + - * / ** and functions")
 
-    def spine(self, node: ast.expr, operators: tuple[type, type]) -> list[tuple[bool, ast.expr]]:
-        """a - b + c as [(False, a), (True, b), (False, c)]: long sums are no deep ones."""
+    def spine(self, node: ast.expr, depth: int, operators: tuple[type, type]) -> Iterator[tuple[bool, _Value]]:
+        """a - b + c as (False, a), (True, b), (False, c), one by one: long sums are no deep ones."""
         parts: list[tuple[bool, ast.expr]] = []
         while isinstance(node, ast.BinOp) and isinstance(node.op, operators):
             parts.append((isinstance(node.op, operators[1]), node.right))
             node = node.left
-        return [(False, node), *reversed(parts)]
+        for inverse, part in [(False, node), *reversed(parts)]:
+            yield inverse, self.read(part, depth + 1)
 
     def sum(self, node: ast.expr, depth: int) -> _Value:
         constant, terms = 0.0, list[sympy.Expr]()
-        for minus, part in self.spine(node, (ast.Add, ast.Sub)):
-            value = self.read(part, depth + 1)
+        for minus, value in self.spine(node, depth, (ast.Add, ast.Sub)):
             if isinstance(value, float):
                 constant += -value if minus else value
             else:
@@ -163,8 +164,7 @@ class _Reader(NamedTuple):
 
     def product(self, node: ast.expr, depth: int) -> _Value:
         constant, factors = 1.0, list[sympy.Expr]()
-        for below, part in self.spine(node, (ast.Mult, ast.Div)):
-            value = self.read(part, depth + 1)
+        for below, value in self.spine(node, depth, (ast.Mult, ast.Div)):
             if isinstance(value, float):
                 constant = constant / value if below else constant * value
             else:
