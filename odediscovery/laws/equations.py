@@ -460,7 +460,7 @@ def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:
 def _product(factors: Sequence[sympy.Expr], exponents: Array, mirrored: Sequence[int]) -> sympy.Expr:
     """prod_k factor_k ** w_k, of -x for a fractional power of a mirrored state; exp(r x) ** w is exp(w r x)."""
     powers, turned = [], signs(exponents[None], mirrored)[0] < 0.0
-    for k in np.flatnonzero(exponents):
+    for k in np.flatnonzero(exponents).tolist():
         base, w = -factors[k] if turned[k] else factors[k], float(exponents[k])
         if isinstance(base, sympy.exp):
             rate, symbol = base.args[0].as_coeff_Mul()

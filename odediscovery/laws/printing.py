@@ -182,7 +182,7 @@ def _rows(equations: Printable, digits: int, notation: _Notation) -> list[str]:
         """The factors of a product of powers, and whether they stand below: a sum to a whole negative power does."""
         factors = []
         turned = signs(row[None], law.mirrored)[0] < 0.0
-        for k in np.flatnonzero(row):
+        for k in np.flatnonzero(row).tolist():
             name, power, error = names[k], float(row[k]), float(errors[k])
             function = features.functions[k - n] if n <= k < features.simple else None
             if function is not None and power_is_rate(function):
