@@ -505,9 +505,6 @@ def _form(
     return CompiledForm(g, sides, n, next(numbers), sorted(wanted))
 
 
-# With more constants a law is evaluated by products of arrays: its text would be long.
-MOST_CONSTANTS = 200
-
 # (t, states) -> their rates.
 Rates = Callable[[float, Array], Any]
 
@@ -521,7 +518,8 @@ def vector_field(law: PowerSum | FilledForm) -> Callable[[float, Array], Array]:
 
 
 def _is_long(law: PowerSum) -> bool:
-    return sum(int(np.count_nonzero(part)) for part in law.constants) > MOST_CONSTANTS
+    """Whether a law has so many constants that it is evaluated by products of arrays: its text would be long."""
+    return sum(int(np.count_nonzero(part)) for part in law.constants) > 200
 
 
 def point_field(law: PowerSum | FilledForm, states: int | None = None) -> Rates:

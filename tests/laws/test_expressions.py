@@ -85,21 +85,6 @@ def test_render_in_another_notation() -> None:
     assert written == "-0.12*SIN(i)*s^(-2.00)"
 
 
-finite = st.floats(min_value=1e-250, max_value=1e250).flatmap(lambda x: st.sampled_from([x, -x]))
-powers = st.floats(min_value=-9, max_value=9).filter(lambda x: x == 0 or abs(x) > 1e-250)
-
-
-@pytest.mark.slow
-@given(st.lists(st.tuples(finite, powers, powers), min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
-def test_constants_come_back_as_the_same_floats(terms: list[tuple[float, float, float]]) -> None:
-    written = " + ".join(f"({c!r})*S**({p!r})*I**({q!r})" for c, p, q in terms)
-    expression = parse(written, SYMBOLS)
-    again = parse(text(expression), SYMBOLS)
-    assert again == expression
-    assert text(again) == text(expression)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("written", "message"),
