@@ -43,7 +43,7 @@ import sympy
 from scipy.interpolate import make_smoothing_spline
 
 from odediscovery.data.series import Scale, TimeSeries, Trajectory
-from odediscovery.data.signals import SERIES
+from odediscovery.data.signals import LEAST_VALUES
 from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.equations import Equations
@@ -373,7 +373,7 @@ def _split(series: TimeSeries) -> tuple[TimeSeries, TimeSeries]:
     """The first 70 % of every trajectory, and the rest."""
     heads, tails = [], []
     for t in series.trajectories:
-        first = max(round((1.0 - VALIDATION) * len(t.time)), SERIES.least_values - 1)
+        first = max(round((1.0 - VALIDATION) * len(t.time)), LEAST_VALUES - 1)
         heads.append(Trajectory(t.time[:first], t.values[:first], t.label))
         tails.append(Trajectory(t.time[first:], t.values[first:], t.label))
     return TimeSeries(series.states, tuple(heads)), TimeSeries(series.states, tuple(tails))

@@ -35,7 +35,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import SERIES
+from odediscovery.data.signals import LEAST_VALUES
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import SYSTEMS
@@ -327,7 +327,7 @@ def rounded(value: float, digits: int) -> float:
 
 def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:
     """Places of the samples that stay, in order; the first always does."""
-    removed = min(int(drop * samples), max(samples - SERIES.least_values, 0))
+    removed = min(int(drop * samples), max(samples - LEAST_VALUES, 0))
     left_out = random.permutation(np.arange(1, samples))[:removed]
     places: Array = np.setdiff1d(np.arange(samples), left_out)
     return places

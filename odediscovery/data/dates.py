@@ -1,9 +1,9 @@
-"""Dates and durations as times: numbers in a unit that fits their spacing.
+"""Dates and durations as times: numbers in a unit that fits their spacing, told wherever it was chosen.
 
     t = (date - first date) / unit,  unit the longest of days, hours, ... that is no longer than the
     median step
 
-so that an hourly series counts hours and a daily one days. The unit is told wherever it was chosen.
+so that an hourly series counts hours and a daily one days.
 """
 
 from __future__ import annotations
@@ -23,15 +23,8 @@ from odediscovery.runtime.texts import shortened
 # Units of time by name, in seconds, from long to short. Months and years differ in length.
 UNITS = {"days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6}
 
-# A step that rounding made a little shorter than its unit.
-_STEP_TOLERANCE = 1e-9
-
 # What pandas writes for a duration: "1 days 06:00:00.5".
-_DURATION = re.compile(r"(-?\d+) days?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
-
-# Names of states in a line.
-MOST_NAMES = 12
-
+DURATION = re.compile(r"(-?\d+) days?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
 # An ISO date, and what looks like one of another kind.
 DATE = re.compile(
     r"\d{4}-\d{2}(?P<day>-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
@@ -46,54 +39,35 @@ class Clock(NamedTuple):
     since: str
 
     def sentence(self, what: str) -> str:
-        """What the reader of the data should know; `what` names the column or the index.
-
-        >>> Clock("hours", "2020-03-01").sentence("Column 'when'")
-        "Column 'when' holds dates: time is counted in hours since 2020-03-01."
-        """
+        """What the reader of the data should know; `what` names the column or the index."""
         if not self.since:
             return f"{what} holds durations: time is counted in {self.unit}."
         return f"{what} holds dates: time is counted in {self.unit} since {self.since}."
 
 
 def unit_of_steps(seconds: Any) -> str:
-    """The unit of time for samples at these seconds [n], nan where unknown.
-
-    >>> unit_of_steps([0, 600, 1200, 1800]), unit_of_steps([0, 86400, 259200])
-    ('minutes', 'days')
-    """
+    """The unit of time for samples at these seconds [n], nan where unknown."""
     steps = np.abs(np.diff(np.asarray(seconds, float)))
     steps = steps[steps > 0]
     if not steps.size:
         return "days"
-    step = float(np.median(steps)) * (1.0 + _STEP_TOLERANCE)
+    # Rounding may have made a step a little shorter than its unit.
+    step = float(np.median(steps)) * (1.0 + 1e-9)
     return next((name for name, length in UNITS.items() if length <= step), "microseconds")
 
 
 def in_unit(span: timedelta, unit: str) -> float:
-    """A span of time as a number of units.
-
-    >>> in_unit(timedelta(hours=36), "days")
-    1.5
-    """
+    """A span of time as a number of units."""
     return span / timedelta(**{unit: 1})
 
 
 def first_day(text: str) -> str:
-    """A date as it is, a month as its first day.
-
-    >>> first_day("2024-05"), first_day("2024-05-03")
-    ('2024-05-01', '2024-05-03')
-    """
+    """A date as it is, a month as its first day."""
     return f"{text}-01" if len(text) == len("2024-05") else text
 
 
 def time_of_date(text: str, since: str, unit: str) -> float | None:
-    """The time that a date is, counted in units since another one; None where it is no date.
-
-    >>> time_of_date("2024-05-03", "2024-05-01", "days"), time_of_date("soon", "2024-05-01", "days")
-    (2.0, None)
-    """
+    """The time that a date is, counted in units since another one; None where it is no date."""
     try:
         when, first = datetime.fromisoformat(first_day(text.strip())), datetime.fromisoformat(since)
         return in_unit(when - first, unit)
@@ -121,7 +95,7 @@ def duration_seconds(cell: str) -> float | None:
     >>> duration_seconds("1 days 06:00:00.5"), duration_seconds("1 d")
     (108000.5, None)
     """
-    found = _DURATION.fullmatch(cell)
+    found = DURATION.fullmatch(cell)
     if not found:
         return None
     days, sign, hours, minutes, seconds = found.groups()
@@ -130,13 +104,7 @@ def duration_seconds(cell: str) -> float | None:
 
 
 def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
-    """Times that are dates or durations as pandas has them, None for anything else.
-
-    >>> as_moments(np.array(["2020-03-01", "2020-03-02"], dtype="datetime64[D]")) is None
-    False
-    >>> as_moments([0.0, 0.5]) is None
-    True
-    """
+    """Times that are dates or durations as pandas has them, None for anything else."""
     if isinstance(times, pd.PeriodIndex):
         return times.to_timestamp()
     if isinstance(times, (pd.DatetimeIndex, pd.TimedeltaIndex)):
@@ -159,17 +127,7 @@ def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
 
 
 def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:
-    """Times [n] of several trajectories as they are, or dates and durations as numbers with the clock that counts them.
-
-    Args:
-        times: numbers, dates or durations, one block a trajectory.
-        unit: of dates and durations; None: chosen by the steps.
-
-    >>> days = pd.to_datetime(["2020-03-01", "2020-03-03"])
-    >>> times, clock = counted_times([days])
-    >>> times[0].tolist(), clock
-    ([0.0, 2.0], Clock(unit='days', since='2020-03-01'))
-    """
+    """Times [n] of each trajectory as they are, dates and durations as numbers with the clock that counts them."""
     moments = [as_moments(time) for time in times]
     blocks = [block for block in moments if block is not None]
     if not blocks:
@@ -194,10 +152,7 @@ def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[A
 
 
 def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, Clock] | None:
-    """The dates or durations in a column as times [lines], nan where it has no cell; None where it begins with neither.
-
-    Dates count from the earliest of them.
-    """
+    """The dates or durations in a column as times [lines], nan where it has no cell; None for a column of neither."""
     start = str(cells.iloc[0])
     if DATE.fullmatch(start):
         dates = _dates_in(name, cells)
@@ -256,14 +211,10 @@ def _kind_of_date(cell: str) -> str:
 
 
 def brief(series: Any) -> str:
-    """A series in a line: what was measured, how often, when; then what its reader should know.
-
-    >>> from odediscovery import TimeSeries
-    >>> TimeSeries.from_arrays([0, 1, 2, 4], [4, 3, 2, 1], ["mass"], units={"mass": "g", "t": "h"})
-    mass [g]: 4 samples, t from 0 to 4 h
-    """
+    """A series in a line: what was measured, how often, when; then what its reader should know."""
     names = [f"{name} [{series.units[name]}]" if name in series.units else name for name in series.states]
-    shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    most = 12
+    shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
     runs = series.trajectories
     several = f" of {len(runs)} trajectories" if len(runs) > 1 else ""
     first, last = min(run.time[0] for run in runs), max(run.time[-1] for run in runs)

@@ -32,15 +32,7 @@ def is_dataset(data: Any) -> bool:
 
 
 def plain_frame(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
-    """A table with named columns as a pandas DataFrame, and the units that it names.
-
-    Args:
-        data: a DataFrame of pandas, or of polars or another library whose columns `data[name]` can
-            be listed; or an xarray Dataset, whose dimensions become columns.
-
-    >>> plain_frame(pd.DataFrame({"t": [0, 1], "x": [1.0, 2.0]}))[0].columns.tolist()
-    ['t', 'x']
-    """
+    """A table with named columns as a pandas DataFrame, and the units that it names."""
     if isinstance(data, pd.Series):
         data = data.to_frame("x" if data.name is None else str(data.name))
     if isinstance(data, pd.DataFrame):
@@ -81,11 +73,7 @@ def _of_dataset(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
 
 
 def counts_rows(index: pd.Index) -> bool:
-    """Whether an index says no more than the number of the row: integers one apart.
-
-    >>> counts_rows(pd.RangeIndex(3, 9)), counts_rows(pd.Index([0.0, 0.1, 0.2]))
-    (True, False)
-    """
+    """Whether an index says no more than the number of the row: integers one apart."""
     if index.nlevels > 1 or index.dtype.kind not in "iu":
         return False
     return bool((np.diff(index.to_numpy()) == 1).all())
@@ -96,8 +84,7 @@ def with_index_as_columns(
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
     """The frame with the levels of its index that have names, or hold dates, as columns in front.
 
-    Returns:
-        The frame, the column that its index gives for the times or None, and what was left out.
+    Then the column that its index gives for the times or None, and what was left out.
     """
     index, messages, of_index = frame.index, list[str](), None
     usual = [name for name in frame.columns if _is_time_name(name)]
@@ -126,13 +113,7 @@ def with_index_as_columns(
 
 
 def index_times(frame: Any) -> tuple[str, pd.Index] | None:
-    """The times that the index of a frame holds, and what they are called; None for a count of rows.
-
-    Frames of libraries without an index have none.
-
-    >>> index_times(pd.DataFrame({"x": [1.0, 2.0]}, pd.Index([0.0, 0.1], name="t")))[0]
-    't'
-    """
+    """The times that the index of a frame holds, and what they are called; None for a count of rows."""
     index = getattr(frame, "index", None)
     if not isinstance(index, pd.Index):
         return None
@@ -158,11 +139,7 @@ def unnamed_index(index: pd.Index, source: object) -> str:
 
 
 def records_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """Records as a table of these columns, numbers as numbers, nan where a record says None or nothing.
-
-    >>> records_frame([{"state": "x", "value": None}], ["state", "value"])["value"].isna().tolist()
-    [True]
-    """
+    """Records as a table of these columns, numbers as numbers, nan where a record says None or nothing."""
     return pd.DataFrame([[row.get(name) for name in columns] for row in rows], columns=list(columns))
 
 

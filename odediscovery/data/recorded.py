@@ -1,32 +1,19 @@
-"""How samples came about: counts, limits of detection, increments, rounding, computed columns.
-
-How the samples of a trajectory came about, where that is more than a value with noise.
+"""How samples came about, where that is more than a value with noise.
 
     O(x)_j = max(x_j, L_j)             for a value that is known to lie below L_j
     O(x)_j = x_j - x_(j-1)             for a cumulative count, whose increments have independent noise
 
 What a law leaves of the data is O(curve) - O(data), also where it is judged. A start that is known is no
-unknown of a fit.
-
-Columns computed from columns: "R = recovered + deaths", read by a grammar of its own and never evaluated.
-
-sum     := product (("+" | "-") product)*
-product := factor (("*" | "/") factor)*
-factor  := ("+" | "-") factor | "(" sum ")" | number | name of a column
-
-What users say of their samples: known starts, limits of detection, cumulative counts, doses, breaks.
-
-Rows whose times restart or repeat: trials one below the other, and samples taken more than once at a time.
-
-How many digits measured values and times were written with, and what that leaves out.
-
-    y = x + e,    e uniform within half a unit of the last digit:    sigma = unit / sqrt(12)
-
-m neighbours that were written alike share one error: each counts as 1 / m of a sample, sigma sqrt(m).
+unknown of a fit. Users say so in a few words; columns computed from columns, "R = recovered + deaths", are
+read by a grammar of its own and never evaluated. Rows whose times restart are trials one below the other,
+and those at one time are samples of one value.
 
 Values are written with as many decimal places (3.25, 0.07) or with as many significant digits
 (97.47, 0.01234) throughout. Which one shows where small values have finer digits than large ones.
 
+    y = x + e,    e uniform within half a unit of the last digit:    sigma = unit / sqrt(12)
+
+m neighbours that were written alike share one error: each counts as 1 / m of a sample, sigma sqrt(m).
 Even times that were rounded, 0.1724, 0.3448, 0.5172 for 0.17241..., 0.34482..., 0.51724..., lie on a grid:
 
     |t_k - t_0 - m_k h| < last digit / 2
@@ -52,11 +39,7 @@ from odediscovery.runtime.arrays import Array, Mask
 
 
 def spread_columns(values: NDArray[Any], places: Sequence[int], n: int, fill: float = np.nan) -> NDArray[Any]:
-    """Values [..., k] in some of n columns, `fill` in the others.
-
-    >>> spread_columns(np.array([1.0, 2.0]), [2, 0], 3).tolist()
-    [2.0, nan, 1.0]
-    """
+    """Values [..., k] in some of n columns, `fill` in the others."""
     wide = np.full((*values.shape[:-1], n), fill, dtype=np.result_type(values, type(fill)))
     wide[..., list(places)] = values
     return wide
@@ -64,26 +47,13 @@ def spread_columns(values: NDArray[Any], places: Sequence[int], n: int, fill: fl
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """What is known of the samples of one trajectory.
+    """What is known of the samples of one trajectory."""
 
-    Args:
-        start: known first values [states], nan where unknown.
-        limit: below which the values lie that could not be measured [samples, states], nan elsewhere.
-        seen: which values there are [samples, states].
-        counted: states that are cumulative counts [states].
-        given: what was added to a state by doses up to each sample [samples, states]; None for nothing.
-
-    >>> limit, seen = np.full((3, 1), np.nan), np.ones((3, 1), bool)
-    >>> counts = Recorded(np.array([0.0]), limit, seen, np.array([True]))
-    >>> counts.observed(np.array([[2.0], [5.0], [9.0]])).ravel().tolist()
-    [2.0, 3.0, 4.0]
-    """
-
-    start: Array
-    limit: Array
-    seen: Mask
-    counted: Mask
-    given: Array | None = None
+    start: Array  # known first values [states], nan where unknown
+    limit: Array  # below which values lie that could not be measured [samples, states], nan elsewhere
+    seen: Mask  # which values there are [samples, states]
+    counted: Mask  # states that are cumulative counts [states]
+    given: Array | None = None  # what doses added to a state up to each sample [samples, states]; None for nothing
 
     @property
     def censored(self) -> Mask:
@@ -104,16 +74,17 @@ class Recorded:
 
     def spread(self, places: Sequence[int], n: int) -> Recorded:
         """In some of n columns, nothing known of the others."""
-        start, limit = (spread_columns(values, places, n) for values in (self.start, self.limit))
-        seen, counted = (spread_columns(values, places, n, False) for values in (self.seen, self.counted))
-        given = None if self.given is None else spread_columns(self.given, places, n, 0.0)
-        return Recorded(start, limit, seen, counted, given)
+        return self._by_column(lambda values, nothing: spread_columns(values, places, n, nothing))
 
     def select(self, columns: Any) -> Recorded:
         """Of some of the states."""
-        start, limit, seen = self.start[columns], self.limit[:, columns], self.seen[:, columns]
-        given = None if self.given is None else self.given[:, columns]
-        return Recorded(start, limit, seen, self.counted[columns], given)
+        return self._by_column(lambda values, nothing: values[..., columns])
+
+    def _by_column(self, change: Callable[[NDArray[Any], float], NDArray[Any]]) -> Recorded:
+        """Every array, with the value that says nothing, changed in its columns."""
+        start, limit = change(self.start, np.nan), change(self.limit, np.nan)
+        given = None if self.given is None else change(self.given, 0.0)
+        return Recorded(start, limit, change(self.seen, False), change(self.counted, False), given)
 
     def observed(self, x: Array) -> Array:
         """O of curves or data [samples, states, ...]."""
@@ -150,17 +121,11 @@ class Recorded:
 
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_WORD = re.compile(r"[^\W\d]\w*")
-MAX_CHARACTERS, MAX_DEPTH = 1000, 50
 EXAMPLE = 'write --column "R=recovered+deaths"'
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """The new column's name and what it is computed from.
-
-    >>> split_name("R = recovered + deaths")
-    ('R', 'recovered + deaths')
-    """
+    """The new column's name and what it is computed from."""
     name, sign, sum_ = (part.strip() for part in text.partition("="))
     if not sign or not name or not sum_:
         raise InputError(f"--column expects NAME=SUM OF COLUMNS, got {text!r}; {EXAMPLE}")
@@ -168,21 +133,16 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 class Arithmetic:
-    """The value of one text, column by column.
+    """The value of a sum over the columns of a table, whose names are taken as they stand.
 
-    Args:
-        text: a sum, see the grammar of this module.
-        columns: names of the columns, the text of which is taken as it stands.
-        numbers: the values of a column [rows].
-
-    >>> made = Arithmetic("2*a - (b + 1)/4", ["a", "b"], {"a": np.ones(2), "b": np.array([3.0, 7.0])}.__getitem__)
-    >>> made.value().tolist(), made.used
-    ([1.0, 0.0], ['a', 'b'])
+    sum     := product (("+" | "-") product)*
+    product := factor (("*" | "/") factor)*
+    factor  := ("+" | "-") factor | "(" sum ")" | number | name of a column
     """
 
     def __init__(self, text: str, columns: Sequence[str], numbers: Callable[[str], Array]) -> None:
-        if len(text) > MAX_CHARACTERS:
-            raise InputError(f"--column: expected at most {MAX_CHARACTERS} characters, got {len(text)}")
+        if len(text) > 1000:
+            raise InputError(f"--column: expected at most 1000 characters, got {len(text)}")
         self.text, self.columns, self.numbers = text, list(columns), numbers
         # The longest first: a column may be called "a-b".
         names = "|".join(re.escape(name) for name in sorted(columns, key=len, reverse=True))
@@ -233,7 +193,7 @@ class Arithmetic:
 
     def _factor(self) -> Array:
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > 50:
             raise self._error("too many signs and brackets within each other")
         if sign := self._taken("+-"):
             found = self._factor() * (-1.0 if sign == "-" else 1.0)
@@ -256,7 +216,7 @@ class Arithmetic:
         if number := _NUMBER.match(self.text, self.at):
             self.at = number.end()
             return np.asarray(float(number[0]))
-        if word := _WORD.match(self.text, self.at):
+        if word := re.compile(r"[^\W\d]\w*").match(self.text, self.at):
             raise InputError(f"--column: {unknown_name('column', word[0], self.columns)}")
         raise self._error("expected a column or a number")
 
@@ -266,11 +226,7 @@ OF_SAMPLE, FOUND = "measured", "found"
 
 
 def known_start(text: str) -> tuple[str, str | float]:
-    """State and start of "conc = 0", "gut = dose" (a column) or "gut = measured".
-
-    >>> known_start("gut = dose"), known_start("conc=0")
-    (('gut', 'dose'), ('conc', 0.0))
-    """
+    """State and start of "conc = 0", "gut = dose" (a column) or "gut = measured"."""
     state, value = _sides(text)
     if not state or not value:
         raise InputError(f"--starts expects STATE = NUMBER, COLUMN or {OF_SAMPLE}, got {text!r}")
@@ -279,11 +235,7 @@ def known_start(text: str) -> tuple[str, str | float]:
 
 
 def detection_limit(text: str) -> tuple[str, float]:
-    """State and limit of "virus = 50".
-
-    >>> detection_limit("virus = 50")
-    ('virus', 50.0)
-    """
+    """State and limit of "virus = 50"."""
     state, value = _sides(text)
     limit = _number(value)
     if not state or limit is None or not limit > 0.0:
@@ -292,11 +244,7 @@ def detection_limit(text: str) -> tuple[str, float]:
 
 
 def dose_column(text: str) -> tuple[str, str]:
-    """State and column of "gut = dose", or of "conc = f*dose".
-
-    >>> dose_column("gut = dose"), dose_column("conc = f*dose")
-    (('gut', 'dose'), ('conc', 'dose'))
-    """
+    """State and column of "gut = dose", or of "conc = f*dose"."""
     state, amount = _sides(text)
     factor, times, column = (part.strip() for part in amount.rpartition("*"))
     if not state or not column or (times and not factor.isidentifier()):
@@ -308,20 +256,12 @@ def dose_column(text: str) -> tuple[str, str]:
 
 
 def dose_factor(text: str) -> str:
-    """Name of the factor of "conc = f*dose", by which amounts are in the unit of their state; nothing for none.
-
-    >>> dose_factor("conc = f*dose"), dose_factor("gut = dose")
-    ('f', '')
-    """
+    """Name of the factor of "conc = f*dose", by which amounts are in the unit of their state; nothing for none."""
     return _sides(text)[1].rpartition("*")[0].strip()
 
 
 def break_times(text: str, time_name: str) -> list[float]:
-    """The times in "t = 23, 41", increasing.
-
-    >>> break_times("t = 23, 41", "t")
-    [23.0, 41.0]
-    """
+    """The times in "t = 23, 41", increasing."""
     name, rest = _sides(text)
     times = [_number(part) for part in rest.split(",")]
     if name != time_name or None in times:
@@ -343,26 +283,22 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# When times that go back begin a new trajectory, and repeats tell the noise.
-LEAST_ROWS = 3  # rows of every trajectory that a restart ends or begins: fewer are as likely a slip
-BACK = 0.5  # a restart goes back to before this share of the time that it ends: a swapped row does not
-DEGREES = 6  # repeats beyond the first of their time that tell the noise, within a third
-SAMPLES = 2  # samples with a value of a trajectory: one alone shows no change
-NAMED = 5  # trajectories left out that a message names: a line of text
+# Samples with a value of a trajectory: one alone shows no change.
+LEAST_SAMPLES = 2
+# Trajectories left out that a message names: a line of text.
+NAMED = 5
 
 
 def restarts(times: Array) -> list[int]:
-    """Rows at which a new trajectory begins, the first one included; only the first where times just go back.
-
-    >>> restarts(np.array([0.0, 1.0, 2.0, 0.0, 1.0, 2.0])), restarts(np.array([0.0, 1.0, 3.0, 2.0, 4.0, 5.0]))
-    ([0, 3], [0])
-    """
+    """Rows at which a new trajectory begins, the first one included; only the first where times just go back."""
     begins = [0, *(np.flatnonzero(np.diff(times) < 0.0) + 1).tolist()]
-    if min(np.diff([*begins, len(times)])) < LEAST_ROWS:
+    # A trajectory of fewer than three rows is as likely a slip.
+    if min(np.diff([*begins, len(times)])) < 3:
         return [0]
     for before, begin in itertools.pairwise(begins):
         first, last = times[before], times[begin - 1]
-        if not times[begin] <= first + BACK * (last - first):
+        # A restart goes back to before the middle of what it ends, a swapped row does not.
+        if not times[begin] <= first + 0.5 * (last - first):
             return [0]
     return begins
 
@@ -386,38 +322,28 @@ def restarted(runs: Mapping[str, list[int]], lines: Sequence[int], time_name: st
 
 
 class Merged(NamedTuple):
-    """Samples of one trajectory, of which those at one time are one.
+    """Samples of one trajectory, of which those at one time are one."""
 
-    `rows` are those of the table, the first of each time [n]; the time is without repeats [n], values are means and
-    sigma their standard deviations [n, states], nan where unknown.
-    """
-
-    rows: list[int]
-    time: Array
-    values: Array
-    sigma: Array
+    rows: list[int]  # of the table, the first of each time [n]
+    time: Array  # without repeats [n]
+    values: Array  # means [n, states]
+    sigma: Array  # their standard deviations [n, states], nan where unknown
 
 
 def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[tuple[str, Merged]], list[str]]:
-    """Trajectories that say anything of a law, each with its label, and which ones were left out.
-
-    One with fewer than two samples shows no change. Where no other is left all are kept, to be refused by name.
-    """
+    """Trajectories of at least two samples, each with its label, and which were left out; all, to be refused by name,
+    where none is left."""
     pairs = list(zip(labels, merged, strict=True))
-    kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= SAMPLES]
+    kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= LEAST_SAMPLES]
     if len(kept) in (0, len(pairs)):
         return pairs, []
     long = {label for label, _ in kept}
     short = which_have([repr(label) for label, _ in pairs if label not in long])
-    return kept, [f"{short} fewer than {SAMPLES} samples with a value; left out of {len(pairs)}."]
+    return kept, [f"{short} fewer than {LEAST_SAMPLES} samples with a value; left out of {len(pairs)}."]
 
 
 def which_have(named: Sequence[str]) -> str:
-    """How a sentence of some trajectories begins, the first of them by name.
-
-    >>> which_have(["'a'"]), which_have(["'a'", "'b'"])
-    ("Trajectory 'a' has", "Trajectories 'a', 'b' have")
-    """
+    """How a sentence of some trajectories begins, the first of them by name."""
     if len(named) == 1:
         return f"Trajectory {named[0]} has"
     more = f" and {len(named) - NAMED} more" if named[NAMED:] else ""
@@ -470,11 +396,8 @@ def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Arr
 
 
 def repeat_noise(blocks: Sequence[Array]) -> Array:
-    """How far repeats lie off the mean of their time [states]: absolute, or minus a share of the mean.
-
-    Of samples at one time [rows, states] each. The one under which the repeats are likelier; nan where there are fewer
-    than `DEGREES` of them.
-    """
+    """How far repeats, samples at one time [rows, states] each, lie off their mean [states]: absolute, or minus a share
+    of the mean, whichever makes them likelier; nan where they are few."""
     found = []
     for i in range(blocks[0].shape[1]):
         seen = [block[np.isfinite(block[:, i]), i] for block in blocks]
@@ -487,7 +410,8 @@ def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
     """The likelier of s and -c for noise s, or c times the mean."""
     degrees = sum(n for _, n, _ in rows)
     absolute = sum(ss for ss, _, _ in rows) / max(degrees, 1)
-    if degrees < DEGREES or absolute <= 0.0:
+    # Six repeats beyond the first of their time tell the noise within a third.
+    if degrees < 6 or absolute <= 0.0:
         return float("nan")
     if any(mean <= 0.0 for _, _, mean in rows):
         return float(np.sqrt(absolute))
@@ -497,40 +421,25 @@ def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
     return float(-np.sqrt(relative) if grows else np.sqrt(absolute))
 
 
-# Which digits are looked for, and when times are taken for even ones that were rounded.
-DECIMALS = (-6, 16)  # range of decimal places that are tried
-SIGNIFICANT = 12  # most significant digits that are tried
-SAME_DIGIT = 1e-14  # a number equals its rounded value to this [largest value]
-LEAST = 8  # samples of a trajectory that shows the step of its times
-COARSEST = 10.0  # least step [last digits]
-WITHIN = 0.499  # most that a time is off, since what is off by just a half was counted [last digits]
-HALF = 0.5001  # the same of a grid from the first to the last time: rounding [last digits]
-COMPARED = 2000  # samples by which the step is found
+# A number equals its rounded value to this [largest value].
+SAME_DIGIT = 1e-14
 
 
 def resolution(values: Array) -> float:
-    """The last decimal place written, as a number: 0.01 for 3.25 and 4.1; 0 where there is none.
-
-    >>> resolution(np.array([3.25, 4.1]))
-    0.01
-    """
+    """The last decimal place written, as a number: 0.01 for 3.25 and 4.1; 0 where there is none."""
     seen = values[np.isfinite(values)]
     largest = np.max(np.abs(seen), initial=0.0)
-    for digits in range(*DECIMALS):
+    for digits in range(-6, 16):
         if np.all(np.abs(np.round(seen, digits) - seen) <= SAME_DIGIT * largest):
             return float(10.0**-digits)
     return 0.0
 
 
 def significant_digits(values: Array) -> int | None:
-    """With how many significant digits values are written; None if with all that a float has.
-
-    >>> significant_digits(np.array([97.47, 0.01234]))
-    4
-    """
+    """With how many significant digits values are written, 4 for 97.47 and 0.01234; None if with all of a float."""
     seen = values[np.isfinite(values) & (values != 0)]
     place = np.floor(np.log10(np.abs(seen)))
-    for digits in range(1, SIGNIFICANT + 1):
+    for digits in range(1, 13):
         unit = 10.0 ** (place + 1 - digits)
         if np.all(np.abs(np.round(seen / unit) * unit - seen) <= SAME_DIGIT * np.abs(seen)):
             return digits
@@ -561,61 +470,48 @@ def rounding_step(values: Array) -> Array:
 
 def rounding_sigma(values: Array) -> Array:
     """Standard deviation of what rounding to the written digits left out, of every value; 0 if of none."""
-    result: Array = rounding_step(values) / np.sqrt(12.0)
-    return result
+    return np.asarray(rounding_step(values) / np.sqrt(12.0))
 
 
 def lengths_of_runs(values: Array) -> Array:
-    """How many neighbours of every value equal it, itself included; 1 where nothing was measured.
-
-    >>> lengths_of_runs(np.array([3.2, 3.1, 3.1, 3.1, 3.2])).tolist()
-    [1.0, 3.0, 3.0, 3.0, 1.0]
-    """
+    """How many neighbours of every value equal it, itself included; 1 where nothing was measured."""
     # nan differs from itself.
     run = np.cumsum(np.append(True, values[1:] != values[:-1])) - 1
-    found: Array = np.bincount(run)[run].astype(float)
-    return found
+    return np.asarray(np.bincount(run)[run].astype(float))
 
 
 def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
-    """Times [samples] of all trajectories on one even grid, and its step, where rounding explains how far they are off.
-
-    None where times are even as they are written, or uneven.
-
-    >>> grid, step = even_times([np.linspace(0.0, 1.0, 8).round(3)])
-    >>> round(step, 3), grid[0].round(5).tolist()[:3]
-    (0.143, [0.0, 0.14286, 0.28571])
-    >>> even_times([np.array([0.0, 14, 29, 42, 56, 71, 84, 98, 112])]) is None
-    True
-    """
+    """Times of all trajectories on one even grid, and its step, where rounding explains that they are off it."""
     longest = max(times, key=len)
-    if len(longest) < LEAST:
+    # Fewer samples do not show the step of their times.
+    if len(longest) < 8:
         return None
     pooled = np.concatenate(list(times))
     step, digit = float(longest[-1] - longest[0]) / (len(longest) - 1), rounding_step(pooled)
-    if not (digit > 0.0).all() or step < COARSEST * digit.max():
+    if not (digit > 0.0).all() or step < 10.0 * digit.max():
         return None
     anchored = (float(longest[0]), step)
     place = np.round((pooled - longest[0]) / step)
 
     def off(first: float, step: float) -> Array:
         """How far the times are off a grid, in last digits."""
-        distance: Array = np.abs(pooled - first - step * place) / digit
-        return distance
+        return np.asarray(np.abs(pooled - first - step * place) / digit)
 
     nearest = _nearest_grid(place, pooled, digit)
     already = off(*anchored) * digit <= SAME_DIGIT * np.abs(pooled).max()
-    if already.all() or off(*nearest).max() > WITHIN:
+    # What is off by just a half was counted.
+    if already.all() or off(*nearest).max() > 0.499:
         return None
-    # The first and the last time are most often as they were meant.
-    first, step = anchored if off(*anchored).max() <= HALF else nearest
+    # The first and the last time are most often as they were meant: a half, but for rounding.
+    first, step = anchored if off(*anchored).max() <= 0.5001 else nearest
     ends = np.cumsum([len(t) for t in times])[:-1]
     return np.split(first + step * place, ends), step
 
 
 def _nearest_grid(place: Array, times: Array, digit: Array) -> tuple[float, float]:
     """First time and step of the grid of which the largest error, in last digits, is least."""
-    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), COMPARED)).astype(int))
+    # 2000 samples are enough.
+    some = np.unique(np.linspace(0, len(times) - 1, min(len(times), 2000)).astype(int))
     rows = np.column_stack([np.ones(len(some)), place[some]]) / digit[some, None]
     y, one = times[some] / digit[some], np.ones((len(some), 1))
     found = linprog(

@@ -1,16 +1,10 @@
-"""Measured series: trajectories, their units, and what is computed from their samples.
-
-Measured time series: the one door through which data come in.
+"""Measured time series: the one door through which data come in.
 
 A `TimeSeries` holds trajectories: values of some states at strictly increasing times, nan where
 nothing was measured. It is made by `load_csv`, `TimeSeries.from_frame` or
 `TimeSeries.from_arrays`, which check everything once; the rest of the package trusts it. Tables,
 from a file or a frame, are text turned into numbers cell by cell, so that every complaint can
 name the line and the column.
-
-All samples of a series at once, which states were measured, and columns added to it.
-
-Units in which a series is dimensionless.
 """
 
 from __future__ import annotations
@@ -256,11 +250,7 @@ def load_csv(
 
 
 def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> TimeSeries:
-    """The series with units of states, controls or the time, by name or as "S=g/L,t=h".
-
-    >>> with_units(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"]), "S=g/L,t=h").units
-    {'S': 'g/L', 't': 'h'}
-    """
+    """The series with units of states, controls or the time, by name or as "S=g/L,t=h"."""
     given = assigned(units, "units", "STATE=UNIT", "S=g/L,t=h")
     names = (*series.states, *series.controls, series.time_name)
     counted = any("time is counted in" in message for message in series.messages)
@@ -310,23 +300,14 @@ def read_series(
 
 
 def group_column(series: TimeSeries) -> str | None:
-    """The column of labels that `write_csv` and `to_frame` put in front, or None for none.
-
-    It is called "trajectory", with underscores appended if that name is taken.
-    """
+    """The column of labels that `write_csv` and `to_frame` put in front, or None for none."""
     if len(series.trajectories) < 2:
         return None
     return _free("trajectory", (*series.states, *series.controls, series.time_name))
 
 
 def sigma_columns(series: TimeSeries) -> dict[str, str]:
-    """The columns of standard deviations that `write_csv` and `to_frame` append, by state.
-
-    They are what `load_csv` takes as `sigma`: "S_sd", with underscores appended if that name is taken.
-
-    >>> sigma_columns(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"], noise={"S": 0.1}))
-    {'S': 'S_sd'}
-    """
+    """The columns of standard deviations that `write_csv` and `to_frame` append, by state."""
     taken = {*series.states, *series.controls, series.time_name, group_column(series)}
     columns: dict[str, str] = {}
     for i, state in enumerate(series.states):
@@ -397,14 +378,7 @@ def check_series(series: object, caller: str) -> None:
 
 
 def with_even_times(series: TimeSeries) -> TimeSeries:
-    """The series with even times where they were rounded when they were written, which a message says.
-
-    Dates are counted exactly, and what acts at written times stays at them: such series stay as they are.
-
-    >>> rounded = TimeSeries.from_arrays(np.linspace(0.0, 5.0, 30).round(4), np.ones(30))
-    >>> round(float(with_even_times(rounded).trajectories[0].time[1]), 8)
-    0.17241379
-    """
+    """The series with even times where they were rounded when they were written, which a message says."""
     if series.since or series.controls or any(run.controls or run.recorded for run in series.trajectories):
         return series
     found = even_times([run.time for run in series.trajectories])
@@ -423,11 +397,7 @@ def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:
 
 
 def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
-    """The series with these states, nan for those that it does not have.
-
-    >>> with_columns(TimeSeries.from_arrays(range(4), [4, 3, 2, 1], ["a"]), ["b", "a"]).states
-    ('b', 'a')
-    """
+    """The series with these states, nan for those that it does not have."""
     places = [states.index(name) for name in series.states]
     runs = tuple(run.spread(places, len(states)) for run in series.trajectories)
     return dataclasses.replace(series, states=tuple(states), trajectories=runs)
@@ -474,19 +444,10 @@ class Scale:
     """Units in which every state and the sample interval are about 1.
 
     x' = x / state,  t' = t / time.
-
-    Args:
-        state: one number a state [states], in its unit; negative for a mirrored one.
-        time: in the unit of the time.
-
-    >>> series = TimeSeries.from_arrays([0, 2, 4, 6], [3.0, 3.0, 3.0, 3.0])
-    >>> scale = Scale.of(series)
-    >>> scale.state.tolist(), scale.time
-    ([3.0], 2.0)
     """
 
-    state: Array
-    time: float
+    state: Array  # one number a state [states], in its unit; negative for a mirrored one
+    time: float  # in the unit of the time
 
     @property
     def size(self) -> Array:

@@ -25,16 +25,9 @@ from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, check_letters,
 from odediscovery.errors import InputError
 from odediscovery.runtime.texts import shortened
 
-# How the files begin. A file of another kind under the same ending is refused before a library reads it.
-_PARQUET, _XLSX, _XLS = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
-# All that a body of plain numbers has beside its separators.
-_OF_NUMBERS = b"0123456789eE+-.\r\n"
-# Later ones always read numbers to the last bit, and warn of the option.
+# Later pandas always read numbers to the last bit, and warn of the option.
 _OLD = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD else {}
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-# Characters of a library's message that ours repeats.
-_MAX_REASON = 200
 
 
 def read_table(path: Path) -> Table:
@@ -44,10 +37,10 @@ def read_table(path: Path) -> Table:
         return _read_sheet(path)
     if ending == ".parquet":
         content = _read_content(path)
-        if not content.startswith(_PARQUET):
+        # A file of another kind under the same ending is refused before a library reads it.
+        if not content.startswith(b"PAR1"):
             raise InputError(f"{path} is no Parquet file; write it again, or as CSV in UTF-8")
-        frame = _asked(lambda: pd.read_parquet(io.BytesIO(content), engine="pyarrow"), path)
-        return frame_table(frame, path, of_file=True)
+        return frame_table(_asked(pd.read_parquet, content, path, engine="pyarrow"), path, of_file=True)
     text, first = _read_text(path)
     sep = separator_of(text)
     return _read_numbers(text, first, path, sep) or _read_cells(text, first, path, sep)
@@ -92,10 +85,7 @@ def with_made_columns(table: Table, texts: Sequence[str] | str) -> Table:
 
 
 def exact_text(frame: pd.DataFrame) -> str:
-    """A frame as text that `exact_table` reads back, and `read_table` but for blanks in names.
-
-    Names that hold another separator are in quotes, so that nobody takes it for the one of this table.
-    """
+    """A frame as text that `exact_table` reads back, and `read_table` but for blanks in names."""
     header = []
     for name in frame.columns:
         doubled = name.replace('"', '""')
@@ -144,7 +134,7 @@ def _read_text(path: Path) -> tuple[str, int]:
         raise InputError(
             f"{path} is not UTF-8: byte 0x{content[error.start]:02x} in line {line}; save it as CSV in UTF-8"
         ) from None
-    if _CONTROL.search(text):
+    if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text):
         raise InputError(f"{path} is no text file; save the table as CSV in UTF-8")
     if not text.strip():
         raise InputError(f"{path} is empty; expected a header and one line a sample")
@@ -167,7 +157,9 @@ def _read_numbers(text: str, first: int, path: Path, sep: str) -> Table | None:
     """
     header, _, body = text.partition("\n")
     names, line = header.rstrip("\r").split(sep), first + 1
-    if re.search('["\r]', header.rstrip("\r")) or body.encode().translate(None, _OF_NUMBERS + sep.encode()):
+    if re.search('["\r]', header.rstrip("\r")):
+        return None
+    if body.encode().translate(None, b"0123456789eE+-.\r\n" + sep.encode()):
         return None
     parsed: dict[str, Any] = {"sep": sep, "header": None, "keep_default_na": False, "skip_blank_lines": False}
     try:
@@ -192,15 +184,8 @@ def _read_cells(text: str, first: int, path: Path, sep: str) -> Table:
     try:
         # No header for pandas: it would rename repeated columns and take a column too many as
         # an index. So a row that is too long fails; one that is too short lacks values.
-        cells = pd.read_csv(
-            io.StringIO(text),
-            sep=sep,
-            header=None,
-            dtype=object,
-            na_filter=False,
-            skip_blank_lines=False,
-            skipinitialspace=True,
-        )
+        parsed: dict[str, Any] = {"sep": sep, "header": None, "na_filter": False, "skip_blank_lines": False}
+        cells = pd.read_csv(io.StringIO(text), dtype=object, skipinitialspace=True, **parsed)
     except (ValueError, pd.errors.ParserError) as error:
         reason = _reason(str(error), first)
         raise InputError(f"{path} cannot be read as a table: {reason}") from None
@@ -224,18 +209,14 @@ def _read_sheet(path: Path) -> Table:
     content = _read_content(path)
     # Programs write one kind under the ending of the other, so the content decides.
     options: dict[str, Any] = {"engine": "openpyxl"}
-    if content.startswith(_XLS):
+    if content.startswith(b"\xd0\xcf\x11\xe0"):
         # xlrd prints what it finds odd, by default among our results.
         options = {"engine": "xlrd", "engine_kwargs": {"logfile": io.StringIO()}}
-    elif not content.startswith(_XLSX):
+    elif not content.startswith(b"PK\x03\x04"):
         raise InputError(f"{path} is no spreadsheet; save the table as .xlsx or as CSV in UTF-8")
     # As with CSV, pandas looks for no header and no missing values: the rules are ours.
-    frame = _asked(
-        lambda: pd.read_excel(
-            io.BytesIO(content), sheet_name=0, header=None, dtype=object, keep_default_na=False, na_values=[], **options
-        ),
-        path,
-    )
+    options |= {"sheet_name": 0, "header": None, "dtype": object, "keep_default_na": False, "na_values": []}
+    frame = _asked(pd.read_excel, content, path, **options)
     cells = _texts(frame, 1)
     cells = cells[(cells != "").any(axis=1)]
     if cells.empty:
@@ -243,12 +224,12 @@ def _read_sheet(path: Path) -> Table:
     return _table_of(list(cells.iloc[0]), cells.iloc[1:], int(cells.index[0]), path)
 
 
-def _asked(read: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
-    """What a library reads in `path`, its failures in our words."""
+def _asked(read: Callable[..., pd.DataFrame], content: bytes, path: Path, **options: Any) -> pd.DataFrame:
+    """What a library reads in the content of `path`, its failures in our words."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and the like, never of cells
-            return read()
+            return read(io.BytesIO(content), **options)
     except ImportError:
         raise InputError(
             f"{path} cannot be read: a library for {path.suffix.lower()} files is missing; "
@@ -256,7 +237,7 @@ def _asked(read: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
         ) from None
     except Exception as error:
         # A damaged file may raise anything: from KeyError to errors of zip, XML and Arrow.
-        reason = " ".join(str(error).split())[:_MAX_REASON] or type(error).__name__
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(
             f"{path} is damaged or of an unknown kind ({reason}); write it again, or as CSV in UTF-8"
         ) from None

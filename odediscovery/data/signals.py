@@ -1,6 +1,4 @@
-"""One run of an experiment, the controls that act on it, and the checks of its samples.
-
-One run of an experiment: samples of its states, and the controls u(t) that acted on it.
+"""One run of an experiment: samples of its states, the controls u(t) that acted on it, and what is checked of both.
 
 Controls are known at some times, and are straight lines or held between them:
 
@@ -8,8 +6,6 @@ Controls are known at some times, and are straight lines or held between them:
 
 with slope_j = (u_{j+1} - u_j) / (t_{j+1} - t_j), or 0 for a control that is held until the next
 time, where it jumps. After the last time each control keeps its last value.
-
-Trajectories, checked once: times that increase, enough values, standard deviations that fit.
 """
 
 from __future__ import annotations
@@ -27,9 +23,10 @@ from odediscovery.data.recorded import Recorded, spread_columns
 from odediscovery.errors import InputError, InputTypeError, unknown_name
 from odediscovery.runtime.arrays import Array, Mask
 
-# What makes two pieces of a control one straight line.
-SAME_LINE = 1e-12  # a line passes through a sample that it misses by no more: rounding [largest value]
-MOMENT = 1e-6  # time that an impulse takes: what happens meanwhile is below noise [least sample interval]
+# Time that an impulse takes: what happens meanwhile is below noise [least sample interval].
+MOMENT = 1e-6
+# Values of a state: fewer determine no law, not even a straight line with a check.
+LEAST_VALUES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +62,10 @@ class Signal:
         return value
 
     def straight_pieces(self) -> list[tuple[int, int]]:
-        """First and last sample of each piece in which every control is one straight line.
-
-        A solver has to restart only where a piece ends: time itself is a single line.
-        """
+        """First and last sample of each piece in which every control is one straight line."""
         slopes = self.slopes
-        size = SAME_LINE * np.abs(self.values).max(axis=0, initial=0.0)
+        # A line passes through what it misses by rounding.
+        size = 1e-12 * np.abs(self.values).max(axis=0, initial=0.0)
         ends = self.values[:-1] + slopes * np.diff(self.times)[:, None]
         jumps = (np.abs(ends - self.values[1:]) > size).any(axis=1)
         found, first = [], 0
@@ -86,12 +81,7 @@ class Signal:
         return found
 
     def until(self, end: float, time: Mask) -> Signal:
-        """The same signal, its last values held up to a later time.
-
-        Args:
-            end: the later time.
-            time: controls that are time itself, which goes on, bool [controls].
-        """
+        """The same signal, its last values held up to a later end; controls that are time itself go on [controls]."""
         if end <= self.times[-1]:
             return self
         values = np.vstack([self.values, np.where(time, end, self.values[-1])])
@@ -136,39 +126,20 @@ class Trajectory:
     recorded: Recorded | None = None
 
     def part(self, samples: slice) -> Trajectory:
-        """Some of its samples, under the same label.
-
-        >>> Trajectory(np.arange(3.0), np.ones((3, 1))).part(slice(2)).time.tolist()
-        [0.0, 1.0]
-        """
+        """Some of its samples, under the same label."""
         sigma = None if self.sigma is None else self.sigma[samples]
         controls = self.controls and self.controls.part(samples)
         recorded = self.recorded and self.recorded.part(samples)
         return Trajectory(self.time[samples], self.values[samples], self.label, sigma, controls, recorded)
 
     def spread(self, places: Sequence[int], n: int) -> Trajectory:
-        """The same run, its states in some of n columns, nothing known of the others.
-
-        Args:
-            places: the column of every state [states].
-            n: columns in all.
-
-        >>> Trajectory(np.zeros(1), np.ones((1, 1))).spread([1], 2).values.tolist()
-        [[nan, 1.0]]
-        """
+        """The same run, its states at these places [states] among n columns, nothing known of the others."""
         sigma = None if self.sigma is None else spread_columns(self.sigma, places, n)
         recorded = self.recorded and self.recorded.spread(places, n)
         return replace(self, values=spread_columns(self.values, places, n), sigma=sigma, recorded=recorded)
 
     def select(self, columns: Any) -> Trajectory:
-        """The same run with some of the states.
-
-        Args:
-            columns: of the states to keep [kept].
-
-        >>> Trajectory(np.zeros(1), np.array([[1.0, 2.0]])).select([1]).values.tolist()
-        [[2.0]]
-        """
+        """The same run with some of the states, by their columns [kept]."""
         sigma = None if self.sigma is None else self.sigma[:, columns]
         recorded = self.recorded and self.recorded.select(columns)
         return replace(self, values=self.values[:, columns], sigma=sigma, recorded=recorded)
@@ -177,8 +148,7 @@ class Trajectory:
         """What a curve [samples, states] leaves of the samples, of increments and limits where these were recorded."""
         if self.recorded is None:
             return curve - self.values
-        left: Array = self.recorded.observed(curve) - self.recorded.observed(self.values)
-        return left
+        return np.asarray(self.recorded.observed(curve) - self.recorded.observed(self.values))
 
     def plain(self, left: Array) -> Array:
         """Curve - samples [samples, states] of what `left` gave."""
@@ -206,13 +176,7 @@ def solve_piecewise(
 ) -> Array:
     """The solution under controls [n, states], piece by piece: no solver steps over a kink or jump.
 
-    Args:
-        solve: (rates(t, x), start, times) -> states at times [n, states], the first is the start.
-        rates: of states and controls [variables] -> [states].
-        start: at the first of the times.
-        times: increasing [n].
-        controls: known from the first of the times on.
-        time: which of them are time itself, bool [controls].
+    `solve` takes rates(t, x), start and times [n], and gives states [n, states]; `time` says which controls are time.
     """
     result = np.full((len(times), len(start)), np.nan)
     if not len(times) or not np.isfinite(times).all():
@@ -236,11 +200,7 @@ def solve_piecewise(
 
 
 def with_moments(run: Trajectory, impulses: Mask) -> Trajectory:
-    """A trajectory whose impulses, amounts at samples, are rates for a moment after these.
-
-    Args:
-        impulses: which controls are amounts [controls].
-    """
+    """A trajectory whose impulses [controls], amounts at samples, are rates for a moment after these."""
     u = run.controls
     if u is None or not impulses.any():
         return run
@@ -255,24 +215,12 @@ def with_moments(run: Trajectory, impulses: Mask) -> Trajectory:
     order = np.argsort(np.append(run.time, ends), kind="stable")
     nothing = np.full((len(given), run.values.shape[1]), np.nan)
     sigma = None if run.sigma is None else np.vstack([run.sigma, nothing])[order]
-    times = np.append(run.time, ends)[order]
-    return Trajectory(
-        times,
-        np.vstack([run.values, nothing])[order],
-        run.label,
-        sigma,
-        Signal(times, np.vstack([rates, after])[order], u.held),
-    )
+    times, values = np.append(run.time, ends)[order], np.vstack([run.values, nothing])[order]
+    return Trajectory(times, values, run.label, sigma, Signal(times, np.vstack([rates, after])[order], u.held))
 
 
 def fill_gaps(times: Array, values: Array, held: bool) -> Array:
-    """Values [n] of one control, gaps interpolated or held; gaps at the end take the last value.
-
-    The first value has to be there.
-
-    >>> fill_gaps(np.arange(4.0), np.array([1.0, np.nan, 3.0, np.nan]), False).tolist()
-    [1.0, 2.0, 3.0, 3.0]
-    """
+    """Values [n] of one control, of which the first is there, gaps interpolated or held to the end."""
     seen = np.flatnonzero(np.isfinite(values))
     if held:
         latest = np.searchsorted(seen, np.arange(len(values)), side="right") - 1
@@ -281,10 +229,7 @@ def fill_gaps(times: Array, values: Array, held: bool) -> Array:
 
 
 def control_slopes(runs: Sequence[Trajectory]) -> Array:
-    """Slopes of all variables in every interval of all runs, [intervals, states].
-
-    Controls are the last variables; the slopes of the others, which follow the law, are 0.
-    """
+    """Slopes of all variables in every interval of all runs [intervals, states]: 0 but for controls, the last ones."""
     rows = [np.zeros((len(t.time) - 1, t.values.shape[1])) for t in runs]
     for row, t in zip(rows, runs, strict=True):
         if t.controls is not None:
@@ -292,14 +237,6 @@ def control_slopes(runs: Sequence[Trajectory]) -> Array:
     return np.concatenate(rows)
 
 
-@dataclass(frozen=True)
-class SeriesThresholds:
-    """What a series needs to be fitted."""
-
-    least_values: int = 4  # values of a state: fewer determine no law, not even a straight line with a check
-
-
-SERIES = SeriesThresholds()
 # What arrays of other kinds hold; scikit-learn looks for some of the words.
 _OTHER = {"c": "complex numbers: Complex data not supported", "U": "text", "S": "text"}
 
@@ -315,13 +252,7 @@ def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
 
 
 def real_numbers(x: Any, name: str) -> Array:
-    """Anything that holds real numbers as an array of floats, missing and masked ones as nan.
-
-    An `InputTypeError` says where numpy has a TypeError.
-
-    >>> real_numbers(np.ma.masked_equal([1, 2], 2), "X").tolist()
-    [1.0, nan]
-    """
+    """Anything that holds real numbers as an array of floats, missing and masked ones as nan."""
     if issparse(x):
         raise InputError(f"{name}: expected a dense array, got a sparse one; use {name}.toarray()")
     try:
@@ -341,12 +272,7 @@ def checked_trajectories(
     time_name: str,
     hint: str = "",
 ) -> list[Trajectory]:
-    """Trajectories whose times are finite and increase, with as many values of every state as a fit needs.
-
-    Args:
-        runs: label, times [n], values [n, states], and what samples are called and the number of each, such as
-            ("line", [2, 3, 4]), of every trajectory.
-    """
+    """Trajectories whose times are finite and increase, with as many values of every state as a fit needs."""
     for label, time, values, (called, numbers) in runs:
         for k in map(int, np.flatnonzero(~np.isfinite(time))):
             raise InputError(f"{called} {numbers[k]}: the time {time_name!r} is missing or infinite")
@@ -360,23 +286,15 @@ def checked_trajectories(
             name = f"trajectory {label!r}" if label else "the series"
             raise InputError(f"{name} has {samples} sample{'s'[: samples != 1]} with a value; at least 2 are needed")
     for name, count in zip(states, sum(np.isfinite(values).sum(axis=0) for _, _, values, _ in runs), strict=True):
-        if count < SERIES.least_values:
-            raise InputError(
-                f"state {name!r} has {count} values in all; at least {SERIES.least_values} are needed to fit it"
-            )
+        if count < LEAST_VALUES:
+            raise InputError(f"state {name!r} has {count} values in all; at least {LEAST_VALUES} are needed to fit it")
     return [Trajectory(time, values, label) for label, time, values, _ in runs]
 
 
 def with_sigma(
     runs: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array], noise: Mapping[str, float] | None
 ) -> tuple[Trajectory, ...]:
-    """Trajectories with their standard deviations, None where nothing is known of them.
-
-    Args:
-        runs: of the states `names`.
-        sigma: standard deviations [samples, states] a trajectory, nan where unknown; filled in.
-        noise: standard deviation by state, of those that have the same everywhere.
-    """
+    """Trajectories with their standard deviations [samples, states] each, None where nothing is known."""
     for name, level in (noise or {}).items():
         if name not in names:
             raise unknown_name("state with a noise level", name, names)
@@ -396,12 +314,7 @@ def with_sigma(
 
 
 def check_deviations(sigma: Array, values: Array, places: Sequence[str], state: str) -> Array:
-    """Standard deviations of the values of a state [samples], nan where it has no value; `places` names every sample.
-
-    >>> sigma, values = np.array([0.1, 0.2]), np.array([5.0, np.nan])
-    >>> check_deviations(sigma, values, ["line 2", "line 3"], "S").tolist()
-    [0.1, nan]
-    """
+    """Standard deviations of the values of a state [samples], nan where it has no value; `places` names samples."""
     seen = np.isfinite(values)
     for k in map(int, np.flatnonzero(seen & ~((sigma > 0) & np.isfinite(sigma)))):
         got = "none" if np.isnan(sigma[k]) else f"{sigma[k]:.10g}"
@@ -409,15 +322,11 @@ def check_deviations(sigma: Array, values: Array, places: Sequence[str], state: 
             f"{places[k]}: expected a positive standard deviation of the {state!r} measured there, "
             f"got {got}; give one, or leave that value of {state!r} out"
         )
-    known: Array = np.where(seen, sigma, np.nan)
-    return known
+    return np.asarray(np.where(seen, sigma, np.nan))
 
 
 def array_deviations(given: Sequence[Any], runs: Sequence[Trajectory], names: Sequence[str]) -> list[Array]:
-    """Standard deviations that came as arrays, or None, [samples, states] a trajectory, nan where unknown.
-
-    A state with any has one for every value.
-    """
+    """Standard deviations that came as arrays, or None, [samples, states] a trajectory, nan where unknown."""
     if len(given) != len(runs):
         raise InputError(
             f"{len(runs)} trajectories, but {len(given)} arrays of standard "

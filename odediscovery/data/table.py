@@ -34,29 +34,21 @@ _WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*\[(?P<unit>(?:1/)?\(?[^\W\d_%][\w^*/Â
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of text or of numbers.
+    """Columns of text or of numbers."""
 
-    Args:
-        cells: the named columns, text without outer blanks, or numbers and nan; the index holds the line in
-            the file of every row.
-        decimal: "." or ",", how this file writes decimals.
-        messages: what was left out in reading, one sentence each.
-        time: the column that the index of a frame is, if it is called t or time or holds dates.
-        of_frame: whether this is a frame. In files the first column holds the times where nothing
-            says otherwise; the first column of a frame is as likely a state.
-        units: those in the header, by column: "mass [g]" is the column mass, with the unit g.
-        spent: columns that others were computed from, which are no states unless they are named.
-        written: the text of a column of numbers, as it stands in the file.
-    """
-
+    # The named columns, text without outer blanks, or numbers and nan; the index holds the line in the file of every
+    # row.
     cells: pd.DataFrame
-    decimal: str
-    messages: list[str]
-    time: str | None = None
+    decimal: str  # "." or ",", how this file writes decimals
+    messages: list[str]  # what was left out in reading, one sentence each
+    time: str | None = None  # the column that the index of a frame is, if it is called t or time or holds dates
+    # Whether this is a frame. In files the first column holds the times where nothing says otherwise; the first column
+    # of a frame is as likely a state.
     of_frame: bool = False
+    # Those in the header, by column: "mass [g]" is the column mass, with the unit g.
     units: Mapping[str, str] = field(default_factory=dict)
-    spent: tuple[str, ...] = ()
-    written: Callable[[str], pd.Series] | None = None
+    spent: tuple[str, ...] = ()  # columns that others were computed from, which are no states unless they are named
+    written: Callable[[str], pd.Series] | None = None  # the text of a column of numbers, as it stands in the file
 
     @property
     def columns(self) -> list[str]:
@@ -184,13 +176,7 @@ class Table:
         return found
 
     def deviations(self, columns: Mapping[str, str], states: Sequence[str], values: Array) -> Array:
-        """Standard deviations of measured states [rows, states], nan where unknown.
-
-        Args:
-            columns: the column of standard deviations, by state.
-            states: names of the states.
-            values: what was measured, [rows, states], nan where missing.
-        """
+        """Standard deviations of measured values [rows, states], nan where unknown, from columns by state."""
         sigma = np.full(values.shape, np.nan)
         for state, column in columns.items():
             if state not in states:
@@ -241,11 +227,7 @@ def _is_plain(cells: pd.Series) -> bool:
 def assigned(
     texts: Mapping[str, str] | str | None, kind: str, form: str = "STATE=COLUMN", example: str = "S=S_sd,I=I_sd"
 ) -> dict[str, str]:
-    """Names given by the user (or one text such as "S=S_sd,I=I_sd") as pairs.
-
-    >>> assigned("S=S_sd, I = I_sd", "column of standard deviations")
-    {'S': 'S_sd', 'I': 'I_sd'}
-    """
+    """Names given by the user (or one text such as "S=S_sd,I=I_sd") as pairs."""
     if not isinstance(texts, str):
         return dict(texts or {})
     pairs: dict[str, str] = {}
@@ -260,11 +242,7 @@ def assigned(
 
 
 def split_unit(name: str) -> tuple[str, str | None]:
-    """A name in a header and the unit in brackets behind it, None for none.
-
-    >>> split_unit("cells [g/L]"), split_unit("x[0]")
-    (('cells', 'g/L'), ('x[0]', None))
-    """
+    """A name in a header and the unit in brackets behind it, None for none."""
     found = _WITH_UNIT.fullmatch(name)
     return (found["name"], found["unit"].strip()) if found else (name, None)
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import SERIES
+from odediscovery.data.signals import LEAST_VALUES
 from odediscovery.errors import InputError
 from odediscovery.judge.notes import Note, cannot_be_continued, continued, in_order
 from odediscovery.result.discovery import Discovery
@@ -74,10 +74,10 @@ def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
         np.sum([np.isfinite(t.values).sum(axis=0) for t in part.trajectories], axis=0) for part in (earlier, later)
     )
     for state, left, back in zip(earlier.states, kept, held, strict=True):
-        if left < SERIES.least_values:
+        if left < LEAST_VALUES:
             raise InputError(
                 f"--holdout {share:g} leaves {left} values of {state!r} to fit, at "
-                f"least {SERIES.least_values} are needed; keep less back"
+                f"least {LEAST_VALUES} are needed; keep less back"
             )
         if back < VALUES:
             raise InputError(

@@ -10,8 +10,9 @@ and one line of the registry: parsing, printing, prices, growing and the documen
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,32 +24,17 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
 @dataclass(frozen=True, eq=False)
 class StateFunction:
-    """f(r x), a function of one state as numpy, math, sympy, torch and Julia name it.
+    """f(r x), a function of one state as numpy, math, sympy, torch and Julia name it."""
 
-    Args:
-        name: under which these libraries know it.
-        phrase: how a person says it, "the sine of".
-        slope: (library, z) -> f'(z), for numpy and torch.
-        exponents: of candidate terms in which it stands alone or beside one other factor.
-        exponents_of_three: of candidate terms of three factors.
-        positive: it needs an argument above 0, and so a state that is positive throughout.
-        power_is_rate: f(x)^w = f(w x), so that an exponent is a rate: real, of either sign.
-        in_user_units: x is the state as it was measured; else in units of its rms.
-        bounds: least and largest argument while networks train, for finite gradients.
-
-    >>> sine = StateFunction("sin", "the sine of", slope=lambda lib, z: lib.cos(z))
-    >>> float(sine.value(np.array(0.0))), sine.plain(0.0)
-    (0.0, 0.0)
-    """
-
-    name: str
-    phrase: str
-    slope: Callable[[Any, Any], Any]
-    exponents: tuple[float, ...] = (1.0,)
-    exponents_of_three: tuple[float, ...] = (1.0,)
-    positive: bool = False
-    power_is_rate: bool = False
-    in_user_units: bool = True
+    name: str  # under which these libraries know it
+    phrase: str  # how a person says it, "the sine of"
+    slope: Callable[[Any, Any], Any]  # (library, z) -> f'(z), for numpy, sympy and torch
+    exponents: tuple[float, ...] = (1.0,)  # of candidate terms in which it stands alone or beside one other factor
+    exponents_of_three: tuple[float, ...] = (1.0,)  # of candidate terms of three factors
+    positive: bool = False  # it needs an argument above 0, and so a state that is positive throughout
+    power_is_rate: bool = False  # f(x)^w = f(w x), so that an exponent is a rate: real, of either sign
+    in_user_units: bool = True  # x is the state as it was measured; else in units of its rms
+    # Least and largest argument while networks train, for finite gradients.
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def value(self, z: Array) -> Array:
@@ -68,17 +54,11 @@ class StateFunction:
 
 @dataclass(frozen=True)
 class Function:
-    """f(rate * x_state), a feature of a power layer.
+    """f(rate * x_state), a feature of a power layer."""
 
-    Args:
-        name: of a `StateFunction`.
-        state: index of the state.
-        rate: 1 in the units in which f is taken.
-    """
-
-    name: str
-    state: int
-    rate: float = 1.0
+    name: str  # of a `StateFunction`
+    state: int  # index of the state
+    rate: float = 1.0  # 1 in the units in which f is taken
 
     @property
     def plain_rate(self) -> float:
@@ -86,23 +66,25 @@ class Function:
         return math.copysign(1.0, self.rate) if math.isclose(abs(self.rate), 1.0, rel_tol=1e-12) else self.rate
 
 
+def rows_of(width: int, factors: Sequence[int], choices: Sequence[Sequence[float]]) -> list[Array]:
+    """Exponents [width] of all products of these factors, each to one power of its choices."""
+    rows = []
+    for values in itertools.product(*choices):
+        row = np.zeros(width)
+        row[list(factors)] = values
+        rows.append(row)
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """C candidates prod_k z_k^rows[c, k] (1 + constant[c] prod_k z_k^inner[c, k])^power[c].
+    """C candidates prod_k z_k^rows[c, k] (1 + constant[c] prod_k z_k^inner[c, k])^power[c]."""
 
-    Args:
-        rows: [C, states and functions].
-        constant: b, [C]; 0 for no sum.
-        inner: [C, states and functions].
-        power: exponent of the sum, [C].
-        many: whether there are so many that subsets are sought by linear algebra first.
-    """
-
-    rows: Array
-    constant: Array
-    inner: Array
-    power: Array
-    many: bool = False
+    rows: Array  # [C, states and functions]
+    constant: Array  # b, [C]; 0 for no sum
+    inner: Array  # [C, states and functions]
+    power: Array  # exponent of the sum, [C]
+    many: bool = False  # whether there are so many that subsets are sought by linear algebra first
 
     @classmethod
     def products(cls, rows: Array, *, many: bool = False) -> Terms:
@@ -113,14 +95,12 @@ class Terms:
     def kinds(self) -> NDArray[np.int64]:
         """Number of the form that each has, whatever the constant and the rate [C]."""
         form = np.column_stack([self.rows, np.sign(self.constant), self.inner != 0, np.sign(self.inner), self.power])
-        numbers: NDArray[np.int64] = np.unique(form, axis=0, return_inverse=True)[1].ravel()
-        return numbers
+        return np.asarray(np.unique(form, axis=0, return_inverse=True)[1].ravel())
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Number of factors of each, those in its sum included [C]."""
-        found: NDArray[np.int64] = (self.rows != 0).sum(axis=1) + (self.inner != 0).sum(axis=1)
-        return found
+        return np.asarray((self.rows != 0).sum(axis=1) + (self.inner != 0).sum(axis=1))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -139,21 +119,13 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What a family sees of the data when it proposes terms.
+    """What a family sees of the data when it proposes terms."""
 
-    Args:
-        functions: features behind the states.
-        definitions: what the family says of these functions.
-        integer: states with whole exponents only [states].
-        changing: states that are no constants [states].
-        monomials: exponents [C, states and functions] -> values of these products along the path
-            of the data, [intervals, nodes, C].
-    """
-
-    functions: tuple[Function, ...]
-    definitions: tuple[StateFunction, ...]
-    integer: Mask
-    changing: Mask
+    functions: tuple[Function, ...]  # features behind the states
+    definitions: tuple[StateFunction, ...]  # what the family says of these functions
+    integer: Mask  # states with whole exponents only [states]
+    changing: Mask  # states that are no constants [states]
+    # Exponents [C, states and functions] -> values of these products along the path of the data, [intervals, nodes, C].
     monomials: Callable[[Array], Array]
 
     @property
@@ -169,47 +141,28 @@ class Seen:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Family:
-    """A family of laws.
+    """A family of laws."""
 
-    Args:
-        name: one or two words; of progress and logs.
-        says: what its terms look like, for the documentation.
-        chain: the units that write it.
-        richness: families are tried in its order, from 1, sums of powers, on.
-        richness_of_amounts: the same where no state changes its sign; None: no other.
-        candidates: the terms that a law of it may be grown by. A grid only has to come near:
-            exponents and constants of sums are fitted afterwards.
-        functions: of a state, among the features beside the states.
-        real_exponents: whether exponents are real numbers; with whole ones a rich family cannot
-            fit just anything.
-        real_inside: whether exponents of states inside sums are real numbers.
-        in_noise: whether it is also looked through in noise.
-        placed: the features themselves, where a family (a user's library) knows them.
-    """
-
-    name: str
-    says: str
-    chain: str
-    richness: float
+    name: str  # one or two words; of progress and logs
+    says: str  # what its terms look like, for the documentation
+    chain: str  # the units that write it
+    richness: float  # families are tried in its order, from 1, sums of powers, on
+    # The terms that a law of it may be grown by. A grid only has to come near: exponents and constants of sums are
+    # fitted afterwards.
     candidates: Callable[[Seen], Terms]
-    functions: tuple[StateFunction, ...] = ()
+    functions: tuple[StateFunction, ...] = ()  # of a state, among the features beside the states
+    # Whether exponents are real numbers; with whole ones a rich family cannot fit just anything.
     real_exponents: bool = False
-    real_inside: bool = False
-    in_noise: bool = False
-    placed: tuple[Function, ...] = ()
-    richness_of_amounts: float | None = None
+    real_inside: bool = False  # whether exponents of states inside sums are real numbers
+    in_noise: bool = False  # whether it is also looked through in noise
+    placed: tuple[Function, ...] = ()  # the features themselves, where a family (a user's library) knows them
+    richness_of_amounts: float | None = None  # the same where no state changes its sign; None: no other
 
     def __repr__(self) -> str:
         return f"Family({self.name!r})"
 
     def features(self, nonnegative: Mask, changing: Mask, size: Array) -> tuple[Function, ...]:
-        """Its functions of all states that change.
-
-        Args:
-            nonnegative: states that never change their sign [states].
-            changing: states that are no constants [states].
-            size: what the states were divided by [states]: f(x) is of x in the user's units.
-        """
+        """Its functions of all states that change, of x in the user's units, which was divided by `size` [states]."""
         found = [Function(f.name, f.state, f.rate * float(size[f.state])) for f in self.placed]
         for k in np.flatnonzero(changing):
             for f in self.functions:

@@ -8,12 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.families.base import Seen, Terms
+from odediscovery.families.base import Seen, Terms, rows_of
 from odediscovery.families.powers import MAX_COARSE, MAX_TRIPLES, ONCE, WHOLE_GRID
-
-# Exponents of states: alone, and beside another factor. Sizes and pairs only have to come near.
-SIGNED_GRID = (-2.0, -1.0, 1.0, 2.0, 3.0)
-PAIRED, PAIRED_WHOLE = (-1.0, 1.0, 2.0), (1.0, 2.0)
 
 
 def products(seen: Seen) -> Terms:
@@ -27,8 +23,10 @@ def products(seen: Seen) -> Terms:
             return function.exponents if size < 3 else function.exponents_of_three
         if size == 3:
             return ONCE
-        fine, coarse = (WHOLE_GRID, PAIRED_WHOLE) if seen.integer[k] else (SIGNED_GRID, PAIRED)
-        return fine if size == 1 else coarse
+        # Pairs only have to come near.
+        if seen.integer[k]:
+            return WHOLE_GRID if size == 1 else (1.0, 2.0)
+        return (-2.0, -1.0, 1.0, 2.0, 3.0) if size == 1 else (-1.0, 1.0, 2.0)
 
     def count(size: int) -> int:
         return count_products([len(exponents(k, size)) for k in usable], size)
@@ -38,23 +36,12 @@ def products(seen: Seen) -> Terms:
     for size in (1,) if pairs > MAX_COARSE else (1, 2, 3) if count(3) <= MAX_TRIPLES else (1, 2):
         for group in itertools.combinations(usable, size):
             choices = [ONCE if size == 2 and crowded else exponents(k, size) for k in group]
-            for values in itertools.product(*choices):
-                row = np.zeros(seen.size)
-                row[list(group)] = values
-                rows.append(row)
+            rows += rows_of(seen.size, group, choices)
     return Terms.products(np.stack(rows), many=True)
 
 
 def count_products(choices: Sequence[int], size: int) -> int:
-    """How many products there are of so many different factors.
-
-    Args:
-        choices: number of exponents of every factor.
-        size: factors of a product.
-
-    >>> count_products([2, 3, 1], 2)
-    11
-    """
+    """How many products of `size` different factors there are, each with so many choices of its exponent."""
     of_size = [1] + [0] * size
     for own in choices:
         for k in range(size, 0, -1):

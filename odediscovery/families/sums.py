@@ -7,22 +7,13 @@ import math
 
 import numpy as np
 
-from odediscovery.families.base import Family, Seen, Terms
+from odediscovery.families.base import Family, Seen, Terms, rows_of
 from odediscovery.families.functions import EXP
 from odediscovery.families.powers import powers_of
 from odediscovery.runtime.arrays import Array
 
-# Parts of sums are single states only where there would be more candidates.
-MAX_SUMS = 20_000
-# Constants b of a sum 1 + b m in units of 1 / max(m); a negative one brings the sum near zero.
+# Constants b of a sum 1 + b m in units of 1 / max(m).
 CONSTANTS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1000.0)
-NEGATIVE_CONSTANTS = (-0.99, -0.8, -0.5)
-# Least value that a sum may reach along the path of the data: it has to stay positive.
-MIN_SUM = 1e-3
-# Rates of exponential functions inside sums, 1 / rms of their state.
-RATES = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
-# Exponents of states before a sum and inside it.
-OUTSIDE, INSIDE, ONCE = (1.0, 2.0), (1.0, 2.0, 3.0, 4.0), (1.0,)
 
 
 def _candidates(seen: Seen) -> Terms:
@@ -48,9 +39,10 @@ def _with_sums(seen: Seen) -> Terms:
     found: list[tuple[Array, float, Array, float]] = []
     for inner, high, low in zip(inside, highest, lowest, strict=True):
         size = max(abs(high), abs(low))
-        for b in (*CONSTANTS, *NEGATIVE_CONSTANTS):
+        # A negative constant brings the sum near zero, but it has to stay positive along the path of the data.
+        for b in (*CONSTANTS, -0.99, -0.8, -0.5):
             constant = b / size
-            if 1.0 + min(constant * high, constant * low) > MIN_SUM:
+            if 1.0 + min(constant * high, constant * low) > 1e-3:
                 found += [(row, constant, inner, -1.0) for row in (*outer, *_saturating(inner, outer, seen))]
     rows, constants, inners, exponents = zip(*found, strict=True)
     return Terms(np.stack(rows), np.array(constants), np.stack(inners), np.array(exponents), many=True)
@@ -66,26 +58,22 @@ def _saturating(inner: Array, outer: list[Array], seen: Seen) -> list[Array]:
 
 def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
     """Exponents of the products before a sum, and of those inside it."""
-    n, states = seen.n_states, np.flatnonzero(seen.changing)
+    states = np.flatnonzero(seen.changing).tolist()
     pairs = math.comb(len(states), 2)
-    many = (1 + 2 * len(states) + pairs) * (4 * len(states) + pairs) * len(CONSTANTS) > MAX_SUMS
-    of_two = () if many else ONCE
+    # Parts of sums are single states only where there would be more candidates.
+    many = (1 + 2 * len(states) + pairs) * (4 * len(states) + pairs) * len(CONSTANTS) > 20_000
+    of_two = [] if many else [rows_of(seen.size, pair, [(1.0,)] * 2)[0] for pair in itertools.combinations(states, 2)]
 
     def products(of_one: tuple[float, ...]) -> list[Array]:
-        found = []
-        for size, exponents in ((1, of_one), (2, of_two)):
-            for group in itertools.combinations(states, size):
-                for values in itertools.product(exponents, repeat=size):
-                    row = np.zeros(seen.size)
-                    row[list(group)] = values
-                    found.append(row)
-        return found
+        return [*(row for k in states for row in rows_of(seen.size, [k], [of_one])), *of_two]
 
-    outer = [np.zeros(seen.size), *products(OUTSIDE)]
+    outer = [np.zeros(seen.size), *products((1.0, 2.0))]
     if not seen.functions:
-        return outer, products(INSIDE)
-    rates = [k for k, f in enumerate(seen.functions, start=n) if f.name == EXP.name]
-    return outer, [rate * np.eye(seen.size)[k] for k in rates for rate in RATES]
+        return outer, products((1.0, 2.0, 3.0, 4.0))
+    # Rates of exponential functions, 1 / rms of their state.
+    rates = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
+    exponentials = [k for k, f in enumerate(seen.functions, start=seen.n_states) if f.name == EXP.name]
+    return outer, [row for k in exponentials for row in rows_of(seen.size, [k], [rates])]
 
 
 SUMS = Family(

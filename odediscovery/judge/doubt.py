@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.noise import SMOOTHING
+from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import correction
 from odediscovery.judge.notes import Note, structured_residuals, widened_errors
@@ -376,7 +376,7 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
         relative = [e / np.sqrt(v) for e, v in zip(errors, expected, strict=True)]
     squares = np.mean(np.concatenate(relative) ** 2, axis=0)
     result: Mask = squares <= UNDERESTIMATED
-    if p.noisiness <= SMOOTHING.clean and result.any():
+    if p.noisiness <= CLEAN_SHARE and result.any():
         r, pairs = correlations([np.nan_to_num(e) for e in relative])
         result &= r < UNLIKELY / np.sqrt(np.maximum(pairs, 1))
     return settled | result

@@ -1,17 +1,10 @@
-"""What the user knows of a law: statements, constraints, libraries.
-
-What a user knows before the fit, and laws that agree with it.
+"""What the user knows of a law: statements, constraints that laws are made to agree with, and term libraries.
 
 Known terms, conserved sums, forbidden variables and the range of the exponents are written as
-text and read like equations, without evaluating anything. `Knowledge.impose` turns a law into the
-nearest one that agrees. A conserved sum sum_i c_i x_i needs no constant of its own: the equation
-of one of its states, the tied one, follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
-
-Statements of a user about equations, read with the place of every mistake.
-
-Nothing is evaluated: names are looked up among the states, sums are read like equations.
-
-A term library of the user's own as a family of laws, from terms written as text.
+text and read like equations, with the place of every mistake and without evaluating anything: names
+are looked up among the states. `Knowledge.impose` turns a law into the nearest one that agrees. A
+conserved sum sum_i c_i x_i needs no constant of its own: the equation of one of its states, the tied
+one, follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
 """
 
 from __future__ import annotations
@@ -41,32 +34,20 @@ TOLERANCE = 1e-9  # constants agree to this [size of the terms]
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What is known about dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]; see `knowledge`.
+    """What is known about dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]; see `knowledge`."""
 
-    Args:
-        states: names as the user wrote them.
-        known: known part of every equation, or None.
-        conserved: linearly independent sums.
-        forbidden: [states (equation), states (variable)].
-        bounds: least and greatest exponent other than 0.
-        integer: whether exponents are whole numbers.
-        stoichiometry: M with x' = M @ (the terms found and known), [states, states]. The identity
-            except for rows of tied states, -c_i/c_l over the others, and columns of 0 for tied
-            states, so that C @ M = 0 for the conserved weights C. (Where known equations alone
-            keep a sum, C @ M @ A = 0 for these.)
-        sources: whether there may be constant terms.
-        nonnegative_flows: whether terms with a minus have a positive power of their own state.
-    """
-
-    states: tuple[str, ...]
-    known: tuple[KnownSide | None, ...]
-    conserved: tuple[Conserved, ...]
-    forbidden: Mask
-    bounds: tuple[float, float]
-    integer: bool
+    states: tuple[str, ...]  # names as the user wrote them
+    known: tuple[KnownSide | None, ...]  # known part of every equation, or None
+    conserved: tuple[Conserved, ...]  # linearly independent sums
+    forbidden: Mask  # [states (equation), states (variable)]
+    bounds: tuple[float, float]  # least and greatest exponent other than 0
+    integer: bool  # whether exponents are whole numbers
+    # M with x' = M @ (the terms found and known), [states, states]. The identity except for rows of tied states,
+    # -c_i/c_l over the others, and columns of 0 for tied states, so that C @ M = 0 for the conserved weights C. (Where
+    # known equations alone keep a sum, C @ M @ A = 0 for these.)
     stoichiometry: Array
-    sources: bool = True
-    nonnegative_flows: bool = False
+    sources: bool = True  # whether there may be constant terms
+    nonnegative_flows: bool = False  # whether terms with a minus have a positive power of their own state
 
     @property
     def empty(self) -> bool:
@@ -90,8 +71,7 @@ class Knowledge:
 
     def without(self, states: Mask) -> Knowledge:
         """The same knowledge, these states forbidden in all equations unless known terms need them."""
-        taken = states & ~self.mentioned
-        return dataclasses.replace(self, forbidden=self.forbidden | taken)
+        return dataclasses.replace(self, forbidden=self.forbidden | (states & ~self.mentioned))
 
     def rescaled(self, scale: Array, time_scale: float) -> Knowledge:
         """The same knowledge for x' = x / scale [states] and t' = t / time_scale: exponents stay.
@@ -99,19 +79,16 @@ class Knowledge:
         Known terms c'_j = c_j * (T / s_i) * prod_k s_k ** w_jk, sums c'_i = c_i s_i,
         M'_ij = M_ij s_j / s_i. Imposing commutes with it where no exponent has to be changed.
         """
-        sides: list[KnownSide | None] = []
-        for side, own in zip(self.known, scale, strict=True):
-            if side is not None:
-                factor = factors(side.exponents, scale) * time_scale / own
-                side = dataclasses.replace(
-                    side,
-                    coefficients=side.coefficients * factor,
-                    mirrored=turned(side.mirrored, scale, [side.exponents]),
-                )
-            sides.append(side)
+
+        def rescaled(side: KnownSide, own: float) -> KnownSide:
+            coefficients = side.coefficients * (factors(side.exponents, scale) * time_scale / own)
+            mirrored = turned(side.mirrored, scale, [side.exponents])
+            return KnownSide(coefficients, side.exponents, side.more, mirrored)
+
+        sides = tuple(side and rescaled(side, own) for side, own in zip(self.known, scale, strict=True))
         sums = tuple(Conserved(one.weights * scale, one.value) for one in self.conserved)
         stoichiometry = self.stoichiometry * scale / scale[:, None]
-        return dataclasses.replace(self, known=tuple(sides), conserved=sums, stoichiometry=stoichiometry)
+        return dataclasses.replace(self, known=sides, conserved=sums, stoichiometry=stoichiometry)
 
     def impose(self, law: PowerSum) -> PowerSum:
         """The nearest law that agrees, with nothing in the equations of tied states.
@@ -120,11 +97,6 @@ class Knowledge:
         within `NEAR` of one gives way in that equation. Exponents are clipped into the bounds
         (and rounded), forbidden variables lose their coefficients, also within functions and
         sums; monomials then in no equation are dropped. The law's stoichiometry fills the tied equations.
-
-        >>> fall = knowledge(["h", "v"], known=["h' = -v", "v' = 9.81 + ?"])
-        >>> found = PowerSum(np.array([[1.0, 0.0], [9.0, -0.5]]), np.array([[0, 0.02], [0, 1]]))
-        >>> fall.impose(found).coefficients.tolist()  # of v, of the constant
-        [[-1.0, 0.0], [-0.5, 9.81]]
         """
         given, law = self._given, self._in_bounds(law)
         coefficients, exponents = law.coefficients.copy(), law.exponents
@@ -146,9 +118,8 @@ class Knowledge:
     def fixed_mask(self, law: PowerSum) -> tuple[Mask, Mask]:
         """Constants of an imposed law that must not be fitted.
 
-        Returns:
-            Coefficients [states, monomials] of known terms; exponents [monomials, features] of
-            known monomials, or all exponents if they are whole numbers.
+        Coefficients [states, monomials] of known terms; exponents [monomials, features] of known monomials, or all
+        exponents if they are whole numbers.
         """
         of_a = np.zeros(law.coefficients.shape, dtype=bool)
         of_w = np.full(law.exponents.shape, self.integer)
@@ -159,10 +130,7 @@ class Knowledge:
         return of_a, of_w
 
     def allows(self, law: PowerSum) -> bool:
-        """Whether a law agrees, to 1e-9: it is what `impose` makes of it.
-
-        Equations of tied states may be those that follow from the others, or empty.
-        """
+        """Whether a law agrees, to 1e-9: it is what `impose` makes of it."""
         nearest, mix = self.impose(law), self.stoichiometry
         if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > TOLERANCE:
             return False
@@ -177,11 +145,7 @@ class Knowledge:
         return bool(agree.all(axis=1).any())
 
     def sentences(self) -> list[str]:
-        """What is known, one sentence each, names as in equations.
-
-        >>> knowledge(["S", "I"], conserve=["I + S = 9"], forbid=["I: S"]).sentences()
-        ['S + I = 9 is kept exactly', "S does not appear in I'"]
-        """
+        """What is known, one sentence each, names as in equations."""
         names = list(identifiers(self.states).values())
         sides = Equations.from_power_sum(self.states, self._given).texts().values()
         texts = [
@@ -190,8 +154,7 @@ class Knowledge:
             if side
         ]
         texts += [f"{self._sum(one)} is kept exactly" for one in self.conserved]
-        given = self._given
-        used = (given.coefficients != 0) @ (given.exponents != 0)
+        used = (self._given.coefficients != 0) @ (self._given.exponents != 0)
         texts += [f"{names[k]} does not appear in {names[i]}'" for i, k in np.argwhere(self.forbidden & ~used)]
         if np.isfinite(self.bounds).any():
             texts.append("exponents other than 0 lie within {:g}..{:g}".format(*self.bounds))
@@ -204,14 +167,10 @@ class Knowledge:
         """All known terms as one law; a monomial known in two equations is shared."""
         n = len(self.states)
         rows = [(i, side) for i, side in enumerate(self.known) if side is not None]
-        columns = [np.eye(n)[:, [i]] * side.coefficients for i, side in rows]
-        exponents = [side.exponents for _, side in rows]
-        mirrored = {k for _, side in rows for k in side.mirrored}
-        return PowerSum(
-            np.hstack([np.zeros((n, 0)), *columns]),
-            np.vstack([np.zeros((0, n)), *exponents]),
-            mirrored=tuple(sorted(mirrored)),
-        ).merged()
+        coefficients = np.hstack([np.zeros((n, 0)), *(np.eye(n)[:, [i]] * side.coefficients for i, side in rows)])
+        exponents = np.vstack([np.zeros((0, n)), *(side.exponents for _, side in rows)])
+        mirrored = sorted({k for _, side in rows for k in side.mirrored})
+        return PowerSum(coefficients, exponents, mirrored=tuple(mirrored)).merged()
 
     def _padded(self, inputs: int) -> Array:
         """Exponents of the known monomials over all inputs of a law [monomials, inputs]."""
@@ -247,12 +206,7 @@ def knowledge(
     sources: bool = True,
     nonnegative_flows: bool = False,
 ) -> Knowledge:
-    """What the texts state about equations of `states`.
-
-    >>> given = knowledge(["S", "I", "R"], known=["R' = 0.1*I"], conserve=["S + I + R = 763"])
-    >>> given.stoichiometry.tolist()
-    [[1.0, 0.0, 0.0], [-1.0, 0.0, -1.0], [0.0, 0.0, 1.0]]
-    """
+    """What the texts state about equations of `states`."""
     n = len(states)
     sides: list[KnownSide | None] = [None] * n
     texts: dict[int, str] = {}
@@ -262,19 +216,11 @@ def knowledge(
             raise one.error(f"{states[i]}' is already given by {quoted(texts[i])}; join them", 0)
         texts[i], sides[i] = one.text, side if len(side.coefficients) or not side.more else None
     sums = tuple(conserved_sum(one) for one in texts_of(states, conserve))
-    forbidden = _forbidden(states, forbid)
-    limits = [read_bounds(one) for one in texts_of(states, () if bounds is None else bounds)]
-    result = Knowledge(
-        tuple(states),
-        tuple(sides),
-        sums,
-        forbidden,
-        (limits or [(-math.inf, math.inf)])[0],
-        bool(integer_exponents),
-        np.eye(n),
-        sources,
-        nonnegative_flows,
-    )
+    forbidden, limits = _forbidden(states, forbid), (-math.inf, math.inf)
+    for one in texts_of(states, () if bounds is None else bounds):
+        limits = read_bounds(one)
+    whole, mix = bool(integer_exponents), np.eye(n)
+    result = Knowledge(tuple(states), tuple(sides), sums, forbidden, limits, whole, mix, sources, nonnegative_flows)
     _check_exponents(result)
     return dataclasses.replace(result, stoichiometry=_stoichiometry(result))
 
@@ -332,10 +278,8 @@ def _stoichiometry(given: Knowledge) -> Array:
         if k < 0:
             raise InputError(f"that {given._sum(one)} is kept follows from the other conserved sums; leave it out")
         if not fixed[k] and mentioned[k]:
-            raise InputError(
-                f"{given.states[k]}' follows from the conserved sums, so nothing "
-                "else can be said of it; drop one of them"
-            )
+            fact = f"{given.states[k]}' follows from the conserved sums"
+            raise InputError(f"{fact}, so nothing else can be said of it; drop one of them")
         if not fixed[k]:
             mix[k] = -rows[r] / rows[r, k]
         elif (np.abs(parts.sum(axis=0)) > TOLERANCE * np.abs(parts).sum(axis=0)).any():
@@ -357,8 +301,7 @@ def _uses(law: PowerSum) -> Mask:
 
 
 def _same(exponents: Array, row: Array) -> Mask:
-    same: Mask = np.all(np.abs(exponents - row) <= 2 * TOLERANCE, axis=1)
-    return same
+    return np.asarray(np.all(np.abs(exponents - row) <= 2 * TOLERANCE, axis=1))
 
 
 def check_signs(given: Knowledge, scaled: Knowledge) -> None:
@@ -387,7 +330,7 @@ def check_known(known: Knowledge, series: TimeSeries) -> None:
             )
 
 
-MAX_CHARACTERS, MAX_TERMS, MAX_QUOTED = 10_000, 500, 60
+MAX_CHARACTERS, MAX_TERMS = 10_000, 500
 
 _PRODUCTS = f"a sum of products of powers (at most {MAX_TERMS}, no functions such as sin for now)"
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
@@ -395,32 +338,20 @@ _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 
 @dataclass(frozen=True, eq=False)
 class KnownSide:
-    """sum_j c_j * prod_k x_k ** w_jk (+ ?), the known part of one right-hand side.
+    """sum_j c_j * prod_k x_k ** w_jk (+ ?), the known part of one right-hand side."""
 
-    Args:
-        coefficients: c, [terms].
-        exponents: w, [terms, states].
-        more: whether other terms are to be found.
-        mirrored: states whose fractional powers are those of -x, written (-x)^1.8.
-    """
-
-    coefficients: Array
-    exponents: Array
-    more: bool
-    mirrored: tuple[int, ...] = ()
+    coefficients: Array  # c, [terms]
+    exponents: Array  # w, [terms, states]
+    more: bool  # whether other terms are to be found
+    mirrored: tuple[int, ...] = ()  # states whose fractional powers are those of -x, written (-x)^1.8
 
 
 @dataclass(frozen=True, eq=False)
 class Conserved:
-    """sum_i c_i x_i = value at all times.
+    """sum_i c_i x_i = value at all times."""
 
-    Args:
-        weights: c, [states].
-        value: None where it is not known.
-    """
-
-    weights: Array
-    value: float | None = None
+    weights: Array  # c, [states]
+    value: float | None = None  # None where it is not known
 
 
 @dataclass(frozen=True)
@@ -551,7 +482,7 @@ def texts_of(states: Sequence[str], given: Sequence[str]) -> Iterator[Statement]
 
 def quoted(text: str) -> str:
     """A text as a message quotes it."""
-    return repr(text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 3]}...")
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 _Factors = dict[tuple[str, int, float], float]

@@ -27,6 +27,7 @@ from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Equations, read_form
 from odediscovery.laws.power_sum import Features
+from odediscovery.laws.records import places
 from odediscovery.runtime.arrays import Array
 
 # A unit: the power of every word in it. What stands in <> is unknown.
@@ -43,11 +44,7 @@ _PLURALS = {name: name.removesuffix("s") for name in UNITS}
 
 
 def read_unit(text: str) -> Unit:
-    """A unit as powers of its words; what cannot be taken apart is one word.
-
-    >>> read_unit("L/(g h)"), read_unit("m s^-2"), read_unit("10 to 20")
-    ({'L': 1.0, 'g': -1.0, 'h': -1.0}, {'m': 1.0, 's': -2.0}, {'(10 to 20)': 1.0})
-    """
+    """A unit as powers of its words; what cannot be taken apart is one word."""
     found: dict[str, float] = {}
     at, sign, last, outer = 0, 1.0, "", list[float]()
     base = 1.0  # of the brackets around this place
@@ -80,11 +77,7 @@ def read_unit(text: str) -> Unit:
 
 
 def unit_text(unit: Unit) -> str | None:
-    """A unit as people write it, "1" for none; None where it is unknown.
-
-    >>> unit_text({"L": 1, "g": -1, "h": -1}), unit_text({"h": -1}), unit_text({"g": 0.5})
-    ('L/(g h)', '1/h', 'g^0.5')
-    """
+    """A unit as people write it, "1" for none; None where it is unknown."""
 
     if not is_told(unit):
         return None
@@ -104,11 +97,7 @@ def is_told(unit: Unit) -> bool:
 
 
 def joined(*parts: tuple[Unit, float]) -> Unit:
-    """The product of units to powers.
-
-    >>> joined(({"g": 1.0}, 1.0), ({"h": 1.0}, -1.0))
-    {'g': 1.0, 'h': -1.0}
-    """
+    """The product of units to powers."""
     found: dict[str, float] = {}
     for unit, power in parts:
         for name, w in unit.items():
@@ -117,17 +106,7 @@ def joined(*parts: tuple[Unit, float]) -> Unit:
 
 
 class Dimensions:
-    """The units of a system: of its variables, of time, and of the terms of its law.
-
-    Args:
-        names: of the variables, states first.
-        time_name: of the time.
-        units: as they were given, by name; the others are unknown, but cancel where they may.
-
-    >>> of = Dimensions(["S", "I"], "t", {"S": "g/L", "t": "h"})
-    >>> unit_text(of.coefficient("S", [2.0])), unit_text(of.coefficient("I", [0.0, 1.0]))
-    ('L/(g h)', '1/h')
-    """
+    """The units of a system: of its variables, of time, and of the terms of its law; unknown ones may cancel."""
 
     def __init__(self, names: Sequence[str], time_name: str, units: Mapping[str, str]) -> None:
         every = (*names, time_name)
@@ -149,36 +128,25 @@ class Dimensions:
 
 
 def units_of_constants(equations: Equations) -> dict[str, list[str | None]]:
-    """The unit of every constant, in the order of `laws.records.constants`; None where unknown.
-
-    >>> law = Equations.parse(["S"], {"S": "0.5*S - 0.01*S**2"}, units={"S": "g/L", "t": "h"})
-    >>> units_of_constants(law)["S"][:2]
-    ['1/h', 'L/(g h)']
-    """
+    """The unit of every constant, in the order of `laws.records.constants`; None where unknown."""
     law = equations.law
     if law is None:
         return {state: [] for state in equations.states}
-    names = equations.variables
-    of, n = Dimensions(names, equations.time_name, equations.units), len(names)
-    features = law.features or Features(n)
-    inverse = [joined((of.by_name[names[f.state]], -1.0)) for f in features.functions]
-    _, w, b, v = law.constants
+    names, n = equations.variables, len(equations.variables)
+    of, features = Dimensions(names, equations.time_name, equations.units), law.features or Features(n)
+    _, w, _, v = law.constants
 
-    def exponent(k: int) -> Unit:
-        """Of a power no unit; inside a function that of what makes the state a number."""
-        return inverse[k - n] if n <= k < n + len(inverse) else {}
+    def unit(kind: int, at: tuple[int, int]) -> Unit:
+        row, k = at
+        if kind == 0:
+            return of.coefficient(equations.states[row], w[k, :n])
+        if kind == 2:
+            return joined((of.product(v[k, :n]), -1.0))
+        # A power has no unit; inside a function it has that of what makes the state a number.
+        inside = n <= k < features.simple
+        return joined((of.by_name[names[features.state_of(k)]], -1.0)) if inside else {}
 
-    def of_state(i: int) -> list[Unit]:
-        own = [int(j) for j in np.flatnonzero(law.coefficients[i])]
-        found = [of.coefficient(equations.states[i], w[j, :n]) for j in own]
-        found += [exponent(int(k)) for j in own for k in np.flatnonzero(w[j])]
-        sums = np.flatnonzero(np.any(w[own][:, w.shape[1] - len(b) :] != 0, axis=0))
-        inner = [(int(u), int(j)) for u in sums for j in np.flatnonzero(b[u])]
-        found += [joined((of.product(v[j, :n]), -1.0)) for _, j in inner]
-        places = [(j, int(k)) for j in sorted({j for _, j in inner}) for k in np.flatnonzero(v[j])]
-        return found + [exponent(k) for _, k in places]
-
-    return {state: [unit_text(unit) for unit in of_state(i)] for i, state in enumerate(equations.states)}
+    return {state: [unit_text(unit(*one)) for one in places(law, i)] for i, state in enumerate(equations.states)}
 
 
 def units_of_names(
@@ -189,11 +157,7 @@ def units_of_names(
     units: Mapping[str, str],
     controls: Sequence[str] = (),
 ) -> list[str | None]:
-    """The unit of every named constant of the equations in these lines, None where their form does not say.
-
-    >>> units_of_names(["N' = r*N*(1 - N/K)"], ["r", "K"], ["N"], "t", {"N": "g/L", "t": "h"})
-    ['1/h', 'g/L']
-    """
+    """The unit of every named constant of the equations in these lines, None where their form does not say."""
     unknown: list[str | None] = [None] * len(names)
     if not units:
         return unknown
@@ -268,9 +232,6 @@ def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str])
 
     In "h' = v" nothing stands before v: its unit has to be that of h over that of time. A number that
     was written, as in "v' = 9.81 + ?", may have any unit. Without pint nothing is checked.
-
-    >>> from odediscovery.knowledge.constraints import knowledge
-    >>> check_dimensions(knowledge(["h", "v"], known=["h' = -v"]), "t", {"h": "m", "v": "m/s", "t": "s"})
     """
     if not units or find_spec("pint") is None:
         return

@@ -17,8 +17,9 @@ Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
@@ -31,11 +32,6 @@ from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.ivp.solvers import PlainRates, compiled
 from odediscovery.laws.power_sum import Free, PowerSum, fractional
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
-
-# Forms whose functions are kept, some kB each.
-REMEMBERED = 1024
-# A whole power up to this is written as a product.
-WRITTEN_OUT = 4.0
 
 # Operation and arguments: ("x", k), ("p", k), ("number", value), ("+", *nodes), ("*", *nodes),
 # ("^", base, exponent, is_whole), (name of a function, node), ("positive", node): max(node, 1e-300).
@@ -63,6 +59,10 @@ FUNCTIONS: dict[str, GraphFunction] = {
     "side": GraphFunction(lambda z: np.where(z < 0.0, -1.0, 1.0), lambda z: -1.0 if z < 0.0 else 1.0),
     **{name: GraphFunction(f.value, f.plain, f.slope, f.positive) for name, f in STATE_FUNCTIONS.items()},
 }
+
+
+# Functions of expressions by their own names.
+_NAMES = {getattr(sympy, name): name for name in FUNCTIONS if hasattr(sympy, name)} | {sympy.log: "ln"}
 
 
 class Graph:
@@ -131,11 +131,7 @@ class Graph:
         return others[0] if len(others) == 1 else self._node("*", *others)
 
     def power(self, base: int, exponent: int, whole: bool | None = None) -> int:
-        """base ** exponent.
-
-        Args:
-            whole: whether the exponent is a whole number (default: as its value says; a parameter is none).
-        """
+        """base ** exponent; whether that is a whole number its value says, of a parameter the caller."""
         value, number = self.value(exponent), self.value(base)
         if value is not None:
             whole = value.is_integer()
@@ -180,21 +176,27 @@ class Graph:
 
     def _outer_slope(self, name: str, z: int) -> int:
         """f'(z)."""
-        function = FUNCTIONS[name]
+        function, symbol = FUNCTIONS[name], sympy.Symbol("z")
         if function.slope is None:
             raise ValueError(f"no derivative of {name} is known")
         argument = self._node("positive", z) if function.positive else z
-        found: _Written = function.slope(_Library(self), _Written(self, argument))
-        return found.node
+        return self.expression(function.slope(sympy, symbol), {symbol: argument})
+
+    def expression(self, part: sympy.Expr, places: Mapping[sympy.Symbol, int]) -> int:
+        """The node of an expression of symbols that are nodes."""
+        if part in places:
+            return places[part]
+        if part.is_Number or part.is_NumberSymbol:
+            return self.number(float(part))
+        nodes = [self.expression(argument, places) for argument in part.args]
+        if part.is_Add:
+            return self.plus(*nodes)
+        if part.is_Mul:
+            return self.times(*nodes)
+        return self.power(nodes[0], nodes[1]) if part.is_Pow else self.function(_NAMES[part.func], nodes[0])
 
     def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Any:
-        """The function p_0, ..., x_0, ... -> values.
-
-        Args:
-            values: nodes.
-            parameters, variables: how many of them are its arguments.
-            plain: for plain numbers in place of arrays.
-        """
+        """The function p_0, ..., x_0, ... -> values of nodes, for arrays or for plain numbers."""
         code = _Code(self, plain)
         results = [code.name(node) for node in values]
         body = "".join(f"        {line}\n" for line in code.lines)
@@ -205,53 +207,6 @@ class Graph:
             "    return values\n"
         )
         return compiled(text)(*code.known.values())
-
-
-@dataclass(frozen=True)
-class _Library:
-    """The functions of a graph by their names, as the slope of a `StateFunction` asks numpy or torch for them."""
-
-    graph: Graph
-
-    def __getattr__(self, name: str) -> Callable[[_Written], _Written]:
-        return lambda z: _Written(self.graph, self.graph.function(name, z.node))
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A node that is computed with like a number."""
-
-    graph: Graph
-    node: int
-
-    def _of(self, other: _Written | float) -> int:
-        return other.node if isinstance(other, _Written) else self.graph.number(other)
-
-    def __add__(self, other: _Written | float) -> _Written:
-        return _Written(self.graph, self.graph.plus(self.node, self._of(other)))
-
-    def __mul__(self, other: _Written | float) -> _Written:
-        return _Written(self.graph, self.graph.times(self.node, self._of(other)))
-
-    def __pow__(self, other: _Written | float) -> _Written:
-        return _Written(self.graph, self.graph.power(self.node, self._of(other)))
-
-    def __neg__(self) -> _Written:
-        return self * -1.0
-
-    def __sub__(self, other: _Written | float) -> _Written:
-        return self + _Written(self.graph, self._of(other)) * -1.0
-
-    def __rsub__(self, other: float) -> _Written:
-        return -self + other
-
-    def __truediv__(self, other: _Written | float) -> _Written:
-        return self * _Written(self.graph, self._of(other)) ** -1.0
-
-    def __rtruediv__(self, other: float) -> _Written:
-        return self**-1.0 * other
-
-    __radd__, __rmul__ = __add__, __mul__
 
 
 @dataclass
@@ -295,7 +250,7 @@ class _Code:
 
     def _power(self, base: str, exponent: int, whole: bool) -> str:
         value = self.graph.value(exponent)
-        if value is not None and value.is_integer() and 0.0 < value <= WRITTEN_OUT:
+        if value is not None and value.is_integer() and 0.0 < value <= 4.0:
             return " * ".join([base] * int(value))
         if value == -1.0:
             return f"1.0 / {base}"
@@ -318,15 +273,7 @@ class _Code:
 
 
 class CompiledForm:
-    """Right-hand sides of one form, for any constants.
-
-    Args:
-        graph: that holds them.
-        sides: their nodes, one a state.
-        variables: how many there are, states and controls.
-        parameters: how many there are.
-        sought: parameters by which slopes are taken (default: all).
-    """
+    """Right-hand sides of one form, nodes of a graph, for any constants; `sought` are those of the slopes (all)."""
 
     def __init__(
         self, graph: Graph, sides: Sequence[int], variables: int, parameters: int, sought: Sequence[int] | None = None
@@ -344,11 +291,7 @@ class CompiledForm:
 
     @cached_property
     def plain(self) -> PlainRates:
-        """The same of plain numbers.
-
-        Raises:
-            ArithmeticError, ValueError: by the function, where a number becomes too large.
-        """
+        """The same of plain numbers; an ArithmeticError or ValueError where one becomes too large."""
         found: PlainRates = self.graph.compiled(self.sides, self.parameters, self.variables, plain=True)
         return found
 
@@ -417,10 +360,6 @@ class CompiledForm:
         return rates, slopes
 
 
-# Functions of expressions by their own names.
-_NAMES = {getattr(sympy, name): name for name in FUNCTIONS if hasattr(sympy, name)} | {sympy.log: "ln"}
-
-
 def form_of_expressions(
     sides: Sequence[sympy.Expr],
     variables: Sequence[sympy.Symbol],
@@ -428,38 +367,17 @@ def form_of_expressions(
     *,
     scaled: bool = False,
 ) -> CompiledForm:
-    """Expressions as a form.
+    """Expressions of variables, states and then controls, as a form.
 
-    Args:
-        sides: right-hand sides; further variables, controls, have none.
-        variables: states and controls.
-        parameters: symbols of the constants.
-        scaled: whether the variables are dimensionless and the constants are not; further parameters, which are
-            not sought, are then the units of all variables and that of time.
-
-    >>> x, k = sympy.symbols("x k")
-    >>> form_of_expressions([-k * x**2], [x], [k]).values(0.5, np.array([1.0, 3.0]))[0].tolist()
-    [-0.5, -4.5]
+    Of dimensionless variables (`scaled`) beside constants that are not, the units of all variables and that of time
+    are further parameters, which are not sought.
     """
     g, n, k = Graph(), len(variables), len(parameters)
     units = [g.p(k + i) for i in range(n + 1)] if scaled else [g.number(1.0)] * (n + 1)
     places = {symbol: g.times(units[i], g.x(i)) for i, symbol in enumerate(variables)}
     places |= {symbol: g.p(i) for i, symbol in enumerate(parameters)}
 
-    def read(part: sympy.Expr) -> int:
-        if part in places:
-            return places[part]
-        if part.is_Number or part.is_NumberSymbol:
-            return g.number(float(part))
-        if part.is_Add:
-            return g.plus(*map(read, part.args))
-        if part.is_Mul:
-            return g.times(*map(read, part.args))
-        if part.is_Pow:
-            return g.power(read(part.base), read(part.exp))
-        return g.function(_NAMES[part.func], read(part.args[0]))
-
-    rates = [read(side) for side in sides]
+    rates = [g.expression(side, places) for side in sides]
     if scaled:
         rates = [g.times(units[n], g.power(units[i], g.number(-1.0)), rate) for i, rate in enumerate(rates)]
     return CompiledForm(g, rates, n, k + scaled * (n + 1), range(k))
@@ -467,17 +385,11 @@ def form_of_expressions(
 
 @dataclass(frozen=True, eq=False)
 class FilledForm:
-    """A form with numbers for its constants, which solvers and fits take as they take a sum of powers.
+    """A form with numbers for its constants, which solvers and fits take as they take a sum of powers."""
 
-    Args:
-        form: its right-hand sides, 0 for controls.
-        values: of the parameters, which a fit may change.
-        known: values of further parameters, which stay.
-    """
-
-    form: CompiledForm
-    values: Array
-    known: tuple[float, ...] = ()
+    form: CompiledForm  # its right-hand sides, 0 for controls
+    values: Array  # of the parameters, which a fit may change
+    known: tuple[float, ...] = ()  # values of further parameters, which stay
 
     @property
     def n_states(self) -> int:
@@ -519,15 +431,7 @@ def standing(law: PowerSum, free: Free | None = None) -> list[Mask]:
 
 
 def form_of_law(law: PowerSum, free: Free | None = None) -> CompiledForm:
-    """The form of a sum of powers; its parameters are those of `constants_of`.
-
-    Args:
-        free: the constants by which slopes are taken (default: all that are not 0).
-
-    >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
-    >>> form_of_law(law).rates(np.array([[2.0, 4.0]]), constants_of(law)).tolist()
-    [[0.0, -4.0]]
-    """
+    """The form of a sum of powers with the parameters of `constants_of`, and slopes by the free ones (or all)."""
     there = standing(law, free)
     functions = () if law.features is None else tuple((f.name, f.state) for f in law.features.functions)
     flows = law.stoichiometry
@@ -552,7 +456,7 @@ def _kinds(exponents: Array, there: Mask) -> Array:
     return kinds
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=1024)  # some kB each
 def _form(
     n: int,
     shapes: tuple[tuple[tuple[int, ...], bytes], ...],
@@ -561,75 +465,45 @@ def _form(
     mirrored: tuple[int, ...],
     sought: bytes | None,
 ) -> CompiledForm:
-    a, w, b, v = (np.frombuffer(part, dtype=np.uint8).reshape(shape) for shape, part in shapes)
-    fitted = sum(int(np.count_nonzero(part)) for part in (a, w, b, v))
-    wanted = set(range(fitted)) if sought is None else set(np.flatnonzero(np.frombuffer(sought, dtype=bool)).tolist())
-    read = _Reading(Graph(), mirrored, wanted)
-    g = read.graph
-    of_a, of_w, of_b, of_v = (read.numbered(part) for part in (a, w, b, v))
-    bases = [g.x(k) for k in range(n)]
-    bases += [g.function(name, g.times(read.next_parameter(), g.x(state))) for name, state in functions]
-    bases += [g.plus(g.number(1.0), total) for total in read.sums(of_b, read.products(v, of_v, bases))]
-    sides = read.sums(of_a, read.products(w, of_w, bases))
-    if flows is not None:
-        sides = read.sums(read.numbered(np.frombuffer(flows[1], dtype=bool).reshape(flows[0])), sides)
-    return CompiledForm(g, sides, n, read.count, sorted(wanted))
+    """The form of a sum of powers; its parameters are numbered in the order of `constants_of`."""
+    g, numbers = Graph(), itertools.count()
 
-
-@dataclass
-class _Reading:
-    """A sum of powers on its way to a graph.
-
-    Args:
-        graph: that it becomes.
-        mirrored: states whose fractional powers are those of -x.
-        wanted: parameters by which slopes are taken.
-        count: parameters so far.
-    """
-
-    graph: Graph
-    mirrored: tuple[int, ...]
-    wanted: set[int]
-    count: int = 0
-
-    def next_parameter(self) -> int:
-        """The node of one more parameter."""
-        self.count += 1
-        return self.graph.p(self.count - 1)
-
-    def numbered(self, kinds: NDArray[Any]) -> Indices:
+    def numbered(kinds: NDArray[Any]) -> Indices:
         """Places of the parameters in an array, -1 for none."""
-        places, there = np.full(kinds.shape, -1), kinds != 0
-        more = int(np.count_nonzero(there))
-        places[there] = np.arange(self.count, self.count + more)
-        self.count += more
+        places = np.full(kinds.shape, -1)
+        places[kinds != 0] = list(itertools.islice(numbers, int(np.count_nonzero(kinds))))
         return places
 
-    def products(self, kinds: NDArray[Any], places: Indices, bases: Sequence[int]) -> list[int]:
+    def products(kinds: NDArray[Any], places: Indices) -> list[int]:
         """Products of powers of the bases, a row each."""
-        g, found = self.graph, []
+        found = []
         for row, own in zip(kinds.tolist(), places.tolist(), strict=True):
             factors = []
-            for k, kind in enumerate(row):
-                if kind == NONE:
-                    continue
-                turned = kind == REAL and k in self.mirrored
-                base = g.times(g.number(-1.0), bases[k]) if turned else bases[k]
+            for k in np.flatnonzero(row).tolist():
+                base = g.times(g.number(-1.0), bases[k]) if row[k] == REAL and k in mirrored else bases[k]
                 # The slope by an exponent that is 1 now needs it as a parameter.
-                plain = kind == ONE and own[k] not in self.wanted
-                factors.append(base if plain else g.power(base, g.p(own[k]), kind != REAL))
+                plain = row[k] == ONE and own[k] not in wanted
+                factors.append(base if plain else g.power(base, g.p(own[k]), row[k] != REAL))
             found.append(g.times(*factors))
         return found
 
-    def sums(self, places: Indices, parts: Sequence[int]) -> list[int]:
+    def sums(places: Indices, parts: Sequence[int]) -> list[int]:
         """Sums of parts with parameters in front, a row each."""
-        g = self.graph
-        rows = ([(g.p(p), parts[j]) for j, p in enumerate(row) if p >= 0] for row in places.tolist())
-        return [g.plus(*(g.times(constant, part) for constant, part in row)) for row in rows]
+        rows = ([g.times(g.p(p), parts[j]) for j, p in enumerate(row) if p >= 0] for row in places.tolist())
+        return [g.plus(*row) for row in rows]
 
+    a, w, b, v = (np.frombuffer(part, dtype=np.uint8).reshape(shape) for shape, part in shapes)
+    of_a, of_w, of_b, of_v = map(numbered, (a, w, b, v))
+    fitted = sum(int(np.count_nonzero(part)) for part in (a, w, b, v))
+    wanted = set(range(fitted)) if sought is None else set(np.flatnonzero(np.frombuffer(sought, dtype=bool)).tolist())
+    bases = [g.x(k) for k in range(n)]
+    bases += [g.function(name, g.times(g.p(next(numbers)), g.x(state))) for name, state in functions]
+    bases += [g.plus(g.number(1.0), total) for total in sums(of_b, products(v, of_v))]
+    sides = sums(of_a, products(w, of_w))
+    if flows is not None:
+        sides = sums(numbered(np.frombuffer(flows[1], dtype=bool).reshape(flows[0])), sides)
+    return CompiledForm(g, sides, n, next(numbers), sorted(wanted))
 
-# With more constants a law is evaluated by products of arrays: its text would be long.
-MOST_CONSTANTS = 200
 
 # (t, states) -> their rates.
 Rates = Callable[[float, Array], Any]
@@ -644,20 +518,12 @@ def vector_field(law: PowerSum | FilledForm) -> Callable[[float, Array], Array]:
 
 
 def _is_long(law: PowerSum) -> bool:
-    return sum(int(np.count_nonzero(part)) for part in law.constants) > MOST_CONSTANTS
+    """Whether a law has so many constants that it is evaluated by products of arrays: its text would be long."""
+    return sum(int(np.count_nonzero(part)) for part in law.constants) > 200
 
 
 def point_field(law: PowerSum | FilledForm, states: int | None = None) -> Rates:
-    """The function (t, x) -> dx/dt of states [states] for solvers that call it often.
-
-    Args:
-        law: whose rates they are.
-        states: how many of its variables have rates that are asked for, the first ones (default: all).
-
-    >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
-    >>> list(point_field(law)(0.0, np.array([2.0])))
-    [0.0]
-    """
+    """The function (t, x) -> dx/dt of states [states] for solvers that call it often; of the first ones or all."""
     if isinstance(law, PowerSum) and _is_long(law):
         return lambda t, x: law.rhs(x)[:states]
     form, constants = compiled_law(law)

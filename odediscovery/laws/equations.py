@@ -1,20 +1,16 @@
 """Equations as sympy expressions, forms with named constants, and how both are read.
 
-Laws read from expressions as numbers.
+Where every right-hand side is a sum of products of powers, the same law is also kept as numbers
+(`PowerSum`), in which a monomial that stands in several equations is one: its exponents are
+single constants with single standard errors. So is a fitted law with functions and inner sums,
 
     a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
 
-Constants that are tied to each other in the expressions are numbers of their own here.
+where constants that are tied to each other in the expressions are numbers of their own. Anything
+else is kept as sympy expressions alone. Column names may be anything; inside, states are symbols
+with safe names.
 
-Differential equations as one value: expressions, constants with errors, names and units.
-
-Where every right-hand side is a sum of products of powers, the same law is also kept as numbers
-(`PowerSum`), in which a monomial that stands in several equations is one: its exponents are
-single constants with single standard errors. So is a fitted law with functions and inner sums.
-Anything else is kept as sympy expressions alone. Column names may be anything; inside, states are
-symbols with safe names.
-
-Laws of a form that somebody writes down, with constants that are to be fitted.
+A law of a form that somebody writes down has constants that are to be fitted.
 
     prey' = r*prey*(1 - prey/K) - a*prey*pred/(1 + b*prey)
 
@@ -47,16 +43,6 @@ from odediscovery.laws.printing import julia_source, latex_rows, pretty_text, py
 from odediscovery.runtime.arrays import Array
 
 
-@dataclass(frozen=True)
-class MonomialThresholds:
-    """What is multiplied out."""
-
-    max_terms: int = 500  # a product of sums with more terms stays as it is
-
-
-READING = MonomialThresholds()
-
-
 class _Sum(NamedTuple):
     """1 + weight * product of powers of the states."""
 
@@ -80,20 +66,8 @@ class _Term:
 def read_law(
     sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol], *, features: bool = False
 ) -> PowerSum | None:
-    """The law as numbers, 0 for inputs, or None where some side is no sum of products of powers.
-
-    Args:
-        sides: right-hand sides, one a state.
-        symbols: of the states, and behind them of the inputs.
-        features: whether factors may be powers of 1 + b m, m a product of powers, and functions of a state.
-
-    >>> x = sympy.Symbol("x")
-    >>> read_law([-2.0 * (-x) ** 0.5], [x]).mirrored
-    (0,)
-    >>> law = read_law([-3.0 * x / (2.0 + x)], [x], features=True)
-    >>> law.coefficients.tolist(), law.features.sums.weights.tolist()
-    ([[-1.5]], [[0.5]])
-    """
+    """The law as numbers, 0 for inputs, or None where some side is no sum of products of powers, and of functions of a
+    state and of 1 + b m, m a product of powers, where these `features` are wanted."""
     place = {symbol: k for k, symbol in enumerate(symbols)}
     found: dict[tuple[tuple[_Base, float], ...], dict[int, float]] = {}
     # Of each state either fractional powers of x or of -x.
@@ -109,25 +83,22 @@ def read_law(
             row = found.setdefault(tuple(sorted(term.powers.items(), key=str)), {})
             row[i] = row.get(i, 0.0) + term.coefficient
     kept = {powers: row for powers, row in found.items() if any(row.values())}
-    bases = list(dict.fromkeys(base for powers in kept for base, _ in powers))
+    bases = dict.fromkeys(base for powers in kept for base, _ in powers)
     functions = [base for base in bases if isinstance(base, Function)]
-    sums = [base for base in bases if isinstance(base, _Sum)]
-    simple = len(symbols) + len(functions)
-    columns: dict[_Base, int] = {k: k for k in range(len(symbols))}
-    features_seen: list[_Base] = [*functions, *sums]
-    columns |= {base: len(symbols) + k for k, base in enumerate(features_seen)}
-    coefficients, exponents = np.zeros((len(symbols), len(kept))), np.zeros((len(kept), simple + len(sums)))
+    sums, n = [base for base in bases if isinstance(base, _Sum)], len(symbols)
+    columns: dict[_Base, int] = {base: k for k, base in enumerate((*range(n), *functions, *sums))}
+    coefficients, exponents = np.zeros((n, len(kept))), np.zeros((len(kept), len(columns)))
     for j, (powers, row) in enumerate(kept.items()):
         coefficients[list(row), j] = list(row.values())
         for base, power in powers:
             exponents[j, columns[base]] = power
     seen = None
     if functions or sums:
-        inner = np.zeros((len(sums), simple))
+        inner = np.zeros((len(sums), n + len(functions)))
         for own, one in zip(inner, sums, strict=True):
-            own[: len(symbols)] = one.exponents
+            own[:n] = one.exponents
         of_sums = Sums(np.diag([one.weight for one in sums]), inner) if sums else NO_SUMS
-        seen = Features(len(symbols), tuple(functions), of_sums)
+        seen = Features(n, tuple(functions), of_sums)
     mirrored = tuple(sorted(k for k in sides_of if sides_of[k]))
     return PowerSum(coefficients, exponents, seen, mirrored=mirrored)
 
@@ -136,7 +107,8 @@ def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
     """The terms of a sum, multiplied out if it stays short."""
     if side == 0:
         return ()
-    if _count_terms(side) > READING.max_terms:
+    # A longer product of sums stays as it is.
+    if _count_terms(side) > 500:
         return None
     multiplied = side.expand(power_base=False, power_exp=False, log=False, basic=False, complex=False)
     return tuple(term for term in sympy.Add.make_args(multiplied) if term != 0)
@@ -214,10 +186,6 @@ def _function(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Bas
 
 # A longer equation is cut where equations print themselves; `pretty` has it whole.
 MAX_LINE = 160
-
-# A state that starts at 0 is measured by such a share of the largest one; by the second where the solver gets stuck
-# at that, since what it rounds is more.
-LEAST_STARTS = (1e-6, 1e-2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -308,10 +276,8 @@ class Equations:
         held = [] if snapped is None else [values.shape for values in snapped]
         if given != own[: len(given)] or held != own[: len(held)]:
             raise ValueError("standard errors and snapped constants should have the shapes of the law")
-        symbols, is_sum = _symbols(names), power_sum.features is None
-        factors = symbols if is_sum else _features(power_sum, symbols)
-        mirrored = power_sum.mirrored
-        monomials = [_product(_bases(factors, w, mirrored), w) for w in power_sum.exponents]
+        is_sum, factors = power_sum.features is None, _features(power_sum, _symbols(names))
+        monomials = [_product(factors, w, power_sum.mirrored) for w in power_sum.exponents]
         sides = tuple(
             sympy.Add(*(number(float(row[j])) * monomials[j] for j in np.flatnonzero(row)))
             for row in power_sum.coefficients[: len(states)]
@@ -431,16 +397,17 @@ class Equations:
             time = [name == self.time_name for name in self.controls]
             return solve_piecewise(solve, rhs, start, at, controls, np.array(time))
 
-        found = solved(LEAST_STARTS[0])
-        if not np.isfinite(found).all() and (size < LEAST_STARTS[0] * largest).any():
-            again = solved(LEAST_STARTS[1])
+        # A state that starts at 0 is measured by a share of the largest one; by a larger share where the solver gets
+        # stuck at that, since what it rounds is more.
+        found = solved(1e-6)
+        if not np.isfinite(found).all() and (size < 1e-6 * largest).any():
+            again = solved(1e-2)
             found = again if np.isfinite(again).sum() > np.isfinite(found).sum() else found
         return found
 
     def texts(self) -> dict[str, str]:
         """Right-hand side of every state, over safe identifiers, with exact numbers."""
-        sides = zip(self.states, self.right_hand_sides, strict=True)
-        return {state: text(side) for state, side in sides}
+        return {state: text(side) for state, side in zip(self.states, self.right_hand_sides, strict=True)}
 
     def __repr__(self) -> str:
         lines = self.pretty().splitlines()
@@ -477,11 +444,7 @@ class Equations:
 
 
 def compiled(equations: Equations) -> Callable[[Array], Array]:
-    """`equations.rhs` as one function, for callers that need it many times; it may warn of what is not defined.
-
-    >>> compiled(Equations.parse(["x"], {"x": "-2*x"}))(np.array([[1.0], [3.0]])).tolist()
-    [[-2.0], [-6.0]]
-    """
+    """`equations.rhs` as one function, for callers that need it many times; it may warn of what is not defined."""
     return equations._rhs_function()
 
 
@@ -495,41 +458,31 @@ def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:
     return tuple(sympy.Symbol(name) for name in identifiers(states).values())
 
 
-def _product(factors: Sequence[sympy.Expr], exponents: Array) -> sympy.Expr:
-    """prod_k factor_k ** w_k; exp(r x) ** w is exp(w r x)."""
-    powers = []
-    for factor, w in zip(factors, exponents.tolist(), strict=True):
-        if w and isinstance(factor, sympy.exp):
-            rate, symbol = factor.args[0].as_coeff_Mul()
+def _product(factors: Sequence[sympy.Expr], exponents: Array, mirrored: Sequence[int]) -> sympy.Expr:
+    """prod_k factor_k ** w_k, of -x for a fractional power of a mirrored state; exp(r x) ** w is exp(w r x)."""
+    powers, turned = [], signs(exponents[None], mirrored)[0] < 0.0
+    for k in np.flatnonzero(exponents).tolist():
+        base, w = -factors[k] if turned[k] else factors[k], float(exponents[k])
+        if isinstance(base, sympy.exp):
+            rate, symbol = base.args[0].as_coeff_Mul()
             powers.append(sympy.exp(number(float(rate) * w) * symbol))
-        elif w:
-            powers.append(sympy.Pow(factor, number(w)))
+        else:
+            powers.append(sympy.Pow(base, number(w)))
     return sympy.Mul(*powers)
-
-
-def _bases(factors: Sequence[sympy.Expr], w: Array, mirrored: Sequence[int]) -> list[sympy.Expr]:
-    """What is raised to the powers w: -x where that is a fractional one of a mirrored state."""
-    turned = signs(w[None], mirrored)[0] < 0.0
-    return [-f if minus else f for f, minus in zip(factors, turned, strict=True)]
 
 
 def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
     """States, functions and sums as expressions."""
-    simple: list[sympy.Expr] = list(symbols)
-    features = law.features
-    assert features is not None  # that is what makes a law an extended one
-    for f in features.functions:
-        simple.append(getattr(sympy, f.name)(number(f.plain_rate) * symbols[f.state]))
+    features, simple = law.features or Features(len(symbols)), list[sympy.Expr](symbols)
+    simple += [getattr(sympy, f.name)(number(f.plain_rate) * symbols[f.state]) for f in features.functions]
     sums = features.sums
-    inner = [_product(_bases(simple, v, law.mirrored), v) for v in sums.exponents]
+    inner = [_product(simple, v, law.mirrored) for v in sums.exponents]
     rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True))) for row in sums.weights]
     return simple + rows
 
 
 # What people write: one text of several lines, a line a state, or right-hand sides by state.
 Written: TypeAlias = str | Sequence[str] | Mapping[str, str]
-
-MAX_CONSTANTS = 60
 
 _NUMBER = re.compile(r"(?<![\w.])(?P<value>\d+\.?\d*|\.\d+)(?P<error>\(\d+\))?(?P<power>[eE][+-]?\d+)?(?![\w.])")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -542,24 +495,16 @@ _REMARK = re.compile(r"\s*(note:|at .+? = .+?:|#|\()")
 
 @dataclass(frozen=True)
 class Form:
-    """Equations with named constants.
+    """Equations with named constants."""
 
-    Args:
-        states: names as the user wrote them.
-        controls: names of what acts on the states.
-        texts: right-hand side of every state, in the notation of `expressions.parse`, over the
-            identifiers of states, controls and constants.
-        names: of the constants.
-        starts: where their fit begins, None where that was not said.
-        time_name: name of the time.
-    """
-
-    states: tuple[str, ...]
-    controls: tuple[str, ...]
+    states: tuple[str, ...]  # names as the user wrote them
+    controls: tuple[str, ...]  # names of what acts on the states
+    # Right-hand side of every state, in the notation of `expressions.parse`, over the identifiers of states, controls
+    # and constants.
     texts: Mapping[str, str]
-    names: tuple[str, ...]
-    starts: tuple[float | None, ...]
-    time_name: str = "t"
+    names: tuple[str, ...]  # of the constants
+    starts: tuple[float | None, ...]  # where their fit begins, None where that was not said
+    time_name: str = "t"  # name of the time
 
     def with_constants(self, values: Sequence[float]) -> Equations:
         """The equations with numbers in the place of the constants."""
@@ -575,11 +520,7 @@ class Form:
         )
 
     def states_in(self, state: str) -> set[str]:
-        """Identifiers of the states that stand in the equation of one.
-
-        >>> sorted(read_form(["x' = -k*x*y", "y' = k*x"], ["x", "y"]).states_in("y"))
-        ['x']
-        """
+        """Identifiers of the states that stand in the equation of one."""
         return set(identifiers(self.states).values()) & set(_NAME.findall(self.texts[state]))
 
     def lines(self) -> list[str]:
@@ -597,26 +538,7 @@ def read_form(
     time_name: str = "t",
     start: Mapping[str, float] | None = None,
 ) -> Form:
-    """A form as it was written down, or as this program printed it.
-
-    Args:
-        written: lines "x' = ..." or "dx/dt = ...", as one text or a list, or right-hand sides by state.
-            Remarks below printed equations are passed over.
-        states: names of all states.
-        controls: names of what acts on them.
-        time_name: name of the time.
-        start: where the fit of a constant begins, by its name.
-
-    Raises:
-        InputError: an equation that is missing, twice, of another state or cannot be read; a start of
-            a constant that does not occur; no constants at all.
-
-    >>> form = read_form("N' = r*N*(1 - N/K)", ["N"], start={"K": 50})
-    >>> form.names, form.starts
-    (('r', 'K'), (None, 50.0))
-    >>> read_form("N' = 0.39(3)*N - 0.0040(2)*N^2", ["N"]).texts["N"]
-    'c1*N - c2*N**2'
-    """
+    """A form as it was written down, or as this program printed it, without the remarks below; `start` by constant."""
     sides = _sides(written, states)
     safe = identifiers((*states, *controls))
     plain = {state: _with_identifiers(side, safe).replace("^", "**") for state, side in sides.items()}
@@ -625,8 +547,8 @@ def read_form(
     texts = {state: _lifted(text, found, named=bool(names)) for state, text in plain.items()}
     if not found:
         raise InputError("the law has no constants to fit: name them, as in x' = -k*x, or write numbers such as 1.0")
-    if len(found) > MAX_CONSTANTS:
-        raise InputError(f"the law has {len(found)} constants; at most {MAX_CONSTANTS} can be fitted")
+    if len(found) > 60:
+        raise InputError(f"the law has {len(found)} constants; at most 60 can be fitted")
     for name, value in (start or {}).items():
         if name not in found:
             raise unknown_name("constant", name, list(found))

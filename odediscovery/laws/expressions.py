@@ -14,9 +14,9 @@ import keyword
 import math
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import sympy
 
@@ -43,11 +43,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., sympy.Expr], Callable[[float], float]]
 
 
 def identifiers(names: Sequence[str]) -> dict[str, str]:
-    """A Python identifier for every column name, unique, and the name itself where it is one.
-
-    >>> identifiers(["S", "x y", "lambda", "2nd"])
-    {'S': 'S', 'x y': 'x_y', 'lambda': 'lambda_', '2nd': 'x_2nd'}
-    """
+    """A Python identifier for every column name, unique, and the name itself where it is one."""
     safe = {name: _safe(name) for name in names}
     taken = {name for name in names if safe[name] == name}
     result = {}
@@ -78,20 +74,9 @@ def number(value: float) -> sympy.Expr:
 
 
 def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
-    """The expression that `text` writes in Python's notation.
+    """The expression that `text` writes in Python's notation: numbers, names, + - * / **, parentheses and functions.
 
-    Args:
-        text: numbers, names, + - * / **, parentheses, and the functions sin cos tan exp log
-            sqrt Abs sign tanh.
-        symbols: what a name stands for: a symbol, or a number put in its place.
-
-    Raises:
-        InputError: anything else, with its position; too long, too deep, or numbers that leave
-            the range of floats.
-
-    >>> S, I = sympy.symbols("S I")
-    >>> parse("-0.06*S**0.5*I**0.5", {"S": S, "I": I})
-    -0.06*I**0.5*S**0.5
+    A name stands for a symbol or for a number; anything else is refused with its position.
     """
     if len(text) > MAX_EQUATION_LETTERS:
         raise InputError(f"an equation of {len(text)} characters is longer than {MAX_EQUATION_LETTERS}")
@@ -116,11 +101,11 @@ def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
     return result.xreplace(kept)
 
 
-class _Reader:
+class _Reader(NamedTuple):
     """The walk over the tree of one text."""
 
-    def __init__(self, text: str, symbols: Mapping[str, sympy.Symbol | float]) -> None:
-        self.text, self.symbols = text, symbols
+    text: str
+    symbols: Mapping[str, sympy.Symbol | float]
 
     def read(self, node: ast.expr, depth: int) -> _Value:
         value = self.value(node, depth)
@@ -132,41 +117,42 @@ class _Reader:
     def value(self, node: ast.expr, depth: int) -> _Value:
         if depth > MAX_NESTING:
             raise self.error(node, f"nested more than {MAX_NESTING} deep")
-        if isinstance(node, ast.Constant):
-            if type(node.value) not in (int, float):
-                raise self.error(node, "expected a number")
-            return self.finite(node, float(node.value))  # type: ignore[arg-type]
-        if isinstance(node, ast.Name):
-            if node.id not in self.symbols:
-                raise unknown_name("name", node.id, self.symbols)
-            value = self.symbols[node.id]
-            return value if isinstance(value, sympy.Symbol) else float(value)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-            inner = self.read(node.operand, depth + 1)
-            return -inner if isinstance(node.op, ast.USub) else inner
-        if isinstance(node, ast.BinOp):
-            if isinstance(node.op, (ast.Add, ast.Sub)):
+        match node:
+            case ast.Constant():
+                if type(node.value) not in (int, float):
+                    raise self.error(node, "expected a number")
+                return self.finite(node, float(node.value))  # type: ignore[arg-type]
+            case ast.Name():
+                if node.id not in self.symbols:
+                    raise unknown_name("name", node.id, self.symbols)
+                value = self.symbols[node.id]
+                return value if isinstance(value, sympy.Symbol) else float(value)
+            case ast.UnaryOp(op=ast.UAdd()):
+                return self.read(node.operand, depth + 1)
+            case ast.UnaryOp(op=ast.USub()):
+                return -self.read(node.operand, depth + 1)
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
                 return self.sum(node, depth)
-            if isinstance(node.op, (ast.Mult, ast.Div)):
+            case ast.BinOp(op=ast.Mult() | ast.Div()):
                 return self.product(node, depth)
-            if isinstance(node.op, ast.Pow):
+            case ast.BinOp(op=ast.Pow()):
                 return self.power(node, depth)
-        if isinstance(node, ast.Call):
-            return self.call(node, depth)
+            case ast.Call():
+                return self.call(node, depth)
         raise self.error(node, "expected numbers, names, + - * / ** and functions")
 
-    def spine(self, node: ast.expr, operators: tuple[type, type]) -> list[tuple[bool, ast.expr]]:
-        """a - b + c as [(False, a), (True, b), (False, c)]: long sums are no deep ones."""
+    def spine(self, node: ast.expr, depth: int, operators: tuple[type, type]) -> Iterator[tuple[bool, _Value]]:
+        """a - b + c as (False, a), (True, b), (False, c), one by one: long sums are no deep ones."""
         parts: list[tuple[bool, ast.expr]] = []
         while isinstance(node, ast.BinOp) and isinstance(node.op, operators):
             parts.append((isinstance(node.op, operators[1]), node.right))
             node = node.left
-        return [(False, node), *reversed(parts)]
+        for inverse, part in [(False, node), *reversed(parts)]:
+            yield inverse, self.read(part, depth + 1)
 
     def sum(self, node: ast.expr, depth: int) -> _Value:
         constant, terms = 0.0, list[sympy.Expr]()
-        for minus, part in self.spine(node, (ast.Add, ast.Sub)):
-            value = self.read(part, depth + 1)
+        for minus, value in self.spine(node, depth, (ast.Add, ast.Sub)):
             if isinstance(value, float):
                 constant += -value if minus else value
             else:
@@ -178,8 +164,7 @@ class _Reader:
 
     def product(self, node: ast.expr, depth: int) -> _Value:
         constant, factors = 1.0, list[sympy.Expr]()
-        for below, part in self.spine(node, (ast.Mult, ast.Div)):
-            value = self.read(part, depth + 1)
+        for below, value in self.spine(node, depth, (ast.Mult, ast.Div)):
             if isinstance(value, float):
                 constant = constant / value if below else constant * value
             else:
@@ -238,25 +223,9 @@ def _shortened(text: str) -> str:
 
 
 def exact(value: float) -> str:
-    """The shortest decimal that reads back as the same float, whole numbers without point.
-
-    >>> exact(0.1), exact(2.0), exact(1e-7)
-    ('0.1', '2', '1e-07')
-    """
+    """The shortest decimal that reads back as the same float, whole numbers without point."""
     whole = float(value).is_integer() and abs(value) < 1e15
     return str(int(value)) if whole else repr(float(value))
-
-
-def text(expression: sympy.Expr) -> str:
-    """The expression in the notation that `parse` reads, with the same constants.
-
-    The order is fixed by the names and powers: terms with a plus first, lower powers first.
-
-    >>> S, R = sympy.symbols("S R")
-    >>> text(-0.5 * S**2 + 2.0 * R)
-    '2*R - 0.5*S**2'
-    """
-    return render(expression)
 
 
 def render(
@@ -268,28 +237,22 @@ def render(
     power: str = "**",
     divided: bool = False,
 ) -> str:
-    """`text` in another notation.
+    """The expression in the notation that `parse` reads, with the same constants, or in another one.
 
-    Args:
-        name: what to write for the name of a symbol.
-        number: what to write for a positive number.
-        function: what to write for the name of a function.
-        power: the sign for powers.
-        divided: write x/y instead of x*y**(-1).
+    The order is fixed by names and powers: terms with a plus first, lower powers first. `divided`: x/y for x*y**(-1).
     """
     return _Writer(name, number, function, power, divided).sum(expression)
 
 
-class _Writer:
-    def __init__(
-        self,
-        name: Callable[[str], str],
-        number: Callable[[float], str],
-        function: Callable[[str], str],
-        power: str,
-        divided: bool,
-    ) -> None:
-        self.name, self.number, self.function, self.sign, self.divided = name, number, function, power, divided
+text = render
+
+
+class _Writer(NamedTuple):
+    name: Callable[[str], str]
+    number: Callable[[float], str]
+    function: Callable[[str], str]
+    power: str
+    divided: bool
 
     def sum(self, expression: sympy.Expr) -> str:
         terms = [self.signed(term) for term in sympy.Add.make_args(expression)]
@@ -316,7 +279,7 @@ class _Writer:
                 return f"{self.function('exp')}({self.sum(expression.args[0])})"
             if exponent == 1:
                 return self.factor(base)
-            return f"{self.atom(base)}{self.sign}{self.exponent(exponent)}"
+            return f"{self.atom(base)}{self.power}{self.exponent(exponent)}"
         return self.atom(expression)
 
     def exponent(self, expression: sympy.Expr) -> str:
@@ -341,11 +304,7 @@ def _degree(factor: sympy.Expr) -> float:
 
 
 def join_terms(terms: Iterable[tuple[bool, str]]) -> str:
-    """a, -b, c as "a - b + c"; nothing as "0".
-
-    Args:
-        terms: (whether subtracted, the absolute value written out).
-    """
+    """Terms, whether subtracted and the absolute value, as "a - b + c"; nothing as "0"."""
     written = ""
     for minus, term in terms:
         if written:

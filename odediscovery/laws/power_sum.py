@@ -1,14 +1,4 @@
-"""Sums of products of powers: values, change of units, and what their constants cost.
-
-States that are negative throughout: their real powers are those of their mirror images.
-
-    m_k ** w = (-x_k) ** w  for a fractional w,    x_k ** w  for a whole one,    x_k < 0
-
-The velocity of a fall or a membrane potential has no power 1.8, but its negative has. The scale s
-of such a state is negative, so that the dimensionless x' = x / s is positive like any other and
-the stages of a fit need not know of it. Laws in the user's units keep the list of such states.
-
-Sums of products of real powers, the form that a pruned chain of NPU and NAU has.
+"""Sums of products of real powers: values, change of units, and what their constants cost.
 
     dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
 
@@ -17,6 +7,14 @@ monomial (row of `W`) is shared by all equations, so an exponent is one constant
 monomial stands in several right-hand sides. In most laws the features y of the power layer are the
 states x; `Features` adds functions of single states and the sums of a chain NPU -> NAU before it.
 Everything here is numpy and without scale: the same class holds dimensionless and user units.
+
+A state that is negative throughout has the real powers of its mirror image.
+
+    m_k ** w = (-x_k) ** w  for a fractional w,    x_k ** w  for a whole one,    x_k < 0
+
+The velocity of a fall or a membrane potential has no power 1.8, but its negative has. The scale s
+of such a state is negative, so that the dimensionless x' = x / s is positive like any other and
+the stages of a fit need not know of it. Laws in the user's units keep the list of such states.
 
 What the constants of a law cost, in units of twice the log-likelihood.
 
@@ -53,16 +51,11 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, p
 
 def fractional(exponents: Array) -> NDArray[np.bool_]:
     """Exponents that are no whole numbers [as they are]."""
-    found: NDArray[np.bool_] = exponents != np.round(exponents)
-    return found
+    return np.asarray(exponents != np.round(exponents))
 
 
 def signs(exponents: Array, mirrored: Sequence[int]) -> Array:
-    """What bases are multiplied with, -1 or 1, [monomials, inputs].
-
-    >>> signs(np.array([[1.8, 0.5], [2.0, 1.0]]), [0]).tolist()
-    [[-1.0, 1.0], [1.0, 1.0]]
-    """
+    """What bases are multiplied with, -1 for a fractional power of a mirrored state, else 1 [monomials, inputs]."""
     found = np.ones(exponents.shape)
     columns = list(mirrored)
     found[:, columns] = np.where(fractional(exponents[:, columns]), -1.0, 1.0)
@@ -70,50 +63,21 @@ def signs(exponents: Array, mirrored: Sequence[int]) -> Array:
 
 
 def factors(exponents: Array, scale: Array) -> Array:
-    """prod_k s_k ** w_k, of |s_k| where w_k is fractional [monomials].
-
-    Args:
-        exponents: [monomials, states].
-        scale: s, other than 0 [states].
-
-    >>> factors(np.array([[0.5, 0.0], [3.0, 1.0]]), np.array([-4.0, 2.0])).round(9).tolist()
-    [2.0, -128.0]
-    """
+    """prod_k s_k ** w_k, of |s_k| where w_k is fractional [monomials]."""
     with np.errstate(over="ignore", invalid="ignore"):  # inf where no number is large enough
         size = np.exp(exponents @ np.log(np.abs(scale)))
     odd = (np.abs(exponents) % 2.0 == 1.0) & (scale < 0.0)
-    found: Array = size * (1.0 - 2.0 * (odd.sum(axis=1) % 2))
-    return found
+    return np.asarray(size * (1.0 - 2.0 * (odd.sum(axis=1) % 2)))
 
 
 def turned(mirrored: Sequence[int], scale: Array, exponents: Iterable[Array]) -> tuple[int, ...]:
-    """The mirrored states of a law for x' = x / scale: those that a negative scale turns, and
-    that have a fractional power.
-
-    Args:
-        mirrored: states of which the law takes powers of -x.
-        scale: [states].
-        exponents: of the law [monomials, inputs], the states first.
-    """
+    """The mirrored states of a law for x' = x / scale: those that a negative scale turns and that have a fractional
+    power in one of the exponents [monomials, inputs]."""
     there = np.isin(np.arange(len(scale)), list(mirrored)) != (scale < 0.0)
     used = np.zeros(len(scale), dtype=bool)
     for w in (w for w in exponents if len(w)):
         used |= fractional(w[:, : len(scale)]).any(axis=0)
     return tuple(np.flatnonzero(there & used).tolist())
-
-
-@dataclass(frozen=True)
-class PowerSumThresholds:
-    """When numbers of a law are one."""
-
-    rounding: float = 1e-12  # a sum below this is 0 [share of its terms]; rounding of float64 over a few operations
-    equal_exponents: float = 1e-9  # exponents no further apart make one monomial
-    wide: int = 16  # with more states only powers that are not 0 are taken
-    many: int = 50  # of so many points powers are taken column by column
-    like_exponents: float = 0.5  # exponents of two sums are alike within this [share of the exponent]
-
-
-EQUAL = PowerSumThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,33 +182,17 @@ class PowerSum:
         return self.rescaled(1.0 / scale, 1.0 / time_scale)
 
     def merged(self) -> PowerSum:
-        """Equal monomials summed into one, empty ones dropped.
-
-        Done on numbers, since a computer algebra system keeps x**0.5 and x**0.5000000001 apart.
-        The order of first appearance stays.
-        """
-        rows: list[Array] = []
-        columns: list[Array] = []
-        for j in range(self.n_monomials):
-            w, a = self.exponents[j], self.coefficients[:, j]
-            for k, row in enumerate(rows):
-                if np.max(np.abs(row - w), initial=0.0) <= EQUAL.equal_exponents:
-                    columns[k] = columns[k] + a
-                    break
-            else:
-                rows.append(w.copy())
-                columns.append(a.copy())
-        keep = [k for k, column in enumerate(columns) if np.any(column != 0)]
-        if not keep:
-            nothing = np.zeros((len(self.coefficients), 0)), np.zeros((0, self.exponents.shape[1]))
-            return PowerSum(*nothing, self.features, self.stoichiometry, self.mirrored)
-        return PowerSum(
-            np.stack([columns[k] for k in keep], axis=1),
-            np.stack([rows[k] for k in keep]),
-            self.features,
-            self.stoichiometry,
-            self.mirrored,
-        )
+        """Equal monomials summed into one, empty ones dropped."""
+        # What each monomial is the same as: the first one whose exponents are no further apart than 1e-9.
+        rows: dict[int, Array] = {}
+        for j, w in enumerate(self.exponents):
+            same = (k for k in rows if np.max(np.abs(self.exponents[k] - w), initial=0.0) <= 1e-9)
+            k = next(same, j)
+            rows[k] = rows[k] + self.coefficients[:, j] if k in rows else self.coefficients[:, j].copy()
+        keep = [k for k, column in rows.items() if np.any(column != 0)]
+        columns = [np.zeros((len(self.coefficients), 0)), *(rows[k][:, None] for k in keep)]
+        exponents = self.exponents[keep].copy()
+        return PowerSum(np.hstack(columns), exponents, self.features, self.stoichiometry, self.mirrored)
 
     def compact(self) -> PowerSum:
         """The same law without the functions and sums that no monomial needs."""
@@ -266,10 +214,7 @@ class PowerSum:
         return PowerSum(self.coefficients, w[:, columns], features, self.stoichiometry, self.mirrored)
 
     def structure(self) -> frozenset[tuple[bytes, bytes]]:
-        """What has which constant, not their values: equal for the same terms in any order.
-
-        (Of laws over the same features.)
-        """
+        """What has which constant, not their values: equal for the same terms in any order."""
         return frozenset(
             ((self.coefficients[:, j] != 0).tobytes(), (self.exponents[j] != 0).tobytes())
             for j in range(self.n_monomials)
@@ -281,18 +226,13 @@ def expanded(law: PowerSum) -> PowerSum:
     if law.stoichiometry is None:
         return law
     a, size = law.stoichiometry @ law.coefficients, np.abs(law.stoichiometry) @ np.abs(law.coefficients)
-    # What cancels but for rounding is no term.
-    a = np.where(np.abs(a) > EQUAL.rounding * size, a, 0.0)
+    # What cancels but for rounding over a few operations is no term.
+    a = np.where(np.abs(a) > 1e-12 * size, a, 0.0)
     return PowerSum(a, law.exponents, law.features, mirrored=law.mirrored)
 
 
 def equations_with(law: PowerSum, row: int) -> list[int]:
-    """States whose equations have the terms in a row of the coefficients: those that its flow leaves or enters.
-
-    >>> flow = PowerSum(np.array([[0.3]]), np.eye(1, 2), stoichiometry=np.array([[-1.0], [1.0]]))
-    >>> equations_with(flow, 0)
-    [0, 1]
-    """
+    """States whose equations have the terms in a row of the coefficients: those that its flow leaves or enters."""
     if law.stoichiometry is None:
         return [row]
     found: list[int] = np.flatnonzero(law.stoichiometry[:, row]).tolist()
@@ -301,15 +241,10 @@ def equations_with(law: PowerSum, row: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """u_l = 1 + sum_j B[l, j] * prod_k z_k ** V[j, k], the sums that a power layer sees.
+    """u_l = 1 + sum_j B[l, j] * prod_k z_k ** V[j, k], the sums that a power layer sees."""
 
-    Args:
-        weights: B, [sums, monomials].
-        exponents: V, [monomials, states and functions].
-    """
-
-    weights: Array
-    exponents: Array
+    weights: Array  # B, [sums, monomials]
+    exponents: Array  # V, [monomials, states and functions]
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -341,7 +276,7 @@ class Sums:
             if one.exponents.shape != other.exponents.shape:
                 continue
             ratio = one.weights / other.weights
-            near = np.abs(one.exponents - other.exponents) <= EQUAL.like_exponents * np.abs(other.exponents)
+            near = np.abs(one.exponents - other.exponents) <= 0.5 * np.abs(other.exponents)
             if near.all() and (ratio > 1 / factor).all() and (ratio < factor).all():
                 return k
         return None
@@ -354,19 +289,14 @@ NO_SUMS = Sums(np.zeros((0, 0)), np.zeros((0, 0)))
 class Features:
     """What a power layer sees: y = (x, f(x), u), states, functions of states, and sums.
 
-    Args:
-        states: number of states.
-        functions: of single states.
-        sums: over products of powers of z = (x, f(x)).
-
     >>> hill = Features(1, (), Sums(np.array([[4.0]]), np.array([[2.0]])))
     >>> hill.values(np.array([0.5])).tolist()  # x, 1 + 4 x^2
     [0.5, 2.0]
     """
 
-    states: int
-    functions: tuple[Function, ...] = ()
-    sums: Sums = field(default=NO_SUMS)
+    states: int  # number of states
+    functions: tuple[Function, ...] = ()  # of single states
+    sums: Sums = field(default=NO_SUMS)  # over products of powers of z = (x, f(x))
 
     @property
     def size(self) -> int:
@@ -417,50 +347,39 @@ class Features:
 
 def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     """prod_k y_k ** W[j, k] for y [..., features] -> [..., monomials]."""
-    if exponents.shape[1] > EQUAL.wide and not mirrored:
-        return SparsePowers.of(exponents, least_bases(exponents)).products(y)
-    if not mirrored and y[..., 0].size >= EQUAL.many:
-        return products_by_column(y, exponents, least_bases(exponents))
+    least = least_bases(exponents)
+    # Of many features only powers that are not 0 are taken, of many points column by column: both are quicker.
+    if not mirrored and exponents.shape[1] > 16:
+        return SparsePowers.of(exponents, least).products(y)
+    if not mirrored and y[..., 0].size >= 50:
+        return products_by_column(y, exponents, least)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
-        base = np.maximum(own, least_bases(exponents))
-        products: Array = np.prod(np.power(base, exponents), axis=-1)
+        products: Array = np.prod(np.power(np.maximum(own, least), exponents), axis=-1)
     return products
 
 
 def least_bases(exponents: Array) -> Array:
     """What bases are raised to at least: fractional powers see nothing below `ABOVE_ZERO`."""
-    least: Array = np.where(fractional(exponents), ABOVE_ZERO, -np.inf)
-    return least
+    return np.asarray(np.where(fractional(exponents), ABOVE_ZERO, -np.inf))
 
 
 # Which of `PowerSum.constants` a fit may change.
 Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 
 
-@dataclass(frozen=True)
-class CostThresholds:
-    """What choices cost, in units of twice the log-likelihood."""
+# What a function of a state among the factors costs: the choice of one of four, twice the log-likelihood.
+FUNCTION_COST = 2.0 * math.log(4.0)
+# What an exponential or a logarithm of a state costs in addition, and once more beside another factor: their argument
+# has no dimension in a law of nature.
+DIMENSIONAL, STRANGE_COST = ("exp", "log"), 6.0
 
-    exponent_1: float = 1.0  # an exponent held at 1
-    square: float = 2.5  # one held at 2, 1/2 or -1
-    cube: float = 4.0  # one held at 3, 4, 3/2, -1/2, -2 or -3
-    thirds: float = 8.0  # one held at a third, at 5/2 or -3/2, or elsewhere
-    function: float = 2.0 * math.log(4.0)  # a function of a state; the choice of one of four: 2 ln 4
-    dimensional: float = 6.0  # an exponential or a logarithm of a state
-    mixed: float = 6.0  # one of these beside another factor
-
-
-COSTS = CostThresholds()
-# Functions whose argument has no dimension in a law of nature.
-DIMENSIONAL = ("exp", "log")
-
-# Exponents that laws of nature like, and the field of `CostThresholds` that says what each costs.
-SIMPLE: dict[float, str] = {
-    1.0: "exponent_1",
-    **dict.fromkeys((2.0, 0.5, -1.0), "square"),
-    **dict.fromkeys((3.0, -2.0, 1.5, -0.5, 4.0, -3.0), "cube"),
-    **dict.fromkeys((1 / 3, 2 / 3, 4 / 3, 5 / 3, -1 / 3, -2 / 3, 2.5, -1.5), "thirds"),
+# Exponents that laws of nature like, and what each costs where it is held there.
+SIMPLE: dict[float, float] = {
+    1.0: 1.0,
+    **dict.fromkeys((2.0, 0.5, -1.0), 2.5),
+    **dict.fromkeys((3.0, -2.0, 1.5, -0.5, 4.0, -3.0), 4.0),
+    **dict.fromkeys((1 / 3, 2 / 3, 4 / 3, 5 / 3, -1 / 3, -2 / 3, 2.5, -1.5), 8.0),
 }
 
 
@@ -476,8 +395,7 @@ def value_penalty(samples: float) -> float:
 
 def snap_penalty(value: float) -> float:
     """What an exponent held at `value` costs; other than simple values count as the dearest."""
-    penalty: float = getattr(COSTS, SIMPLE.get(value, "thirds"))
-    return penalty
+    return SIMPLE.get(value, max(SIMPLE.values()))
 
 
 def all_free(law: PowerSum) -> Free:
@@ -487,10 +405,7 @@ def all_free(law: PowerSum) -> Free:
 
 
 def but_whole_powers(law: PowerSum) -> Free:
-    """Every constant that is not zero, but for powers that are whole numbers.
-
-    States that change their sign have no other powers, and the powers of a series are not to bend.
-    """
+    """Every constant that is not zero, but for powers that are whole numbers."""
     (a, w, b, v), (_, power, _, inner) = all_free(law), law.constants
     return a, w & (power != np.round(power)), b, v & (inner != np.round(inner))
 
@@ -507,23 +422,18 @@ def count(free: Free) -> int:
 
 
 def cost(law: PowerSum, free: Free, samples: float) -> float:
-    """The cost above.
-
-    Args:
-        free: what was fitted.
-        samples: number of observed values N.
-    """
+    """The cost above of a law with these `free` constants, for N observed values."""
     _, w, _, v = law.constants
     held = [*w[(w != 0) & ~free[1]], *v[(v != 0) & ~free[3]]]
     known = count(free) * constant_penalty(law.n_states, samples) + sum(snap_penalty(float(e)) for e in held)
     if law.features is None:
         return known
     own = slice(law.n_states, law.features.simple)
-    known += COSTS.function * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
+    known += FUNCTION_COST * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
     strange = [law.n_states + k for k, f in enumerate(law.features.functions) if f.name in DIMENSIONAL]
     among = w[:, strange] != 0
     beside = among & ((w != 0).sum(axis=1, keepdims=True) > 1)
-    return float(known + COSTS.dimensional * among.sum() + COSTS.mixed * beside.sum())
+    return float(known + STRANGE_COST * among.sum() + STRANGE_COST * beside.sum())
 
 
 def picked(law: PowerSum, free: Free) -> Array:

@@ -1,6 +1,4 @@
-"""What is kept of a law: terms and exponents as rows, estimates with their covariance.
-
-The constants of equations as plain records, and back.
+"""What is kept of a law: constants as plain records, and what a fit estimated with its covariance.
 
 `result.json` lists every coefficient and exponent of a sum of monomials with its standard error,
 for readers that do not parse expressions, and the constants of every equation with their intervals
@@ -10,8 +8,6 @@ for readers that do not parse expressions, and the constants of every equation w
 The lists are derived. When a result is read the equations are the truth, and only the errors and
 the order of the monomials come from the lists. Laws with functions and inner sums are also kept as
 numbers, which are used if they spell the same equations.
-
-What a fit estimated, as numbers with their covariance: the constants of a law and its starts.
 
 Printed equations show standard errors one by one. What follows from several constants together,
 a band around a curve or the error of a ratio, needs their covariance. It is kept in an npz file
@@ -48,8 +44,6 @@ from odediscovery.runtime.arrays import Array, Mask, column_norms
 
 # Share of the draws of the noise in which an interval holds the true constant.
 LEVEL = 0.95
-# Trajectories whose start values are printed.
-MAX_PRINTED_STARTS = 4
 # The names of `PowerSum.constants` in the records.
 _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 
@@ -57,34 +51,28 @@ _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 def terms(equations: Equations, stability: Array | None = None) -> list[dict[str, Any]]:
     """One entry a coefficient: c * prod_k x_k ** w_k in the equation of one state.
 
-    "of_minus" names the states of which -x is raised to the power, if any.
-
-    Args:
-        stability: share of bootstrap fits in which a term survives, [states, monomials].
+    "of_minus" names the states of which -x is raised to the power, if any; "stability" [states, monomials] is the
+    share of bootstrap fits in which a term survives.
     """
     law, errors = equations.power_sum, equations.standard_errors
     if law is None:
         return []
-    return [
-        {
+    turned, entries = signs(law.exponents, law.mirrored) < 0.0, []
+    for i, j in np.argwhere(law.coefficients).tolist():
+        of_minus = [name for name, minus in zip(equations.variables, turned[j], strict=False) if minus]
+        powers = zip(equations.variables, law.exponents[j], strict=True)
+        entry = {
             "state": equations.states[i],
             "coefficient": float(law.coefficients[i, j]),
             "standard_error": plain(errors.coefficients[i, j]) if errors else None,
             "snapped": bool(equations.snapped[0][i, j]) if equations.snapped else False,
             "monomial": j,
-            "powers": {s: float(w) for s, w in zip(equations.variables, law.exponents[j], strict=True) if w != 0},
-            **({"of_minus": of_minus} if (of_minus := _of_minus(equations, law, j)) else {}),
-            **({} if stability is None else {"stability": plain(stability[i, j])}),
+            "powers": {state: float(w) for state, w in powers if w != 0},
         }
-        for i, j in zip(*np.nonzero(law.coefficients), strict=True)
-        for j in (int(j),)
-    ]
-
-
-def _of_minus(equations: Equations, law: PowerSum, j: int) -> list[str]:
-    """States of which monomial j has a power of -x."""
-    turned = signs(law.exponents[[j]], law.mirrored)[0] < 0.0
-    return [name for name, minus in zip(equations.variables, turned, strict=False) if minus]
+        entry |= {"of_minus": of_minus} if of_minus else {}
+        entry |= {} if stability is None else {"stability": plain(stability[i, j])}
+        entries.append(entry)
+    return entries
 
 
 def exponents(equations: Equations) -> list[dict[str, Any]]:
@@ -105,14 +93,7 @@ def exponents(equations: Equations) -> list[dict[str, Any]]:
 
 
 def interval(value: float, error: float, freedom: float | None) -> list[float] | None:
-    """value +- t error with the 97.5 % point t of Student's t.
-
-    Args:
-        error: standard error of the value.
-        freedom: residual degrees of freedom.
-
-    Returns:
-        Both ends; None where the constant was held or its error is unknown.
+    """Both ends of value +- t error with the 97.5 % point t of Student's t; None where it was held or is unknown.
 
     >>> [round(end, 3) for end in interval(2.0, 0.1, 10)], interval(0.5, 0.0, 10)
     ([1.777, 2.223], None)
@@ -137,27 +118,23 @@ def start_intervals(
 
 
 def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
-    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`; dates beside times.
-
-    Nothing where no errors are known; of many trajectories the first few.
-    """
+    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`; dates beside times."""
     if errors is None:
         return ""
     lines = []
-    for run, row, error in zip(series.trajectories[:MAX_PRINTED_STARTS], values, errors, strict=False):
+    printed = 4
+    for run, row, error in zip(series.trajectories[:printed], values, errors, strict=False):
         told = ", ".join(
             f"{s} = {constant(float(x), float(e))}" for s, x, e in zip(series.states, row, error, strict=True)
         )
         name = f"{run.label}, " if len(values) > 1 and run.label else ""
-        date = f" ({_date(series, float(run.time[0]))})" if series.since else ""
+        date = ""
+        if series.since:
+            date = f" ({date_of_time(float(run.time[0]), series.since, series.units[series.time_name])})"
         lines.append(f"{name}at {series.time_name} = {run.time[0]:g}{date}: {told}")
-    if len(values) > MAX_PRINTED_STARTS:
-        lines.append(f"(start values of {len(values) - MAX_PRINTED_STARTS} more trajectories in result.json)")
+    if len(values) > printed:
+        lines.append(f"(start values of {len(values) - printed} more trajectories in result.json)")
     return "\n".join(lines)
-
-
-def _date(series: TimeSeries, time: float) -> str:
-    return date_of_time(time, series.since, series.units[series.time_name])
 
 
 def constants(equations: Equations, freedom: float | None) -> dict[str, list[dict[str, Any]]]:
@@ -168,24 +145,21 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
     for a weight the index of its "sum", for exponents the feature that they are "of" (a column, a
     function of one, an inner sum), and "value", "standard_error", "interval" and "snapped". The
     exponent of exp(x) is what x is multiplied with.
-
-    Args:
-        freedom: residual degrees of freedom of the fit, None where unknown.
     """
     law, errors = equations.law, equations.standard_errors
     if law is None:
         return {state: [] for state in equations.states}
     names, rates = _feature_names(equations.variables, law.features)
 
-    def entry(kind: int, at: tuple[int, int], **place: Any) -> dict[str, Any]:
+    def entry(kind: int, at: tuple[int, int]) -> dict[str, Any]:
+        place = {"monomial": at[0], "of": names[at[1]]} if kind in (1, 3) else {"monomial": at[1]}
         rate = rates[at[1]] if kind in (1, 3) else 1.0
-        value = float(law.constants[kind][at]) * rate
         error = float(errors.constants[kind][at]) * abs(rate) if errors else float("nan")
-        held = error == 0.0
-        if equations.snapped is not None:
-            held = bool(equations.snapped[kind][at])
+        value = float(law.constants[kind][at]) * rate
+        held = error == 0.0 if equations.snapped is None else bool(equations.snapped[kind][at])
         return {
             "kind": _KINDS[kind],
+            **({"sum": at[0]} if kind == 2 else {}),
             **place,
             "value": value,
             "standard_error": plain(error),
@@ -193,21 +167,21 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
             "snapped": held,
         }
 
-    def of_state(i: int) -> list[dict[str, Any]]:
-        _, w, b, v = law.constants
-        own = [int(j) for j in np.flatnonzero(law.coefficients[i])]
-        found = [entry(0, (i, j), monomial=j) for j in own]
-        found += [entry(1, (j, int(k)), monomial=j, of=names[k]) for j in own for k in np.flatnonzero(w[j])]
-        sums = np.flatnonzero(np.any(w[own][:, len(names) - len(b) :] != 0, axis=0))
-        inner = [(int(u), int(j)) for u in sums for j in np.flatnonzero(b[u])]
-        found += [entry(2, (u, j), sum=u, monomial=j) for u, j in inner]
-        return found + [
-            entry(3, (j, int(k)), monomial=j, of=names[k])
-            for j in sorted({j for _, j in inner})
-            for k in np.flatnonzero(v[j])
-        ]
+    return {state: [entry(*one) for one in places(law, i)] for i, state in enumerate(equations.states)}
 
-    return {state: of_state(i) for i, state in enumerate(equations.states)}
+
+def places(law: PowerSum, state: int) -> list[tuple[int, tuple[int, int]]]:
+    """The constants in the equation of a state: which of `PowerSum.constants` each stands in, and where."""
+    a, w, b, v = law.constants
+    own = np.flatnonzero(a[state]).tolist()
+    sums = np.flatnonzero(np.any(w[own][:, w.shape[1] - len(b) :] != 0, axis=0)).tolist()
+    inner = [(u, j) for u in sums for j in np.flatnonzero(b[u]).tolist()]
+    return [
+        *((0, (state, j)) for j in own),
+        *((1, (j, k)) for j in own for k in np.flatnonzero(w[j]).tolist()),
+        *((2, at) for at in inner),
+        *((3, (j, k)) for j in sorted({j for _, j in inner}) for k in np.flatnonzero(v[j]).tolist()),
+    ]
 
 
 def monomial_names(equations: Equations) -> list[str]:
@@ -245,32 +219,25 @@ def extended(equations: Equations) -> dict[str, Any] | None:
     law, errors = equations.extended, equations.standard_errors
     if law is None or law.features is None:
         return None
-    functions = [
-        {"name": f.name, "state": equations.variables[f.state], "rate": f.rate} for f in law.features.functions
-    ]
-    mirrored = [equations.variables[k] for k in law.mirrored]
-    return {
-        "functions": functions,
-        "mirrored": mirrored,
-        **_arrays(law),
-        "standard_errors": None if errors is None else _arrays(errors),
-    }
+    names = equations.variables
 
+    def arrays(of: PowerSum) -> dict[str, Any]:
+        named = zip(_KINDS, of.constants, strict=True)
+        return {f"{kind}s": [[plain(x) for x in row] for row in values.tolist()] for kind, values in named}
 
-def _arrays(law: PowerSum) -> dict[str, Any]:
     return {
-        f"{kind}s": [[plain(x) for x in row] for row in values.tolist()]
-        for kind, values in zip(_KINDS, law.constants, strict=True)
+        "functions": [{"name": f.name, "state": names[f.state], "rate": f.rate} for f in law.features.functions],
+        "mirrored": [names[k] for k in law.mirrored],
+        **arrays(law),
+        "standard_errors": None if errors is None else arrays(errors),
     }
 
 
 def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equations:
     """The equations with the numbers and standard errors that `extended` kept of them.
 
-    The equations are the truth: numbers that spell other ones are passed over.
-
-    Raises:
-        KeyError, TypeError, ValueError: a record that `extended` did not write.
+    The equations are the truth: numbers that spell other ones are passed over. A record that `extended` did not write
+    is a KeyError, TypeError or ValueError.
     """
     if record is None or equations.power_sum is not None:
         return equations
@@ -284,14 +251,7 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
     # Results of earlier versions have no mirrored states.
     mirrored = tuple(variables.index(name) for name in record.get("mirrored", ()))
     law = dataclasses.replace(_law(features, record), mirrored=mirrored)
-    read = Equations.from_power_sum(
-        equations.states,
-        law,
-        time_name=equations.time_name,
-        units=equations.units,
-        controls=equations.controls,
-        standard_errors=None if held is None else _law(features, held),
-    )
+    read = _of_same_names(equations, law, standard_errors=None if held is None else _law(features, held))
     return read if read.texts() == equations.texts() else equations
 
 
@@ -310,46 +270,35 @@ def _law(features: Features, record: Mapping[str, Any]) -> PowerSum:
 def with_errors(
     equations: Equations, terms: Sequence[Mapping[str, Any]], exponents: Sequence[Mapping[str, Any]]
 ) -> Equations:
-    """The equations with the order of monomials and the standard errors of `terms`.
-
-    The equations are the truth and `terms` derived from them, so terms are found by their powers
-    and one that is in no equation is passed over.
-    """
+    """The equations with the order of monomials and the standard errors of `terms`."""
     parsed = equations.power_sum
     if parsed is None:
         return equations
     place = {name: i for i, name in enumerate(equations.variables)}
-    order: list[int] = []
-    row_of: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
     for term in sorted(terms, key=lambda entry: int(entry["monomial"])):
         powers = np.zeros(len(place))
         for name, power in term["powers"].items():
             powers[place[name]] = power
-        for j in np.flatnonzero(np.isclose(parsed.exponents, powers, 1e-12, 0.0).all(axis=1)):
-            if j not in order:
-                order.append(int(j))
-            row_of[int(term["monomial"])] = order.index(int(j))
-    order += [j for j in range(parsed.n_monomials) if j not in order]
+        same = np.isclose(parsed.exponents, powers, 1e-12, 0.0).all(axis=1)
+        found += [(int(term["monomial"]), j) for j in np.flatnonzero(same).tolist()]
+    order = list(dict.fromkeys([*(j for _, j in found), *range(parsed.n_monomials)]))
+    row_of = {monomial: order.index(j) for monomial, j in found}
     law = PowerSum(parsed.coefficients[:, order], parsed.exponents[order], mirrored=parsed.mirrored)
     errors = PowerSum(np.where(law.coefficients != 0, np.nan, 0.0), np.where(law.exponents != 0, np.nan, 0.0))
     snapped = (np.zeros(law.coefficients.shape, bool), np.zeros(law.exponents.shape, bool))
     for entry in (*terms, *exponents):
         if int(entry["monomial"]) in row_of:
             row, state = row_of[int(entry["monomial"])], place[entry["state"]]
-            of_term = "coefficient" in entry
-            at = (state, row) if of_term else (row, state)
-            held = errors.coefficients if of_term else errors.exponents
-            held[at] = number(entry["standard_error"])
-            snapped[0 if of_term else 1][at] = bool(entry["snapped"])
-    return Equations.from_power_sum(
-        equations.states,
-        law,
-        time_name=equations.time_name,
-        standard_errors=errors,
-        snapped=snapped,
-        units=equations.units,
-        controls=equations.controls,
-    )
+            kind, at = (0, (state, row)) if "coefficient" in entry else (1, (row, state))
+            errors.constants[kind][at] = number(entry["standard_error"])
+            snapped[kind][at] = bool(entry["snapped"])
+    return _of_same_names(equations, law, standard_errors=errors, snapped=snapped)
+
+
+def _of_same_names(equations: Equations, law: PowerSum, **known: Any) -> Equations:
+    names: dict[str, Any] = {"time_name": equations.time_name, "units": equations.units, "controls": equations.controls}
+    return Equations.from_power_sum(equations.states, law, **names, **known)
 
 
 def plain(value: float) -> float | None:
@@ -362,32 +311,9 @@ def number(value: Any) -> float:
     return float("nan") if value is None else float(value)
 
 
-_NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
-
-
-@dataclass(frozen=True)
-class EstimateThresholds:
-    """What counts as known."""
-
-    # Singular values of the Jacobian below this share of the largest are no more than its error [share of the
-    # largest singular value]
-    unresolved: float = 1e-6
-    unknown_share: float = 0.1  # what is not known may add this to a variance [share of the variance]
-    max_deviation: float = 1e100  # standard deviations are not larger
-    at_bound: float = 0.1  # a start value below this rests on its bound 0 [standard errors]
-
-
-KNOWN = EstimateThresholds()
-
-
 @dataclass(frozen=True, eq=False)
 class Covariance:
     """How well some estimated numbers are known together.
-
-    Args:
-        known: covariance of what the data determine, [numbers, numbers].
-        unknown: directions that the data leave open, each as long as the least deviation along
-            it, [directions, numbers].
 
     >>> confused = Covariance.of(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 2.0]]))
     >>> confused.deviations().tolist()
@@ -396,7 +322,8 @@ class Covariance:
     [0.447214]
     """
 
-    known: Array
+    known: Array  # covariance of what the data determine, [numbers, numbers]
+    # Directions that the data leave open, each as long as the least deviation along it, [directions, numbers].
     unknown: Array
 
     @property
@@ -414,8 +341,9 @@ class Covariance:
         norms = np.where(norms > 0.0, norms, 1.0)
         short = np.zeros((max(size - len(jacobian), 0), size))
         _, s, directions = np.linalg.svd(np.vstack([jacobian / norms, short]), full_matrices=False)
-        least = KNOWN.unresolved * (s.max(initial=0.0) or 1.0)
-        root = np.clip(directions / np.maximum(s, least)[:, None] / norms, -KNOWN.max_deviation, KNOWN.max_deviation)
+        # Singular values below this share of the largest are no more than the error of the Jacobian.
+        least = 1e-6 * (s.max(initial=0.0) or 1.0)
+        root = np.clip(directions / np.maximum(s, least)[:, None] / norms, -1e100, 1e100)
         told = s >= least
         return cls(root[told].T @ root[told], root[~told])
 
@@ -444,10 +372,7 @@ class Covariance:
         return self.transformed(np.eye(len(g)) - np.outer(gain, g))
 
     def with_first(self, first: Covariance) -> Covariance:
-        """The same dependence of the others on the first numbers, which are known from elsewhere.
-
-        The others are M first + rest, with M and the covariance of the rest as they are here.
-        """
+        """The same dependence of the others on the first numbers, which are known from elsewhere."""
         k = len(first.matrix)
         own, across, others = self.matrix[:k, :k], self.matrix[k:, :k], self.matrix[k:, k:]
         m = np.linalg.lstsq(own, across.T, rcond=None)[0].T
@@ -459,31 +384,23 @@ class Covariance:
         """Standard deviations [numbers], nan for what the data do not determine."""
         with np.errstate(over="ignore", invalid="ignore"):
             known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
-            told = (known > 0.0) & (lost <= KNOWN.unknown_share * known)
+            # What is not known may add a tenth to a variance.
+            told = (known > 0.0) & (lost <= 0.1 * known)
             found: Array = np.sqrt(np.where(told, known + lost, np.nan))
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Constants and start values as they were fitted, dimensionless.
+    """Constants and start values as they were fitted, dimensionless."""
 
-    Args:
-        law: the fitted law, in units of `scale`.
-        free: which of its constants were fitted.
-        initial: fitted start values [trajectories, states], without inputs, in units of `scale`.
-        covariance: of the free constants, in the order of `free`, and behind them the start
-            values, trajectory by trajectory.
-        nonnegative: states whose start value is at least 0, bool [states].
-        scale: what the data were divided by.
-    """
-
-    law: PowerSum
-    free: Free
-    initial: Array
+    law: PowerSum  # the fitted law, in units of `scale`
+    free: Free  # which of its constants were fitted
+    initial: Array  # fitted start values [trajectories, states], without inputs, in units of `scale`
+    # Of the free constants, in the order of `free`, and behind them the start values, trajectory by trajectory.
     covariance: Covariance
-    nonnegative: Mask
-    scale: Scale
+    nonnegative: Mask  # states whose start value is at least 0, bool [states]
+    scale: Scale  # what the data were divided by
 
     def start_errors(self) -> Array:
         """Standard errors of the start values [trajectories, states], in the user's units.
@@ -493,7 +410,7 @@ class Estimates:
         """
         k = count(self.free)
         found = self.covariance.deviations()[k:].reshape(self.initial.shape)
-        resting = self.nonnegative & (self.initial < KNOWN.at_bound * found)
+        resting = self.nonnegative & (self.initial < 0.1 * found)
         return np.where(resting, np.nan, found) * self.scale.size[: self.initial.shape[1]]
 
     @property
@@ -510,58 +427,43 @@ class Estimates:
     @staticmethod
     def to_bytes(estimates: Estimates | None) -> bytes:
         """The content of `covariance.npz`; no arrays but an empty head where nothing is known."""
+        if estimates is None:
+            return pack("head", None, {})
+        law, features, known = estimates.law, estimates.law.features, estimates.covariance
+        functions = () if features is None else features.functions
+        head = {"functions": [dataclasses.astuple(f) for f in functions], "inputs": features is not None}
         arrays: dict[str, NDArray[np.float64] | Mask] = {}
-        head: dict[str, Any] | None = None
-        if estimates is not None:
-            law, features = estimates.law, estimates.law.features
-            functions = () if features is None else features.functions
-            head = {"functions": [dataclasses.astuple(f) for f in functions], "inputs": features is not None}
-            for name, values, free in zip(_NAMES, law.constants, estimates.free, strict=True):
-                arrays |= {name: values, f"free_{name}": free}
-            if law.stoichiometry is not None:
-                arrays["mix"] = law.stoichiometry
-            arrays |= {
-                "initial": estimates.initial,
-                "covariance": estimates.covariance.known,
-                "unknown": estimates.covariance.unknown,
-                "nonnegative": estimates.nonnegative,
-                "scale_state": estimates.scale.state,
-                "scale_time": np.array(estimates.scale.time),
-            }
-        return pack("head", head, arrays)
+        for kind, values, free in zip(_KINDS, law.constants, estimates.free, strict=True):
+            arrays |= {f"{kind}s": values, f"free_{kind}s": free}
+        arrays |= {} if law.stoichiometry is None else {"mix": law.stoichiometry}
+        arrays |= {"initial": estimates.initial, "covariance": known.known, "unknown": known.unknown}
+        arrays |= {"nonnegative": estimates.nonnegative, "scale_state": estimates.scale.state}
+        return pack("head", head, arrays | {"scale_time": np.array(estimates.scale.time)})
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Estimates | None:
-        """What `to_bytes` kept.
-
-        Args:
-            content: of the file.
-            path: of the file, for messages.
-
-        Raises:
-            InputError: cut short, or anything but the expected arrays.
-        """
+        """What `to_bytes` kept; anything but the expected arrays is refused."""
         return unpack(content, path, "head", _assembled)
 
 
 def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimates | None:
     if head is None:
         return None
-    a, w, b, v = (np.asarray(arrays[name], dtype=np.float64) for name in _NAMES)
+
+    def of(name: str) -> Array:
+        return np.asarray(arrays[name], dtype=np.float64)
+
+    a, w, b, v = (of(f"{kind}s") for kind in _KINDS)
     mix = arrays.get("mix")
     if mix is not None and (mix.ndim != 2 or mix.shape[1] != len(a) or not np.isfinite(mix).all()):
         raise ValueError("flows that do not fit")
     law = PowerSum(a, w, _features(head, len(a if mix is None else mix), b, v), mix)
-    masks = [np.asarray(arrays[f"free_{name}"], dtype=bool) for name in _NAMES]
+    masks = [np.asarray(arrays[f"free_{kind}s"], dtype=bool) for kind in _KINDS]
     free: Free = (masks[0], masks[1], masks[2], masks[3])
-    initial, scale = (
-        np.asarray(arrays["initial"], float),
-        Scale.from_arrays(arrays["scale_state"], arrays["scale_time"]),
-    )
-    known, unknown = np.asarray(arrays["covariance"], float), np.asarray(arrays["unknown"], float)
+    initial, known, unknown = map(of, ("initial", "covariance", "unknown"))
+    scale = Scale.from_arrays(arrays["scale_state"], arrays["scale_time"])
     nonnegative = np.asarray(arrays["nonnegative"], dtype=bool)
     size = count(free) + initial.size
-    shapes = [mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True)]
     fits = (
         initial.ndim == 2
         and initial.shape[1] <= law.n_states
@@ -569,7 +471,7 @@ def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimate
         and nonnegative.shape in ((law.n_states,), initial.shape[1:])
         and known.shape == (size, size)
         and unknown.shape[1:] == (size,)
-        and all(shapes)
+        and all(mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True))
     )
     # Where nothing is known of the numbers, their covariance is nan throughout.
     numbers = (*law.constants, initial, unknown, *([] if np.isnan(known).all() else [known]))

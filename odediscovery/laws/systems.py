@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import SERIES
+from odediscovery.data.signals import LEAST_VALUES
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.laws.equations import Equations
-
-_RTOL = 1e-10
-_MOST_EVALUATIONS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -74,180 +72,124 @@ class System:
         return Equations.parse(self.states, self.texts, time_name="t", constants=constants, units=self.units)
 
 
-_ALL = (
-    System(
-        "fsir",
-        "fractional SIR epidemic",
-        {"S": "-beta*I**gamma*S**kappa + eta*R", "I": "beta*I**gamma*S**kappa - alpha*I", "R": "alpha*I - eta*R"},
-        {"alpha": 0.05, "beta": 0.06, "eta": 0.01, "gamma": 0.5, "kappa": 0.5},
-        {"S": 100.0, "I": 0.01, "R": 0.0},
-        (0.0, 200.0),
-        40,
-        "Heim, Pevny, Smidl 2020, Neural Power Units; after Taghvaei et al. 2020",
-    ),
-    System(
-        "sir",
-        "SIR epidemic with a well mixed population of 100",
-        {"S": "-beta*S*I", "I": "beta*S*I - gamma*I", "R": "gamma*I"},
-        {"beta": 0.004, "gamma": 0.1},
-        {"S": 99.0, "I": 1.0, "R": 0.0},
-        (0.0, 60.0),
-        60,
-        "Kermack, McKendrick 1927, Proc R Soc A 115:700",
-    ),
-    System(
-        "lotka-volterra",
-        "predator and prey",
-        {"prey": "a*prey - b*prey*predator", "predator": "c*prey*predator - d*predator"},
-        {"a": 1.0, "b": 0.1, "c": 0.075, "d": 1.5},
-        {"prey": 10.0, "predator": 5.0},
-        (0.0, 15.0),
-        100,
-        "Lotka 1925; Volterra 1926",
-    ),
-    System(
-        "logistic",
-        "growth with a limit",
-        {"N": "r*N - r/K*N**2"},
-        {"r": 0.4, "K": 100.0},
-        {"N": 2.0},
-        (0.0, 25.0),
-        50,
-        "Verhulst 1838",
-    ),
-    System(
-        "theta-logistic",
-        "growth with a limit, fractional crowding",
-        {"N": "r*N - r/K**theta*N**(1 + theta)"},
-        {"r": 0.8, "K": 50.0, "theta": 0.35},
-        {"N": 0.5},
-        (0.0, 18.0),
-        60,
-        "Gilpin, Ayala 1973, PNAS 70:3590",
-    ),
-    System(
-        "von-bertalanffy",
-        "growth of an animal: gain by surface, loss by mass",
-        {"m": "a*m**p - b*m"},
-        {"a": 1.2, "b": 0.15, "p": 2.0 / 3.0},
-        {"m": 1.0},
-        (0.0, 60.0),
-        60,
-        "von Bertalanffy 1957, Q Rev Biol 32:217",
-        {"m": "g", "t": "d"},
-    ),
-    System(
-        "torricelli",
-        "tank that drains through a hole, with constant inflow",
-        {"h": "q - k*h**0.5"},
-        {"q": 0.3, "k": 0.35},
-        {"h": 9.0},
-        (0.0, 14.0),
-        60,
-        "Torricelli 1644",
-        {"h": "m", "t": "s"},
-    ),
-    System(
-        "lorenz",
-        "convection in a fluid layer, chaotic",
-        {"x": "sigma*y - sigma*x", "y": "rho*x - x*z - y", "z": "x*y - beta*z"},
-        {"sigma": 10.0, "rho": 28.0, "beta": 8.0 / 3.0},
-        {"x": -8.0, "y": 8.0, "z": 27.0},
-        (0.0, 10.0),
-        500,
-        "Lorenz 1963, J Atmos Sci 20:130",
-    ),
-    System(
-        "van-der-pol",
-        "oscillator with nonlinear damping",
-        {"x": "y", "y": "mu*y - mu*x**2*y - x"},
-        {"mu": 1.0},
-        {"x": 2.0, "y": 0.0},
-        (0.0, 20.0),
-        200,
-        "van der Pol 1926, Phil Mag 2:978",
-    ),
-    System(
-        "toy",
-        "second system of the Neural Power Units study; u1 falls to 0 at t = 1.499",
-        {"u1": "u2", "u2": "-u2 - u1**(-1)"},
-        {},
-        {"u1": 1.0, "u2": 0.0},
-        (0.0, 1.4),
-        40,
-        "Heim, Pevny, Smidl 2020, code of the study (there up to t = 3)",
-    ),
-    System(
-        "damped-oscillator",
-        "mass on a spring with friction",
-        {"x": "v", "v": "-omega**2*x - 2*zeta*omega*v"},
-        {"omega": 2.0, "zeta": 0.1},
-        {"x": 1.0, "v": 0.0},
-        (0.0, 10.0),
-        100,
-        "textbook",
-        {"x": "m", "v": "m/s", "t": "s"},
-    ),
-    System(
-        "brusselator",
-        "oscillating chemical reaction",
-        {"x": "A + x**2*y - B*x - x", "y": "B*x - x**2*y"},
-        {"A": 1.0, "B": 3.0},
-        {"x": 0.5, "y": 1.5},
-        (0.0, 22.0),
-        120,
-        "Prigogine, Lefever 1968, J Chem Phys 48:1695",
-    ),
-    System(
-        "fractional-drag",
-        "sphere falling at intermediate Reynolds numbers",
-        {"v": "g - c*v**p"},
-        {"g": 9.81, "c": 0.9, "p": 1.6},
-        {"v": 0.1},
-        (0.0, 1.2),
-        50,
-        "Allen 1900, Phil Mag 50:323",
-        {"v": "m/s", "t": "s"},
-    ),
-    System(
-        "s-system",
-        "branched metabolic pathway",
-        {
-            "X1": "12*X3**-0.8 - 10*X1**0.5",
-            "X2": "8*X1**0.5 - 3*X2**0.75",
-            "X3": "3*X2**0.75 - 5*X3**0.5*X4**0.2",
-            "X4": "2*X1**0.5 - 6*X4**0.8",
-        },
-        {},
-        {"X1": 1.4, "X2": 2.7, "X3": 1.2, "X4": 0.4},
-        (0.0, 3.0),
-        80,
-        "Voit, Almeida 2004, Bioinformatics 20:1670",
-    ),
-    System(
-        "herd",
-        "predator and prey that lives in a herd",
-        {"x": "r*x - r/K*x**2 - a*x**0.5*y", "y": "e*x**0.5*y - m*y"},
-        {"r": 1.0, "K": 10.0, "a": 0.9, "e": 0.4, "m": 0.76},
-        {"x": 5.0, "y": 1.0},
-        (0.0, 35.0),
-        80,
-        "Ajraldi, Pittavino, Venturino 2011, Nonlinear Anal RWA 12:2319",
-    ),
-    System(
-        "pendulum",
-        "pendulum of any amplitude: no sum of powers",
-        {"angle": "speed", "speed": "-g/length*sin(angle)"},
-        {"g": 9.81, "length": 1.0},
-        {"angle": 2.0, "speed": 0.0},
-        (0.0, 10.0),
-        100,
-        "textbook",
-        {"angle": "rad", "speed": "rad/s", "t": "s"},
-    ),
-)
+# Every system: its name and title, the source, a line an equation, then the numbers of `System`: parameters; start;
+# first and last time and samples; units.
+_TABLE = """
+fsir: fractional SIR epidemic
+Heim, Pevny, Smidl 2020, Neural Power Units; after Taghvaei et al. 2020
+S' = -beta*I**gamma*S**kappa + eta*R
+I' = beta*I**gamma*S**kappa - alpha*I
+R' = alpha*I - eta*R
+alpha=0.05 beta=0.06 eta=0.01 gamma=0.5 kappa=0.5; S=100 I=0.01 R=0; 0 200 40;
 
-SYSTEMS: Mapping[str, System] = {system.name: system for system in _ALL}
+sir: SIR epidemic with a well mixed population of 100
+Kermack, McKendrick 1927, Proc R Soc A 115:700
+S' = -beta*S*I
+I' = beta*S*I - gamma*I
+R' = gamma*I
+beta=0.004 gamma=0.1; S=99 I=1 R=0; 0 60 60;
+
+lotka-volterra: predator and prey
+Lotka 1925; Volterra 1926
+prey' = a*prey - b*prey*predator
+predator' = c*prey*predator - d*predator
+a=1 b=0.1 c=0.075 d=1.5; prey=10 predator=5; 0 15 100;
+
+logistic: growth with a limit
+Verhulst 1838
+N' = r*N - r/K*N**2
+r=0.4 K=100; N=2; 0 25 50;
+
+theta-logistic: growth with a limit, fractional crowding
+Gilpin, Ayala 1973, PNAS 70:3590
+N' = r*N - r/K**theta*N**(1 + theta)
+r=0.8 K=50 theta=0.35; N=0.5; 0 18 60;
+
+von-bertalanffy: growth of an animal: gain by surface, loss by mass
+von Bertalanffy 1957, Q Rev Biol 32:217
+m' = a*m**p - b*m
+a=1.2 b=0.15 p=2/3; m=1; 0 60 60; m=g t=d
+
+torricelli: tank that drains through a hole, with constant inflow
+Torricelli 1644
+h' = q - k*h**0.5
+q=0.3 k=0.35; h=9; 0 14 60; h=m t=s
+
+lorenz: convection in a fluid layer, chaotic
+Lorenz 1963, J Atmos Sci 20:130
+x' = sigma*y - sigma*x
+y' = rho*x - x*z - y
+z' = x*y - beta*z
+sigma=10 rho=28 beta=8/3; x=-8 y=8 z=27; 0 10 500;
+
+van-der-pol: oscillator with nonlinear damping
+van der Pol 1926, Phil Mag 2:978
+x' = y
+y' = mu*y - mu*x**2*y - x
+mu=1; x=2 y=0; 0 20 200;
+
+toy: second system of the Neural Power Units study; u1 falls to 0 at t = 1.499
+Heim, Pevny, Smidl 2020, code of the study (there up to t = 3)
+u1' = u2
+u2' = -u2 - u1**(-1)
+; u1=1 u2=0; 0 1.4 40;
+
+damped-oscillator: mass on a spring with friction
+textbook
+x' = v
+v' = -omega**2*x - 2*zeta*omega*v
+omega=2 zeta=0.1; x=1 v=0; 0 10 100; x=m v=m/s t=s
+
+brusselator: oscillating chemical reaction
+Prigogine, Lefever 1968, J Chem Phys 48:1695
+x' = A + x**2*y - B*x - x
+y' = B*x - x**2*y
+A=1 B=3; x=0.5 y=1.5; 0 22 120;
+
+fractional-drag: sphere falling at intermediate Reynolds numbers
+Allen 1900, Phil Mag 50:323
+v' = g - c*v**p
+g=9.81 c=0.9 p=1.6; v=0.1; 0 1.2 50; v=m/s t=s
+
+s-system: branched metabolic pathway
+Voit, Almeida 2004, Bioinformatics 20:1670
+X1' = 12*X3**-0.8 - 10*X1**0.5
+X2' = 8*X1**0.5 - 3*X2**0.75
+X3' = 3*X2**0.75 - 5*X3**0.5*X4**0.2
+X4' = 2*X1**0.5 - 6*X4**0.8
+; X1=1.4 X2=2.7 X3=1.2 X4=0.4; 0 3 80;
+
+herd: predator and prey that lives in a herd
+Ajraldi, Pittavino, Venturino 2011, Nonlinear Anal RWA 12:2319
+x' = r*x - r/K*x**2 - a*x**0.5*y
+y' = e*x**0.5*y - m*y
+r=1 K=10 a=0.9 e=0.4 m=0.76; x=5 y=1; 0 35 80;
+
+pendulum: pendulum of any amplitude: no sum of powers
+textbook
+angle' = speed
+speed' = -g/length*sin(angle)
+g=9.81 length=1; angle=2 speed=0; 0 10 100; angle=rad speed=rad/s t=s
+"""
+
+
+def _systems(table: str) -> dict[str, System]:
+    """The systems of a table, by name."""
+    found = {}
+    for block in table.strip().split("\n\n"):
+        head, source, *equations, numbers = block.splitlines()
+        name, _, title = head.partition(": ")
+        texts = {state: side for state, _, side in (line.partition("' = ") for line in equations)}
+        pairs = [[part.partition("=")[::2] for part in of.split()] for of in numbers.split(";")]
+        parameters, initial = ({key: float(Fraction(value)) for key, value in of} for of in pairs[:2])
+        first, last, samples = (float(number) for number, _ in pairs[2])
+        found[name] = System(
+            name, title, texts, parameters, initial, (first, last), int(samples), source, dict(pairs[3])
+        )
+    return found
+
+
+SYSTEMS: Mapping[str, System] = _systems(_TABLE)
 
 
 def get_system(name: str) -> System:
@@ -298,8 +240,8 @@ def simulate_system(
             raise unknown_name("parameter or state", key, [*system.parameters, *system.states])
     samples = system.n_samples if samples is None else samples
     first, last = system.t_span[0], system.t_span[1] if until is None else _finite("until", until)
-    if samples < SERIES.least_values:
-        raise InputError(f"--samples should be at least {SERIES.least_values}, got {samples}")
+    if samples < LEAST_VALUES:
+        raise InputError(f"--samples should be at least {LEAST_VALUES}, got {samples}")
     if not last > first:
         raise InputError(f"--until should be after the start at {first:g}, got {last:g}")
     if not noise >= 0 or not np.isfinite(noise):
@@ -310,7 +252,7 @@ def simulate_system(
     initial = [given.get(state, system.initial[state]) for state in system.states]
     times = np.linspace(first, last, samples)
     equations = system.equations(parameters)
-    values = equations.simulate(initial, times, rtol=_RTOL, most_evaluations=_MOST_EVALUATIONS)
+    values = equations.simulate(initial, times, rtol=1e-10, most_evaluations=2_000_000)
     if not np.isfinite(values).all():
         end = times[np.isfinite(values).all(axis=1)].max(initial=first)
         raise FitError(

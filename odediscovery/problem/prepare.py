@@ -48,8 +48,9 @@ import numpy as np
 
 from odediscovery.data.controls import append_controls, drop_appended_controls
 from odediscovery.data.noise import (
-    NOISE,
-    SMOOTHING,
+    CLEAN_SHARE,
+    MOST_SAMPLES,
+    NOISY_SHARE,
     estimate_noise,
     pseudo_residuals,
     relative_noise,
@@ -141,7 +142,7 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
     """Pseudo-residuals of all windows, and which windows lie within one step, both [windows, states]."""
     here, within = [], []
     for t in series.trajectories:
-        seen = np.flatnonzero(np.isfinite(t.values).all(axis=1))[: NOISE.most_samples]
+        seen = np.flatnonzero(np.isfinite(t.values).all(axis=1))[:MOST_SAMPLES]
         time, values = t.time[seen], t.values[seen]
         if len(time) < degree + 2:
             continue
@@ -446,7 +447,7 @@ def thin_series(series: TimeSeries) -> TimeSeries:
     seen = np.isfinite(values).any(axis=0)
     spread = np.nanstd(np.where(seen, values, 0.0), axis=0)
     noise = estimate_noise(series)
-    clean = bool((noise <= SMOOTHING.clean * spread)[seen].all())
+    clean = bool((noise <= CLEAN_SHARE * spread)[seen].all())
     most = MOST_CLEAN if clean else MOST_NOISY
     if total < WORTH * most:
         return series
@@ -637,11 +638,11 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     spread, relative, uniform = np.nanstd(pooled(data), axis=0), relative_noise(data), estimate_noise(data)
     # Without noise the residuals of polynomials are curvature. Noise that grows with a state that is
     # near 0 in most samples shows only on the scale of its own relative sigma.
-    measurable = (uniform > SMOOTHING.clean * spread) | ((uniform > CLEAN_NOISE * spread) & shows_noise(data))
+    measurable = (uniform > CLEAN_SHARE * spread) | ((uniform > CLEAN_NOISE * spread) & shows_noise(data))
     # Splines of hundreds of states take minutes: none is fitted twice, nor where nothing depends on it.
     earlier = [(tuple(np.ones_like(t.values) for t in data.trajectories), uniform)]
     earlier.append((relative, estimate_noise(data, relative, ~measurable, earlier)))
-    measurable |= earlier[-1][1] > NOISE.noisy * spread
+    measurable |= earlier[-1][1] > NOISY_SHARE * spread
     given, own = given_noise(data)
     known = np.isfinite(given)
     relative = tuple(np.where(known, g, np.where(measurable, s, 1.0)) for g, s in zip(own, relative, strict=True))

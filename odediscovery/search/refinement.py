@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.data.noise import SMOOTHING, shows_noise
+from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
 from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
@@ -313,7 +313,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
         if p.samples < 2.0 * len(p.constant) * math.comb(len(p.constant) + degree, degree):
             break
         # Of samples that may be few a turn regression leaves much, and each fit takes seconds.
-        sure = p.noisiness > SMOOTHING.clean and degree <= 2
+        sure = p.noisiness > CLEAN_SHARE and degree <= 2
         law = fit_library(p, degree, monitor, near=np.inf if sure else NEAR)
         if monitor.stopping():
             break

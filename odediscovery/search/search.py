@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.noise import SMOOTHING
+from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.criterion import rank, score
@@ -108,7 +108,7 @@ def _is_exact_and_plain(at: Search) -> bool:
 def _is_beyond_doubt(at: Search) -> bool:
     """Whether no equation of the simplest law is doubtful, by intervals that nothing was smoothed in."""
     p = at.problem
-    tells = p.noisiness <= SMOOTHING.clean and at.candidates
+    tells = p.noisiness <= CLEAN_SHARE and at.candidates
     return bool(tells) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tabular import refusal, table
 
 from odediscovery import InputError, TimeSeries, load_csv, load_with_controls
 from odediscovery.data.recorded import Arithmetic, split_name
@@ -55,8 +56,7 @@ def test_mistakes_are_told_in_one_line(text: str, reason: str) -> None:
 
 
 def test_a_computed_column_is_a_state_and_its_parts_are_none(tmp_path: Path) -> None:
-    path = tmp_path / "d.csv"
-    path.write_text("t,I,recovered,deaths\n0,9,0,0\n1,7,1,1\n2,5,2,\n3,3,4,2\n4,2,5,2\n")
+    path = table(tmp_path, "0,9,0,0", "1,7,1,1", "2,5,2,", "3,3,4,2", "4,2,5,2", header="t,I,recovered,deaths")
     series = load_csv(path, columns="R=recovered+deaths")
     assert series.states == ("I", "R")
     np.testing.assert_array_equal(series.trajectories[0].values[:, 1], [0.0, 2.0, np.nan, 6.0, 7.0])
@@ -65,13 +65,8 @@ def test_a_computed_column_is_a_state_and_its_parts_are_none(tmp_path: Path) -> 
         load_csv(path, columns="x=I/deaths")
 
 
-ROWS = "".join(f"{k},{9 - k},{k * k},{30 + k}\n" for k in range(6))
-
-
-def table(folder: Path, header: str = "t [h],cells [g/L],x[0],T [°C]") -> Path:
-    path = folder / "d.csv"
-    path.write_text(f"{header}\n{ROWS}", encoding="utf-8")
-    return path
+def measured(folder: Path, header: str = "t [h],cells [g/L],x[0],T [°C]") -> Path:
+    return table(folder, *(f"{k},{9 - k},{k * k},{30 + k}" for k in range(6)), header=header)
 
 
 @pytest.mark.parametrize(
@@ -89,24 +84,24 @@ def test_a_unit_stands_in_brackets_behind_a_name(header: str, name: str, unit: s
 
 
 def test_units_of_a_header_are_kept_and_the_names_are_bare(tmp_path: Path) -> None:
-    series = load_csv(table(tmp_path))
+    series = load_csv(measured(tmp_path))
     assert (series.time_name, series.states) == ("t", ("cells", "x[0]", "T"))
     assert series.units == {"t": "h", "cells": "g/L", "T": "°C"}
     for chosen in (["cells"], ["cells [g/L]"]):
-        assert load_csv(table(tmp_path), states=chosen).states == ("cells",)
+        assert load_csv(measured(tmp_path), states=chosen).states == ("cells",)
     with pytest.raises(InputError, match="unknown state"):
-        load_csv(table(tmp_path), states=["cells [mg/L]"])
-    driven = load_with_controls(table(tmp_path), ["T"])
+        load_csv(measured(tmp_path), states=["cells [mg/L]"])
+    driven = load_with_controls(measured(tmp_path), ["T"])
     assert driven.controls == ("T",) and driven.units["T"] == "°C"
 
 
 def test_names_that_differ_by_their_units_alone_keep_them(tmp_path: Path) -> None:
-    series = load_csv(table(tmp_path, "t,cells [g/L],cells [1/L],cells2"))
+    series = load_csv(measured(tmp_path, "t,cells [g/L],cells [1/L],cells2"))
     assert series.states == ("cells [g/L]", "cells [1/L]", "cells2") and series.units == {}
 
 
 def test_units_are_given_beside_the_data(tmp_path: Path) -> None:
-    series = load_csv(table(tmp_path), units="cells=mg/L, x[0]=1")
+    series = load_csv(measured(tmp_path), units="cells=mg/L, x[0]=1")
     assert series.units == {"t": "h", "cells": "mg/L", "T": "°C", "x[0]": "1"}
     frame = pd.DataFrame({"mass [g]": [1.0, 2.0, 3.0, 4.0]}, pd.Index([0.0, 0.5, 1.0, 1.5], name="t"))
     series = TimeSeries.from_frame(frame, units={"t": "h"})
@@ -123,9 +118,7 @@ def test_units_are_given_beside_the_data(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, units: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        load_csv(table(tmp_path), units=units)
-    assert message in str(caught.value)
+    assert message in refusal(measured(tmp_path), units=units)
 
 
 def test_dates_have_their_own_unit(tmp_path: Path) -> None:

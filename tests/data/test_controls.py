@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from problems import SINE, TIMES
+from tabular import table
 
 from odediscovery.data.controls import append_controls, drop_appended_controls, load_with_controls, with_controls
 from odediscovery.data.series import TimeSeries, write_csv
@@ -73,22 +74,18 @@ def test_gaps_of_an_input_are_filled_and_the_rest_of_the_series_stays() -> None:
     assert back.trajectories[0].values.tolist() == found.trajectories[0].values.tolist()
 
 
-TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for k in range(9))
-
-
 def test_an_input_needs_its_first_value(tmp_path: Path) -> None:
-    (tmp_path / "data.csv").write_text(TABLE.replace("a,0,9,0,0,on", "a,0,9,0,,on"))
+    path = table(tmp_path, "0,9,", *(f"{k},{9 - k},{k % 3}" for k in range(1, 9)), header="t,x,feed")
     with pytest.raises(InputError, match=r"'feed' has no value in the first sample \(time 0\)"):
-        load_with_controls(tmp_path / "data.csv", ["feed"])
+        load_with_controls(path, ["feed"])
 
 
 def test_a_temperature_called_T_is_no_time(tmp_path: Path) -> None:
-    rows = "".join(f"{k},{9 - k},{20 - k % 3}\n" for k in range(9))
-    (tmp_path / "data.csv").write_text("hours,x,T\n" + rows)
-    series = load_with_controls(tmp_path / "data.csv", ["T"])
+    path = table(tmp_path, *(f"{k},{9 - k},{20 - k % 3}" for k in range(9)), header="hours,x,T")
+    series = load_with_controls(path, ["T"])
     assert (series.time_name, series.states, series.controls) == ("hours", ("x",), ("T",))
     write_csv(series, tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_text().startswith("hours,x,T\n")
     # The time itself as an input is no further column.
-    series = load_with_controls(tmp_path / "data.csv", ["hours"], time="hours", states=["x"])
+    series = load_with_controls(path, ["hours"], time="hours", states=["x"])
     assert series.to_frame().columns.tolist() == ["hours", "x"]

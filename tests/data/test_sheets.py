@@ -9,31 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tabular import refusal, table
 
 from odediscovery.data.series import TimeSeries, load_csv
-from odediscovery.errors import InputError
 from odediscovery.plots.figures import with_unit
 
 FRAME = pd.DataFrame({"t": [0.0, 0.1, 2.0, 3.0], "S": [4, 5, 6, 7], "who": list("abcd")})
-XLSX, XLS, PARQUET = b"PK\x03\x04 cut", b"\xd0\xcf\x11\xe0 cut", b"PAR1 cut"
 
 
-def dated(folder: Path, *dates: str, sep: str = ",") -> Path:
-    path = folder / "d.csv"
-    lines = [f"{cell}{sep}{k}" for k, cell in enumerate(dates)]
-    path.write_text("\n".join([f"date{sep}x", *lines]) + "\n", encoding="utf-8")
-    return path
-
-
-def refusal(source: object, **options: Any) -> str:
-    with pytest.raises(InputError) as caught:
-        if isinstance(source, Path):
-            load_csv(source, **options)
-        else:
-            TimeSeries.from_frame(source, **options)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+def dated(folder: Path, *dates: str) -> Path:
+    return table(folder, *(f"{cell},{k}" for k, cell in enumerate(dates)), header="date,x")
 
 
 def same(series: TimeSeries, other: TimeSeries) -> None:
@@ -72,18 +57,20 @@ def test_dates_count_in_a_unit_that_fits_their_steps(
     assert with_unit("date", series.units) == f"date [{unit}]"
 
 
+FORMS = "2020-03-01 or 2020-03-01 12:00"
+
+
 @pytest.mark.parametrize(
     ("dates", "message"),
     [
         (
             ["03/01/2020", "03/02/2020"],
-            "line 2, column 'date': expected numbers or ISO dates for the time, got '03/01/2020'; write "
-            "dates as 2020-03-01 or 2020-03-01 12:00",
+            "line 2, column 'date': expected numbers or ISO dates for the time, got '03/01/2020'; "
+            f"write dates as {FORMS}",
         ),
         (
             ["2020-02-29", "2020-02-30"],
-            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-            "'2020-02-30'; correct it",
+            f"line 3, column 'date': expected an ISO date such as {FORMS}, got '2020-02-30'; correct it",
         ),
         (
             ["2020-03", "2020-03-15"],
@@ -169,7 +156,12 @@ SHEET = [
 ]
 
 
-def expect_sheet(path: Path) -> None:
+def test_a_real_spreadsheet(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "d.xlsx"
+    with pd.ExcelWriter(path) as writer:
+        pd.DataFrame(SHEET).to_excel(writer, sheet_name="one", header=False, index=False)
+        FRAME.to_excel(writer, sheet_name="two", index=False)
     series = load_csv(path)
     assert series.states == ("S",)
     assert series.trajectories[0].time.tolist() == [0, 1, 3, 4, 5]
@@ -180,15 +172,6 @@ def expect_sheet(path: Path) -> None:
         "Column 'day' holds dates: time is counted in days since 2020-03-01.",
         "Column 'S' lacks 1 of 5 values.",
     )
-
-
-def test_a_real_spreadsheet(tmp_path: Path) -> None:
-    pytest.importorskip("openpyxl")
-    path = tmp_path / "d.xlsx"
-    with pd.ExcelWriter(path) as writer:
-        pd.DataFrame(SHEET).to_excel(writer, sheet_name="one", header=False, index=False)
-        FRAME.to_excel(writer, sheet_name="two", index=False)
-    expect_sheet(path)
     rows = [["t", "S", "land"], *([k, k + 1, "NA"] for k in range(3)), [3, "4x", "NA"]]
     pd.DataFrame(rows).to_excel(path, header=False, index=False)
     assert refusal(path).startswith("line 5, column 'S': expected a number, got '4x'")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tabular import refusal, table
 
-from odediscovery.data.series import TimeSeries, load_csv, sigma_columns, write_csv
-from odediscovery.errors import InputError
+from odediscovery.data.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
@@ -23,12 +23,6 @@ T = np.linspace(0.0, 10.0, 40)
 BY_TURNS = np.where(np.arange(len(T)) % 2, 0.5, 0.05)
 RATE, CAPACITY = 0.8, 10.0
 LOGISTIC = CAPACITY / (1.0 + 19.0 * np.exp(-RATE * T))
-
-
-def table(folder: Path, *rows: str, header: str = HEADER) -> Path:
-    path = folder / "d.csv"
-    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
-    return path
 
 
 def draw(seed: int, sigma: Array = BY_TURNS) -> Array:
@@ -47,15 +41,15 @@ def measured(values: Array, **options: Any) -> Problem:
 
 @pytest.mark.parametrize("sigma", [BOTH, " I = I_sd, S=S_sd "])
 def test_columns_of_standard_deviations_are_no_states(tmp_path: Path, sigma: Any) -> None:
-    series = load_csv(table(tmp_path, *ROWS), sigma=sigma)
+    series = load_csv(table(tmp_path, *ROWS, header=HEADER), sigma=sigma)
     assert series.states == ("S", "I")
     assert known(series).T.tolist() == [[0.5, 0.5, 1.5, 1.5, 2], [0.1, 0.1, 0.2, 0.2, 0.2]]
-    plain = load_csv(table(tmp_path, *ROWS))
+    plain = load_csv(table(tmp_path, *ROWS, header=HEADER))
     assert plain.states == ("S", "I", "S_sd", "I_sd") and plain.trajectories[0].sigma is None
 
 
 def test_only_some_states_need_them_and_missing_values_none(tmp_path: Path) -> None:
-    path = table(tmp_path, *ROWS, "5,,6,-1,0.3", "6,70,,1,")
+    path = table(tmp_path, *ROWS, "5,,6,-1,0.3", "6,70,,1,", header=HEADER)
     series = load_csv(path, sigma=BOTH)
     assert np.isnan(known(series)).tolist()[-2:] == [[True, False], [False, True]]
     series = load_csv(path, states=["S", "I"], sigma={"I": "I_sd"})
@@ -86,53 +80,45 @@ def test_a_noise_level_is_the_same_in_all_samples() -> None:
     np.testing.assert_array_equal(known(mixed)[:, 1], BY_TURNS)
 
 
+POSITIVE = (
+    "line 7, column '{0}_sd': expected a positive standard deviation of the '{0}' measured there, got {1}; give one, "
+    "or leave that value of '{0}' out"
+)
+SIGMA = "column of standard deviations"
+
+
 @pytest.mark.parametrize(
     ("row", "sigma", "message"),
     [
-        (
-            "5,60,6,0,1",
-            BOTH,
-            "line 7, column 'S_sd': expected a positive standard deviation of the 'S' "
-            "measured there, got 0; give one, or leave that value of 'S' out",
-        ),
-        (
-            "5,60,6,1,",
-            BOTH,
-            "line 7, column 'I_sd': expected a positive standard deviation of the 'I' "
-            "measured there, got none; give one, or leave that value of 'I' out",
-        ),
+        ("5,60,6,0,1", BOTH, POSITIVE.format("S", 0)),
+        ("5,60,6,1,", BOTH, POSITIVE.format("I", "none")),
         ("5,60,6,1,inf", BOTH, "line 7, column 'I_sd': 'inf' is infinite; correct it"),
-        (
-            "5,60,6,1,1",
-            {"S": "S_std"},
-            "unknown column of standard deviations 'S_std': did you mean 'S_sd'? Known: t, S, I, S_sd, I_sd",
-        ),
-        ("5,60,6,1,1", {"R": "S_sd"}, "unknown state with a column of standard deviations 'R': Known: S, I, I_sd"),
-        (
-            "5,60,6,1,1",
-            "S_sd",
-            "column of standard deviations: expected STATE=COLUMN, parted by commas, got 'S_sd'; write S=S_sd,I=I_sd",
-        ),
+        ("", {"S": "S_std"}, f"unknown {SIGMA} 'S_std': did you mean 'S_sd'? Known: t, S, I, S_sd, I_sd"),
+        ("", {"R": "S_sd"}, f"unknown state with a {SIGMA} 'R': Known: S, I, I_sd"),
+        ("", "S_sd", f"{SIGMA}: expected STATE=COLUMN, parted by commas, got 'S_sd'; write S=S_sd,I=I_sd"),
     ],
 )
 def test_refusals_name_the_line(tmp_path: Path, row: str, sigma: Any, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        load_csv(table(tmp_path, *ROWS, row), sigma=sigma)
-    assert str(caught.value) == message
+    assert refusal(table(tmp_path, *ROWS, row, header=HEADER), sigma=sigma) == message
 
 
 def test_written_tables_read_back_exactly(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).standard_normal((5, 3))
-    values[2, 0] = np.nan
+    values = np.random.default_rng(0).standard_normal((5, 3)) * [[1.0], [1e-320], [1e300], [1.0], [1.0]]
+    values[2, 0], values[3] = np.nan, [0.1, 0.30000000000000004, 1.7976931348623157e308]
     sigma = np.abs(values) / 3.0
     sigma[:, 2] = np.nan
-    series = TimeSeries.from_arrays([range(5)] * 2, [values, -values], ["x", "x_sd", "y"], sigma=[sigma, 2.0 * sigma])
-    assert sigma_columns(series) == {"x": "x_sd_", "x_sd": "x_sd_sd"}
+    time, states = np.array([0.1, 0.2, 0.30000000000000004, 1e3, 1e4 / 3]), ["trajectory", "trajectory_sd", 'a "b", c']
+    series = TimeSeries.from_arrays([time, time], [values, -values], states, sigma=[sigma, 2.0 * sigma])
+    columns, group = sigma_columns(series), group_column(series)
+    assert columns == {"trajectory": "trajectory_sd_", "trajectory_sd": "trajectory_sd_sd"} and group == "trajectory_"
     write_csv(series, tmp_path / "d.csv")
-    again = load_csv(tmp_path / "d.csv", "t", series.states, "trajectory", sigma=sigma_columns(series))
-    for run in range(2):
-        np.testing.assert_array_equal(known(again, run), known(series, run))
-        np.testing.assert_array_equal(again.trajectories[run].values, series.trajectories[run].values)
+    assert [path.name for path in tmp_path.iterdir()] == ["d.csv"]
+    again = load_csv(tmp_path / "d.csv", "t", states, group, sigma=columns)
+    for k, (old, new) in enumerate(zip(series.trajectories, again.trajectories, strict=True)):
+        assert old.label == new.label
+        np.testing.assert_array_equal(old.time, new.time)
+        np.testing.assert_array_equal(old.values, new.values)
+        np.testing.assert_array_equal(known(again, k), known(series, k))
 
 
 def test_they_are_the_noise_and_its_shape() -> None:

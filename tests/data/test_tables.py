@@ -6,38 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from tabular import refusal, table
 
 from odediscovery.data.recorded import repeat_noise, restarts
-from odediscovery.data.series import Scale, TimeSeries, group_column, load_csv, write_csv
+from odediscovery.data.series import Scale, TimeSeries, load_csv
 from odediscovery.data.sheets import read_table
-from odediscovery.data.table import Table
 from odediscovery.errors import InputError
 
 DATA = Path(__file__).parents[2] / "data"
 ROWS = ["0,10,1", "1,20,2", "2,30,3", "3,40,4", "4,50,5"]
 
 
-def table(folder: Path, *lines: str, header: str = "t,S,I") -> Path:
-    path = folder / "d.csv"
-    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-    return path
-
-
 def replaced(line: int, text: str) -> list[str]:
     """`ROWS` with the row that stands in that line of the file replaced."""
     return [text if k + 2 == line else row for k, row in enumerate(ROWS)]
-
-
-def refusal(path: Path | str, **options: object) -> str:
-    with pytest.raises(InputError) as caught:
-        load_csv(path, **options)  # type: ignore[arg-type]
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 @pytest.mark.parametrize(
@@ -110,6 +93,7 @@ def test_no_file(tmp_path: Path) -> None:
         (b"t,S\n1,2\n2,\xe9\n", "is not UTF-8: byte 0xe9 in line 3; save it as CSV in UTF-8"),
         (b"0,1\n1,2\n2,3\n", "begins with numbers; the first line should name the columns"),
         (b't,S\n0,1\n1,"2\n2,3\n', "cannot be read as a table: a quotation mark is opened in line 3 and never closed"),
+        (b"t,S\n0,1\n1,2,3\n", "cannot be read as a table: line 3 has 3 cells, but the header has 2"),
         (b"t,w\n0,a\n1,b\n", "no column of numbers besides the time 't'; expected at least one state"),
     ],
 )
@@ -127,6 +111,7 @@ GROUP_HINT = "; if the file holds several trajectories, name the column that tel
     [
         (replaced(4, "2,30,3x"), "line 4, column 'I': expected a number, got '3x'; correct it or leave the cell empty"),
         (replaced(5, "3,-inf,4"), "line 5, column 'S': '-inf' is infinite; correct it or leave the cell empty"),
+        (replaced(5, "3,1e999,4"), "line 5, column 'S': '1e999' is infinite; correct it or leave the cell empty"),
         (replaced(3, ",20,2"), "line 3: the time 't' is missing or infinite"),
         (replaced(4, "0.5,30,3"), f"line 4: the time 't' goes back: 0.5 after 1 in line 3{GROUP_HINT}"),
         (ROWS[:3], "state 'S' has 3 values in all; at least 4 are needed to fit it"),
@@ -152,8 +137,6 @@ def test_refuses_wrong_columns(tmp_path: Path) -> None:
     # Neither times nor text can be states.
     path = table(tmp_path, "2024-01-01,a,1,2", "2024-01-02,a,2,3", header="date,place,S,I")
     assert refusal(path, states=["Q"]) == "unknown state 'Q': Known: S, I"
-    path = table(tmp_path, *ROWS, header="t,S,S")
-    assert refusal(path) == ("line 1: the column 'S' stands twice (columns 2 and 3); give every column its own name")
 
 
 def test_groups_that_show_no_change_are_left_out(tmp_path: Path) -> None:
@@ -166,45 +149,22 @@ def test_groups_that_show_no_change_are_left_out(tmp_path: Path) -> None:
     assert "Trajectories 'c', 'd', 'e', 'f', 'g' and 2 more have" in series.messages[0]
 
 
-def test_refuses_bad_groups(tmp_path: Path) -> None:
-    path = table(tmp_path, "a,0,1", "a,1,2", "b,1,2", "b,0,3", "b,2,3", header="g,t,x")
-    assert refusal(path, group="g") == ("line 5 of trajectory 'b': the time 't' goes back: 0 after 1 in line 4")
-    path = table(tmp_path, "a,0,1", "b,1,3", header="g,t,x")
-    assert refusal(path, group="g") == ("trajectory 'a' has 1 sample with a value; at least 2 are needed")
-    path = table(tmp_path, "a,0,1", ",1,2", header="g,t,x")
-    assert refusal(path, group="g") == "line 3, column 'g': the group is missing"
-
-
-@pytest.mark.slow
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=8, max_size=8))
-@settings(max_examples=40, deadline=None)
-def test_written_tables_read_back_exactly(tmp_path_factory: pytest.TempPathFactory, numbers: list[float]) -> None:
-    values = np.array(numbers).reshape(4, 2)
-    values = np.vstack([values, [np.nan, 1.0], [1.0, np.nan]])
-    time = np.array([0.1, 0.2, 0.30000000000000004, 1e3, 1e4 / 3, 1e5])
-    series = TimeSeries.from_arrays([time, time], [values, -values], ["trajectory", 'a "b", c'])
-    path = tmp_path_factory.mktemp("written") / "d.csv"
-    write_csv(series, path)
-    assert [p.name for p in path.parent.iterdir()] == ["d.csv"]
-    assert group_column(series) == "trajectory_"
-    again = load_csv(path, group="trajectory_")
-    assert again.states == series.states
-    for old, new in zip(series.trajectories, again.trajectories, strict=True):
-        np.testing.assert_array_equal(old.time, new.time)
-        np.testing.assert_array_equal(old.values, new.values)
-        assert old.label == new.label
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["a,0,1", "a,1,2", "b,1,2", "b,0,3"], "line 5 of trajectory 'b': the time 't' goes back: 0 after 1 in line 4"),
+        (["a,0,1", "b,1,3"], "trajectory 'a' has 1 sample with a value; at least 2 are needed"),
+        (["a,0,1", ",1,2"], "line 3, column 'g': the group is missing"),
+    ],
+)
+def test_refuses_bad_groups(tmp_path: Path, rows: list[str], message: str) -> None:
+    assert refusal(table(tmp_path, *rows, header="g,t,x"), group="g") == message
 
 
 @pytest.mark.parametrize(
     ("time", "values", "options", "message"),
     [
-        (
-            [0, 1, 2],
-            [[1, 2]],
-            {},
-            r"expected times \[n\] and values \[n, states\], got shapes "
-            r"\(3,\) and \(1, 2\)",
-        ),
+        ([0, 1, 2], [[1, 2]], {}, r"expected times \[n\] and values \[n, states\], got shapes \(3,\) and \(1, 2\)"),
         ([0, 1, 2], ["a", "b", "c"], {}, "values: expected an array of real numbers, got text; convert it"),
         ([0, 1, 1, 2], [1, 2, 3, 4], {}, "sample 2: the time 't' repeats 1 after 1 in sample 1"),
         ([0, 1, 2, 3], [1, 2, np.inf, 4], {}, "sample 2, state 'x0': infinite value"),
@@ -257,16 +217,9 @@ def test_measured_series_load(name: str, options: dict[str, str], states: int, t
     assert all(f"**{word}:**" in section for word in ("Source", "Licence", "Caveats"))
 
 
-def cells(decimal: str = ".", **columns: list[str]) -> Table:
-    """Rows in lines 2, 3, ... of a file."""
-    rows = len(next(iter(columns.values())))
-    return Table(pd.DataFrame(columns, index=range(2, 2 + rows), dtype=object), decimal, ["Read."])
-
-
-@pytest.mark.parametrize("cell", ["1_0", "٣", "0x10", "1.5.", "12 mg", "--1", "1,5", "True"])
-def test_what_looks_like_a_number_and_is_none(cell: str) -> None:
-    with pytest.raises(InputError, match=r"line 3, column 'x': expected a number, got "):
-        cells(x=["1", cell]).numbers("x", "state")
+@pytest.mark.parametrize("cell", ["1_0", "٣", "0x10", "1.5.", "12 mg", "--1", "True"])
+def test_what_looks_like_a_number_and_is_none(tmp_path: Path, cell: str) -> None:
+    assert refusal(table(tmp_path, "0,1,1", f"1,{cell},2")).startswith("line 3, column 'S': expected a number, got ")
 
 
 def test_a_file_of_plain_numbers_is_the_same_table_as_cell_by_cell(tmp_path: Path) -> None:
@@ -290,16 +243,6 @@ def test_a_file_of_plain_numbers_is_the_same_table_as_cell_by_cell(tmp_path: Pat
         with pytest.raises(InputError, match=r"line 7, column 'x': the group is missing"):
             read_table(file).groups(["x"])
     np.testing.assert_array_equal(load_csv(plain, group="g").trajectories[1].values[0], values[1])
-
-
-@pytest.mark.parametrize("body", ["1,2\n3,4,5\n", "1,1e999\n2,3\n", "1,-\n2,3\n"])
-def test_what_is_not_plainly_numbers_is_read_cell_by_cell(body: str, tmp_path: Path) -> None:
-    """So its errors name what they always did."""
-    (tmp_path / "odd.csv").write_bytes(f"t,x\n{body}".encode())
-    try:
-        assert read_table(tmp_path / "odd.csv").written is None
-    except InputError as error:
-        assert "\n" not in str(error)
 
 
 def read(folder: Path, rows: list[tuple[float, ...]]) -> TimeSeries:

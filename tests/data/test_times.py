@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tabular import table
 
 from odediscovery import TimeSeries
 from odediscovery.data.dates import counted_times
@@ -59,9 +60,7 @@ def test_a_missing_date_is_named() -> None:
 
 
 def test_months_count_from_their_first_days(tmp_path: Path) -> None:
-    path = tmp_path / "voles.csv"
-    path.write_text("Month,voles\n2001-01,20\n2001-02,24\n2001-03,27\n2001-04,29\n")
-    series = load_csv(path)
+    series = load_csv(table(tmp_path, "2001-01,20", "2001-02,24", "2001-03,27", "2001-04,29", header="Month,voles"))
     assert series.trajectories[0].time.tolist() == [0, 31, 59, 90]
     assert series.messages[0].endswith("days since 2001-01-01.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,14 +85,6 @@ def test_texts_read_back_to_the_same_floats(rows: list[tuple[float, ...]]) -> No
     assert again.texts() == equations.texts()
 
 
-def test_texts_of_fsir() -> None:
-    assert FSIR.texts() == {
-        "S": "0.01*R - 0.06*I**0.5*S**0.5",
-        "I": "0.06*I**0.5*S**0.5 - 0.05*I",
-        "R": "0.05*I - 0.01*R",
-    }
-
-
 def test_a_missing_or_bad_equation_is_refused() -> None:
     with pytest.raises(InputError, match="the equation of 'y' is missing"):
         Equations.parse(["x", "y"], {"x": "1"})
@@ -129,14 +120,6 @@ def test_rates_keep_leading_axes_and_never_warn() -> None:
 
 
 # Simulation
-
-
-def test_fsir_agrees_with_the_published_trajectory() -> None:
-    path = Path(__file__).parents[1] / "files" / "julia_fsir_trajectory.csv"
-    reference = np.loadtxt(path, delimiter=",", skiprows=1)
-    found = FSIR.simulate([100.0, 0.01, 0.0], reference[:, 0])
-    assert found.shape == (40, 3)
-    np.testing.assert_allclose(found, reference[:, 1:], rtol=1e-3)
 
 
 def test_simulation_is_accurate() -> None:

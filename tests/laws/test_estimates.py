@@ -29,20 +29,10 @@ def coefficients_only(law: PowerSum) -> Free:
     return free[0], *nothing[1:]
 
 
-def fitted(
-    law: PowerSum, series: TimeSeries, initial: Array, free: Free, *, positive: bool = True, floor: float = 1e-10
-) -> Polished:
-    n = law.n_states
-    return polish(
-        law,
-        series,
-        initial,
-        np.full(n, 0.02),
-        floor=np.full(n, floor),
-        free=free,
-        nonnegative=np.full(n, positive),
-        most=100,
-    )
+def fitted(law: PowerSum, series: TimeSeries, initial: Array, free: Free, *, positive: bool = True) -> Polished:
+    n, signs = law.n_states, np.full(law.n_states, positive)
+    noise, least = np.full(n, 0.02), np.full(n, 1e-10)
+    return polish(law, series, initial, noise, floor=least, free=free, nonnegative=signs, most=100)
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -124,16 +114,8 @@ def test_a_start_on_its_bound_has_no_error() -> None:
     values[:4, 1] -= 0.03
     p = prepare(TimeSeries.from_arrays(T, values))
     scaled = law.rescaled(p.scale.state, p.scale.time)
-    found = polish(
-        scaled,
-        p.data,
-        p.initial,
-        p.noise,
-        floor=p.floor,
-        most=60,
-        nonnegative=np.array([True, True]),
-        free=coefficients_only(scaled),
-    )
+    rest = {"most": 60, "nonnegative": np.array([True, True]), "free": coefficients_only(scaled)}
+    found = polish(scaled, p.data, p.initial, p.noise, floor=p.floor, **rest)
     errors = estimates(p, found).start_errors()[0]
     assert 0.001 < errors[0] < 0.03
     assert np.isnan(errors[1]) and found.initial[0, 1] < 0.01

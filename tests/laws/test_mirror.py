@@ -15,8 +15,8 @@ from odediscovery.data.controls import with_controls
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge
-from odediscovery.laws.power_sum import Features, PowerSum, Sums, factors, signs, turned
-from odediscovery.laws.records import monomial_names, with_law
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.laws.records import extended, monomial_names, with_law
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.report.readings import readings
 from odediscovery.uncertainty.bands import band
@@ -91,26 +91,8 @@ def test_sums_and_functions_of_a_mirrored_state_keep_their_values() -> None:
     )
     np.testing.assert_allclose(printed.rhs(x * s), user.rhs(x * s), rtol=1e-12)
     assert printed.pretty().count("(-v)^") == 2
-    record = {
-        "functions": [],
-        "mirrored": ["v"],
-        "standard_errors": None,
-        **{
-            f"{k}s": np.asarray(c).tolist()
-            for k, c in zip(("coefficient", "exponent", "inner_weight", "inner_exponent"), user.constants, strict=True)
-        },
-    }
-    parsed = Equations.parse(["v"], printed.texts())
-    again = with_law(parsed, record).extended
+    again = with_law(Equations.parse(["v"], printed.texts()), extended(printed)).extended
     assert again is not None and again.mirrored == (0,)
-
-
-def test_helpers_of_the_sign() -> None:
-    w = np.array([[1.8, 0.5], [2.0, 1.0]])
-    assert signs(w, (1,)).tolist() == [[1.0, -1.0], [1.0, 1.0]]
-    assert factors(np.array([[-1.0]]), np.array([-2.0])).tolist() == [-0.5]
-    assert turned((0,), np.array([-1.0, -1.0]), [w]) == (1,)
-    assert turned((), np.array([-1.0, 1.0]), [np.array([[2.0, 0.5]])]) == ()
 
 
 @pytest.mark.parametrize(
@@ -245,7 +227,7 @@ def test_one_trajectory_that_rises_above_zero_leaves_whole_powers() -> None:
 
 @pytest.mark.slow
 def test_an_input_that_is_negative_throughout_has_real_powers_too() -> None:
-    t = np.linspace(0.0, 12.0, 120)
+    t = np.linspace(0.0, 8.0, 40)
     feed = -2.0 - 1.5 * np.sin(t)
     law = Equations.parse(["x"], {"x": "0.7*(-u)**0.5 - 0.5*x"}, controls=["u"])
     driven = with_controls(TimeSeries.from_arrays(t, np.column_stack([t, feed]), ["x", "u"]), linear=["u"])
@@ -275,13 +257,6 @@ def test_flows_of_unmeasured_states_ask_for_amounts() -> None:
 
 
 @pytest.mark.slow
-def test_known_terms_of_a_mirrored_state_are_kept_as_they_are() -> None:
-    found = discover(fall(), settings_for(**QUICK, known=["v' = 0.4*(-v)**1.5 + ?"]))
-    assert "v' = 0.4*(-v)^1.5 - 9.8" in found.equations_text()
-    assert "v' = 0.4*(-v)**1.5 + ? is given" in found.messages
-
-
-@pytest.mark.slow
 def test_a_fall_with_known_kinematics_has_its_drag() -> None:
     t = np.linspace(0.0, 3.0, 60)
     law = Equations.parse(["h", "v"], {"h": "v", "v": "-9.81 + 0.4*(-v)**1.5"})
@@ -290,6 +265,7 @@ def test_a_fall_with_known_kinematics_has_its_drag() -> None:
     found = discover(series, options)
     assert found.equations_text().startswith("h' = v\nv' = 0.4")
     assert "*(-v)^1.5 - 9.81" in found.equations_text()
+    assert "v' = -9.81 + ? is given" in found.messages
 
 
 @pytest.mark.parametrize(

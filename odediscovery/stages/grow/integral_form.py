@@ -31,7 +31,7 @@ from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky_banded, solve_banded
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
-from odediscovery.data.noise import SMOOTHING, of_higher_order, smoothing_spline
+from odediscovery.data.noise import CLEAN_SHARE, of_higher_order, smoothing_spline
 from odediscovery.data.series import TimeSeries
 from odediscovery.families import Family, Seen, Terms, power_is_rate
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
@@ -172,7 +172,7 @@ class Integral:
     @property
     def smoothed(self) -> Mask:
         """States whose path is smoothed, not interpolated."""
-        return np.asarray(self.noise > SMOOTHING.clean * np.nanstd(self.values, axis=0))
+        return np.asarray(self.noise > CLEAN_SHARE * np.nanstd(self.values, axis=0))
 
     def _whitened(self, error: Array) -> Integral:
         """With rows of unit variance, given the relative error of the integrals [states, samples].

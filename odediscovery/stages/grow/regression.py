@@ -42,7 +42,7 @@ from scipy.interpolate import CubicSpline
 from odediscovery.data.series import pooled
 from odediscovery.families import Family, Terms, power_is_rate
 from odediscovery.laws.power_sum import (
-    COSTS,
+    FUNCTION_COST,
     NO_SUMS,
     Features,
     PowerSum,
@@ -491,7 +491,7 @@ def _costs(grid: Terms, features: Features, worth: float) -> Array:
     kinds = np.array([sum(snap_penalty(float(v)) for v in row[row != 0]) for row in powers])
     of = slice(features.states, None)
     chosen = np.count_nonzero(np.hstack([grid.rows[:, of], grid.inner[:, of]]), axis=1)
-    costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + COSTS.function * chosen
+    costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + FUNCTION_COST * chosen
     return costs
 
 
