@@ -575,22 +575,6 @@ def _check_widths(layers: Sequence[Layer]) -> None:
             raise ValueError("its layers do not fit each other")
 
 
-@runtime_checkable
-class Trained(Protocol):
-    """A trained chain of two units, RealNPU or NPU and NAU; a `VectorField` is one."""
-
-    @property
-    def stoichiometry(self) -> Any:
-        """What outputs are multiplied by, or None."""
-
-    @property
-    def members(self) -> int:
-        """Number of networks side by side."""
-
-    def arrays(self, member: int) -> list[dict[str, Array]]:
-        """One member's parameters by name, a dictionary a unit."""
-
-
 def laws_of(chain: Chain) -> list[PowerSum]:
     """The law that each member of a chain is, equal monomials summed."""
     laws = []
@@ -603,18 +587,6 @@ def laws_of(chain: Chain) -> list[PowerSum]:
             exponents = exponents.copy()
             exponents[:, features.simple :][:, ~used] = 0.0
         laws.append(PowerSum(weight.copy(), exponents.copy(), features, chain.stoichiometry).merged().compact())
-    return laws
-
-
-def trained_laws_of(field: Trained) -> list[PowerSum]:
-    """The law that each trained member with gates at 1 is, equal monomials summed.
-
-    Of an NPU -> NAU chain it is what is left without the imaginary exponents.
-    """
-    mix, laws = None if field.stoichiometry is None else np.asarray(field.stoichiometry), []
-    for member in range(field.members):
-        power, total = field.arrays(member)
-        laws.append(PowerSum(total["weight"], power["real"], None, mix).merged().compact())
     return laws
 
 
