@@ -12,31 +12,8 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.families import STATE_FUNCTIONS, StateFunction
+from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
-
-
-def _bounded(f: StateFunction, z: Tensor) -> Tensor:
-    """Arguments at which the function and its slope are finite."""
-    least, most = f.bounds
-    return z if math.isinf(least) and math.isinf(most) else z.clamp(least, most)
-
-
-def _value(f: StateFunction, z: Tensor) -> Tensor:
-    found: Tensor = getattr(torch, f.name)(_bounded(f, z))
-    return found
-
-
-def _slope(f: StateFunction, z: Tensor) -> Tensor:
-    least, most = f.bounds
-    found: Tensor = f.slope(torch, _bounded(f, z))
-    return found if math.isinf(least) and math.isinf(most) else ((z > least) & (z < most)).to(z) * found
-
-
-def _symbol(f: StateFunction, z: sympy.Expr) -> sympy.Expr:
-    least, most = f.bounds
-    z = z if math.isinf(least) else sympy.Max(z, sympy.Float(least))
-    return getattr(sympy, f.name)(z if math.isinf(most) else sympy.Min(z, sympy.Float(most)))
 
 
 class Functions(AbstractUnit):
@@ -103,7 +80,7 @@ class Functions(AbstractUnit):
 
         def functions(x: Tensor) -> Tensor:
             arguments = torch.split(rate * x[..., states], sizes, dim=-1)
-            found = [_value(f, z) for (f, _), z in zip(runs, arguments, strict=True)]
+            found = [f.within_bounds(torch, z) for (f, _), z in zip(runs, arguments, strict=True)]
             y = torch.cat([x, *found], dim=-1)
             return y if sorted_already else y[..., last]
 
@@ -118,14 +95,15 @@ class Functions(AbstractUnit):
         to_rate = cotangents[..., self.n_in :].clone()
         for i, (name, k) in enumerate(self.functions):
             rate, argument = p["rate"][:, None, i], x[..., k]
-            slope = _slope(STATE_FUNCTIONS[name], rate * argument)[:, :, None]
+            slope = STATE_FUNCTIONS[name].slope_within_bounds(torch, rate * argument)[:, :, None]
             to_x[..., k] += to_rate[..., i] * slope * rate[:, :, None]
             to_rate[..., i] *= slope * argument[:, :, None]
         return to_x, {"rate": to_rate}
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        found = [
-            _symbol(STATE_FUNCTIONS[name], exact(rate) * x[k])
-            for (name, k), rate in zip(self.functions, p["rate"], strict=True)
-        ]
+        found = []
+        for (name, k), rate in zip(self.functions, p["rate"], strict=True):
+            z, (least, most) = exact(rate) * x[k], STATE_FUNCTIONS[name].bounds
+            z = z if math.isinf(least) else sympy.Max(z, sympy.Float(least))
+            found.append(getattr(sympy, name)(z if math.isinf(most) else sympy.Min(z, sympy.Float(most))))
         return [*x, *found]
