@@ -106,26 +106,19 @@ class AbstractPowerUnit(AbstractUnit):
         return AbstractPowerUnit.bound(self, p)(x)
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
-        polar, real = self._polar(p), p["real"]
-        if not self.has_imaginary and self.all_positive:
-            return lambda x: torch.exp(linear(torch.log(polar(x)[0]), real))
-        if not self.has_imaginary:
+        polar, real, imaginary = self._polar(p), p["real"], p["imaginary"] if self.has_imaginary else None
 
-            def power(x: Tensor) -> Tensor:
-                r, k = polar(x)
-                return torch.exp(linear(torch.log(r), real)) * torch.cos(linear(k, real))
-
-            return power
-        imaginary = p["imaginary"]
-
-        def complex_power(x: Tensor) -> Tensor:
+        def power(x: Tensor) -> Tensor:
             r, k = polar(x)
             log_r = torch.log(r)
-            exponent = linear(log_r, real) - linear(k, imaginary)
-            angle = linear(log_r, imaginary) + linear(k, real)
-            return torch.exp(exponent) * torch.cos(angle)
+            exponent = linear(log_r, real)
+            if imaginary is not None:
+                exponent = exponent - linear(k, imaginary)
+                angle = linear(log_r, imaginary) + linear(k, real)
+                return torch.exp(exponent) * torch.cos(angle)
+            return torch.exp(exponent) if self.all_positive else torch.exp(exponent) * torch.cos(linear(k, real))
 
-        return complex_power
+        return power
 
     def _polar(self, p: Tensors) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         """x -> (r, pi k), with what depends on the weights alone computed once."""

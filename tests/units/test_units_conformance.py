@@ -1,4 +1,4 @@
-"""What every unit of the registry must be: smooth where its formula is, finite, a torch module."""
+"""What every unit of the registry must be: finite far out, and what its snapped form says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sympy
 import torch
-from test_units import INPUTS, MEMBERS, VARIANTS, label, random_inputs, unit_of
+from test_units import INPUTS, MEMBERS, VARIANTS, label, unit_of
 from torch import Tensor
 
 from odediscovery.units import NAU, NMU, NPU, NSR, UNITS, iNALU
@@ -17,37 +17,6 @@ from odediscovery.units import NAU, NMU, NPU, NSR, UNITS, iNALU
 pytestmark = pytest.mark.usefixtures("double_precision")
 
 Variant = tuple[str, dict[str, Any]]
-
-
-def smooth_parameters(unit: Any, seed: int = 3) -> dict[str, Tensor]:
-    """Weights away from the edges of gates and clips, some beyond the clips."""
-    source = torch.Generator().manual_seed(seed)
-    values = {}
-    for name, shape in unit.shapes().items():
-        draw = torch.rand(MEMBERS, *shape, generator=source, dtype=torch.float64)
-        if name == "gate" and unit.name.endswith("NPU"):
-            values[name] = 0.1 + 0.8 * draw
-        elif unit.name == "NMU":
-            values[name] = torch.where(draw > 0.8, 1.3 + 0.0 * draw, 0.05 + 0.9 * draw)
-        else:
-            values[name] = (0.1 + 0.8 * draw) * torch.sign(draw - 0.5)
-            if unit.name == "NAU":
-                values[name] = torch.where(draw > 0.8, 2.0 * values[name].sign(), values[name])
-    return values
-
-
-@pytest.mark.parametrize("variant", VARIANTS, ids=label)
-def test_gradients_agree_with_finite_differences(variant: Variant) -> None:
-    unit = unit_of(variant)
-    p = {k: v.requires_grad_(True) for k, v in smooth_parameters(unit).items()}
-    x = random_inputs()
-    x = torch.where(x.abs() < 0.1, 0.1 * x.sign(), x).requires_grad_(True)
-    names = list(p)
-
-    def formula(x: Tensor, *values: Tensor) -> Tensor:
-        return unit.compute(dict(zip(names, values, strict=True)), x)
-
-    assert torch.autograd.gradcheck(formula, (x, *p.values()), eps=1e-6, atol=1e-8, rtol=1e-6)
 
 
 # (sign, zero, bias) of saturated evidence, and the relation of x0 to x1 that it means.
@@ -107,15 +76,12 @@ def test_clipping_brings_weights_back() -> None:
     assert bool((free.weight == 7.0).all())
 
 
-def wide_parameters(unit: Any, members: int = MEMBERS) -> dict[str, Tensor]:
+def wide_parameters(unit: Any) -> dict[str, Tensor]:
     """Weights in [-1.5, 1.5]; gates of power units at 0, at 1 and between."""
     source = torch.Generator().manual_seed(7)
-    values = {}
-    for name, shape in unit.shapes().items():
-        draw = torch.rand(members, *shape, generator=source, dtype=torch.float64)
-        values[name] = 3.0 * draw - 1.5
-        if name == "gate" and unit.name.endswith("NPU"):
-            values[name] = torch.tensor([[0.0, 1.0, 0.3]] * members, dtype=torch.float64)
+    values = {name: 3.0 * torch.rand(MEMBERS, *shape, generator=source) - 1.5 for name, shape in unit.shapes().items()}
+    if "gate" in unit.gates:
+        values["gate"] = torch.tensor([[0.0, 1.0, 0.3]] * MEMBERS)
     return values
 
 

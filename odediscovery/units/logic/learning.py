@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from odediscovery.units.logic.formulas import CONNECTIVES, Formula
-from odediscovery.units.logic.inference import Bounds, Network
+from odediscovery.units.logic.inference import Bounds, Network, Parameters, as_bounds
 
 Example = Mapping[Formula, Bounds | float]
 
@@ -135,9 +135,9 @@ def _observed(network: Network, examples: Sequence[Example]) -> tuple[Tensor, Te
     lower, upper = network.open_world(len(examples))
     for row, example in enumerate(examples):
         for node, given in example.items():
-            bound = given if isinstance(given, Bounds) else Bounds(float(given), float(given))
             if node in network.place:
-                lower[row, network.place[node]], upper[row, network.place[node]] = bound.lower, bound.upper
+                at, bound = (row, network.place[node]), as_bounds(given)
+                lower[at], upper[at] = bound.lower, bound.upper
     return lower, upper
 
 
@@ -146,7 +146,7 @@ def _violation(node: Formula, p: tuple[Tensor, Tensor], alpha: float) -> Tensor:
     return unit.regulariser({"weight": p[0][None, None], "bias": p[1][None, None]})[0]
 
 
-def _with(formula: Formula, parameters: Mapping[Formula, tuple[Tensor, Tensor]], small: float) -> Formula:
+def _with(formula: Formula, parameters: Parameters, small: float) -> Formula:
     """The formula with these weights, small ones 0, its parts first."""
     if not formula.parts:
         return formula
