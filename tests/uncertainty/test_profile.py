@@ -26,6 +26,11 @@ from odediscovery.uncertainty.profile import profile, profiles, with_profiles
 TIMES = np.linspace(0.0, 12.0, 25)
 
 
+@pytest.fixture(scope="module")
+def prey() -> Discovery:
+    return fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
+
+
 @pytest.mark.slow
 def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
     found = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.05, 3), 0.05)
@@ -56,8 +61,8 @@ def test_a_constant_that_the_data_do_not_tell_has_no_end() -> None:
 
 
 @pytest.mark.slow
-def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(tmp_path: Path) -> None:
-    found = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
+def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(prey: Discovery, tmp_path: Path) -> None:
+    found = prey
     told, missing = profiles(found)
     assert [(one.kind, one.monomial, one.of) for one in told] == [
         ("coefficient", 0, "x0"),
@@ -97,20 +102,19 @@ class Losing:
 
 
 @pytest.mark.slow
-def test_a_lost_constant_costs_no_other_and_a_stop_keeps_what_is_there() -> None:
-    found, monitor = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02), Monitor()
-    told = with_profiles(found, monitor, Losing(monitor))
+def test_a_lost_constant_costs_no_other_and_a_stop_keeps_what_is_there(prey: Discovery) -> None:
+    monitor = Monitor()
+    told = with_profiles(prey, monitor, Losing(monitor))
     assert [(one.monomial, one.of) for one in told.profiles] == [(1, "x0")]
     assert told.messages[-3:] == tuple(
         f"no profile of {name}: stopped (interrupted)" for name in ("x0 in x0'", "x0*x1 in x1'", "x1 in x1'")
     )
-    assert with_profiles(found, monitor).profiles == ()
-    none = dataclasses.replace(found, estimates=None)
+    assert with_profiles(prey, monitor).profiles == ()
+    none = dataclasses.replace(prey, estimates=None)
     assert with_profiles(none, Monitor()).messages[-1].startswith("no profiles: this result has no covariance")
 
 
-def test_what_cannot_be_profiled_is_said() -> None:
-    found = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
+def test_what_cannot_be_profiled_is_said(prey: Discovery) -> None:
     for arguments, said in (
         (("coefficient", 7, "x0"), "numbered from 0 to 2, got 7"),
         (("coefficient", 0, "x9"), "x9"),
@@ -119,6 +123,6 @@ def test_what_cannot_be_profiled_is_said() -> None:
         (("coefficient", 2, "x0"), "was not fitted"),
     ):
         with pytest.raises(InputError, match=said):
-            profile(found, *arguments)
+            profile(prey, *arguments)
     with pytest.raises(InputError, match="no covariance"):
-        profile(dataclasses.replace(found, estimates=None), "coefficient", 0, "x0")
+        profile(dataclasses.replace(prey, estimates=None), "coefficient", 0, "x0")
