@@ -16,43 +16,21 @@ from scipy.special import stdtrit
 
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.conclude import estimates
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import PowerSum, all_free, none_free
-from odediscovery.problem.prepare import prepare
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import residual_freedom
 from odediscovery.uncertainty.bands import band, residual_deviation
 
 DECAY = PowerSum(np.array([[-0.4]]), np.array([[1.0]]))
 TIMES = np.linspace(0.0, 8.0, 25)
 
 
-def fitted(law: PowerSum, series: TimeSeries, sigma: float) -> Discovery:
+def fitted(law: PowerSum, series: TimeSeries) -> Discovery:
     """The result of fitting the coefficients of the true law."""
-    p = dataclasses.replace(prepare(series), heads=None)
-    scaled = law.rescaled(p.scale.state, p.scale.time)
-    free = (all_free(scaled)[0], *none_free(scaled)[1:])
-    found = polish(
-        scaled, p.data, p.initial, sigma / p.scale.state, floor=p.floor, nonnegative=p.nonnegative, free=free
-    )
-    made = discovery(
-        found.law.unscaled(p.scale.state, p.scale.time), series.states, initial=(1.0,) * law.n_states, until=0.5
-    )
-    kept = estimates(p, found)
-    return dataclasses.replace(
-        made,
-        series=series,
-        initial_values=kept.initial * p.scale.state,
-        estimates=kept,
-        noise=np.sqrt(found.plain_squares / found.counts) * p.scale.state,
-        initial_value_errors=kept.start_errors(),
-        degrees_of_freedom=residual_freedom(found),
-    )
+    return fit_constants(series, Equations.from_power_sum(series.states, law), exponents=False)
 
 
 def measured(law: PowerSum, start: Array, times: Array, sigma: float, seed: int) -> TimeSeries:
@@ -63,7 +41,7 @@ def measured(law: PowerSum, start: Array, times: Array, sigma: float, seed: int)
 
 @pytest.fixture(scope="module")
 def decay() -> Discovery:
-    return fitted(DECAY, measured(DECAY, np.array([30.0]), TIMES, 0.5, 0), 0.5)
+    return fitted(DECAY, measured(DECAY, np.array([30.0]), TIMES, 0.5, 0))
 
 
 def test_the_band_of_a_decay_is_that_of_its_formula(decay: Discovery) -> None:
@@ -105,7 +83,7 @@ def test_new_measurements_are_within_as_often_as_said() -> None:
     later = np.linspace(0.0, 18.0, 31)
     clean, inside, on_curve = solved(PREY, start, later), [], []
     for seed in range(30):
-        found = band(fitted(PREY, measured(PREY, start, times, 0.05, seed), 0.05), later)
+        found = band(fitted(PREY, measured(PREY, start, times, 0.05, seed)), later)
         new = clean + 0.05 * np.random.default_rng(1000 + seed).standard_normal(clean.shape)
         inside.append((found.low <= new) & (new <= found.high))
         on_curve.append(np.abs(found.curve - clean) <= found.confidence)
@@ -142,7 +120,7 @@ def test_results_without_covariance_say_so(
     error = capsys.readouterr().err
     assert error.startswith("error: this result has no covariance") and error.count("\n") == 1
     assert main(["predict", str(folder)]) == 0
-    other = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.02, 0), 0.02)
+    other = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.02, 0))
     mixed = dataclasses.replace(decay, estimates=other.estimates)
     with pytest.raises(InputError, match="other equations"):
         band(mixed)

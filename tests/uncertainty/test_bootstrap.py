@@ -16,7 +16,6 @@ from test_bands import fitted
 from odediscovery.errors import FitError, InputError
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Failure
@@ -29,10 +28,7 @@ MORE = PowerSum(np.hstack([PREY.coefficients, [[0.002], [0.0]]]), np.vstack([PRE
 
 def found_with(law: PowerSum, runs: int = 1, noise: float = 0.05) -> Discovery:
     starts = STARTS[0] * np.linspace(0.7, 1.3, runs)[:, None]
-    series = series_of(PREY, starts, TIMES * runs, noise=noise)
-    made = fitted(law, series, noise or 1e-4)
-    row = FrontRow(made.equations, made.equations.complexity, 0.1, 0.9, 0.0, selected=True)
-    return dataclasses.replace(made, front=(row,))
+    return fitted(law, series_of(PREY, starts, TIMES * runs, noise=noise))
 
 
 @pytest.fixture(scope="module")

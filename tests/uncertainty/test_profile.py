@@ -28,12 +28,12 @@ TIMES = np.linspace(0.0, 12.0, 25)
 
 @pytest.fixture(scope="module")
 def prey() -> Discovery:
-    return fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
+    return fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1))
 
 
 @pytest.mark.slow
 def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
-    found = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.05, 3), 0.05)
+    found = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.05, 3))
     y = found.series.trajectories[0].values[:, 0]
 
     def left(r: float | None) -> float:
@@ -55,7 +55,7 @@ def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
 
 @pytest.mark.slow
 def test_a_constant_that_the_data_do_not_tell_has_no_end() -> None:
-    found = fitted(TWINS, measured(TWINS, np.array([0.1]), TIMES, 0.02, 0), 0.02)
+    found = fitted(TWINS, measured(TWINS, np.array([0.1]), TIMES, 0.02, 0))
     told = profile(found, "coefficient", 0, "x0")
     assert (told.low, told.high) == (-math.inf, math.inf)
 
