@@ -341,10 +341,6 @@ class Chain:
             to_x[..., f.state] += slopes[..., self.n_states + i] * slope[:, :, None]
         return to_x
 
-    def select(self, index: Indices | Sequence[int]) -> Chain:
-        """The members at `index` [any number], in that order (repeats allowed)."""
-        return self.replace(self.theta[index], self.free[index])
-
     def replace(self, theta: Array, free: Mask | None = None) -> Chain:
         """The same chain with other parameters theta [members, P] and, if given, other `free`."""
         return dataclasses.replace(self, theta=theta, free=self.free if free is None else free)

@@ -88,8 +88,13 @@ def bootstrap(
     if kind == "trajectories" and (runs := len(found.series.trajectories)) < 5:
         raise InputError(f"at least 5 trajectories are needed to draw from, got {runs}; draw residuals instead")
     estimates, monitor = checked_estimates(found), monitor or Monitor()
-    p = _prepared(found)
-    rich = richer(p, found, estimates.law)
+    _, p, noise = posed(found)
+    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
+    if p.noisiness <= PROBLEMS.clean:
+        raise InputError(
+            "the equations leave no noise that could be drawn: their terms are as certain as the data are exact"
+        )
+    rich = _richer(p, found, estimates.law)
     seed = found.settings.seed if seed is None else seed
     # A batch decides how sums are rounded, so it does not depend on the processes. 200 draws take 2.2 s in batches of
     # 250 and 3.0 s in these, which a hundred can share.
@@ -167,18 +172,7 @@ def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backe
         return dataclasses.replace(found, messages=(*found.messages, f"no bootstrap: {error}"))
 
 
-def _prepared(found: Discovery) -> Problem:
-    """The series as the search saw it, with the noise that the chosen equations leave."""
-    _, p, noise = posed(found)
-    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
-    if p.noisiness <= PROBLEMS.clean:
-        raise InputError(
-            "the equations leave no noise that could be drawn: their terms are as certain as the data are exact"
-        )
-    return p
-
-
-def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
+def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     """The chosen law, dimensionless, with each of its monomials in all equations, and the front's other terms.
 
     What the user knows still holds. Laws with functions or sums stay as they are.
@@ -189,14 +183,12 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     rows = list(law.exponents)
     used = [open_rows.copy() for _ in rows]
     for w, in_equations in _rivals(found):
-        place = next((k for k, own in enumerate(rows) if _same(own, w)), None)
         bounded = w.min() >= PROJECTION.least_exponent and w.max() <= PROJECTION.most_exponent
-        if place is None and len(rows) < 10 and bounded:  # more take long
-            place = len(rows)
+        if len(same := np.flatnonzero(_alike(np.stack(rows), w[None]))):
+            used[same[0]] |= in_equations & open_rows
+        elif len(rows) < 10 and bounded:  # more take long
             rows.append(w)
-            used.append(np.zeros_like(open_rows))
-        if place is not None:
-            used[place] |= in_equations & open_rows
+            used.append(in_equations & open_rows)
     a = np.zeros((law.n_states, len(rows)))
     a[:, : law.n_monomials] = law.coefficients
     # New terms are a faint part of the rates wherever the data are; the first refit fits them.
@@ -225,24 +217,22 @@ def _has_terms(richer: Equations, law: Equations) -> bool:
     one, other = richer.power_sum, law.power_sum
     if one is None or other is None:
         return False
-    alike = np.array([_same(w, v) for w in one.exponents for v in other.exponents], dtype=bool)
-    alike = alike.reshape(one.n_monomials, other.n_monomials)
-    return not ((other.coefficients != 0) & ~((one.coefficients != 0) @ alike)).any()
+    there = (one.coefficients != 0) @ _alike(one.exponents, other.exponents)
+    return not ((other.coefficients != 0) & ~there).any()
 
 
-def _same(one: Array, other: Array, near: float = 0.25) -> bool:
-    """Whether exponents belong to the same monomial: the same inputs, to nearly the same powers."""
-    alike = ((one != 0) == (other != 0)).all()
-    return bool(alike and np.abs(one - other).max(initial=0.0) < near)
+def _alike(one: Array, other: Array, near: float = 0.25) -> Mask:
+    """Which exponents [J, inputs] and [K, inputs] are of one monomial [J, K]: of the same inputs, nearly as high."""
+    one, other = one[:, None], other[None]
+    found: Mask = ((one != 0) == (other != 0)).all(axis=2) & (np.abs(one - other).max(axis=2, initial=0.0) < near)
+    return found
 
 
 def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]:
     """What is not fitted: known constants, and exponents that have simple values."""
     of_a, of_w = np.zeros(rich.coefficients.shape, dtype=bool), np.isin(rich.exponents, [*SIMPLE])
-    for j, w in enumerate(rich.exponents):
-        for own, free in zip(estimates.law.exponents, estimates.free[1], strict=True):
-            if (own == w).all():
-                of_w[j] = ~free
+    for j, k in np.argwhere((rich.exponents[:, None] == estimates.law.exponents[None]).all(axis=2)):
+        of_w[j] = ~estimates.free[1][k]
     known = fixed_mask(p, rich)
     return (of_a, of_w) if known is None else (of_a | known[0], of_w | known[1])
 
@@ -299,17 +289,16 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
     hits, same = np.zeros(terms.shape), 0
     came = np.zeros((law.n_states, rich.n_monomials))
     for a, w in kept:
-        there = np.array([[_same(own, row, near=0.5) for row in w] for own in printed.exponents])
-        there = there.reshape(len(printed.exponents), len(w)).astype(float)
-        here = ((a != 0).astype(float) @ there.T > 0) & terms
-        extra = (a != 0) & ~(terms.astype(float) @ there > 0) & ~follows[:, None]
+        there = _alike(printed.exponents, w, near=0.5)
+        here = ((a != 0) @ there.T) & terms
+        extra = (a != 0) & ~(terms @ there) & ~follows[:, None]
         hits += here
         came += extra[:, : rich.n_monomials]
         same += int(np.array_equal(here, terms) and not extra.any())
-    plain = rich.features is None
-    names = monomial_names(
-        dataclasses.replace(found.equations, power_sum=rich, extended=None) if plain else found.equations
-    )
+    named = found.equations
+    if rich.features is None:
+        named = dataclasses.replace(named, power_sum=rich, extended=None)
+    names = monomial_names(named)
     often = np.argwhere(came >= 0.05 * len(kept))
     others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]
     return Survival(
@@ -329,27 +318,19 @@ class _ResampledResiduals:
 
     Data enter residuals by a shift alone, (x - data*) w = (x - data) w - (data* - data) w, so that
     members with resampled data share windows, step grids and Jacobians with all others.
-
-    Args:
-        problem: the residuals of the data as they are.
-        shift: (data* - data) w of every data set, [draws, R].
-        factor: root of how often each residual was drawn, [draws, R].
     """
 
-    problem: LongResiduals
-    shift: Array
-    factor: Array
+    problem: LongResiduals  # of the data as they are
+    shift: Array  # (data* - data) w of every data set, [draws, R]
+    factor: Array  # root of how often each residual was drawn, [draws, R]
 
     def solve(self, unknowns: Array) -> Array:
-        """States at the ends of all intervals, [members, windows, intervals, states]."""
         return self.problem.solve(unknowns[:, :-1])
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
-        """Weighted residuals [members, R]."""
         return self._drawn(self.problem.residuals(unknowns[:, :-1], solved), unknowns[:, -1].astype(int))
 
     def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
-        """Residuals [members, R] and Jacobian [members, R, unknowns]."""
         own = unknowns[:, -1].astype(int)
         found, jacobian = self.problem.linearised(unknowns[:, :-1], free[:, :-1], solved)
         jacobian = np.pad(jacobian, ((0, 0), (0, 0), (0, 1))) * self.factor[own][..., None]

@@ -103,7 +103,6 @@ def meet(
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
     measured = Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
     structure, constants = _structure_in(law, population)
-    k = len(constants)
     middle = np.concatenate([np.log([one.mean for one in constants]), centre])
     spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in constants], width])
     sigma = np.array([population.residual_sd.get(state, 1.0) for state in states])
@@ -114,10 +113,14 @@ def meet(
     fit = fit_each(model, middle[:, None], sigma, middle, spread)
     curve = model.fitted(fit.unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
-    deviations = _deviations(model, fit.unknowns, sigma, noise, spread, logarithmic, curve)[at]
-    found = np.exp(fit.unknowns[:k, 0])
+    slopes = _slopes(model, fit.unknowns)
+    used = np.where(model.seen[:, :, 0, None], slopes, 0.0) / sigma[:, None]
+    precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)
+    deviations = deviations_of(slopes, np.linalg.inv(precision), noise)
+    deviations = np.where(logarithmic, deviations * np.abs(curve), deviations)
+    found = np.exp(fit.unknowns[: len(constants), 0])
     names = {one.name: float(value) for one, value in zip(constants, found, strict=True)}
-    return Newcomer(names, curve[0], times, curve[at], deviations)
+    return Newcomer(names, curve[0], times, curve[at], deviations[at])
 
 
 def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> Members:
@@ -185,18 +188,11 @@ def _starts(
     return tuple(found), np.array(centre), np.array(width)
 
 
-def _deviations(
-    model: GroupModel, unknowns: Array, sigma: Array, noise: Array, spread: Array, logarithmic: Array, curve: Array
-) -> Array:
-    """Standard deviations of a new measurement along the curve [samples, states]."""
+def _slopes(model: GroupModel, unknowns: Array) -> Array:
+    """Slopes of the one group's curve by its unknowns [times, states, unknowns], at times without samples too."""
     seen = model.seen
     model.seen = np.ones(seen.shape, bool)
     slopes = model.curves(unknowns).slopes
     model.seen = seen
     assert slopes is not None
-    j = slopes[:, :, :, 0]
-    used = np.where(seen[:, :, 0, None], j, 0.0) / sigma[:, None]
-    precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)
-    covariance = np.linalg.inv(precision)
-    found = deviations_of(j, covariance, noise)
-    return np.where(logarithmic, found * np.abs(curve), found)
+    return slopes[:, :, :, 0]

@@ -279,8 +279,8 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
     a, w, b, v = (mask.copy() for mask in best.free)
     held: Free = (a, w, b, v)
     held[which][place] = False
-    index = int(sum(mask.sum() for mask in best.free[:which]))
-    index += int(best.free[which][: place[0]].sum() + best.free[which][place[0], : place[1]].sum())
+    # Its number among the constants that are fitted.
+    index = int(np.concatenate([left[mask] for left, mask in zip(held, best.free, strict=True)]).argmin())
     along = best.covariance[:, index] / best.covariance[index, index]
     value = float(best.law.constants[which][place])
     size, least, most = max(abs(value), 1.0), fit.squares(best), abs(student)

@@ -98,13 +98,6 @@ def test_arguments_out_of_bounds_count_as_the_bounds() -> None:
     np.testing.assert_array_equal(chain.features(beyond)[..., 2], chain.features(at)[..., 2])
 
 
-def test_selected_members_compute_what_they_did() -> None:
-    chain = CHAINS["functions and sums"]
-    x = states(chain)
-    chosen = chain.select([1, 0, 1])
-    np.testing.assert_allclose(chosen.rhs(chosen.theta)(x[[1, 0, 1]]), chain.rhs(chain.theta)(x)[[1, 0, 1]], rtol=1e-14)
-
-
 # x' = 2 x sin(2 x) - x^2 / (1 + 4 x^2 y),  y' = 0.5 y exp(-1.5 y);  and one with two sums
 RICH = PowerSum(
     np.array([[2.0, -1.0, 0.0], [0.0, 0.0, 0.5]]),
