@@ -162,28 +162,6 @@ def test_pull_is_the_derivative(variant: tuple[str, dict[str, Any]]) -> None:
                 torch.testing.assert_close(grads[name][:, b, k], d, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["NPU", "RealNPU", "NaiveNPU", "RealNaiveNPU"])
-@pytest.mark.parametrize("whole", [True, False])
-def test_snapped_is_the_limit(name: str, whole: bool) -> None:
-    unit = UNITS[name](INPUTS, OUTPUTS)
-    p = random_parameters(unit)
-    if whole:
-        p["real"] = (2.0 * p["real"]).round()
-    if "gate" in p:
-        p["gate"] = torch.tensor([[1.0, 0.0, 1.0]] * MEMBERS, dtype=torch.float64)
-    if "imaginary" in p:
-        p["imaginary"] = torch.zeros_like(p["imaginary"])
-    x = random_inputs() if whole else random_inputs().abs()
-    symbols = [sympy.Symbol(f"y{k}") for k in range(INPUTS)]
-    for member in range(MEMBERS):
-        snapped = unit.snapped(arrays(p, member), symbols)
-        assert all(e.is_Number or e.is_Pow or e.is_Mul or e.is_Symbol for e in snapped)
-        if "gate" in p:
-            assert all(symbols[1] not in e.free_symbols for e in snapped)
-        told = numbers(snapped, symbols, x[member])
-        np.testing.assert_allclose(told, unit.compute(p, x)[member], rtol=1e-9, atol=1e-12)
-
-
 def test_nonnegative_inputs_below_zero_count_as_zero() -> None:
     unit = RealNPU(2, 1, nonnegative=[True, False])
     p = {"real": torch.tensor([[[0.5, 1.0]]], dtype=torch.float64), "gate": torch.ones(1, 2, dtype=torch.float64)}

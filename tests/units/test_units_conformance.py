@@ -110,27 +110,30 @@ def test_far_out_values_are_exact_and_derivatives_finite(variant: Variant) -> No
             np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-300)
 
 
+# Of units without gates `opened` says whether exponents are whole, so that all inputs may be negative.
 @pytest.mark.parametrize("opened", [True, False])
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("NAC", {}), ("MultiplicativeNAC", {}), ("NMU", {}), ("NALU", {}), ("NALU", {"independent": True}), ("iNALU", {})],
+    [*((name, {}) for name in UNITS if name.endswith(("NAC", "NMU", "NALU", "NPU"))), ("NALU", {"independent": True})],
 )
-def test_snapped_is_the_limit_at_inputs_of_both_signs(name: str, options: dict[str, Any], opened: bool) -> None:
+def test_snapped_is_the_limit(name: str, options: dict[str, Any], opened: bool) -> None:
     unit = UNITS[name](INPUTS, 6, **options)
     source, p = np.random.default_rng(11), {}
-    for key, shape in unit.shapes().items():
+    rows = np.array([[1.5, 2.0, 3.0], [-1.5, 2.0, 3.0], [4.0, 2.5, -0.7], [-0.5, -0.25, 4.0]])
+    assert (rows.sum(axis=1) >= 1.0).all()  # gates are as open as at x = 1
+    if name.endswith("NPU"):
+        rows = rows if opened else np.abs(rows)
+        p["real"] = source.integers(-2, 3, (6, INPUTS)).astype(float) if opened else source.uniform(-2, 2, (6, INPUTS))
+        p |= {"imaginary": np.zeros((6, INPUTS)), "gate": np.array([1.0, 0.0, 1.0])}
+        p = {key: p[key] for key in unit.shapes()}
+    for key, shape in {} if p else unit.shapes().items():
         levels = [-30.0, 30.0] if key.startswith("mask") else [-30.0, 0.0, 30.0]
-        if name == "NMU":
-            levels = [-30.0, 0.0, 1.0, 30.0]
-        p[key] = source.choice(levels, size=shape)
+        p[key] = source.choice([-30.0, 0.0, 1.0, 30.0] if name == "NMU" else levels, size=shape)
         if key in ("gate", "bias"):
             p[key] = np.full(shape, 30.0 if opened else -30.0)
     symbols = sympy.symbols("a b c")
-    rows = [[1.5, 2.0, 3.0], [-1.5, 2.0, 3.0], [4.0, 2.5, -0.7], [-0.5, -0.25, 4.0]]
-    assert all(sum(row) >= 1.0 for row in rows)  # gates are as open as at x = 1
-    tensors = {key: torch.tensor(value)[None] for key, value in p.items()}
-    y = unit.compute(tensors, torch.tensor([rows], dtype=torch.float64))[0]
+    y = unit.compute({key: torch.tensor(value)[None] for key, value in p.items()}, torch.tensor(rows)[None])[0]
     snapped = unit.snapped(p, symbols)
-    told = [[float(e.subs(dict(zip(symbols, row, strict=True)))) for e in snapped] for row in rows]
+    told = [[float(e.subs(dict(zip(symbols, row, strict=True)))) for e in snapped] for row in rows.tolist()]
     assert len({str(e) for e in snapped}) > 2 and np.ptp(told) > 1.0
     np.testing.assert_allclose(y, told, rtol=1e-6, atol=1e-9)
