@@ -26,13 +26,13 @@ import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.data.controls import append_controls
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.series import Scale
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.laws.power_sum import Free, PowerSum, filled, picked
 from odediscovery.laws.records import LEVEL, Estimates, monomial_names
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import KINDS, Profile
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.runtime.workers import Backend, Failure
 from odediscovery.stages.polish.polish import polish
@@ -42,13 +42,10 @@ from odediscovery.uncertainty.bands import checked_estimates, ended, posed, resi
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """Whole trajectories, what they are fitted with, and where all constants are fitted."""
+    """How a law is fitted to whole trajectories, and where all constants are fitted."""
 
-    series: TimeSeries
+    polish: Callable[..., Polished]
     sigma: Array
-    floor: Array
-    nonnegative: Mask
-    relative_sigma: tuple[Array, ...]
     law: PowerSum
     free: Free
     initial: Array
@@ -57,20 +54,7 @@ class _Fit:
     @cached_property
     def best(self) -> Polished:
         """The fit of all constants, which those in the same units have in common."""
-        return self(self.law, self.free, self.initial)
-
-    def __call__(self, law: PowerSum, free: Free, initial: Array) -> Polished:
-        return polish(
-            law,
-            self.series,
-            initial,
-            self.sigma,
-            floor=self.floor,
-            relative_sigma=self.relative_sigma,
-            nonnegative=self.nonnegative,
-            free=free,
-            most=60,
-        )
+        return self.polish(self.law, initial=self.initial, free=self.free)
 
     def squares(self, found: Polished) -> float:
         """The weighted sum of squares, inf for a law that blows up."""
@@ -224,7 +208,16 @@ def _fits(found: Discovery, estimates: Estimates) -> _Fits:
         floor = p.floor * p.scale.size / own.size
         sigma, data = np.maximum(noise / own.size, floor), own.apply(append_controls(series))
         initial = found.initial_values / own.state[: len(found.equations.states)]
-        return _Fit(data, sigma, floor, p.nonnegative, p.relative_sigma, law, estimates.free, initial, own)
+        polished = partial(
+            polish,
+            series=data,
+            sigma=sigma,
+            floor=floor,
+            nonnegative=p.nonnegative,
+            relative_sigma=p.relative_sigma,
+            most=60,  # evaluations of the Jacobian; bounds the time
+        )
+        return _Fit(polished, sigma, law, estimates.free, initial, own)
 
     return in_units
 
@@ -292,7 +285,7 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
         theta = picked(now.law, best.free)
         theta = theta + along * (target - theta[index])
         law = now.law.with_constants(*filled(now.law.constants, best.free, theta))
-        tried = fit(law, held, now.initial)
+        tried = fit.polish(law, initial=now.initial, free=held)
         grown = max(fit.squares(tried) - least, 0.0)
         root = math.sqrt(grown / variance)
         if abs(root - most) < 0.01 * most:  # a hundredth of an interval is not seen in print

@@ -91,17 +91,22 @@ def test_new_measurements_are_within_as_often_as_said() -> None:
     assert 0.88 <= np.mean(on_curve) <= 0.99
 
 
+def predicted(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows that the command writes."""
+    assert main(["predict", str(folder), *options]) == 0
+    header, *rows = csv.reader(io.StringIO(capsys.readouterr().out))
+    return header, rows
+
+
 def test_predict_writes_the_intervals(decay: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "found"
     decay.save(folder)
-    assert main(["predict", str(folder), "--intervals", "--until", "10"]) == 0
-    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
-    assert rows[0] == ["t", "x0", "x0_low", "x0_high"]
-    numbers = np.array(rows[1:], dtype=float)
+    header, rows = predicted(capsys, folder, "--intervals", "--until", "10")
+    assert header == ["t", "x0", "x0_low", "x0_high"]
+    numbers = np.array(rows, dtype=float)
     expected = band(decay, numbers[:, 0])
     np.testing.assert_allclose(numbers[:, 1:], np.hstack([expected.curve, expected.low, expected.high]), rtol=1e-9)
-    assert main(["predict", str(folder), "--intervals", "--initial", "x0=5"]) == 0
-    exact = np.array(list(csv.reader(io.StringIO(capsys.readouterr().out)))[1], dtype=float)
+    exact = np.array(predicted(capsys, folder, "--intervals", "--initial", "x0=5")[1][0], dtype=float)
     noise = float(stdtrit(23, 0.975)) * residual_deviation(decay)[0]
     np.testing.assert_allclose(exact, [0.0, 5.0, 5.0 - noise, 5.0 + noise])
 
@@ -155,15 +160,11 @@ def test_predict_writes_every_trajectory(tmp_path: Path, capsys: pytest.CaptureF
     series = TimeSeries.from_arrays(times, values, ["x"], labels=["a", "b"])  # type: ignore[arg-type]
     found = fit_constants(series, Equations.parse(["x"], {"x": "-0.2*x"}), exponents=False)
     found.save(tmp_path / "two")
-    assert main(["predict", str(tmp_path / "two")]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "trajectory,t,x"
-    rows = [line.split(",") for line in lines[1:]]
+    header, rows = predicted(capsys, tmp_path / "two")
+    assert header == ["trajectory", "t", "x"]
     assert [row[0] for row in rows] == ["a"] * 8 + ["b"] * 10
     np.testing.assert_allclose([float(row[2]) for row in rows], np.concatenate(values), rtol=1e-6)
-    assert main(["predict", str(tmp_path / "two"), "--intervals", "--until", "20"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "trajectory,t,x,x_low,x_high"
-    assert lines[-1].split(",")[:2] == ["b", "20.0"]
-    assert main(["predict", str(tmp_path / "two"), "--initial", "x=5"]) == 0
-    assert capsys.readouterr().out.startswith("t,x\n0.0,5.0")
+    header, rows = predicted(capsys, tmp_path / "two", "--intervals", "--until", "20")
+    assert header == ["trajectory", "t", "x", "x_low", "x_high"] and rows[-1][:2] == ["b", "20.0"]
+    header, rows = predicted(capsys, tmp_path / "two", "--initial", "x=5")
+    assert (header, rows[0]) == (["t", "x"], ["0.0", "5.0"])
