@@ -13,7 +13,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units import NAU, NPU, UNITS, AbstractUnit, RealNPU, glorot
+from odediscovery.units import NPU, UNITS, AbstractUnit, RealNPU, glorot
 from odediscovery.units.nac import EPSILON
 
 pytestmark = pytest.mark.usefixtures("double_precision")
@@ -170,13 +170,6 @@ def test_nonnegative_inputs_below_zero_count_as_zero() -> None:
     assert below.item() == zero.item() < 1e-7
     signed = unit.compute(p, torch.tensor([[[4.0, -2.0]]], dtype=torch.float64))
     assert signed.item() == pytest.approx(-4.0, rel=1e-12)
-
-
-def test_clipped_sums_are_those_of_the_paper() -> None:
-    p = {"weight": torch.tensor([[[3.0, -0.5]]], dtype=torch.float64)}
-    x = torch.tensor([[[2.0, 4.0]]], dtype=torch.float64)
-    assert NAU(2, 1).compute(p, x).item() == 4.0
-    assert NAU(2, 1, clip=True).compute(p, x).item() == 0.0
 
 
 @pytest.mark.parametrize("cls", [RealNPU, NPU])

@@ -13,7 +13,7 @@ Source: Riegel et al., Logical Neural Networks (2020), Sec. 5.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -153,4 +153,4 @@ def _with(formula: Formula, parameters: Parameters, small: float) -> Formula:
     weight, bias = (p.detach() for p in parameters[formula])
     kept = torch.where(weight >= small * weight.max(), weight, 0.0)
     parts = tuple(_with(part, parameters, small) for part in formula.parts)
-    return Formula(formula.word, parts, tuple(kept.tolist()), float(bias))
+    return replace(formula, parts=parts).with_weights(kept.tolist(), float(bias))

@@ -7,7 +7,6 @@ import pytest
 import sympy
 import torch
 
-from odediscovery.units.connectives import And, Implies, Or
 from odediscovery.units.logic.formulas import Formula, atom, connect
 from odediscovery.units.logic.inference import Bounds, infer
 from odediscovery.units.logic.learning import Learning, learn
@@ -173,12 +172,3 @@ def test_a_norm_is_one_and_its_residuum_is_the_largest_that_fits(name: str) -> N
     more = (residuum + 1e-6).clamp_max(1.0)
     larger = more > residuum
     assert larger.any() and (logic.conjunction(LEFT, more)[larger] > RIGHT[larger]).all()
-
-
-def test_the_units_with_weights_of_1_are_the_third() -> None:
-    logic, x = LOGICS["Lukasiewicz"], torch.stack([LEFT, RIGHT], dim=1)[None]
-    pairs = ((And, logic.conjunction), (Or, logic.disjunction), (Implies, logic.implication))
-    for kind, function in pairs:
-        unit = kind(2, 1, dtype=torch.float64)
-        unit.weight.data.fill_(1.0)
-        torch.testing.assert_close(unit(x)[0, :, 0].detach(), function(LEFT, RIGHT))
