@@ -311,23 +311,34 @@ class Chain:
         return by_columns
 
     def _chain_rule(self, theta: Array, columns: Indices) -> Linearisation:
-        """Of any number of pairs, from the last one back."""
-        layers = list(zip(self.pairs, self.unpack(theta), strict=True))
+        """Of any number of pairs: cotangents [members, batch, K, n_out] are pulled back from the last one."""
+        layers = [
+            (pair, real, weight, WholePowers.of(real.swapaxes(1, 2)))
+            for pair, (real, weight) in zip(self.pairs, self.unpack(theta), strict=True)
+        ]
 
         def by_chain_rule(x: Array) -> tuple[Array, Array, Array]:
-            z, inputs = self.features(x), []
-            for pair, (real, weight) in layers:
-                inputs.append(z)
-                across = real.swapaxes(1, 2)
-                z = pair.products(across, pair.bases(z), WholePowers.of(across)) @ weight.swapaxes(1, 2)
-            n = z.shape[-1]
-            cotangents = np.broadcast_to(np.eye(n), (*z.shape[:-1], n, n))
-            pulled: list[Array] = []
-            for (pair, own), before in zip(reversed(layers), reversed(inputs), strict=True):
-                cotangents, *slopes = _pulled(pair, *own, before, cotangents)
-                pulled[:0] = [slope.reshape(*z.shape, -1) for slope in slopes]
-            f_theta = np.take_along_axis(np.concatenate(pulled, axis=-1), columns[:, None, None, :], axis=-1)
-            return z, self._to_states(cotangents, x), f_theta
+            z, passed = self.features(x), []
+            for pair, real, weight, whole in layers:
+                bases = pair.bases(z)
+                y = pair.products(real.swapaxes(1, 2), bases, whole)
+                passed.append((bases, y, pair.signs(z) / bases))
+                z = y @ weight.swapaxes(1, 2)
+            n, slopes = z.shape[-1], list[Array]()
+            g = np.broadcast_to(np.eye(n), (*z.shape[:-1], n, n))
+            for (pair, real, weight, whole), (bases, y, of_logs) in zip(layers[::-1], passed[::-1], strict=True):
+                of_weight = g[..., None] * y[:, :, None, None, :]
+                g = g @ weight[:, None]
+                g_exponent, logs = g * y[:, :, None, :], np.log(np.abs(bases))
+                of_real = g_exponent[..., None] * logs[:, :, None, None, :]
+                if whole is None and not pair.nonnegative.all():
+                    across, angles = real.swapaxes(1, 2), pair.angles(bases)
+                    g_angle = g * (-np.exp(logs @ across) * np.sin(angles @ across))[:, :, None, :]
+                    of_real = of_real + g_angle[..., None] * angles[:, :, None, None, :]
+                g = (g_exponent @ real[:, None]) * of_logs[:, :, None, :]
+                slopes[:0] = [of_real.reshape(*z.shape, -1), of_weight.reshape(*z.shape, -1)]
+            f_theta = np.take_along_axis(np.concatenate(slopes, axis=-1), columns[:, None, None, :], axis=-1)
+            return z, self._to_states(g, x), f_theta
 
         return by_chain_rule
 
@@ -344,23 +355,6 @@ class Chain:
     def replace(self, theta: Array, free: Mask | None = None) -> Chain:
         """The same chain with other parameters theta [members, P] and, if given, other `free`."""
         return dataclasses.replace(self, theta=theta, free=self.free if free is None else free)
-
-
-def _pulled(pair: Pair, real: Array, weight: Array, x: Array, cotangents: Array) -> tuple[Array, Array, Array]:
-    """Cotangents [members, batch, K, n_out] pulled back to the inputs, the exponents and the weights of a pair."""
-    across, bases = real.swapaxes(1, 2), pair.bases(x)
-    logs, whole = np.log(np.abs(bases)), WholePowers.of(across)
-    y = pair.products(across, bases, whole)
-    of_weight = cotangents[..., None] * y[:, :, None, None, :]
-    cotangents = cotangents @ weight[:, None]
-    g_exponent = cotangents * y[:, :, None, :]
-    of_real = g_exponent[..., None] * logs[:, :, None, None, :]
-    to_x = (g_exponent @ real[:, None]) * (pair.signs(x) / bases)[:, :, None, :]
-    if whole is None and not pair.nonnegative.all():
-        angles = pair.angles(bases)
-        g_angle = cotangents * (-np.exp(logs @ across) * np.sin(angles @ across))[:, :, None, :]
-        of_real = of_real + g_angle[..., None] * angles[:, :, None, None, :]
-    return to_x, of_real, of_weight
 
 
 def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
