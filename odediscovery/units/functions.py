@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import sympy
 import torch
 from torch import Tensor
@@ -66,29 +66,22 @@ class Functions(AbstractUnit):
         return Functions.bound(self, p)(x)
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
+        if not self.functions:
+            return lambda x: x
         # All sines at once, then all cosines: one operation each.
         order = sorted(range(len(self.functions)), key=lambda i: self.functions[i][0])
-        states = self._places([self.functions[i][1] for i in order], p)
-        rate = p["rate"][..., None, :][..., self._places(order, p)]
-        runs = [
-            (STATE_FUNCTIONS[name], len(list(run)))
-            for name, run in itertools.groupby(self.functions[i][0] for i in order)
-        ]
-        sizes = [size for _, size in runs]
-        back = [*range(self.n_in), *(self.n_in + order.index(i) for i in range(len(order)))]
-        sorted_already, last = back == list(range(self.n_out)), self._places(back, p)
+        names, of = zip(*(self.functions[i] for i in order), strict=True)
+        kinds = [STATE_FUNCTIONS[name] for name in dict.fromkeys(names)]
+        sizes = [names.count(kind.name) for kind in kinds]
+        sorted_places, states, back = torch.tensor([order, of, np.argsort(order).tolist()], device=p["rate"].device)
+        rate = p["rate"][..., None, :][..., sorted_places]
 
         def functions(x: Tensor) -> Tensor:
             arguments = torch.split(rate * x[..., states], sizes, dim=-1)
-            found = [f.within_bounds(torch, z) for (f, _), z in zip(runs, arguments, strict=True)]
-            y = torch.cat([x, *found], dim=-1)
-            return y if sorted_already else y[..., last]
+            found = [f.within_bounds(torch, z) for f, z in zip(kinds, arguments, strict=True)]
+            return torch.cat([x, torch.cat(found, dim=-1)[..., back]], dim=-1)
 
-        return functions if runs else lambda x: x
-
-    @staticmethod
-    def _places(numbers: Sequence[int], p: Tensors) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.long).to(p["rate"].device)
+        return functions
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         to_x = cotangents[..., : self.n_in].clone()

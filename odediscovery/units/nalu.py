@@ -125,9 +125,8 @@ class iNALU(AbstractUnit):
         sums = weighted_sum(accumulator_array(p["weight_add"], p["mask_add"]), x)
         logs = [sympy.log(sympy.Max(sympy.Abs(e), exact(self.epsilon))) for e in x]
         rows = []
-        for row, a, z in zip(w, sums, weighted_sum(p["gate"], x), strict=True):
+        for row, a, log_m, z in zip(w, sums, weighted_sum(w, logs), weighted_sum(p["gate"], x), strict=True):
             g = 1 / (1 + sympy.exp(-z))
-            log_m = sympy.Add(*[exact(v) * e for v, e in zip(row, logs, strict=True)])
             m = sympy.exp(sympy.Min(log_m, exact(self.omega)))
             sign = [sympy.sign(e) * exact(abs(v)) + exact(1.0 - abs(v)) for v, e in zip(row, x, strict=True)]
             rows.append(g * a + (1 - g) * m * sympy.Mul(*sign))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
 
 Array = NDArray[np.float64]
 # What is said of d < 0, d = 0 and d > 0, as a relation between the two operands.
@@ -91,8 +91,7 @@ class NSR(AbstractUnit):
         rows = []
         for j in range(self.n_out):
             logit = sympy.S.Zero
-            for r in range(self.redundancy):
-                d = sympy.Add(*[exact(c) * e for c, e in zip(chosen[j, r], x, strict=True)])
+            for r, d in enumerate(weighted_sum(chosen[j], x)):
                 positive = sympy.tanh(exact(self.scale) * d)
                 sign, zero, bias = (exact(p[n][j, r]) for n in ("sign", "zero", "bias"))
                 logit += sign * positive + zero * (1 - 2 * positive**2) + bias
