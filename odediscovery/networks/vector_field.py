@@ -173,14 +173,7 @@ def trained_laws_of(field: VectorField) -> list[PowerSum]:
 
 @dataclass(frozen=True, eq=False)
 class UnitRates:
-    """A `VectorField` of any units on arrays.
-
-    >>> from odediscovery.units import NAU
-    >>> rates = UnitRates(VectorField.of([NAU(1, 1, init_weight=-2.0)]))
-    >>> f, f_x, f_theta = rates.linearisation(rates.theta, np.array([[0]]))(np.array([[[3.0]]]))
-    >>> f.item(), f_x.item(), f_theta.item()
-    (-6.0, -2.0, 3.0)
-    """
+    """A `VectorField` of any units on arrays."""
 
     field: VectorField
 

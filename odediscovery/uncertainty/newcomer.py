@@ -75,19 +75,10 @@ def meet(
     known: Mapping[str, float],
     doses: Mapping[str, Array] | None = None,
 ) -> Newcomer:
-    """The curve of a new group at `times`.
+    """The curve of a new group, whose samples are one trajectory, at `times` from its first sample on.
 
-    Args:
-        law: of the population, its states alone.
-        population: what is expected of a group.
-        series: its samples, one trajectory.
-        times: where its curve is asked for, from its first sample on.
-        known: starts that are known, by state: exact ones, or what the start of an unmeasured state is
-            proportional to.
-        doses: amounts that are given to a state right after each of the samples, by state.
-
-    Raises:
-        InputError: several groups, times before the first sample, or an unknown start.
+    Known by state are starts (exact ones, or what the start of an unmeasured state is proportional to) and doses that
+    are given right after each of the samples. The law is that of the population, its states alone.
     """
     if len(series.trajectories) != 1:
         raise InputError(f"expected the samples of one new group, got {len(series.trajectories)} groups")
@@ -137,14 +128,8 @@ def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) ->
 def first_samples(
     path: Path, like: TimeSeries, hidden: Sequence[str], doses: Sequence[tuple[str, str]] = ()
 ) -> tuple[TimeSeries, dict[str, Array]]:
-    """A table of a few samples of a new group, of the states of another series but the hidden ones.
-
-    Args:
-        doses: states and columns of the amounts that they are given; empty where nothing is.
-
-    Returns:
-        The samples, and amounts right after each of them [samples] by state.
-    """
+    """A table of a few samples of a new group, of the states of another series but the hidden ones, and the amounts
+    [samples] that states are given right after each of them, by state, from columns of `doses` (empty: nothing)."""
     for state, _ in doses:
         if state not in like.states:
             raise unknown_name("state with doses", state, like.states)
