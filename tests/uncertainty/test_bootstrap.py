@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from listening import Here
 from problems import PREY, STARTS, series_of
 from test_bands import fitted
 
@@ -18,7 +17,6 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import Failure
 from odediscovery.uncertainty.bootstrap import bootstrap, with_survival
 
 TIMES = [np.linspace(0.0, 15.0, 31)]
@@ -57,27 +55,9 @@ def test_any_number_of_processes_chooses_the_same(doubtful: Discovery) -> None:
         bootstrap(doubtful, 60, jobs=0)
 
 
-class Here:
-    """A place for tasks that is this process; some of them, by their draws, end without a result every time."""
-
-    def __init__(self, lost: Sequence[int] = (), monitor: Monitor | None = None) -> None:
-        self.lost, self.monitor, self.ran = lost, monitor, 0
-
-    def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
-    ) -> Iterator[tuple[int, Any]]:
-        for number, task in enumerate(tasks):
-            if self.monitor is not None and self.monitor.stopping():
-                return
-            self.ran += 1
-            yield number, Failure("its process ended", 1.0) if task.seed[1] in self.lost else function(task)
-            if self.monitor is not None:
-                self.monitor.interrupt()
-
-
 @pytest.mark.slow
 def test_a_lost_part_costs_its_draws_only_and_a_stop_keeps_what_is_there(doubtful: Discovery) -> None:
-    place = Here(lost=[0])
+    place = Here(lambda part: part.seed[1] == 0)
     found = bootstrap(doubtful, 60, seed=1, backend=place)
     # Two parts, and the lost one is asked for once more.
     lacking = "50 of 60 draws are lacking (its process ended)"
@@ -85,9 +65,9 @@ def test_a_lost_part_costs_its_draws_only_and_a_stop_keeps_what_is_there(doubtfu
     assert f"have just these terms; {lacking}" in found.text(found.states, found.monomials)
     assert Survival.from_record(json.loads(json.dumps(found.record()))).lacking == found.lacking  # type: ignore[union-attr]
     with pytest.raises(FitError, match=r"the bootstrap could not be done: its process ended"):
-        bootstrap(doubtful, 4, seed=1, backend=Here(lost=[0]))
+        bootstrap(doubtful, 4, seed=1, backend=place)
     monitor = Monitor()
-    stopped = bootstrap(doubtful, 51, seed=1, monitor=monitor, backend=Here(monitor=monitor))
+    stopped = bootstrap(doubtful, 51, seed=1, monitor=monitor, backend=Here(lambda part: False, monitor, 1))
     assert (stopped.draws, stopped.lacking) == (50, "1 of 51 draws are lacking (interrupted)")
     alone = bootstrap(doubtful, 50, seed=1)
     np.testing.assert_array_equal(stopped.shares, alone.shares)

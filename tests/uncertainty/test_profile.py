@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from listening import Here
 from problems import LOGISTIC, PREY, TWINS, logistic
 from scipy.optimize import curve_fit
 from scipy.special import stdtrit
@@ -20,7 +19,6 @@ from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import Profile
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import Failure
 from odediscovery.uncertainty.profile import profile, profiles, with_profiles
 
 TIMES = np.linspace(0.0, 12.0, 25)
@@ -86,25 +84,10 @@ def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(prey:
             Profile.from_record(told[0].record() | wrong, found.equations)
 
 
-class Losing:
-    """A place for tasks that is this process and loses the first one; it stops after the second."""
-
-    def __init__(self, monitor: Monitor) -> None:
-        self.monitor = monitor
-
-    def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
-    ) -> Iterator[tuple[int, Any]]:
-        if len(tasks) > 1:
-            yield 0, Failure("its process ended", 1.0)
-            yield 1, function(tasks[1])
-            self.monitor.interrupt()
-
-
 @pytest.mark.slow
 def test_a_lost_constant_costs_no_other_and_a_stop_keeps_what_is_there(prey: Discovery) -> None:
     monitor = Monitor()
-    told = with_profiles(prey, monitor, Losing(monitor))
+    told = with_profiles(prey, monitor, Here(lambda one: (one.monomial, one.of) == (0, "x0"), monitor, 2))
     assert [(one.monomial, one.of) for one in told.profiles] == [(1, "x0")]
     assert told.messages[-3:] == tuple(
         f"no profile of {name}: stopped (interrupted)" for name in ("x0 in x0'", "x0*x1 in x1'", "x1 in x1'")
