@@ -17,8 +17,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import sympy
@@ -171,35 +169,16 @@ def trained_laws_of(field: VectorField) -> list[PowerSum]:
     return laws
 
 
-@dataclass(frozen=True, eq=False)
 class UnitRates:
     """A `VectorField` of any units on arrays."""
 
-    field: VectorField
-
-    @property
-    def n_states(self) -> int:
-        """Number of states."""
-        return self.field.n_states
-
-    @property
-    def members(self) -> int:
-        """Number of networks side by side."""
-        return self.field.members
-
-    @cached_property
-    def theta(self) -> Array:
-        """Parameters [members, P]."""
-        found: Array = self.field.theta.numpy()
-        return found
-
-    @cached_property
-    def free(self) -> Mask:
-        """Which of them may change, [members, P]."""
-        return np.asarray(self.field.free.numpy())
-
     # Whether two rows of a layer are the same is not asked of any unit.
-    pairs: ClassVar[tuple[Pair, ...]] = ()
+    pairs: tuple[Pair, ...] = ()
+
+    def __init__(self, field: VectorField) -> None:
+        self.field, self.n_states, self.members = field, field.n_states, field.members
+        self.theta: Array = field.theta.numpy()
+        self.free: Mask = field.free.numpy()
 
     def places(self) -> list[tuple[slice, slice]]:
         """None, as there are no pairs."""
