@@ -19,7 +19,7 @@ from odediscovery.data.series import pooled
 from odediscovery.judge.criterion import penalty
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.networks.chain import trained_laws_of
+from odediscovery.networks.vector_field import trained_laws_of
 from odediscovery.neural.members import random_members
 from odediscovery.neural.train import train_members
 from odediscovery.problem.prepare import prepare

@@ -44,9 +44,6 @@ LOWEST_SCORE = -1e6
 # An estimator knows as many states as X has columns, and scikit-learn keeps samples back itself.
 _DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings) if f.name not in ("hidden_states", "holdout")}
 
-# What a result says that was fitted to rows alone.
-NO_TIMES = "No times were given: rows count as one apart, and rates are per row; give t, or name an index of times."
-
 
 class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     """dx/dt = f(x) found from samples of x(t), as a scikit-learn estimator.
@@ -163,8 +160,11 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         units = {name: clock.unit} if clock else None
         labels = None if groups is None else [str(label) for label in groups]
         series = TimeSeries.from_arrays(times, values, names, labels=labels, time_name=name, sigma=sigma, units=units)
-        told = clock.sentence(f"The time {name!r}") if clock else NO_TIMES if t is None and column is None else ""
-        series = dataclasses.replace(series, messages=(told,) if told else ())
+        if clock:
+            series = dataclasses.replace(series, messages=(clock.sentence(f"The time {name!r}"),))
+        elif t is None and column is None:
+            told = "No times were given: rows count as one apart, and rates are per row"
+            series = dataclasses.replace(series, messages=(f"{told}; give t, or name an index of times.",))
         self._keep(discover(series, settings, Monitor(settings.max_seconds)))
         self.time_unit_ = clock.unit if clock else None
         self.interval_ = None
@@ -187,8 +187,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         [[-0.1], [-0.2]]
         """
         check_is_fitted(self)
-        block = paired(X, None)[0][0] if is_dataset(X) else X
-        return self.equations_.rhs(self._checked(read_values(block, list(self.feature_names_in_))))
+        return self.equations_.rhs(self._checked(read_values(_plain(X), list(self.feature_names_in_))))
 
     def simulate(self, u0: ArrayLike, t: ArrayLike) -> Array:
         """x(t) with x(t_0) = u0 and dx/dt = f(x), [times, states]; nan from a blow-up on.
@@ -383,10 +382,10 @@ def read_values(block: Any, states: list[str] | None) -> Array:
     """The states [samples, states] of an array or of the columns of a frame."""
     if not is_frame(block):
         return _matrix(block)
-    names, frame = columns_of(block, states)[0], block
-    values = np.empty((len(frame), len(names)))
+    names, _ = columns_of(block, states)
+    values = np.empty((len(block), len(names)))
     for k, name in enumerate(names):
-        values[:, k] = real_numbers(frame[name], f"column {name!r}")
+        values[:, k] = real_numbers(block[name], f"column {name!r}")
     return _matrix(values)
 
 
@@ -394,24 +393,21 @@ def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | 
     """Times of a trajectory as they were given, and the column or index that they are from."""
     if not is_frame(block):
         return t, None
-    _, column = columns_of(block, states)
-    if column is not None:
+    kind, (_, name) = "column", columns_of(block, states)
+    if name is not None:
         if t is not None:
-            raise InputError(f"expected times once, got t and column {column!r}; drop one of them")
-        held = block[column]
-        return held if as_moments(held) is not None else real_numbers(held, f"column {column!r}"), column
-    if t is not None and np.ndim(t) > 0:
+            raise InputError(f"expected times once, got t and column {name!r}; drop one of them")
+        held = block[name]
+    elif np.ndim(t) > 0 or (told := index_times(block)) is None:
         return t, None
-    told = index_times(block)
-    if told is None:
-        return t, None
-    if t is not None:
-        raise InputError(
-            f"expected times once, got the interval t={t!r} and the index {told[0]!r}; leave t out, or drop the "
-            "index, X.reset_index(drop=True)"
-        )
-    name, index = told
-    return index if as_moments(index) is not None else real_numbers(index, f"index {name!r}"), name
+    else:
+        kind, (name, held) = "index", told
+        if t is not None:
+            raise InputError(
+                f"expected times once, got the interval t={t!r} and the index {name!r}; leave t out, or drop the "
+                "index, X.reset_index(drop=True)"
+            )
+    return held if as_moments(held) is not None else real_numbers(held, f"{kind} {name!r}"), name
 
 
 def is_list(x: Any) -> bool:

@@ -51,6 +51,21 @@ class StateFunction:
         found: Array = self.slope(np, np.maximum(z, ABOVE_ZERO) if self.positive else z)
         return found
 
+    def within_bounds(self, library: Any, z: Any) -> Any:
+        """f(z) by a `library`, numpy or torch; arguments z beyond the bounds count as the bounds."""
+        return getattr(library, self.name)(library.clip(z, *self.bounds) if self._is_bounded else z)
+
+    def slope_within_bounds(self, library: Any, z: Any) -> Any:
+        """The derivative of `within_bounds` at z by a `library`: 0 beyond the bounds."""
+        if not self._is_bounded:
+            return self.slope(library, z)
+        least, most = self.bounds
+        return library.where((z > least) & (z < most), self.slope(library, library.clip(z, least, most)), 0.0)
+
+    @property
+    def _is_bounded(self) -> bool:
+        return not all(map(math.isinf, self.bounds))
+
 
 @dataclass(frozen=True)
 class Function:

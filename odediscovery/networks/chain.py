@@ -1,29 +1,17 @@
-"""The chain NPU -> NAU as arrays, its derivatives in closed form, and its change into laws.
-
-The chain of a law as plain arrays, all members at once: what pruning fits, without any network library.
+"""Chains NPU -> NAU as plain arrays, all members at once, and their way to laws and back.
 
     Functions -> powers -> sums -> powers -> sums
     x -> z = (x, f(x)) -> (z, 1, m) -> (z, u = 1 + B m) -> monomials -> dx/dt
 
-It computes what a chain of the units Functions, RealNPU and NAU does whose gates are at 1, and its first
-derivatives. Training needs gates, gradients and devices, and has them in `vector_field`; here constants are few and
-derivatives are written out, so that arrays are all it takes.
+Powers and sums with gates at 1 are a sum of powers: a law is a chain of one pair of layers, and one with functions and
+sums among its features a chain of two, whose first pair passes the states and their functions on beside the sums.
 
-A member of a chain as straight-line code of plain numbers, for the few points at which arrays are slow.
+Training needs gates, gradients and devices, and has them in `vector_field`. Pruning fits few constants, and their
+derivatives are written out here, so that arrays are all it takes; for the few points at which arrays are slow a member
+is also straight-line code of plain numbers.
 
-The pruned network behind the equations, as plain arrays.
-
-A fitted chain of units is kept as what it computes with: the name of each unit and its arrays,
-input first. That is enough to draw it, to read it and to build the live network again, and it
-lies in one npz file that is read without pickle, so that a file from a stranger can hold
-numbers only.
-
-Chains as laws and laws as chains: powers and sums with gates at 1 are a sum of powers.
-
-A law with functions and sums among its features is a longer chain of the same layers, see `chain`, whose first pair
-passes the states and their functions on beside the sums. The network that a law is has them as units:
-
-    Functions -> RealNPU -> NAU -> RealNPU -> NAU
+What a result keeps of a network is what it computes with: the name of each unit and its arrays, in one npz file that
+is read without pickle, so that a file from a stranger can hold numbers only.
 """
 
 from __future__ import annotations
@@ -53,8 +41,6 @@ Linearisation: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
 
 # Added to every base, as in the unit's formula: its logarithm is finite.
 EPSILON = sys.float_info.epsilon
-# Products of more powers are taken by logarithms.
-MOST_FACTORS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,12 +96,8 @@ class Pair:
         return np.where(self.nonnegative, x > 0.0, x != 0.0).astype(float)
 
     def products(self, across: Array, bases: Array, whole: WholePowers | None = None) -> Array:
-        """Products of powers [members, batch, width] for exponents across [members, n_in, width].
-
-        Args:
-            bases: what they are powers of [members, batch, n_in].
-            whole: the exponents, where they are whole.
-        """
+        """Products of powers [members, batch, width] of bases [members, batch, n_in], for exponents across
+        [members, n_in, width]."""
         if whole is not None:
             return whole.products(bases)
         y: Array = np.log(bases if self._all_nonnegative else np.abs(bases)) @ across
@@ -142,15 +124,16 @@ class WholePowers:
 
     @classmethod
     def of(cls, across: Array) -> WholePowers | None:
-        """From exponents [members, n_in, width]; None if one of them is not whole, or products are long."""
-        w = across.swapaxes(1, 2)
-        if not ((w == np.rint(w)) & (np.abs(w) <= MOST_FACTORS)).all():
+        """From exponents [members, n_in, width]; None if one of them is not whole, or a product has more than 8
+        factors: logarithms are then as fast."""
+        w, longest = across.swapaxes(1, 2), 8
+        if not ((w == np.rint(w)) & (np.abs(w) <= longest)).all():
             return None
         inverse = bool((w < 0.0).any())
         counts = np.concatenate([np.maximum(w, 0.0), np.maximum(-w, 0.0)], axis=2) if inverse else w
         upto = np.cumsum(counts, axis=2)
         most = int(upto[..., -1].max(initial=1.0))
-        if most > MOST_FACTORS:
+        if most > longest:
             return None
         first = (upto.shape[2] + 1) * np.arange(len(w))[:, None]
         return cls(tuple((first + (upto <= d).sum(axis=2)).ravel() for d in range(max(most, 1))), inverse)
@@ -175,37 +158,23 @@ class WholePowers:
 class AnyChain(Protocol):
     """What pruning asks of a vector field: rates and their derivatives, on arrays, for all members at once.
 
-    `Chain` is one for sums of powers; `networks.vector_field.UnitRates` for any chain of units.
+    `Chain` is one for sums of powers; `networks.vector_field.UnitRates` for any chain of units. What is said of the
+    first holds for the second.
     """
 
     @property
-    def n_states(self) -> int:
-        """Number of states."""
-
+    def n_states(self) -> int: ...
     @property
-    def members(self) -> int:
-        """Number of networks side by side."""
-
+    def members(self) -> int: ...
     @property
-    def theta(self) -> Array:
-        """Parameters [members, P]."""
-
+    def theta(self) -> Array: ...
     @property
-    def free(self) -> Mask:
-        """Which of them may change, [members, P]."""
-
+    def free(self) -> Mask: ...
     @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """Layers of powers with sums behind them, where the chain ends in such."""
-
-    def places(self) -> list[tuple[slice, slice]]:
-        """Where exponents and weights of each pair lie in theta."""
-
-    def rhs(self, theta: Array) -> Rhs:
-        """The function x [members, batch, states] -> dx/dt for parameters theta [members, P]."""
-
-    def linearisation(self, theta: Array, columns: Indices) -> Linearisation:
-        """The function x -> (f, df/dx, df/dtheta in `columns` [members, F])."""
+    def pairs(self) -> tuple[Pair, ...]: ...
+    def places(self) -> list[tuple[slice, slice]]: ...
+    def rhs(self, theta: Array) -> Rhs: ...
+    def linearisation(self, theta: Array, columns: Indices) -> Linearisation: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,11 +189,6 @@ class Chain:
         free: bool [members, P]; an entry that is not free keeps its value in theta.
         stoichiometry: [states, states], what the chain's outputs are multiplied by where equations follow
             from others (default: nothing).
-
-    >>> pair = Pair(np.array([True]), 1, 1)
-    >>> decay = Chain(1, (), (pair,), np.array([[1.0, -0.5]]), np.array([[False, True]]))
-    >>> decay.rhs(decay.theta)(np.array([[[2.0], [4.0]]])).round(9).tolist()
-    [[[-1.0], [-2.0]]]
     """
 
     n_states: int
@@ -263,7 +227,7 @@ class Chain:
         z = np.empty((*x.shape[:-1], self.n_states + len(self.functions)))
         z[..., : self.n_states] = x
         for f, columns, states, rates in self._alike:
-            z[..., columns] = _value(f, rates * x[..., states])
+            z[..., columns] = f.within_bounds(np, rates * x[..., states])
         return z
 
     @cached_property
@@ -293,35 +257,21 @@ class Chain:
         return dx_dt
 
     def linearisation(self, theta: Array, columns: Indices) -> Linearisation:
-        """The function x -> (f, df/dx, df/dtheta in some columns) for these parameters.
-
-        Args:
-            theta: parameters [members, P].
-            columns: which parameters of each member, [members, F].
-
-        Returns:
-            f [members, batch, states], df/dx [..., states, states] and df/dtheta [..., states, F].
-        """
+        """The function x -> (f [members, batch, states], df/dx [..., states, states], df/dtheta [..., states, F]) for
+        parameters theta [members, P], where `columns` [members, F] are asked for."""
         mix = self.stoichiometry
-        if mix is not None:
-            inner = dataclasses.replace(self, stoichiometry=None).linearisation(theta, columns)
+        inner = (self._sum_of_powers if len(self.pairs) == 1 else self._chain_rule)(theta, columns)
+        if mix is None:
+            return inner
 
-            def mixed(x: Array) -> tuple[Array, Array, Array]:
-                f, f_x, f_theta = inner(x)
-                return f @ mix.T, mix @ f_x, mix @ f_theta
+        def mixed(x: Array) -> tuple[Array, Array, Array]:
+            f, f_x, f_theta = inner(x)
+            return f @ mix.T, mix @ f_x, mix @ f_theta
 
-            return mixed
-        if len(self.pairs) == 1:
-            return self._sum_of_powers(theta, columns)
-
-        def by_chain(x: Array) -> tuple[Array, Array, Array]:
-            f, f_x, f_theta = self._by_chain(theta, x)
-            return f, f_x, np.take_along_axis(f_theta, columns[:, None, None, :], axis=-1)
-
-        return by_chain
+        return mixed
 
     def _sum_of_powers(self, theta: Array, columns: Indices) -> Linearisation:
-        """The same for a single pair: dA[i, j] of f_i is y_j, dW[j, k] is A[i, j] dy_j/dW[j, k].
+        """Of a single pair: dA[i, j] of f_i is y_j, dW[j, k] is A[i, j] dy_j/dW[j, k].
 
         Each column is a number a member and state times one a sample: no full gradient is made.
         """
@@ -360,21 +310,37 @@ class Chain:
 
         return by_columns
 
-    def _by_chain(self, theta: Array, x: Array) -> tuple[Array, Array, Array]:
-        """f, df/dx [members, batch, states, states] and df/dtheta [..., states, P] at x."""
-        parts, inputs = self.unpack(theta), []
-        z = self.features(x)
-        for pair, (real, weight) in zip(self.pairs, parts, strict=True):
-            inputs.append(z)
-            across = real.swapaxes(1, 2)
-            z = pair.products(across, pair.bases(z), WholePowers.of(across)) @ weight.swapaxes(1, 2)
-        n = z.shape[-1]
-        cotangents = np.broadcast_to(np.eye(n), (*z.shape[:-1], n, n))
-        pulled: list[Array] = []
-        for pair, own, before in zip(reversed(self.pairs), reversed(parts), reversed(inputs), strict=True):
-            cotangents, *grads = _pulled(pair, *own, before, cotangents)
-            pulled[:0] = [g.reshape(*z.shape, -1) for g in grads]
-        return z, self._to_states(cotangents, x), np.concatenate(pulled, axis=-1)
+    def _chain_rule(self, theta: Array, columns: Indices) -> Linearisation:
+        """Of any number of pairs: cotangents [members, batch, K, n_out] are pulled back from the last one."""
+        layers = [
+            (pair, real, weight, WholePowers.of(real.swapaxes(1, 2)))
+            for pair, (real, weight) in zip(self.pairs, self.unpack(theta), strict=True)
+        ]
+
+        def by_chain_rule(x: Array) -> tuple[Array, Array, Array]:
+            z, passed = self.features(x), []
+            for pair, real, weight, whole in layers:
+                bases = pair.bases(z)
+                y = pair.products(real.swapaxes(1, 2), bases, whole)
+                passed.append((bases, y, pair.signs(z) / bases))
+                z = y @ weight.swapaxes(1, 2)
+            n, slopes = z.shape[-1], list[Array]()
+            g = np.broadcast_to(np.eye(n), (*z.shape[:-1], n, n))
+            for (pair, real, weight, whole), (bases, y, of_logs) in zip(layers[::-1], passed[::-1], strict=True):
+                of_weight = g[..., None] * y[:, :, None, None, :]
+                g = g @ weight[:, None]
+                g_exponent, logs = g * y[:, :, None, :], np.log(np.abs(bases))
+                of_real = g_exponent[..., None] * logs[:, :, None, None, :]
+                if whole is None and not pair.nonnegative.all():
+                    across, angles = real.swapaxes(1, 2), pair.angles(bases)
+                    g_angle = g * (-np.exp(logs @ across) * np.sin(angles @ across))[:, :, None, :]
+                    of_real = of_real + g_angle[..., None] * angles[:, :, None, None, :]
+                g = (g_exponent @ real[:, None]) * of_logs[:, :, None, :]
+                slopes[:0] = [of_real.reshape(*z.shape, -1), of_weight.reshape(*z.shape, -1)]
+            f_theta = np.take_along_axis(np.concatenate(slopes, axis=-1), columns[:, None, None, :], axis=-1)
+            return z, self._to_states(g, x), f_theta
+
+        return by_chain_rule
 
     def _to_states(self, slopes: Array, x: Array) -> Array:
         """Slopes along the states [..., states], of those along states and functions of them [..., features]."""
@@ -382,71 +348,21 @@ class Chain:
             return slopes
         to_x = slopes[..., : self.n_states].copy()
         for i, f in enumerate(self.functions):
-            slope = _slope(STATE_FUNCTIONS[f.name], f.rate * x[..., f.state]) * f.rate
+            slope = STATE_FUNCTIONS[f.name].slope_within_bounds(np, f.rate * x[..., f.state]) * f.rate
             to_x[..., f.state] += slopes[..., self.n_states + i] * slope[:, :, None]
         return to_x
-
-    def select(self, index: Indices | Sequence[int]) -> Chain:
-        """The members at `index` [any number], in that order (repeats allowed)."""
-        return self.replace(self.theta[index], self.free[index])
 
     def replace(self, theta: Array, free: Mask | None = None) -> Chain:
         """The same chain with other parameters theta [members, P] and, if given, other `free`."""
         return dataclasses.replace(self, theta=theta, free=self.free if free is None else free)
 
 
-def _pulled(pair: Pair, real: Array, weight: Array, x: Array, cotangents: Array) -> tuple[Array, Array, Array]:
-    """Cotangents [members, batch, K, n_out] pulled back to the inputs, the exponents and the weights of a pair."""
-    across, bases = real.swapaxes(1, 2), pair.bases(x)
-    logs, whole = np.log(np.abs(bases)), WholePowers.of(across)
-    y = pair.products(across, bases, whole)
-    of_weight = cotangents[..., None] * y[:, :, None, None, :]
-    cotangents = cotangents @ weight[:, None]
-    g_exponent = cotangents * y[:, :, None, :]
-    of_real = g_exponent[..., None] * logs[:, :, None, None, :]
-    to_x = (g_exponent @ real[:, None]) * (pair.signs(x) / bases)[:, :, None, :]
-    if whole is None and not pair.nonnegative.all():
-        angles = pair.angles(bases)
-        g_angle = cotangents * (-np.exp(logs @ across) * np.sin(angles @ across))[:, :, None, :]
-        of_real = of_real + g_angle[..., None] * angles[:, :, None, None, :]
-    return to_x, of_real, of_weight
-
-
-def _value(f: StateFunction, z: Array) -> Array:
-    """f(z), at arguments where it and its slope are finite."""
-    found: Array = getattr(np, f.name)(_within(f, z))
-    return found
-
-
-def _slope(f: StateFunction, z: Array) -> Array:
-    least, most = f.bounds
-    found: Array = f.slope(np, _within(f, z))
-    return found if math.isinf(least) and math.isinf(most) else np.where((z > least) & (z < most), found, 0.0)
-
-
-def _within(f: StateFunction, z: Array) -> Array:
-    """Arguments as near as a function takes them."""
-    return z if all(map(math.isinf, f.bounds)) else np.clip(z, *f.bounds)
-
-
 def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
-    """The function x_1, ..., x_n -> (dx_1/dt, ...) of plain numbers, that of `Chain.rhs` but for rounding.
+    """The function x_1, ..., x_n -> (dx_1/dt, ...) of plain numbers for parameters theta [P], that of `Chain.rhs` but
+    for rounding; it raises ArithmeticError or ValueError where a number becomes too large.
 
-    Args:
-        theta: parameters of one member [P].
-
-    Returns:
-        None where states that may be negative have powers that are not whole, since these turn (see `Pair.angles`),
-        and where arguments of functions have bounds.
-
-    Raises:
-        ArithmeticError, ValueError: by the function, where a number becomes too large.
-
-    >>> from odediscovery.networks.chain import Pair
-    >>> pair = Pair(np.array([True]), 1, 1)
-    >>> decay = Chain(1, (), (pair,), np.array([[1.0, -0.5]]), np.array([[False, True]]))
-    >>> [round(rate, 9) for rate in member_rates(decay, decay.theta[0])(2.0)]
-    [-1.0]
+    None where states that may be negative have powers that are not whole, since these turn (see `Pair.angles`), and
+    where arguments of functions have bounds.
     """
     if any(np.isfinite(STATE_FUNCTIONS[f.name].bounds).any() for f in chain.functions):
         return None
@@ -532,99 +448,47 @@ class Network:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Network | None:
-        """The network in an npz file that `to_bytes` made, None if it holds no layers.
-
-        Args:
-            content: of the file.
-            path: of the file, for messages.
-
-        Raises:
-            InputError: cut short, or anything but the expected arrays.
-        """
+        """The network in a file that `to_bytes` made, None if it holds no layers; an InputError names its path where it
+        is cut short or holds anything but the expected arrays."""
         return unpack(content, path, "layers", _assembled)
 
 
 def _assembled(chain: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Network | None:
-    layers = []
+    """The network of these entries, None if there are none; a ValueError where they do not fit each other."""
+    layers: list[Layer] = []
     for i, entry in enumerate(chain):
-        own = {
-            name.partition(".")[2]: np.asarray(array, float)
-            for name, array in arrays.items()
-            if name.partition(".")[0] == str(i)
-        }
+        start = f"{i}."
+        own = {name.removeprefix(start): np.asarray(a, float) for name, a in arrays.items() if name.startswith(start)}
         functions = tuple((str(name), int(k)) for name, k in entry.get("functions", ()))
-        layers.append(Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own, functions))
+        layer = Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own, functions)
+        n_out, n_in = layer.n_out, layer.n_in
+        fits = min(n_out, n_in) > 0 and (not layers or layers[-1].n_out == n_in)
+        fits &= {array.shape for array in own.values()} <= {(n_out, n_in), (n_in,), (n_out,), (len(functions),)}
+        if not (fits and all(np.isfinite(array).all() for array in own.values())):
+            raise ValueError("its layers do not fit each other")
+        layers.append(layer)
     if not layers:
         return None
-    _check_widths(layers)
     return Network(tuple(layers), Scale.from_arrays(arrays["scale.state"], arrays["scale.time"]))
-
-
-def _check_widths(layers: Sequence[Layer]) -> None:
-    """Whether a chain of layers fits together.
-
-    Raises:
-        ValueError: it does not, or it holds numbers that are not finite.
-    """
-    for layer, before in zip(layers, (None, *layers), strict=False):
-        n_out, n_in = layer.n_out, layer.n_in
-        shapes = {(n_out, n_in), (n_in,), (n_out,), (len(layer.functions),)}
-        fits = min(n_out, n_in) > 0 and (before is None or before.n_out == n_in)
-        fits = fits and {array.shape for array in layer.arrays.values()} <= shapes
-        if not (fits and all(np.isfinite(array).all() for array in layer.arrays.values())):
-            raise ValueError("its layers do not fit each other")
-
-
-@runtime_checkable
-class Trained(Protocol):
-    """A trained chain of two units, RealNPU or NPU and NAU; a `VectorField` is one."""
-
-    @property
-    def stoichiometry(self) -> Any:
-        """What outputs are multiplied by, or None."""
-
-    @property
-    def members(self) -> int:
-        """Number of networks side by side."""
-
-    def arrays(self, member: int) -> list[dict[str, Array]]:
-        """One member's parameters by name, a dictionary a unit."""
 
 
 def laws_of(chain: Chain) -> list[PowerSum]:
     """The law that each member of a chain is, equal monomials summed."""
-    laws = []
+    laws, simple = [], chain.n_states + len(chain.functions)
     for member in range(chain.members):
         *before, (exponents, weight) = [(real[member], w[member]) for real, w in chain.unpack(chain.theta)]
-        features = _features_of(chain, before) if before or chain.functions else None
-        if features is not None and len(features.sums):
+        sums = NO_SUMS
+        if before:
+            ((inner, adding),) = before
+            sums = Sums(adding[simple:, simple + 1 :].copy(), inner[simple + 1 :].copy())
+        if len(sums):
             # A sum without weights is 1, whatever its power.
-            used = np.any(features.sums.weights != 0, axis=1)
+            used = np.any(sums.weights != 0, axis=1)
             exponents = exponents.copy()
-            exponents[:, features.simple :][:, ~used] = 0.0
+            exponents[:, simple:][:, ~used] = 0.0
+        features = Features(chain.n_states, chain.functions, sums) if before or chain.functions else None
         laws.append(PowerSum(weight.copy(), exponents.copy(), features, chain.stoichiometry).merged().compact())
     return laws
-
-
-def trained_laws_of(field: Trained) -> list[PowerSum]:
-    """The law that each trained member with gates at 1 is, equal monomials summed.
-
-    Of an NPU -> NAU chain it is what is left without the imaginary exponents.
-    """
-    mix, laws = None if field.stoichiometry is None else np.asarray(field.stoichiometry), []
-    for member in range(field.members):
-        power, total = field.arrays(member)
-        laws.append(PowerSum(total["weight"], power["real"], None, mix).merged().compact())
-    return laws
-
-
-def _features_of(chain: Chain, before: Sequence[tuple[Array, Array]]) -> Features:
-    """What the last layer of powers of a member sees."""
-    sums, simple = NO_SUMS, chain.n_states + len(chain.functions)
-    if before:
-        ((inner, adding),) = before
-        sums = Sums(adding[simple:, simple + 1 :].copy(), inner[simple + 1 :].copy())
-    return Features(chain.n_states, chain.functions, sums)
 
 
 def chain_of(
@@ -640,14 +504,14 @@ def chain_of(
         whole: round and hold the exponents of all features but exponentials, whose exponents are
             their rates.
         held: coefficients [states, monomials] and exponents [monomials, features] of each law that
-            are known and not free.
+            are known and not free; features are states, as known terms have no others.
     """
     n, width = len(nonnegative), max(1, *(law.n_monomials for law in laws))
     features = [law.features or Features(n) for law in laws]
     functions = tuple(dict.fromkeys(f for own in features for f in own.functions))
-    of_functions = [power_is_rate(f) for f in functions]
-    positive = np.concatenate([nonnegative, np.array(of_functions, dtype=bool)])
-    fitted = np.concatenate([nonnegative & (not whole), np.array(of_functions, dtype=bool)])
+    of_functions = np.array([power_is_rate(f) for f in functions], dtype=bool)
+    positive = np.concatenate([nonnegative, of_functions])
+    fitted = np.concatenate([nonnegative & (not whole), of_functions])
     sums = max(len(own.sums) for own in features)
     inner = max(own.sums.exponents.shape[0] for own in features)
     simple = n + len(functions)
@@ -655,62 +519,31 @@ def chain_of(
     pairs.append(Pair(np.append(positive, np.ones(sums, dtype=bool)), width, n))
     theta, free = [], []
     for i, (law, own) in enumerate(zip(laws, features, strict=True)):
-        layers = _layers(law, own, functions, fitted, (sums, inner, width), whole)
+        places = np.array([*range(n), *(n + functions.index(f) for f in own.functions)], dtype=int)
+        real, weight = np.zeros((width, simple + sums)), np.zeros((n, width))
+        of_law = np.append(places, simple + np.arange(len(own.sums)))
+        real[np.ix_(np.arange(law.n_monomials), of_law)] = law.exponents
+        weight[:, : law.n_monomials] = law.coefficients
+        layers = _layers_of_sums(own.sums, places, fitted, sums, inner) if sums else []
+        layers += [_powers(real, np.append(fitted, np.full(sums, not whole))), (weight, weight != 0)]
         if held is not None:
-            _hold(layers, *held[i])
+            coefficients, exponents = held[i]
+            layers[-1][1][:, : len(exponents)] &= ~coefficients
+            layers[-2][1][: len(exponents), :n] &= ~exponents[:, :n]
         theta.append(np.concatenate([values.ravel() for values, _ in layers]))
         free.append(np.concatenate([mask.ravel() for _, mask in layers]))
     return Chain(n, functions, tuple(pairs), np.stack(theta), np.stack(free), laws[0].stoichiometry)
 
 
-def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask) -> None:
-    """Constants of the last pair of units are no longer free, in the order of the law's terms.
-
-    Features are states: known terms have no others.
-    """
-    rows, states = len(exponents), len(coefficients)
-    layers[-1][1][:, :rows] &= ~coefficients
-    layers[-2][1][:rows, :states] &= ~exponents[:, :states]
+def _powers(real: Array, fitted: Mask) -> tuple[Array, Mask]:
+    """Exponents of a layer of powers, whole where they are not fitted, and which are free: those of 0 are not."""
+    return np.where(fitted, real, np.round(real)), fitted & (real != 0)
 
 
-def _layers(
-    law: PowerSum,
-    own: Features,
-    functions: tuple[Function, ...],
-    fitted: Mask,
-    sizes: tuple[int, int, int],
-    whole: bool,
-) -> list[tuple[Array, Mask]]:
-    """Parameters of one law in the order in which a chain keeps them, and which are free."""
-    sums, inner, width = sizes
-    n, simple = own.states, own.states + len(functions)
-    places = np.array([*range(n), *(n + functions.index(f) for f in own.functions)], dtype=int)
-    real = np.zeros((width, simple + sums))
-    columns = np.append(places, simple + np.arange(len(own.sums)))
-    real[np.ix_(np.arange(law.n_monomials), columns)] = law.exponents
-    of_sums = np.full(sums, not whole)
-    powers = _powers(real, np.broadcast_to(np.concatenate([fitted, of_sums]), real.shape))
-    weight = np.zeros((n, width))
-    weight[:, : law.n_monomials] = law.coefficients
-    before = _layers_of_sums(own.sums, places, fitted, (sums, inner)) if sums else []
-    return [*before, powers, (weight, weight != 0)]
-
-
-def _powers(real: Array, free: Mask) -> tuple[Array, Mask]:
-    """Exponents of a layer of powers, whole where they are not free, and which are fitted: those of 0 are not."""
-    return np.where(free, real, np.round(real)), free & (real != 0)
-
-
-def _layers_of_sums(own: Sums, places: Indices, fitted: Mask, sizes: tuple[int, int]) -> list[tuple[Array, Mask]]:
-    """The pair of units that hands on all simple features and adds sums 1 + B y^V of them.
-
-    Args:
-        own: of one law.
-        places: of the law's features among all simple ones.
-        fitted: whether exponents of a simple feature are fitted.
-        sizes: how many sums, and monomials in them, the chain has room for.
-    """
-    (sums, inner), simple = sizes, len(fitted)
+def _layers_of_sums(own: Sums, places: Indices, fitted: Mask, sums: int, inner: int) -> list[tuple[Array, Mask]]:
+    """The pair of layers that hands on all simple features and adds sums 1 + B y^V of them, with room for so many sums
+    and monomials in them; `places` are those of the law's features among all simple ones."""
+    simple = len(fitted)
     real = np.zeros((simple + 1 + inner, simple))
     real[:simple] = np.eye(simple)
     rows = np.arange(len(own.exponents))
@@ -719,9 +552,8 @@ def _layers_of_sums(own: Sums, places: Indices, fitted: Mask, sizes: tuple[int, 
     own_rows = np.arange(len(real))[:, None] > simple
     weight = np.zeros((simple + sums, len(real)))
     weight[:simple, :simple], weight[simple:, simple] = np.eye(simple), 1.0
-    b = np.zeros((sums, inner))
+    b = weight[simple:, simple + 1 :]
     b[: len(own), : len(rows)] = own.weights
-    weight[simple:, simple + 1 :] = b
     free = np.zeros(weight.shape, dtype=bool)
     free[simple:, simple + 1 :] = b != 0
     return [_powers(real, own_rows & fitted), (weight, free)]

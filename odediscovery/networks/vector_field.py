@@ -1,18 +1,13 @@
 """Vector fields of torch: any chain of units over one tensor of parameters.
 
-The vector field dx/dt = unit_L(... unit_1(x)): a chain of units, all members at once.
+    dx/dt = unit_L(... unit_1(x))        of all members at once
 
-The parameters of the whole chain lie in one tensor theta [members, parameters], so that every
-optimiser sees one vector a member, and `free` says which of them may still change: pruning
-fixes an entry (at 0, or a gate at 1) instead of building a new network. Members of different
-width differ only by `free`.
+The parameters of the whole chain lie in one tensor theta [members, parameters], so that every optimiser sees one
+vector a member, and `free` says which of them may still change: pruning fixes an entry (at 0, or a gate at 1) instead
+of building a new network. Members of different width differ only by `free`.
 
-The units that networks of the search are made of, and how they begin.
-
-Any chain of units as pruning sees it: rates and their derivatives on arrays.
-
-Trained sums of powers are a `Chain`, whose derivatives are written out; every other chain asks its units (`pull`),
-which is correct for each of them and slower.
+On arrays, as pruning sees them, trained sums of powers are a `Chain`, whose derivatives are written out; every other
+chain asks its units (`pull`), which is correct for each of them and slower.
 """
 
 from __future__ import annotations
@@ -22,7 +17,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import sympy
@@ -30,10 +24,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.chain import AnyChain, Chain, Linearisation, Pair, Rhs
 from odediscovery.runtime.arrays import Array, Indices, Mask
 from odediscovery.runtime.monitor import check_time
-from odediscovery.units import NAU, NPU, AbstractUnit, RealNPU, glorot
+from odediscovery.units import NAU, AbstractUnit
 from odediscovery.units.npu import AbstractPowerUnit
 
 
@@ -162,77 +157,28 @@ class VectorField:
         ]
 
 
-@dataclass(frozen=True)
-class NetworkThresholds:
-    """How the networks of the search begin, and how their imaginary part ends."""
+def trained_laws_of(field: VectorField) -> list[PowerSum]:
+    """The law that each trained RealNPU -> NAU, or NPU -> NAU, with gates at 1 is, equal monomials summed.
 
-    gain: float = 0.2  # factor on the Glorot weights of both layers; code of the fSIR study, Heim et al. (2020)
-    # weight of the imaginary exponents of an NPU in the L1 norm [weight of the real ones]; strong enough to drive
-    # them out, as the closing words of Heim et al. propose
-    imaginary_l1: float = 10.0
-
-
-NETWORKS = NetworkThresholds()
-
-
-def power_units(
-    nonnegative: Sequence[bool], width: int, unit: str = "RealNPU", *, n_out: int | None = None
-) -> tuple[RealNPU | NPU, NAU]:
-    """The chain RealNPU -> NAU (or NPU -> NAU) for these features.
-
-    Args:
-        nonnegative: which features never change sign, one flag a feature.
-        width: number of products of powers.
-        unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `NETWORKS.imaginary_l1` times.
-        n_out: number of sums (default: as many as features).
+    Of an NPU it is what is left without the imaginary exponents.
     """
-    n, flags, begin = len(nonnegative), [bool(f) for f in nonnegative], glorot(NETWORKS.gain)
-    power = (
-        NPU(n, width, nonnegative=flags, init_re=begin, imaginary_l1=NETWORKS.imaginary_l1)
-        if unit == "NPU"
-        else RealNPU(n, width, nonnegative=flags, init_re=begin)
-    )
-    return power, NAU(width, n if n_out is None else n_out, init_weight=begin)
+    mix, laws = None if field.stoichiometry is None else np.asarray(field.stoichiometry), []
+    for member in range(field.members):
+        power, total = field.arrays(member)
+        laws.append(PowerSum(total["weight"], power["real"], None, mix).merged().compact())
+    return laws
 
 
-@dataclass(frozen=True, eq=False)
 class UnitRates:
-    """A `VectorField` of any units on arrays.
+    """A `VectorField` of any units on arrays."""
 
-    >>> from odediscovery.units import NAU
-    >>> rates = UnitRates(VectorField.of([NAU(1, 1, init_weight=-2.0)]))
-    >>> f, f_x, f_theta = rates.linearisation(rates.theta, np.array([[0]]))(np.array([[[3.0]]]))
-    >>> f.item(), f_x.item(), f_theta.item()
-    (-6.0, -2.0, 3.0)
-    """
+    # Whether two rows of a layer are the same is not asked of any unit.
+    pairs: tuple[Pair, ...] = ()
 
-    field: VectorField
-
-    @property
-    def n_states(self) -> int:
-        """Number of states."""
-        return self.field.n_states
-
-    @property
-    def members(self) -> int:
-        """Number of networks side by side."""
-        return self.field.members
-
-    @cached_property
-    def theta(self) -> Array:
-        """Parameters [members, P]."""
-        found: Array = self.field.theta.numpy()
-        return found
-
-    @cached_property
-    def free(self) -> Mask:
-        """Which of them may change, [members, P]."""
-        return np.asarray(self.field.free.numpy())
-
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """None: whether two rows of a layer are the same is not asked of any unit."""
-        return ()
+    def __init__(self, field: VectorField) -> None:
+        self.field, self.n_states, self.members = field, field.n_states, field.members
+        self.theta: Array = field.theta.numpy()
+        self.free: Mask = field.free.numpy()
 
     def places(self) -> list[tuple[slice, slice]]:
         """None, as there are no pairs."""
@@ -282,10 +228,16 @@ def _pulled_through(
 
 def on_arrays(field: VectorField) -> tuple[AnyChain, Indices]:
     """A trained field on arrays, and where its parameters lie in theta: as sums of powers where it is one."""
-    columns = _columns_of_powers(field)
-    if columns is None:
+    powers, sums, places = field.units[::2], field.units[1::2], field.slices()
+    read = {"gate": 1.0, "imaginary": 0.0}  # what they are where a product of real powers is all that is left
+    if not (
+        len(powers) == len(sums)
+        and all(map(_is_power, powers))
+        and all(map(_is_sum, sums))
+        and all(bool((field.theta[:, place] == read[name]).all()) for _, name, place, _ in places if name in read)
+    ):
         return UnitRates(field), np.arange(field.theta.shape[1])
-    powers, sums = field.units[::2], field.units[1::2]
+    columns = np.concatenate([np.arange(place.start, place.stop) for _, name, place, _ in places if name not in read])
     pairs = [
         Pair(power.positive.numpy(), power.n_out, total.n_out)
         for power, total in zip(powers, sums, strict=True)
@@ -299,16 +251,5 @@ def _is_power(unit: AbstractUnit) -> bool:
     return isinstance(unit, AbstractPowerUnit) and type(unit).compute is AbstractPowerUnit.compute and unit.clip is None
 
 
-def _columns_of_powers(field: VectorField) -> Indices | None:
-    """Exponents and weights in theta, where units are power units and sums in turn, gates are 1 and exponents real."""
-    powers, sums = field.units[::2], field.units[1::2]
-    plain = all(isinstance(unit, NAU) and type(unit).compute is NAU.compute and not unit.clip for unit in sums)
-    if len(powers) != len(sums) or not plain or not all(_is_power(unit) for unit in powers):
-        return None
-    found = []
-    for _, name, place, _ in field.slices():
-        if name in ("real", "weight"):
-            found.append(np.arange(place.start, place.stop))
-        elif bool((field.theta[:, place] != (1.0 if name == "gate" else 0.0)).any()):
-            return None
-    return np.concatenate(found)
+def _is_sum(unit: AbstractUnit) -> bool:
+    return isinstance(unit, NAU) and type(unit).compute is NAU.compute and not unit.clip

@@ -55,10 +55,14 @@ def equations(
         )
     if digits is not None and (not isinstance(digits, int) or digits < 1):
         raise InputError(f"digits must be a whole number of at least 1, got {digits!r}")
-    if not 0 <= member < (units[0].members or 1):
-        raise InputError(f"a member from 0 to {(units[0].members or 1) - 1} is expected, got {member}")
+    members = units[0].members or 1
+    if not 0 <= member < members:
+        raise InputError(f"a member from 0 to {members - 1} is expected, got {member}")
     plain = [state if isinstance(state, sympy.Symbol) else sympy.Symbol(str(state)) for state in states]
-    scale, rate = _scales(field, units[-1].n_out, len(states))
+    # What states are divided by, and rates multiplied with.
+    scale = rate = [1.0] * len(names)
+    if isinstance(field, Field):
+        scale, rate = field.state.tolist(), (field.state / field.time).tolist()
     # Powers of products come apart only where sympy knows the sign.
     signs = [{"positive": True} if s > 0 else {"negative": True} for s in scale]
     signed = [sympy.Dummy(name, **sign) for name, sign in zip(names, signs, strict=True)] if snapped else plain
@@ -87,10 +91,3 @@ def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
         return sympy.Integer(int(told)) if told == int(told) else sympy.Float(told, digits)
 
     return expression.xreplace({number: near(number) for number in expression.atoms(sympy.Float)})
-
-
-def _scales(field: nn.Module, outputs: int, inputs: int) -> tuple[list[float], list[float]]:
-    """What states are divided by and rates are multiplied with."""
-    if isinstance(field, Field):
-        return field.state.tolist(), (field.state / field.time).tolist()
-    return [1.0] * inputs, [1.0] * outputs

@@ -84,22 +84,14 @@ class Field(nn.Module):
 
 
 def units_of(field: nn.Module) -> tuple[AbstractUnit, ...]:
-    """The units of a chain, input first.
-
-    Args:
-        field: a unit, an `nn.Sequential` of units, or a `Field`.
-
-    Raises:
-        InputError: a part is no arithmetic unit, widths do not fit, or units differ in the number of members.
-    """
-    units = tuple(_parts(field))
-    for part in units:
+    """The units of a chain (a unit, an `nn.Sequential` of units, or a `Field`), input first, if they fit together."""
+    chain = tuple(_parts(field))
+    for part in chain:
         if not isinstance(part, AbstractUnit):
             raise InputError(
                 f"a field is a chain of arithmetic units (odediscovery.units), got {type(part).__name__} in it; "
                 'an ordinary layer is Dense(n_in, n_out, activation="tanh")'
             )
-    chain: tuple[AbstractUnit, ...] = units
     for before, behind in itertools.pairwise(chain):
         if before.n_out != behind.n_in:
             raise InputError(f"{behind!r} stands behind {before!r}: it should take {before.n_out} inputs")
@@ -111,13 +103,11 @@ def units_of(field: nn.Module) -> tuple[AbstractUnit, ...]:
 
 
 def _parts(field: nn.Module) -> Iterator[Any]:
-    if isinstance(field, Field):
-        yield from _parts(field.chain)
-    elif isinstance(field, nn.Sequential):
-        for part in field:
-            yield from _parts(part)
-    else:
-        yield field
+    chain = field.chain if isinstance(field, Field) else field
+    for part in chain if isinstance(chain, nn.Sequential) else ():
+        yield from _parts(part)
+    if not isinstance(chain, nn.Sequential):
+        yield chain
 
 
 def restarts(units: tuple[AbstractUnit, ...], members: int, generator: torch.Generator | None) -> VectorField:
@@ -132,11 +122,7 @@ def restarts(units: tuple[AbstractUnit, ...], members: int, generator: torch.Gen
 
 
 def posed(field: nn.Module, series: TimeSeries, verb: str) -> Problem:
-    """The series as the chain sees it, dimensionless, for a verb.
-
-    Raises:
-        InputError: no TimeSeries, inputs that act on the states, or a chain of another width.
-    """
+    """The series as the chain sees it, dimensionless, if the chain can be trained or pruned on it."""
     check_series(series, verb)
     if series.controls:
         raise InputError(f"a field is trained on states alone, got the inputs {', '.join(series.controls)}")
@@ -154,18 +140,14 @@ def posed(field: nn.Module, series: TimeSeries, verb: str) -> Problem:
     p = pose(series, Settings())[1]
     if p.constant.all():
         raise InputError("no state of the series changes: there is nothing to train on")
-    if isinstance(field, Field) and not _is_near(field, p.scale):
-        raise InputError(
-            "the field was trained on data of another size or sample interval: train it on this series, or fit both "
-            "as trajectories of one series"
-        )
+    if isinstance(field, Field):
+        own, data = [*field.state.tolist(), float(field.time)], [*p.scale.state.tolist(), p.scale.time]
+        if not np.allclose(own, data, rtol=torch.finfo(field.state.dtype).eps, atol=0.0):
+            raise InputError(
+                "the field was trained on data of another size or sample interval: train it on this series, or fit "
+                "both as trajectories of one series"
+            )
     return p
-
-
-def _is_near(field: Field, scale: Scale) -> bool:
-    """Whether a field's units are those of the data, to rounding."""
-    own, data = [*field.state.tolist(), float(field.time)], [*scale.state.tolist(), scale.time]
-    return bool(np.allclose(own, data, rtol=torch.finfo(field.state.dtype).eps, atol=0.0))
 
 
 def scaled(field: VectorField, scale: Scale, member: int | None = None) -> Field:

@@ -30,11 +30,6 @@ from odediscovery.stages.prune.prune import Elimination, Pruned, prune_chain
 from odediscovery.stages.values import SETTLED
 from odediscovery.units.npu import AbstractPowerUnit
 
-# Members that fit a hundred times worse than the best are not pruned.
-HOPEFUL = Elimination(hopeless=100.0)
-# Most steps of the last refit of each network, and the relative gain below which it has converged.
-CONVERGING, CONVERGED = 200, 1e-8
-
 
 @dataclass(frozen=True, eq=False)
 class PrunedField:
@@ -112,29 +107,28 @@ def prune(
     >>> equations(path.best, series.states, digits=3)
     {'angle': speed, 'speed': -9.81*angle}
     """
-    p, start = posed(field, series, "prune"), binarise_gates(without_imaginary(VectorField.of(units_of(field))))
+    p, start = posed(field, series, "prune"), binarise_gates(_without_imaginary(VectorField.of(units_of(field))))
     start = start.replace(start.theta, start.free & (start.theta != 0.0))
+    steps: list[PrunedField] = []
     with drawn(monitor, max_seconds) as hears:
-        steps: list[PrunedField] = []
         # Samples are taken for exact first: where a network leaves nothing of them, they are.
         for q in (p.without_noise(None), p) if has_little_noise(p) else (p,):
             found = _path(q, start, hears)
             steps = steps if steps and hears.stopping() else found or steps
-            if q.clean and min((step.mean_square for step in found), default=math.inf) < SETTLED:
-                break
-            if hears.stopping():
+            exact = q.clean and any(step.mean_square < SETTLED for step in found)
+            if exact or hears.stopping():
                 break
     if not steps:
         raise FitError("none of the networks could be integrated through the data: train them first, or more members")
     return PruningPath(tuple(steps))
 
 
-def without_imaginary(field: VectorField) -> VectorField:
+def _without_imaginary(field: VectorField) -> VectorField:
     """The field with real exponents alone: what imaginary ones did the refit makes up for, or nothing does."""
     theta = field.theta.clone()
-    for i, name, place, _ in field.slices():
-        if name == "imaginary" and isinstance(field.units[i], AbstractPowerUnit):
-            theta[:, place] = 0.0
+    for unit, values in zip(field.units, field.unpack(theta), strict=True):
+        if isinstance(unit, AbstractPowerUnit) and unit.has_imaginary:
+            values["imaginary"].zero_()
     return field.replace(theta)
 
 
@@ -145,7 +139,8 @@ def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]
     and that is gone with one of them.
     """
     rates, columns = on_arrays(field)
-    path = prune_chain(p, rates, HOPEFUL, monitor, long=not p.clean)
+    # Members that fit a hundred times worse than the best are not pruned.
+    path = prune_chain(p, rates, Elimination(hopeless=100.0), monitor, long=not p.clean)
     smallest: dict[int, Pruned] = {}
     for pruned in path.networks:
         before = smallest.get(pruned.size)
@@ -157,7 +152,7 @@ def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]
     unknowns = np.stack([step.unknowns for step in steps])
     free = np.ones(unknowns.shape, dtype=bool)
     free[:, : len(columns)] = [step.free for step in steps]
-    fit = levenberg_marquardt(path.problem, unknowns, free, CONVERGING, tolerance=CONVERGED, monitor=monitor)
+    fit = levenberg_marquardt(path.problem, unknowns, free, 200, tolerance=1e-8, monitor=monitor)
     floor = SETTLED if p.clean else 0.0
     unread = _without_unread(path.problem, fit.unknowns, free, len(columns))
     found = []

@@ -9,8 +9,6 @@ members of one batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
@@ -25,27 +23,6 @@ from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.monitor import Monitor, drawn
 from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.settings import Settings, settings_for
-
-
-@dataclass(frozen=True)
-class TrainThresholds:
-    """How members are trained, and what is left of them."""
-
-    kept: int = 12  # trained members that are pruned, the best ones; cost: pruning is the longest part
-    ramp: float = 0.5  # part of the gradient steps over which the L1 weight rises from 0 to its full value [share]
-    opening_begin: float = 0.4  # part of the gradient steps after which gates are drawn to 1 [share]
-    opening_end: float = 0.7  # part of the gradient steps after which gates are at 1 [share]
-    # integration error that an LBFGS step may see [standard deviations of a residual]; a hundredth of the noise is
-    # not seen in it
-    accuracy: float = 0.01
-    # imaginary exponents of an NPU begin between minus this and this; at 0, where the paper begins, they have no
-    # gradient while states are positive
-    imaginary: float = 0.1
-    closed_gate: float = 0.02  # a gate nearer to 0 hides its input: the exponents behind it go with it
-    small: float = 0.02  # trained parameters below this are removed before the first refit
-
-
-TRAINING = TrainThresholds()
 
 
 def train(
@@ -127,27 +104,15 @@ def train(
 
 
 def train_members(
-    p: Problem,
-    field: VectorField,
-    settings: Settings,
-    monitor: Monitor,
-    keep: int | None = None,
-    *,
-    intervals: int | None = 1,
+    p: Problem, field: VectorField, settings: Settings, monitor: Monitor, keep: int = 12, *, intervals: int | None = 1
 ) -> VectorField:
-    """The best `keep` members after training, gates at 1 and small parameters removed.
+    """The best `keep` members after training on the device of the settings, gates at 1, small parameters removed.
 
-    They are trained on the device of the settings. The order of the members stays only if all are
-    kept.
+    The order of the members stays only if all are kept.
     """
     device = device_of(settings.device)
-    there = descend(
-        moved(field, device),
-        TrainingWindows.of(short_windows(p, intervals), settings.gradients, device),
-        settings,
-        keep=TRAINING.kept if keep is None else keep,
-        monitor=monitor,
-    )
+    windows = TrainingWindows.of(short_windows(p, intervals), settings.gradients, device)
+    there = descend(moved(field, device), windows, settings, keep=keep, monitor=monitor)
     return drop_small(binarise_gates(field.replace(there.theta.cpu(), there.free.cpu())))
 
 
@@ -159,24 +124,19 @@ def gates(field: VectorField) -> Tensor:
     return mask
 
 
-def penalties(field: VectorField) -> Tensor:
-    """Relative weight of every parameter in the L1 norm, [P]."""
-    weights = torch.ones_like(field.theta[0])
-    for i, name, place, _ in field.slices():
-        weights[place] = field.units[i].penalties()[name]
-    return weights
-
-
 def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> Loss:
-    """loss(theta, progress) [members] with ramped L1 and gates drawn to 1."""
-    gate, weight = gates(field), penalties(field)
+    """loss(theta, progress) [members]: the L1 weight rises over the first half of the gradient steps, and gates are
+    drawn to 1 between 40 and 70 % of them."""
+    gate, weight = gates(field), torch.zeros_like(field.theta[0])
+    for i, name, place, _ in field.slices():
+        if name not in field.units[i].gates:
+            weight[place] = field.units[i].penalties()[name]
 
     def loss(theta: Tensor, progress: float) -> Tensor:
-        begin, end = TRAINING.opening_begin, TRAINING.opening_end
-        share = min(max((progress - begin) / (end - begin), 0.0), 1.0)
+        share = min(max((progress - 0.4) / (0.7 - 0.4), 0.0), 1.0)
         opened = torch.where(gate, theta + share * (1.0 - theta), theta)
-        norm = (theta * weight * (field.free & ~gate)).abs().sum(dim=1)
-        return windows.loss(field, opened) + l1 * min(progress / TRAINING.ramp, 1.0) * norm
+        norm = (theta * weight * field.free).abs().sum(dim=1)
+        return windows.loss(field, opened) + l1 * min(progress / 0.5, 1.0) * norm
 
     return loss
 
@@ -184,13 +144,8 @@ def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> L
 def descend(
     field: VectorField, windows: TrainingWindows, settings: Settings, *, keep: int, monitor: Monitor
 ) -> VectorField:
-    """The best members after Adam (one-cycle rate), then LBFGS, on the given windows; gates at 1.
-
-    Args:
-        windows: whose residuals have a spread of about 1.
-        settings: steps, rate and the final weight of the L1 norm.
-        keep: how many members LBFGS goes on with, those with the smallest penalised loss.
-    """
+    """The best members after Adam (one-cycle rate), then LBFGS, on windows whose residuals have a spread of about 1;
+    gates at 1. LBFGS goes on with the `keep` members of the smallest penalised loss."""
     keep_freed_memory()
     loss = penalised_loss(field, windows, settings.l1)
     monitor.stage("Adam", settings.adam_steps)
@@ -203,32 +158,30 @@ def descend(
         field = field.select(torch.argsort(final)[:keep])
     if monitor.stopping():
         return field
-    windows = windows.refined(field, field.theta, TRAINING.accuracy)
+    # A hundredth of the noise is not seen in it.
+    windows = windows.refined(field, field.theta, 0.01)
     monitor.stage("LBFGS", settings.lbfgs_steps)
     loss = penalised_loss(field, windows, settings.l1)
     return field.replace(lbfgs(loss, field.theta, field.free, settings.lbfgs_steps, monitor))
 
 
 def binarise_gates(field: VectorField) -> VectorField:
-    """Gates fixed at 1, or at 0 with the exponents behind them, so that units are read exactly."""
+    """Gates fixed at 1, or, where they all but hide their input, at 0 with the exponents behind them: units are then
+    read exactly."""
     theta, free = field.theta.clone(), field.free.clone()
-    for i, unit in enumerate(field.units):
-        shapes = unit.shapes()
+    for unit, values, may in zip(field.units, field.unpack(theta), field.unpack(free), strict=True):
         if "gate" not in unit.gates:
             continue
-        gate = field.place(i, "gate")
-        closed = theta[:, gate] < TRAINING.closed_gate
-        for name in ("real", "imaginary"):
-            if name in shapes:
-                place = field.place(i, name)
-                behind = closed[:, None, :].expand(-1, *shapes[name]).flatten(1)
-                theta[:, place] = theta[:, place].masked_fill(behind, 0.0)
-                free[:, place] &= ~behind
-        theta[:, gate], free[:, gate] = 1.0, False
+        closed = values["gate"][:, None] < 0.02
+        for name in values.keys() & {"real", "imaginary"}:
+            values[name].masked_fill_(closed, 0.0)
+            may[name] &= ~closed
+        values["gate"].fill_(1.0)
+        may["gate"].fill_(False)
     return field.replace(theta, free)
 
 
-def drop_small(field: VectorField, least: float | None = None) -> VectorField:
-    """Parameters below `least` (default: `TRAINING.small`) removed: set to 0 and no longer free."""
-    small = field.free & (field.theta.abs() < (TRAINING.small if least is None else least))
+def drop_small(field: VectorField) -> VectorField:
+    """Trained parameters below 0.02 removed before the first refit: set to 0 and no longer free."""
+    small = field.free & (field.theta.abs() < 0.02)
     return field.replace(field.theta.masked_fill(small, 0.0), field.free & ~small)

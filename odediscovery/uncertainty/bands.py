@@ -37,20 +37,6 @@ from odediscovery.runtime.workers import Backend, Processes, results_of_tasks
 from odediscovery.solve.sensitivities import sensitivities
 
 
-@dataclass(frozen=True)
-class BandThresholds:
-    """When estimates belong to the equations, and how finely a band is integrated."""
-
-    # Rates that differ by more are those of other equations [relative]; printed constants are exact to 1e-15, merged
-    # terms to less.
-    other: float = 1e-6
-    step: float = 1.0  # longest step between two times of a band [sample intervals]; the fit itself saw no longer ones
-    most_steps: int = 200_000  # steps at most; bounds memory
-
-
-BANDS = BandThresholds()
-
-
 @dataclass(frozen=True, eq=False)
 class Band:
     """A solution with half widths of its 95 % intervals, in the data's units.
@@ -140,12 +126,7 @@ def with_intervals(
     controls: Signal | None = None,
     trajectory: int = 0,
 ) -> tuple[tuple[str, ...], Array]:
-    """Names S, I, ..., S_low, S_high, I_low, ..., and predicted states with ends of their intervals, a column each.
-
-    Args:
-        values: the states at `times` [times, states].
-        times, initial, controls, trajectory: as in `band`.
-    """
+    """Names S, I, ..., S_low, S_high, I_low, ..., and predicted states with ends of their intervals, a column each."""
     states = found.equations.states
     ends = tuple(f"{state}_{end}" for state in states for end in ("low", "high"))
     if taken := set(ends) & set(states):
@@ -172,8 +153,7 @@ def ended(
 ) -> Iterator[tuple[int, Any]]:
     """The numbers of tasks with their results, or `Failure`s, as they end; none more once somebody asks to stop.
 
-    Args:
-        here: does a task in this process, where one process is asked for; None: it was stopped.
+    Where one process is asked for it is this one, and `here` does a task; its None says that it was stopped.
     """
     place = backend or Processes(jobs)
     if backend is not None or min(jobs, len(tasks)) > 1:
@@ -209,7 +189,8 @@ def checked_estimates(found: Discovery) -> Estimates:
     if x.shape[1] == law.n_states:
         printed = np.nan_to_num(found.equations.rhs(x))
         apart = np.abs(np.nan_to_num(law.rhs(x))[:, : printed.shape[1]] - printed)
-        if (apart <= BANDS.other * np.abs(printed).max(axis=0, initial=0.0)).all():
+        # Printed constants are exact to 1e-15, merged terms to less.
+        if (apart <= 1e-6 * np.abs(printed).max(axis=0, initial=0.0)).all():
             return found.estimates
     raise InputError("covariance.npz belongs to other equations than result.json: fit the data again")
 
@@ -251,12 +232,11 @@ def deviations_of(slopes: Array, covariance: Array, noise: Array | float = 0.0) 
 def _fine(times: Array) -> tuple[Array, Array]:
     """The times and others between where they are far apart, and the places of the given ones."""
     gaps = np.diff(times)
-    longest = max(BANDS.step, float(gaps.sum()) / BANDS.most_steps)
-    pieces = np.maximum(np.ceil(gaps / longest), 1.0).astype(int)
-    # A first time that is given twice stays one.
-    pieces[gaps == 0.0] = 0
-    index = np.append(0, np.cumsum(pieces))
+    # Steps are no longer than those of the fit, a sample interval, but for very many, which take memory.
+    longest = max(1.0, float(gaps.sum()) / 200_000)
+    # A first time that is given twice stays one: it has no piece behind it.
+    pieces = np.ceil(gaps / longest).astype(int)
     grid = [
         a + gap * np.arange(1, count + 1) / count for a, gap, count in zip(times, gaps, pieces, strict=False) if count
     ]
-    return np.concatenate([times[:1], *grid]), index
+    return np.concatenate([times[:1], *grid]), np.append(0, np.cumsum(pieces))

@@ -41,28 +41,6 @@ from odediscovery.stages.grow.integral_form import LEAST_EXPONENT, MOST_EXPONENT
 from odediscovery.stages.prune.prune import ACCURACY, TRIALS, Elimination, Pruned, eliminate, window_length
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed
 
-
-@dataclass(frozen=True)
-class BootstrapThresholds:
-    """What is drawn, how much at once, and what is reported."""
-
-    trajectories: int = 5  # fewest trajectories that can be drawn; of fewer, most draws leave one out
-    same_left: float = 0.5  # exponents nearer than half a power belong to the same monomial, in what is left
-    same_tried: float = 0.25  # the same in what is tried; half of that
-    monomials: int = 10  # most monomials of the law that is pruned; bounds the time
-    # Size of a term in it that is not fitted yet [share of the largest rate]; the first refit fits it.
-    faint: float = 1e-3
-    batch: int = 40_000_000  # numbers in the Jacobians of one batch; 320 MB of memory
-    # Most members of one batch, which is one task. 200 of them take 2.2 s in batches of 250 and 3.0 s in these, which a
-    # hundred draws can share; a batch decides how sums are rounded, so it does not depend on the processes.
-    part: int = 50
-    start_steps: int = 40  # most steps of the fit of starts alone; bounds the time
-    fitted: float = 0.5  # least share of the draws that has to be fitted: fewer say nothing of the others
-    told: float = 0.05  # share of the draws from which on a term that the equations lack is reported; the usual 5 %
-
-
-BOOTSTRAP = BootstrapThresholds()
-
 # Coefficients [states, monomials] and exponents [monomials, inputs].
 Chosen: TypeAlias = tuple[Array, Array]
 
@@ -100,12 +78,27 @@ def bootstrap(
     >>> bootstrap(found, draws=10).shares.tolist()
     [[1.0, 1.0]]
     """
-    _check(found, draws, kind)
+    if found.population is not None:
+        raise InputError("residuals of many groups are not drawn; means and spreads have errors of their own")
+    if draws < 1:
+        raise InputError(f"--bootstrap must be at least 1, got {draws}")
+    if kind not in ("residuals", "trajectories"):
+        raise InputError(f"what is drawn should be residuals or trajectories, got {kind!r}")
+    # Of fewer trajectories most draws leave one out.
+    if kind == "trajectories" and (runs := len(found.series.trajectories)) < 5:
+        raise InputError(f"at least 5 trajectories are needed to draw from, got {runs}; draw residuals instead")
     estimates, monitor = checked_estimates(found), monitor or Monitor()
-    p = _prepared(found)
-    rich = richer(p, found, estimates.law)
+    _, p, noise = posed(found)
+    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
+    if p.noisiness <= CLEAN_NOISE:
+        raise InputError(
+            "the equations leave no noise that could be drawn: their terms are as certain as the data are exact"
+        )
+    rich = _richer(p, found, estimates.law)
     seed = found.settings.seed if seed is None else seed
-    sizes = [min(BOOTSTRAP.part, draws - first) for first in range(0, draws, BOOTSTRAP.part)]
+    # A batch decides how sums are rounded, so it does not depend on the processes. 200 draws take 2.2 s in batches of
+    # 250 and 3.0 s in these, which a hundred can share.
+    sizes = [min(50, draws - first) for first in range(0, draws, 50)]
     parts = [_Part(p, estimates, rich, kind, (seed, number), size) for number, size in enumerate(sizes)]
 
     def here(part: _Part) -> list[Chosen | None] | None:
@@ -130,7 +123,7 @@ def bootstrap(
         reason = f"was stopped ({monitor.stopping()})" if monitor.stopping() else f"could not be done: {lost}"
         raise FitError(f"the bootstrap {reason}: no stability of terms is known")
     kept = [choice for choice in choices if choice is not None]
-    if len(kept) < BOOTSTRAP.fitted * len(choices):
+    if len(kept) < 0.5 * len(choices):
         raise FitError(
             f"only {len(kept)} of {len(choices)} bootstrap fits could be done: no stability of terms is known"
         )
@@ -165,7 +158,7 @@ def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
         factor = _resample_trajectories(windows, part.draws, generator)
         shift = np.zeros_like(factor)
     drawn = _ResampledResiduals(problem, shift, factor)
-    return [_choice(chain, path, p, problem.n_starts) for path in _pruned(chain, drawn, range(part.draws), monitor)]
+    return [_choice(chain, path, p, problem.n_starts) for path in _pruned(chain, drawn, monitor)]
 
 
 def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backend | None = None) -> Discovery:
@@ -179,30 +172,7 @@ def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backe
         return dataclasses.replace(found, messages=(*found.messages, f"no bootstrap: {error}"))
 
 
-def _check(found: Discovery, draws: int, kind: str) -> None:
-    if found.population is not None:
-        raise InputError("residuals of many groups are not drawn; means and spreads have errors of their own")
-    if draws < 1:
-        raise InputError(f"--bootstrap must be at least 1, got {draws}")
-    if kind not in ("residuals", "trajectories"):
-        raise InputError(f"what is drawn should be residuals or trajectories, got {kind!r}")
-    runs, least = len(found.series.trajectories), BOOTSTRAP.trajectories
-    if kind == "trajectories" and runs < least:
-        raise InputError(f"at least {least} trajectories are needed to draw from, got {runs}; draw residuals instead")
-
-
-def _prepared(found: Discovery) -> Problem:
-    """The series as the search saw it, with the noise that the chosen equations leave."""
-    _, p, noise = posed(found)
-    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
-    if p.noisiness <= CLEAN_NOISE:
-        raise InputError(
-            "the equations leave no noise that could be drawn: their terms are as certain as the data are exact"
-        )
-    return p
-
-
-def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
+def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     """The chosen law, dimensionless, with each of its monomials in all equations, and the front's other terms.
 
     What the user knows still holds. Laws with functions or sums stay as they are.
@@ -213,20 +183,18 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     rows = list(law.exponents)
     used = [open_rows.copy() for _ in rows]
     for w, in_equations in _rivals(found):
-        place = next((k for k, own in enumerate(rows) if _same(own, w, BOOTSTRAP.same_tried)), None)
         bounded = w.min() >= LEAST_EXPONENT and w.max() <= MOST_EXPONENT
-        if place is None and len(rows) < BOOTSTRAP.monomials and bounded:
-            place = len(rows)
+        if len(same := np.flatnonzero(_alike(np.stack(rows), w[None]))):
+            used[same[0]] |= in_equations & open_rows
+        elif len(rows) < 10 and bounded:  # more take long
             rows.append(w)
-            used.append(np.zeros_like(open_rows))
-        if place is not None:
-            used[place] |= in_equations & open_rows
+            used.append(in_equations & open_rows)
     a = np.zeros((law.n_states, len(rows)))
     a[:, : law.n_monomials] = law.coefficients
-    # New terms are a faint part of the rates wherever the data are.
+    # New terms are a faint part of the rates wherever the data are; the first refit fits them.
     x = pooled(p.smooth)
     largest = np.abs(powers(x, np.stack(rows))).max(axis=0)
-    faint = BOOTSTRAP.faint * np.abs(law.rhs(x)).max() / np.maximum(largest, ABOVE_ZERO)
+    faint = 1e-3 * np.abs(law.rhs(x)).max() / np.maximum(largest, ABOVE_ZERO)
     a = np.where((a == 0.0) & np.stack(used, axis=1), faint, a)
     return apply_knowledge(p, PowerSum(a, np.stack(rows), None, law.stoichiometry))
 
@@ -249,37 +217,36 @@ def _has_terms(richer: Equations, law: Equations) -> bool:
     one, other = richer.power_sum, law.power_sum
     if one is None or other is None:
         return False
-    alike = np.array([_same(w, v, BOOTSTRAP.same_tried) for w in one.exponents for v in other.exponents], dtype=bool)
-    alike = alike.reshape(one.n_monomials, other.n_monomials)
-    return not ((other.coefficients != 0) & ~((one.coefficients != 0) @ alike)).any()
+    there = (one.coefficients != 0) @ _alike(one.exponents, other.exponents)
+    return not ((other.coefficients != 0) & ~there).any()
 
 
-def _same(one: Array, other: Array, near: float) -> bool:
-    """Whether exponents belong to the same monomial: the same inputs, to nearly the same powers."""
-    alike = ((one != 0) == (other != 0)).all()
-    return bool(alike and np.abs(one - other).max(initial=0.0) < near)
+def _alike(one: Array, other: Array, near: float = 0.25) -> Mask:
+    """Which exponents [J, inputs] and [K, inputs] are of one monomial [J, K]: of the same inputs, nearly as high."""
+    one, other = one[:, None], other[None]
+    found: Mask = ((one != 0) == (other != 0)).all(axis=2) & (np.abs(one - other).max(axis=2, initial=0.0) < near)
+    return found
 
 
 def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]:
     """What is not fitted: known constants, and exponents that have simple values."""
     of_a, of_w = np.zeros(rich.coefficients.shape, dtype=bool), np.isin(rich.exponents, [*SIMPLE])
-    for j, w in enumerate(rich.exponents):
-        for own, free in zip(estimates.law.exponents, estimates.free[1], strict=True):
-            if (own == w).all():
-                of_w[j] = ~free
+    for j, k in np.argwhere((rich.exponents[:, None] == estimates.law.exponents[None]).all(axis=2)):
+        of_w[j] = ~estimates.free[1][k]
     known = fixed_mask(p, rich)
     return (of_a, of_w) if known is None else (of_a | known[0], of_w | known[1])
 
 
-def _pruned(chain: Chain, drawn: _ResampledResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
-    """What backward elimination leaves step by step, for each data set of these numbers."""
+def _pruned(chain: Chain, drawn: _ResampledResiduals, monitor: Monitor) -> list[list[Pruned]]:
+    """What backward elimination leaves step by step, for each data set."""
     base = drawn.problem.pack(chain.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
-    each = drawn.shift.shape[1] * base.shape[1] * (1 + TRIALS)
-    paths: list[list[Pruned]] = [[] for _ in part]
-    size = max(BOOTSTRAP.batch // each, 1)
-    for first in range(0, len(part), size):
-        own = np.array(part[first : first + size], dtype=float)
+    draws, residuals = drawn.shift.shape
+    paths: list[list[Pruned]] = [[] for _ in range(draws)]
+    # As many side by side as have 40 million numbers, 320 MB, in their Jacobians.
+    size = max(40_000_000 // (residuals * base.shape[1] * (1 + TRIALS)), 1)
+    for first in range(0, draws, size):
+        own = np.arange(first, min(first + size, draws), dtype=float)
         m = len(own)
         members = chain.replace(np.tile(chain.theta, (m, 1)), np.tile(chain.free, (m, 1)))
         problem = _ResampledResiduals(dataclasses.replace(drawn.problem, chain=members), drawn.shift, drawn.factor)
@@ -322,18 +289,17 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
     hits, same = np.zeros(terms.shape), 0
     came = np.zeros((law.n_states, rich.n_monomials))
     for a, w in kept:
-        there = np.array([[_same(own, row, BOOTSTRAP.same_left) for row in w] for own in printed.exponents])
-        there = there.reshape(len(printed.exponents), len(w)).astype(float)
-        here = ((a != 0).astype(float) @ there.T > 0) & terms
-        extra = (a != 0) & ~(terms.astype(float) @ there > 0) & ~follows[:, None]
+        there = _alike(printed.exponents, w, near=0.5)
+        here = ((a != 0) @ there.T) & terms
+        extra = (a != 0) & ~(terms @ there) & ~follows[:, None]
         hits += here
         came += extra[:, : rich.n_monomials]
         same += int(np.array_equal(here, terms) and not extra.any())
-    plain = rich.features is None
-    names = monomial_names(
-        dataclasses.replace(found.equations, power_sum=rich, extended=None) if plain else found.equations
-    )
-    often = np.argwhere(came >= BOOTSTRAP.told * len(kept))
+    named = found.equations
+    if rich.features is None:
+        named = dataclasses.replace(named, power_sum=rich, extended=None)
+    names = monomial_names(named)
+    often = np.argwhere(came >= 0.05 * len(kept))
     others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]
     return Survival(
         kind,
@@ -352,27 +318,19 @@ class _ResampledResiduals:
 
     Data enter residuals by a shift alone, (x - data*) w = (x - data) w - (data* - data) w, so that
     members with resampled data share windows, step grids and Jacobians with all others.
-
-    Args:
-        problem: the residuals of the data as they are.
-        shift: (data* - data) w of every data set, [draws, R].
-        factor: root of how often each residual was drawn, [draws, R].
     """
 
-    problem: LongResiduals
-    shift: Array
-    factor: Array
+    problem: LongResiduals  # of the data as they are
+    shift: Array  # (data* - data) w of every data set, [draws, R]
+    factor: Array  # root of how often each residual was drawn, [draws, R]
 
     def solve(self, unknowns: Array) -> Array:
-        """States at the ends of all intervals, [members, windows, intervals, states]."""
         return self.problem.solve(unknowns[:, :-1])
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
-        """Weighted residuals [members, R]."""
         return self._drawn(self.problem.residuals(unknowns[:, :-1], solved), unknowns[:, -1].astype(int))
 
     def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
-        """Residuals [members, R] and Jacobian [members, R, unknowns]."""
         own = unknowns[:, -1].astype(int)
         found, jacobian = self.problem.linearised(unknowns[:, :-1], free[:, :-1], solved)
         jacobian = np.pad(jacobian, ((0, 0), (0, 0), (0, 1))) * self.factor[own][..., None]
@@ -393,7 +351,7 @@ def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, l
     unknowns = problem.pack(chain.theta)
     starts = np.zeros(unknowns.shape, dtype=bool)
     starts[:, chain.theta.shape[1] :] = True
-    fit = levenberg_marquardt(problem, unknowns, starts, BOOTSTRAP.start_steps, monitor=monitor)
+    fit = levenberg_marquardt(problem, unknowns, starts, 40, monitor=monitor)
     windows = dataclasses.replace(windows, start=problem.starts(fit.unknowns)[0])
     ends = windows.predict(chain, chain.theta)[0]
     paths, heads = [], [*windows.heads.tolist(), len(ends)]

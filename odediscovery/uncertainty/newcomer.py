@@ -75,19 +75,10 @@ def meet(
     known: Mapping[str, float],
     doses: Mapping[str, Array] | None = None,
 ) -> Newcomer:
-    """The curve of a new group at `times`.
+    """The curve of a new group, whose samples are one trajectory, at `times` from its first sample on.
 
-    Args:
-        law: of the population, its states alone.
-        population: what is expected of a group.
-        series: its samples, one trajectory.
-        times: where its curve is asked for, from its first sample on.
-        known: starts that are known, by state: exact ones, or what the start of an unmeasured state is
-            proportional to.
-        doses: amounts that are given to a state right after each of the samples, by state.
-
-    Raises:
-        InputError: several groups, times before the first sample, or an unknown start.
+    Known by state are starts (exact ones, or what the start of an unmeasured state is proportional to) and doses that
+    are given right after each of the samples. The law is that of the population, its states alone.
     """
     if len(series.trajectories) != 1:
         raise InputError(f"expected the samples of one new group, got {len(series.trajectories)} groups")
@@ -103,7 +94,6 @@ def meet(
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
     measured = Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
     structure, constants = _structure_in(law, population)
-    k = len(constants)
     middle = np.concatenate([np.log([one.mean for one in constants]), centre])
     spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in constants], width])
     sigma = np.array([population.residual_sd.get(state, 1.0) for state in states])
@@ -114,10 +104,14 @@ def meet(
     unknowns, _ = fit_each(model, middle[:, None], sigma, middle[:, None], spread)
     curve = model.fitted(unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
-    deviations = _deviations(model, unknowns, sigma, noise, spread, logarithmic, curve)[at]
-    found = np.exp(unknowns[:k, 0])
+    slopes = _slopes(model, unknowns)
+    used = np.where(model.seen[:, :, 0, None], slopes, 0.0) / sigma[:, None]
+    precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)
+    deviations = deviations_of(slopes, np.linalg.inv(precision), noise)
+    deviations = np.where(logarithmic, deviations * np.abs(curve), deviations)
+    found = np.exp(unknowns[: len(constants), 0])
     names = {one.name: float(value) for one, value in zip(constants, found, strict=True)}
-    return Newcomer(names, curve[0], times, curve[at], deviations)
+    return Newcomer(names, curve[0], times, curve[at], deviations[at])
 
 
 def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> Members:
@@ -134,14 +128,8 @@ def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) ->
 def first_samples(
     path: Path, like: TimeSeries, hidden: Sequence[str], doses: Sequence[tuple[str, str]] = ()
 ) -> tuple[TimeSeries, dict[str, Array]]:
-    """A table of a few samples of a new group, of the states of another series but the hidden ones.
-
-    Args:
-        doses: states and columns of the amounts that they are given; empty where nothing is.
-
-    Returns:
-        The samples, and amounts right after each of them [samples] by state.
-    """
+    """A table of a few samples of a new group, of the states of another series but the hidden ones, and the amounts
+    [samples] that states are given right after each of them, by state, from columns of `doses` (empty: nothing)."""
     for state, _ in doses:
         if state not in like.states:
             raise unknown_name("state with doses", state, like.states)
@@ -185,17 +173,10 @@ def _starts(
     return tuple(found), np.array(centre), np.array(width)
 
 
-def _deviations(
-    model: GroupModel, unknowns: Array, sigma: Array, noise: Array, spread: Array, logarithmic: Array, curve: Array
-) -> Array:
-    """Standard deviations of a new measurement along the curve [samples, states]."""
+def _slopes(model: GroupModel, unknowns: Array) -> Array:
+    """Slopes of the one group's curve by its unknowns [times, states, unknowns], at times without samples too."""
     seen = model.seen
     model.seen = np.ones(seen.shape, bool)
     _, slopes = model.curves(unknowns)
     model.seen = seen
-    j = slopes[:, :, :, 0]
-    used = np.where(seen[:, :, 0, None], j, 0.0) / sigma[:, None]
-    precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)
-    covariance = np.linalg.inv(precision)
-    found = deviations_of(j, covariance, noise)
-    return np.where(logarithmic, found * np.abs(curve), found)
+    return slopes[:, :, :, 0]

@@ -26,13 +26,13 @@ import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.data.controls import append_controls
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.series import Scale
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.laws.power_sum import Free, PowerSum, filled, picked
 from odediscovery.laws.records import LEVEL, Estimates, monomial_names
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import KINDS, Profile
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.runtime.workers import Backend, Failure
 from odediscovery.stages.polish.polish import polish
@@ -40,30 +40,12 @@ from odediscovery.stages.values import Polished, residual_freedom
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed, residual_deviation
 
 
-@dataclass(frozen=True)
-class ProfileThresholds:
-    """How the end of an interval is found."""
-
-    fits: int = 14  # fits on the way to one end, each a polish
-    accuracy: float = 0.01  # of an end [share of Student's t]: a hundredth of an interval is not seen in print
-    stride: float = 4.0  # longest step between two fits [ratio]
-    far: float = 1e3  # distance from the best value beyond which an end is infinite [size of the value]
-    pieces: float = 2.0  # growth of squares in whole trajectories from which on a result was fitted in pieces [ratio]
-    steps: int = 60  # most evaluations of the Jacobian in a fit; bounds the time
-
-
-PROFILING = ProfileThresholds()
-
-
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """Whole trajectories, what they are fitted with, and where all constants are fitted."""
+    """How a law is fitted to whole trajectories, and where all constants are fitted."""
 
-    series: TimeSeries
+    polish: Callable[..., Polished]
     sigma: Array
-    floor: Array
-    nonnegative: Mask
-    relative_sigma: tuple[Array, ...]
     law: PowerSum
     free: Free
     initial: Array
@@ -72,20 +54,7 @@ class _Fit:
     @cached_property
     def best(self) -> Polished:
         """The fit of all constants, which those in the same units have in common."""
-        return self(self.law, self.free, self.initial)
-
-    def __call__(self, law: PowerSum, free: Free, initial: Array) -> Polished:
-        return polish(
-            law,
-            self.series,
-            initial,
-            self.sigma,
-            floor=self.floor,
-            relative_sigma=self.relative_sigma,
-            nonnegative=self.nonnegative,
-            free=free,
-            most=PROFILING.steps,
-        )
+        return self.polish(self.law, initial=self.initial, free=self.free)
 
     def squares(self, found: Polished) -> float:
         """The weighted sum of squares, inf for a law that blows up."""
@@ -124,16 +93,13 @@ _Fits: TypeAlias = Callable[[tuple[bool, ...] | None], _Fit]
 class _Asked(NamedTuple):
     """A constant whose interval is asked for, a task."""
 
-    # Which one, as its user says.
-    kind: str
+    kind: str  # with the next two: which one, as its user says
     monomial: int
     of: str
     fit: _Fit
-    # The array of the law that holds it, and its place there.
-    which: int
-    place: tuple[int, int]
-    # Times this factor it is the constant in the user's units.
-    unit: float
+    which: int  # the array of the law that holds it
+    place: tuple[int, int]  # in that array
+    unit: float  # times this factor it is the constant in the user's units
 
 
 def profiles(
@@ -242,7 +208,16 @@ def _fits(found: Discovery, estimates: Estimates) -> _Fits:
         floor = p.floor * p.scale.size / own.size
         sigma, data = np.maximum(noise / own.size, floor), own.apply(append_controls(series))
         initial = found.initial_values / own.state[: len(found.equations.states)]
-        return _Fit(data, sigma, floor, p.nonnegative, p.relative_sigma, law, estimates.free, initial, own)
+        polished = partial(
+            polish,
+            series=data,
+            sigma=sigma,
+            floor=floor,
+            nonnegative=p.nonnegative,
+            relative_sigma=p.relative_sigma,
+            most=60,  # evaluations of the Jacobian; bounds the time
+        )
+        return _Fit(polished, sigma, law, estimates.free, initial, own)
 
     return in_units
 
@@ -252,7 +227,8 @@ def _interval(asked: _Asked) -> Profile:
     fit, which, place = asked.fit, asked.which, asked.place
     best = fit.best
     least = fit.squares(best)
-    if not least < PROFILING.pieces * float(best.counts.sum()):
+    # One residual in the noise has a square of 1; a result that was fitted in pieces leaves twice that.
+    if not least < 2.0 * float(best.counts.sum()):
         raise InputError(
             "the equations do not follow whole trajectories from one start: there is no likelihood of these to profile"
         )
@@ -296,22 +272,23 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
     a, w, b, v = (mask.copy() for mask in best.free)
     held: Free = (a, w, b, v)
     held[which][place] = False
-    index = int(sum(mask.sum() for mask in best.free[:which]))
-    index += int(best.free[which][: place[0]].sum() + best.free[which][place[0], : place[1]].sum())
+    # Its number among the constants that are fitted.
+    index = int(np.concatenate([left[mask] for left, mask in zip(held, best.free, strict=True)]).argmin())
     along = best.covariance[:, index] / best.covariance[index, index]
     value = float(best.law.constants[which][place])
     size, least, most = max(abs(value), 1.0), fit.squares(best), abs(student)
+    stride = 4.0  # the longest step between two fits, as a ratio
     step = min(most * float(best.errors.constants[which][place]), size)
     now, shorter, longer = best, 0.0, math.inf
-    for _ in range(PROFILING.fits):
+    for _ in range(14):  # each fit is a polish
         target = value + math.copysign(step, student)
         theta = picked(now.law, best.free)
         theta = theta + along * (target - theta[index])
         law = now.law.with_constants(*filled(now.law.constants, best.free, theta))
-        tried = fit(law, held, now.initial)
+        tried = fit.polish(law, initial=now.initial, free=held)
         grown = max(fit.squares(tried) - least, 0.0)
         root = math.sqrt(grown / variance)
-        if abs(root - most) < PROFILING.accuracy * most:
+        if abs(root - most) < 0.01 * most:  # a hundredth of an interval is not seen in print
             return target
         if root > most:
             longer = step
@@ -319,9 +296,9 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
             shorter = step
         if math.isfinite(root):
             now = tried
-        step *= min(most / max(root, most / PROFILING.stride), PROFILING.stride)
+        step *= min(most / max(root, most / stride), stride)
         if not shorter < step < longer:
-            step = 0.5 * (shorter + longer) if math.isfinite(longer) else PROFILING.stride * shorter
-        if step > PROFILING.far * size:
+            step = 0.5 * (shorter + longer) if math.isfinite(longer) else stride * shorter
+        if step > 1e3 * size:
             return math.copysign(math.inf, student)
     return value + math.copysign(step, student)

@@ -107,9 +107,9 @@ class AbstractUnit(nn.Module, ABC):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every parameter of one member, in the order in which they are stored."""
 
-    @abstractmethod
     def initialisers(self) -> Mapping[str, Initialiser]:
-        """How every parameter begins unless `init_NAME` says otherwise."""
+        """How every parameter begins unless `init_NAME` says otherwise: weights as Glorot proposes, biases at 0."""
+        return {name: "zeros" if name == "bias" else "glorot" for name in self.shapes()}
 
     def initial(self, members: int, generator: torch.Generator | None = None) -> dict[str, Tensor]:
         """Initial values [members, *shape] of every parameter, in float64, drawn from `generator`."""

@@ -27,9 +27,6 @@ from torch import Tensor
 
 from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
 
-# From here on `snapped` would list more terms than anybody reads.
-MOST_INPUTS = 12
-
 
 class Connective(AbstractUnit):
     """y_j = min(max(c_j + sum_k a_jk x_k, 0), 1), a and c from importances and a bias.
@@ -89,9 +86,10 @@ class Connective(AbstractUnit):
         return together.sum(dim=-1) + alone.sum(dim=(-1, -2))
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        constant, slopes = _affine_arrays(self, p)
-        sums = weighted_sum(slopes, x)
-        return [sympy.Min(sympy.Max(exact(c) + s, 0), 1) for c, s in zip(constant, sums, strict=True)]
+        constant, slopes = self._affine_arrays(p)
+        return [
+            sympy.Min(sympy.Max(exact(c) + s, 0), 1) for c, s in zip(constant, weighted_sum(slopes, x), strict=True)
+        ]
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Basic]) -> list[sympy.Basic]:
         """The classical formula of each output: what it is for inputs 0 and 1, read at 1/2 [n_out].
@@ -99,21 +97,19 @@ class Connective(AbstractUnit):
         Raises:
             ValueError: more than 12 inputs have a weight.
         """
-        return [_formula(float(c), a, x) for c, a in zip(*_affine_arrays(self, p), strict=True)]
+        return [_formula(float(c), a, x) for c, a in zip(*self._affine_arrays(p), strict=True)]
 
-
-def _affine_arrays(unit: Connective, p: Arrays) -> tuple[Any, Any]:
-    """c [n_out] and a [n_out, n_in] of one member."""
-    weight, bias = (torch.as_tensor(p[name]).clamp_min(0.0) for name in ("weight", "bias"))
-    constant, slopes = unit.affine(weight, bias)
-    return constant.numpy(), slopes.numpy()
+    def _affine_arrays(self, p: Arrays) -> tuple[Any, Any]:
+        weight, bias = (torch.as_tensor(p[name]).clamp_min(0.0) for name in ("weight", "bias"))
+        constant, slopes = self.affine(weight, bias)
+        return constant.numpy(), slopes.numpy()
 
 
 def _formula(constant: float, slopes: Any, x: Sequence[sympy.Basic]) -> sympy.Basic:
     """The smallest sets of literals that make constant + slopes x larger than 1/2, as a sympy formula."""
     literals = [(abs(a), e if a > 0 else sympy.Not(e)) for a, e in zip(slopes.tolist(), x, strict=True) if a]
-    if len(literals) > MOST_INPUTS:
-        raise ValueError(f"a formula of at most {MOST_INPUTS} inputs can be read, got {len(literals)}")
+    if len(literals) > 12:  # it would have more terms than anybody reads
+        raise ValueError(f"a formula of at most 12 inputs can be read, got {len(literals)}")
     least = constant + float(np.minimum(slopes, 0.0).sum())
     found: list[frozenset[int]] = []
     for size in range(len(literals) + 1):
@@ -137,7 +133,6 @@ class And(Connective):
 
     @staticmethod
     def affine(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """c [..., n_out] and a [..., n_out, n_in] of `weight` and `bias`: all inputs count as they are."""
         return bias - weight.sum(dim=-1), weight
 
 
@@ -154,7 +149,6 @@ class Or(Connective):
 
     @staticmethod
     def affine(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """c [..., n_out] and a [..., n_out, n_in] of `weight` and `bias`: all inputs count as they are."""
         return 1.0 - bias, weight
 
 
@@ -171,7 +165,6 @@ class Not(Connective):
 
     @staticmethod
     def affine(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """c [..., n_out] and a [..., n_out, n_in] of `weight` and `bias`: all inputs count against."""
         return bias, -weight
 
 
@@ -196,6 +189,5 @@ class Implies(Connective):
 
     @staticmethod
     def affine(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """c [..., n_out] and a [..., n_out, n_in] of `weight` and `bias`: all inputs but the last count against."""
         before = weight[..., :-1]
         return 1.0 - bias + before.sum(dim=-1), torch.cat([-before, weight[..., -1:]], dim=-1)

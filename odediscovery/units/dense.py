@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, linear, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, linear, weighted_sum
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[sympy.Expr], sympy.Expr]]] = {
     "identity": (lambda x: x, lambda x: x),
@@ -44,9 +44,6 @@ class Dense(AbstractUnit):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.n_out, self.n_in), "bias": (self.n_out,)}
 
-    def initialisers(self) -> Mapping[str, Initialiser]:
-        return {"weight": "glorot", "bias": "zeros"}
-
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return ACTIVATIONS[self.activation][0](linear(x, p["weight"], p["bias"]))
 
@@ -67,9 +64,6 @@ class Linear(AbstractUnit):
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.n_out, self.n_in)}
-
-    def initialisers(self) -> Mapping[str, Initialiser]:
-        return {"weight": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return linear(x, p["weight"])

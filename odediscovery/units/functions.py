@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.families import STATE_FUNCTIONS, StateFunction
+from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
-
-
-def _bounded(f: StateFunction, z: Tensor) -> Tensor:
-    """Arguments at which the function and its slope are finite."""
-    least, most = f.bounds
-    return z if math.isinf(least) and math.isinf(most) else z.clamp(least, most)
-
-
-def _value(f: StateFunction, z: Tensor) -> Tensor:
-    found: Tensor = getattr(torch, f.name)(_bounded(f, z))
-    return found
-
-
-def _slope(f: StateFunction, z: Tensor) -> Tensor:
-    least, most = f.bounds
-    found: Tensor = f.slope(torch, _bounded(f, z))
-    return found if math.isinf(least) and math.isinf(most) else ((z > least) & (z < most)).to(z) * found
-
-
-def _symbol(f: StateFunction, z: sympy.Expr) -> sympy.Expr:
-    least, most = f.bounds
-    z = z if math.isinf(least) else sympy.Max(z, sympy.Float(least))
-    return getattr(sympy, f.name)(z if math.isinf(most) else sympy.Min(z, sympy.Float(most)))
 
 
 class Functions(AbstractUnit):
@@ -89,43 +66,37 @@ class Functions(AbstractUnit):
         return Functions.bound(self, p)(x)
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
+        if not self.functions:
+            return lambda x: x
         # All sines at once, then all cosines: one operation each.
         order = sorted(range(len(self.functions)), key=lambda i: self.functions[i][0])
-        states = self._places([self.functions[i][1] for i in order], p)
-        rate = p["rate"][..., None, :][..., self._places(order, p)]
-        runs = [
-            (STATE_FUNCTIONS[name], len(list(run)))
-            for name, run in itertools.groupby(self.functions[i][0] for i in order)
-        ]
-        sizes = [size for _, size in runs]
-        back = [*range(self.n_in), *(self.n_in + order.index(i) for i in range(len(order)))]
-        sorted_already, last = back == list(range(self.n_out)), self._places(back, p)
+        names, of = zip(*(self.functions[i] for i in order), strict=True)
+        kinds = [STATE_FUNCTIONS[name] for name in dict.fromkeys(names)]
+        sizes = [names.count(kind.name) for kind in kinds]
+        sorted_places, states, back = torch.tensor([order, of, np.argsort(order).tolist()], device=p["rate"].device)
+        rate = p["rate"][..., None, :][..., sorted_places]
 
         def functions(x: Tensor) -> Tensor:
             arguments = torch.split(rate * x[..., states], sizes, dim=-1)
-            found = [_value(f, z) for (f, _), z in zip(runs, arguments, strict=True)]
-            y = torch.cat([x, *found], dim=-1)
-            return y if sorted_already else y[..., last]
+            found = [f.within_bounds(torch, z) for f, z in zip(kinds, arguments, strict=True)]
+            return torch.cat([x, torch.cat(found, dim=-1)[..., back]], dim=-1)
 
-        return functions if runs else lambda x: x
-
-    @staticmethod
-    def _places(numbers: Sequence[int], p: Tensors) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.long).to(p["rate"].device)
+        return functions
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         to_x = cotangents[..., : self.n_in].clone()
         to_rate = cotangents[..., self.n_in :].clone()
         for i, (name, k) in enumerate(self.functions):
             rate, argument = p["rate"][:, None, i], x[..., k]
-            slope = _slope(STATE_FUNCTIONS[name], rate * argument)[:, :, None]
+            slope = STATE_FUNCTIONS[name].slope_within_bounds(torch, rate * argument)[:, :, None]
             to_x[..., k] += to_rate[..., i] * slope * rate[:, :, None]
             to_rate[..., i] *= slope * argument[:, :, None]
         return to_x, {"rate": to_rate}
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        found = [
-            _symbol(STATE_FUNCTIONS[name], exact(rate) * x[k])
-            for (name, k), rate in zip(self.functions, p["rate"], strict=True)
-        ]
+        found = []
+        for (name, k), rate in zip(self.functions, p["rate"], strict=True):
+            z, (least, most) = exact(rate) * x[k], STATE_FUNCTIONS[name].bounds
+            z = z if math.isinf(least) else sympy.Max(z, sympy.Float(least))
+            found.append(getattr(sympy, name)(z if math.isinf(most) else sympy.Min(z, sympy.Float(most))))
         return [*x, *found]

@@ -8,7 +8,7 @@ The multiplicative NAC knows no signs: it multiplies and divides absolute values
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import sympy
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, linear, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, linear, weighted_sum
 
 Array = NDArray[np.float64]
 # What is added to |x| before its logarithm is taken, in the authors' code and in Julia's.
@@ -40,6 +40,11 @@ def power_product(weights: Array, sizes: Sequence[sympy.Expr]) -> list[sympy.Exp
     return [sympy.Mul(*[s ** exact(w) for w, s in zip(row, sizes, strict=True)]) for row in weights]
 
 
+def rounded_product(weights: Array, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+    """prod_k x_k ** W[j, k] with exponents rounded to -1, 0 or 1, what saturated weights stand for."""
+    return [sympy.Mul(*[e ** int(w) for w, e in zip(row, x, strict=True)]) for row in np.rint(weights)]
+
+
 class NAC(AbstractUnit):
     """y_j = sum_k W[j, k] x_k with W = tanh(weight) * sigmoid(mask): sums and differences.
 
@@ -53,9 +58,6 @@ class NAC(AbstractUnit):
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(("weight", "mask"), (self.n_out, self.n_in))
-
-    def initialisers(self) -> Mapping[str, Initialiser]:
-        return {"weight": "glorot", "mask": "glorot"}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return linear(x, accumulator(p["weight"], p["mask"]))
@@ -88,5 +90,4 @@ class MultiplicativeNAC(NAC):
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         """The product whose exponents are rounded to -1, 0 or 1, without epsilon."""
-        weights = np.rint(accumulator_array(p["weight"], p["mask"])).astype(int)
-        return [sympy.Mul(*[sympy.Abs(e) ** int(w) for w, e in zip(row, x, strict=True)]) for row in weights]
+        return rounded_product(accumulator_array(p["weight"], p["mask"]), [sympy.Abs(e) for e in x])

@@ -10,7 +10,7 @@ independent ones, loses all signs in m, and is known not to converge reliably.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, linear, product, weighted_sum
-from odediscovery.units.nac import EPSILON, Array, accumulator, accumulator_array, power_product
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, linear, product, weighted_sum
+from odediscovery.units.nac import EPSILON, Array, accumulator, accumulator_array, power_product, rounded_product
 
 
 class NALU(AbstractUnit):
@@ -48,9 +48,6 @@ class NALU(AbstractUnit):
             names[2:2] = ["weight_mul", "mask_mul"]
         return dict.fromkeys(names, (self.n_out, self.n_in)) | {"bias": (self.n_out,)}
 
-    def initialisers(self) -> Mapping[str, Initialiser]:
-        return dict.fromkeys(self.shapes(), "glorot") | {"bias": "zeros"}
-
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         w = accumulator(p["weight"], p["mask"])
         w_mul = accumulator(p["weight_mul"], p["mask_mul"]) if self.independent else w
@@ -60,28 +57,24 @@ class NALU(AbstractUnit):
         return torch.sigmoid(z) * linear(x, w) + torch.exp(logsigmoid(-z) + log_m)
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        gates = [1 / (1 + sympy.exp(-z)) for z in self._gates(p, x)]
-        sizes = [sympy.Abs(e) + exact(EPSILON) for e in x]
-        paths = zip(gates, weighted_sum(self._weights(p)[0], x), power_product(self._weights(p)[1], sizes), strict=True)
-        return [g * a + (1 - g) * m for g, a, m in paths]
+        w, w_mul = self._weights(p)
+        sums, products = weighted_sum(w, x), power_product(w_mul, [sympy.Abs(e) + exact(EPSILON) for e in x])
+        rows = []
+        for a, m, z, b in zip(sums, products, weighted_sum(p["gate"], x), p["bias"], strict=True):
+            g = 1 / (1 + sympy.exp(-(z + exact(b))))
+            rows.append(g * a + (1 - g) * m)
+        return rows
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         """The sum or the product alone, whichever the gate prefers at x = 1, whole weights."""
-        a, m = (np.rint(w) for w in self._weights(p))
-        sums = weighted_sum(a, x)
+        w, w_mul = self._weights(p)
+        sums, products = weighted_sum(np.rint(w), x), rounded_product(w_mul, [sympy.Abs(e) for e in x])
         opened = p["gate"].sum(axis=1) + p["bias"] > 0
-        return [
-            total if g else sympy.Mul(*[sympy.Abs(e) ** int(w) for w, e in zip(row, x, strict=True)])
-            for g, total, row in zip(opened, sums, m, strict=True)
-        ]
+        return [a if g else m for g, a, m in zip(opened, sums, products, strict=True)]
 
     def _weights(self, p: Arrays) -> tuple[Array, Array]:
         w = accumulator_array(p["weight"], p["mask"])
         return w, accumulator_array(p["weight_mul"], p["mask_mul"]) if self.independent else w
-
-    def _gates(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        sums = weighted_sum(p["gate"], x)
-        return [z + exact(b) for z, b in zip(sums, p["bias"], strict=True)]
 
 
 class iNALU(AbstractUnit):
@@ -112,9 +105,6 @@ class iNALU(AbstractUnit):
         names = ("weight_add", "mask_add", "weight_mul", "mask_mul", "gate")
         return dict.fromkeys(names, (self.n_out, self.n_in))
 
-    def initialisers(self) -> Mapping[str, Initialiser]:
-        return dict.fromkeys(self.shapes(), "glorot")
-
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         a = linear(x, accumulator(p["weight_add"], p["mask_add"]))
         w = accumulator(p["weight_mul"], p["mask_mul"])
@@ -135,9 +125,8 @@ class iNALU(AbstractUnit):
         sums = weighted_sum(accumulator_array(p["weight_add"], p["mask_add"]), x)
         logs = [sympy.log(sympy.Max(sympy.Abs(e), exact(self.epsilon))) for e in x]
         rows = []
-        for row, a, z in zip(w, sums, weighted_sum(p["gate"], x), strict=True):
+        for row, a, log_m, z in zip(w, sums, weighted_sum(w, logs), weighted_sum(p["gate"], x), strict=True):
             g = 1 / (1 + sympy.exp(-z))
-            log_m = sympy.Add(*[exact(v) * e for v, e in zip(row, logs, strict=True)])
             m = sympy.exp(sympy.Min(log_m, exact(self.omega)))
             sign = [sympy.sign(e) * exact(abs(v)) + exact(1.0 - abs(v)) for v, e in zip(row, x, strict=True)]
             rows.append(g * a + (1 - g) * m * sympy.Mul(*sign))
@@ -146,9 +135,5 @@ class iNALU(AbstractUnit):
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         """The sum or the signed product, whichever the gate prefers at x = 1, whole weights."""
         sums = weighted_sum(np.rint(accumulator_array(p["weight_add"], p["mask_add"])), x)
-        powers = np.rint(accumulator_array(p["weight_mul"], p["mask_mul"]))
-        opened = p["gate"].sum(axis=1) > 0
-        return [
-            total if g else sympy.Mul(*[e ** int(w) for w, e in zip(row, x, strict=True)])
-            for g, total, row in zip(opened, sums, powers, strict=True)
-        ]
+        products = rounded_product(accumulator_array(p["weight_mul"], p["mask_mul"]), x)
+        return [a if g else m for g, a, m in zip(p["gate"].sum(axis=1) > 0, sums, products, strict=True)]

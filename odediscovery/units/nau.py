@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, linear, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, linear, weighted_sum
 
 
 class NAU(AbstractUnit):
@@ -37,9 +37,6 @@ class NAU(AbstractUnit):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.n_out, self.n_in)}
 
-    def initialisers(self) -> Mapping[str, Initialiser]:
-        return {"weight": "glorot"}
-
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return linear(x, p["weight"].clamp(-1.0, 1.0) if self.clip else p["weight"])
 
@@ -63,5 +60,4 @@ class NAU(AbstractUnit):
             self.weight.data.clamp_(-1.0, 1.0)
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        weight = np.clip(p["weight"], -1.0, 1.0) if self.clip else p["weight"]
-        return weighted_sum(weight, x)
+        return weighted_sum(np.clip(p["weight"], -1.0, 1.0) if self.clip else p["weight"], x)

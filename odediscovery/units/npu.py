@@ -81,12 +81,8 @@ class AbstractPowerUnit(AbstractUnit):
         self.register_buffer("positive", torch.tensor(flags, device=base.get("device")), persistent=False)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        shapes: dict[str, tuple[int, ...]] = {"real": (self.n_out, self.n_in)}
-        if self.has_imaginary:
-            shapes["imaginary"] = (self.n_out, self.n_in)
-        if self.has_gate:
-            shapes["gate"] = (self.n_in,)
-        return shapes
+        exponents = ("real", "imaginary") if self.has_imaginary else ("real",)
+        return dict.fromkeys(exponents, (self.n_out, self.n_in)) | ({"gate": (self.n_in,)} if self.has_gate else {})
 
     def initialisers(self) -> Mapping[str, Initialiser]:
         usual: Mapping[str, Initialiser] = {"real": "glorot", "imaginary": "zeros", "gate": 0.5}
@@ -106,26 +102,19 @@ class AbstractPowerUnit(AbstractUnit):
         return AbstractPowerUnit.bound(self, p)(x)
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
-        polar, real = self._polar(p), p["real"]
-        if not self.has_imaginary and self.all_positive:
-            return lambda x: torch.exp(linear(torch.log(polar(x)[0]), real))
-        if not self.has_imaginary:
+        polar, real, imaginary = self._polar(p), p["real"], p["imaginary"] if self.has_imaginary else None
 
-            def power(x: Tensor) -> Tensor:
-                r, k = polar(x)
-                return torch.exp(linear(torch.log(r), real)) * torch.cos(linear(k, real))
-
-            return power
-        imaginary = p["imaginary"]
-
-        def complex_power(x: Tensor) -> Tensor:
+        def power(x: Tensor) -> Tensor:
             r, k = polar(x)
             log_r = torch.log(r)
-            exponent = linear(log_r, real) - linear(k, imaginary)
-            angle = linear(log_r, imaginary) + linear(k, real)
-            return torch.exp(exponent) * torch.cos(angle)
+            exponent = linear(log_r, real)
+            if imaginary is not None:
+                exponent = exponent - linear(k, imaginary)
+                angle = linear(log_r, imaginary) + linear(k, real)
+                return torch.exp(exponent) * torch.cos(angle)
+            return torch.exp(exponent) if self.all_positive else torch.exp(exponent) * torch.cos(linear(k, real))
 
-        return complex_power
+        return power
 
     def _polar(self, p: Tensors) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         """x -> (r, pi k), with what depends on the weights alone computed once."""
@@ -160,8 +149,7 @@ class AbstractPowerUnit(AbstractUnit):
         r, k = self._polar(p)(x)
         real, log_r = p["real"], torch.log(r)
         size = torch.exp(log_r @ real.transpose(-1, -2))
-        signed = not self.all_positive
-        angle = k @ real.transpose(-1, -2) if signed else None
+        angle = None if self.all_positive else k @ real.transpose(-1, -2)
         y = size if angle is None else size * torch.cos(angle)
         g_exponent = cotangents * y[:, :, None, :]
         g_real = g_exponent[..., None] * log_r[:, :, None, None, :]
@@ -182,9 +170,8 @@ class AbstractPowerUnit(AbstractUnit):
         return g_r * slope[:, :, None, :], grads
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        gate = np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.n_in)
         imaginary = p["imaginary"] if self.has_imaginary else np.zeros_like(p["real"])
-        flags = self.positive.tolist()
+        flags, gate = self.positive.tolist(), self._gates(p)
         sizes = [sympy.Max(e, 0) if f else sympy.Abs(e) for e, f in zip(x, flags, strict=True)]
         eps = exact(np.finfo(p["real"].dtype).eps)
         r = [exact(g) * (size + eps) + exact(1.0 - g) for g, size in zip(gate, sizes, strict=True)]
@@ -204,11 +191,10 @@ class AbstractPowerUnit(AbstractUnit):
 
     def liberties(self, p: Arrays) -> list[str]:
         """Gates between 0 and 1, and imaginary exponents, among parameters p [*shape] of one member."""
-        gates = np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.n_in)
         used = np.any([np.any(p[name] != 0, axis=0) for name in p if name != "gate"], axis=0)
         found = [
             f"the gate {g:.2g} of input {k} is read as {round(g)}, which mixes it with 1 by {min(g, 1 - g):.0%}"
-            for k, g in enumerate(gates)
+            for k, g in enumerate(self._gates(p))
             if used[k] and 0.0 < g < 1.0
         ]
         if self.has_imaginary and p["imaginary"].any():
@@ -221,14 +207,13 @@ class AbstractPowerUnit(AbstractUnit):
 
         The limit of `symbolic` for gates at 0 or 1, Im = 0, and x >= 0 or whole exponents.
         """
-        gate = p["gate"] > 0.5 if self.has_gate else np.ones(self.n_in, dtype=bool)
-        return [
-            sympy.Mul(*[e ** _number(w) for w, g, e in zip(row, gate, x, strict=True) if g and w]) for row in p["real"]
-        ]
+        opened = [g > 0.5 for g in self._gates(p)]
+        powers = [[sympy.Integer(int(w)) if w == round(w) else exact(w) for w in row] for row in p["real"]]
+        return [sympy.Mul(*[e**w for w, g, e in zip(row, opened, x, strict=True) if g and w]) for row in powers]
 
-
-def _number(value: float) -> sympy.Expr:
-    return sympy.Integer(int(value)) if value == round(value) else exact(value)
+    def _gates(self, p: Arrays) -> Any:
+        """g of one member [n_in], 1 where there are no gates."""
+        return np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.n_in)
 
 
 class NPU(AbstractPowerUnit):

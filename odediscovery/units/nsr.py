@@ -20,9 +20,10 @@ import numpy as np
 import sympy
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact
+from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
 
 Array = NDArray[np.float64]
 # What is said of d < 0, d = 0 and d > 0, as a relation between the two operands.
@@ -68,13 +69,7 @@ class NSR(AbstractUnit):
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         copies = (self.n_out, self.redundancy)
-        return {
-            "left": (*copies, self.n_in),
-            "right": (*copies, self.n_in),
-            "sign": copies,
-            "zero": copies,
-            "bias": copies,
-        }
+        return dict.fromkeys(("left", "right"), (*copies, self.n_in)) | dict.fromkeys(("sign", "zero", "bias"), copies)
 
     def initialisers(self) -> Mapping[str, Initialiser]:
         return dict.fromkeys(self.shapes(), self._copies_by_glorot) | {"bias": "zeros"}
@@ -92,12 +87,11 @@ class NSR(AbstractUnit):
         return torch.sigmoid((sign_weight * positive + zero_weight * zero + bias).sum(dim=-1))
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        chosen = _softmax(p["left"]) - _softmax(p["right"])
+        chosen = softmax(p["left"], axis=-1) - softmax(p["right"], axis=-1)
         rows = []
         for j in range(self.n_out):
             logit = sympy.S.Zero
-            for r in range(self.redundancy):
-                d = sympy.Add(*[exact(c) * e for c, e in zip(chosen[j, r], x, strict=True)])
+            for r, d in enumerate(weighted_sum(chosen[j], x)):
                 positive = sympy.tanh(exact(self.scale) * d)
                 sign, zero, bias = (exact(p[n][j, r]) for n in ("sign", "zero", "bias"))
                 logit += sign * positive + zero * (1 - 2 * positive**2) + bias
@@ -111,7 +105,7 @@ class NSR(AbstractUnit):
         evidence of copies that compare the same two features adds up, in whatever order they hold
         them; copies of another pair with less evidence are left aside.
         """
-        chosen = _softmax(p["left"]) - _softmax(p["right"])
+        chosen = softmax(p["left"], axis=-1) - softmax(p["right"], axis=-1)
         rows: list[sympy.Basic] = []
         for j in range(self.n_out):
             evidence: dict[tuple[int, int], Array] = defaultdict(lambda: np.zeros(3))
@@ -123,12 +117,6 @@ class NSR(AbstractUnit):
             pair, (_, sign, zero) = max(evidence.items(), key=lambda item: item[1][0])
             rows.append(_relation(x[pair[0]], x[pair[1]], sign, zero, p["bias"][j].sum()))
         return rows
-
-
-def _softmax(values: Array) -> Array:
-    shifted = np.exp(values - values.max(axis=-1, keepdims=True))
-    result: Array = shifted / shifted.sum(axis=-1, keepdims=True)
-    return result
 
 
 def _relation(first: sympy.Expr, second: sympy.Expr, sign: float, zero: float, bias: float) -> sympy.Basic:

@@ -18,6 +18,9 @@ VALUES = {"mass": 3.0 * np.exp(-RATE * HOURS)}
 HALF_HOURS = pd.date_range("2020-03-01", periods=COUNT, freq="30min")
 
 
+pytestmark = pytest.mark.slow
+
+
 def fitted(x: Any, **options: Any) -> ODEDiscovery:
     return ODEDiscovery(members=0).fit(x, **options)
 
@@ -26,7 +29,6 @@ def rate(model: ODEDiscovery) -> float:
     return float(-model.predict(pd.DataFrame({"mass": [1.0]}))[0, 0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("index", "expected", "unit", "name"),
     [
@@ -49,7 +51,6 @@ def test_every_kind_of_index_gives_the_right_rate(
     assert model.feature_names_in_.tolist() == ["mass"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("index", [HOURS, [f"s{k}" for k in range(COUNT)]])
 def test_an_index_that_says_nothing_is_refused(index: Any) -> None:
     frame = pd.DataFrame(VALUES, index)
@@ -61,7 +62,6 @@ def test_an_index_that_says_nothing_is_refused(index: Any) -> None:
     assert rate(fitted(frame.reset_index(drop=True), t=STEP)) == pytest.approx(RATE, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_times_are_said_once() -> None:
     frame = pd.DataFrame(VALUES, HALF_HOURS)
     with pytest.raises(InputError, match=r"expected times once, got the interval t=0\.5 and the index 'time'"):
@@ -73,7 +73,6 @@ def test_times_are_said_once() -> None:
         fitted(pd.DataFrame(VALUES, pd.MultiIndex.from_product([["a"], HOURS], names=["run", "t"])))
 
 
-@pytest.mark.slow
 def test_dates_as_a_column_and_beside_the_data() -> None:
     assert rate(fitted(pd.DataFrame({"t": HALF_HOURS, **VALUES}))) == pytest.approx(RATE / 60, rel=1e-6)
     assert rate(fitted(pd.DataFrame(VALUES), t=HALF_HOURS)) == pytest.approx(RATE / 60, rel=1e-6)
@@ -81,7 +80,6 @@ def test_dates_as_a_column_and_beside_the_data() -> None:
     assert rate(fitted(both)) == pytest.approx(RATE / 60, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_a_score_and_a_simulation_count_as_the_fit_did() -> None:
     model = fitted(pd.DataFrame(VALUES, HALF_HOURS))
     hourly = pd.DataFrame({"mass": VALUES["mass"][::2]}, HALF_HOURS[::2])
@@ -97,10 +95,8 @@ def test_a_score_and_a_simulation_count_as_the_fit_did() -> None:
         plain.simulate([3.0], HALF_HOURS)
 
 
-@pytest.mark.slow
 def test_rows_without_times_are_counted_and_that_is_told() -> None:
     rows = np.exp(-0.1 * np.arange(30.0))
     for block in (rows[:, None], pd.DataFrame({"x": rows})):
-        assert any("No times were given" in text for text in ODEDiscovery(members=0).fit(block).discovery_.messages)
-    timed = ODEDiscovery(members=0).fit(rows[:, None], t=0.5)
-    assert not any("No times" in text for text in timed.discovery_.messages)
+        assert any("No times were given" in text for text in fitted(block).discovery_.messages)
+    assert not any("No times" in text for text in fitted(rows[:, None], t=0.5).discovery_.messages)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -99,13 +98,6 @@ def test_arguments_out_of_bounds_count_as_the_bounds() -> None:
     np.testing.assert_array_equal(chain.features(beyond)[..., 2], chain.features(at)[..., 2])
 
 
-def test_selected_members_compute_what_they_did() -> None:
-    chain = CHAINS["functions and sums"]
-    x = states(chain)
-    chosen = chain.select([1, 0, 1])
-    np.testing.assert_allclose(chosen.rhs(chosen.theta)(x[[1, 0, 1]]), chain.rhs(chain.theta)(x)[[1, 0, 1]], rtol=1e-14)
-
-
 # x' = 2 x sin(2 x) - x^2 / (1 + 4 x^2 y),  y' = 0.5 y exp(-1.5 y);  and one with two sums
 RICH = PowerSum(
     np.array([[2.0, -1.0, 0.0], [0.0, 0.0, 0.5]]),
@@ -165,36 +157,11 @@ def test_the_network_of_a_law_is_its_chain_in_units() -> None:
     np.testing.assert_allclose(rates[0], RICH.rhs(x[0]), rtol=1e-12)
 
 
-def random_states(members: int, states: int = 2, batch: int = 5) -> torch.Tensor:
-    source = torch.Generator().manual_seed(9)
-    return 0.1 + 2.0 * torch.rand(members, batch, states, generator=source, dtype=torch.float64)
-
-
-def test_parameters_lie_where_slices_say_without_gaps() -> None:
-    field = random_field(members=3, states=2, width=4)
-    places = field.slices()
-    assert [(i, name) for i, name, _, _ in places] == [(0, "real"), (0, "gate"), (1, "weight")]
-    assert places[0][2].start == 0 and places[-1][2].stop == field.theta.shape[1] == 18
-    assert all(a[2].stop == b[2].start for a, b in pairwise(places))
-    assert field.place(1, "weight") == slice(10, 18)
-    parts = field.unpack(field.theta)
-    again = torch.cat([v.reshape(3, -1) for part in parts for v in part.values()], dim=1)
-    assert torch.equal(again, field.theta)
-    assert (field.members, field.n_states) == (3, 2)
-    assert bool(field.free.all())
-
-
-def test_rates_are_the_law() -> None:
+def test_rates_are_the_law_and_symbols_say_the_same() -> None:
+    x = 0.1 + 2.0 * torch.rand(2, 5, 2, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
     field = field_of(PREY, members=2)
-    x = random_states(2)
-    rates = field.rhs(field.theta)(x)
-    np.testing.assert_allclose(rates, PREY.rhs(x.numpy()), rtol=1e-13)
-
-
-def test_symbols_and_numbers_agree() -> None:
-    field = random_field()
-    x = random_states(2)
-    symbols = [sympy.Symbol("y0"), sympy.Symbol("y1")]
+    np.testing.assert_allclose(field.rhs(field.theta)(x), PREY.rhs(x.numpy()), rtol=1e-13)
+    field, symbols = random_field(), sympy.symbols("y0 y1")
     for member in range(2):
         told = sympy.lambdify(symbols, field.symbolic(member, symbols), "numpy")
         rates = field.rhs(field.theta)(x)[member]

@@ -11,7 +11,7 @@ from odediscovery import Monitor, settings_for
 from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
 from odediscovery.neural.members import random_members, trained_laws
-from odediscovery.neural.train import TRAINING, binarise_gates, drop_small, gates, penalised_loss, train_members
+from odediscovery.neural.train import binarise_gates, drop_small, gates, penalised_loss, train_members
 from odediscovery.problem.prepare import prepare
 
 P = prepare(growth(np.linspace(0.0, 20.0, 60), 0.01))
@@ -22,12 +22,12 @@ def test_the_penalty_rises_and_gates_are_drawn_to_one() -> None:
     free, light = penalised_loss(field, windows, 0.0), penalised_loss(field, windows, 0.1)
     theta = field.theta
     norm = (theta * (field.free & ~gates(field))).abs().sum(dim=1)
-    for progress, share in ((0.0, 0.0), (0.5 * TRAINING.ramp, 0.5), (1.0, 1.0)):
+    for progress, share in ((0.0, 0.0), (0.25, 0.5), (1.0, 1.0)):
         gained = light(theta, progress) - free(theta, progress)
         torch.testing.assert_close(gained, 0.1 * share * norm)
     opened = torch.where(gates(field), 1.0, theta)
     torch.testing.assert_close(free(theta, 1.0), windows.loss(field, opened))
-    torch.testing.assert_close(free(theta, TRAINING.opening_begin), windows.loss(field, theta))
+    torch.testing.assert_close(free(theta, 0.4), windows.loss(field, theta))
 
 
 @pytest.mark.slow
@@ -41,39 +41,27 @@ def test_training_lowers_the_loss_and_leaves_laws_that_are_read_exactly() -> Non
     laws = trained_laws(P, settings, Monitor())
     assert len(laws) == 4 and all(law.n_states == 1 for law in laws)
     # Every parameter that is left is larger than what is removed.
-    assert all((np.abs(law.coefficients[law.coefficients != 0]) >= TRAINING.small).all() for law in laws)
-
-
-def test_a_stop_ends_training() -> None:
-    monitor = Monitor()
-    monitor.interrupt()
-    settings = settings_for(members=2, hidden=2, adam_steps=30, lbfgs_steps=30)
-    assert len(trained_laws(P, settings, monitor)) == 2
+    assert all((np.abs(law.coefficients[law.coefficients != 0]) >= 0.02).all() for law in laws)
 
 
 def test_gates_end_at_one_or_take_their_exponents_with_them() -> None:
     field = random_field(members=2, states=2, width=3)
     theta = field.theta.clone()
     gate = field.place(0, "gate")
-    theta[:, gate] = torch.tensor([[0.9, TRAINING.closed_gate / 2], [-0.3, 1.4]], dtype=torch.float64)
+    theta[:, gate] = torch.tensor([[0.9, 0.01], [-0.3, 1.4]], dtype=torch.float64)
     after = binarise_gates(field.replace(theta))
     assert bool((after.theta[:, gate] == 1).all()) and not after.free[:, gate].any()
-    real = after.unpack(after.theta)[0]["real"]
-    free = after.unpack(after.free)[0]["real"]
-    hidden = torch.tensor([[False, True], [True, False]])[:, None, :].expand(-1, 3, -1)
-    assert bool((real[hidden] == 0).all()) and not free[hidden].any()
-    before = field.unpack(theta)[0]["real"]
-    assert torch.equal(real[~hidden], before[~hidden]) and bool(free[~hidden].all())
-    weight = field.place(1, "weight")
-    assert torch.equal(after.theta[:, weight], theta[:, weight])
+    (power, total), (free, _) = after.unpack(after.theta), after.unpack(after.free)
+    hidden = torch.tensor([[False, True], [True, False]])[:, None].expand(-1, 3, -1)
+    assert torch.equal(power["real"], field.unpack(theta)[0]["real"].masked_fill(hidden, 0.0))
+    assert torch.equal(free["real"], ~hidden) and torch.equal(total["weight"], field.unpack(theta)[1]["weight"])
 
 
 def test_small_parameters_are_removed_and_fixed_ones_are_not() -> None:
     field = random_field(members=1)
     theta, free = field.theta.clone(), field.free.clone()
-    theta[0, :3] = torch.tensor([TRAINING.small / 2, -TRAINING.small / 2, -2 * TRAINING.small])
-    theta[0, 3], free[0, 3] = TRAINING.small / 3, False
+    theta[0, :3] = torch.tensor([0.01, -0.01, -0.04])
+    theta[0, 3], free[0, 3] = 0.007, False
     after = drop_small(field.replace(theta, free))
     assert after.theta[0, :4].tolist() == [0.0, 0.0, theta[0, 2].item(), theta[0, 3].item()]
     assert after.free[0, :4].tolist() == [False, False, True, False]
-    assert drop_small(field, 1e9).free.sum() == 0

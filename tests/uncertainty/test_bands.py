@@ -16,43 +16,21 @@ from scipy.special import stdtrit
 
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.conclude import estimates
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import PowerSum, all_free, none_free
-from odediscovery.problem.prepare import prepare
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import residual_freedom
 from odediscovery.uncertainty.bands import band, residual_deviation
 
 DECAY = PowerSum(np.array([[-0.4]]), np.array([[1.0]]))
 TIMES = np.linspace(0.0, 8.0, 25)
 
 
-def fitted(law: PowerSum, series: TimeSeries, sigma: float) -> Discovery:
+def fitted(law: PowerSum, series: TimeSeries) -> Discovery:
     """The result of fitting the coefficients of the true law."""
-    p = dataclasses.replace(prepare(series), heads=None)
-    scaled = law.rescaled(p.scale.state, p.scale.time)
-    free = (all_free(scaled)[0], *none_free(scaled)[1:])
-    found = polish(
-        scaled, p.data, p.initial, sigma / p.scale.state, floor=p.floor, nonnegative=p.nonnegative, free=free
-    )
-    made = discovery(
-        found.law.unscaled(p.scale.state, p.scale.time), series.states, initial=(1.0,) * law.n_states, until=0.5
-    )
-    kept = estimates(p, found)
-    return dataclasses.replace(
-        made,
-        series=series,
-        initial_values=kept.initial * p.scale.state,
-        estimates=kept,
-        noise=np.sqrt(found.plain_squares / found.counts) * p.scale.state,
-        initial_value_errors=kept.start_errors(),
-        degrees_of_freedom=residual_freedom(found),
-    )
+    return fit_constants(series, Equations.from_power_sum(series.states, law), exponents=False)
 
 
 def measured(law: PowerSum, start: Array, times: Array, sigma: float, seed: int) -> TimeSeries:
@@ -63,7 +41,7 @@ def measured(law: PowerSum, start: Array, times: Array, sigma: float, seed: int)
 
 @pytest.fixture(scope="module")
 def decay() -> Discovery:
-    return fitted(DECAY, measured(DECAY, np.array([30.0]), TIMES, 0.5, 0), 0.5)
+    return fitted(DECAY, measured(DECAY, np.array([30.0]), TIMES, 0.5, 0))
 
 
 def test_the_band_of_a_decay_is_that_of_its_formula(decay: Discovery) -> None:
@@ -105,7 +83,7 @@ def test_new_measurements_are_within_as_often_as_said() -> None:
     later = np.linspace(0.0, 18.0, 31)
     clean, inside, on_curve = solved(PREY, start, later), [], []
     for seed in range(30):
-        found = band(fitted(PREY, measured(PREY, start, times, 0.05, seed), 0.05), later)
+        found = band(fitted(PREY, measured(PREY, start, times, 0.05, seed)), later)
         new = clean + 0.05 * np.random.default_rng(1000 + seed).standard_normal(clean.shape)
         inside.append((found.low <= new) & (new <= found.high))
         on_curve.append(np.abs(found.curve - clean) <= found.confidence)
@@ -113,17 +91,22 @@ def test_new_measurements_are_within_as_often_as_said() -> None:
     assert 0.88 <= np.mean(on_curve) <= 0.99
 
 
+def predicted(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows that the command writes."""
+    assert main(["predict", str(folder), *options]) == 0
+    header, *rows = csv.reader(io.StringIO(capsys.readouterr().out))
+    return header, rows
+
+
 def test_predict_writes_the_intervals(decay: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "found"
     decay.save(folder)
-    assert main(["predict", str(folder), "--intervals", "--until", "10"]) == 0
-    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
-    assert rows[0] == ["t", "x0", "x0_low", "x0_high"]
-    numbers = np.array(rows[1:], dtype=float)
+    header, rows = predicted(capsys, folder, "--intervals", "--until", "10")
+    assert header == ["t", "x0", "x0_low", "x0_high"]
+    numbers = np.array(rows, dtype=float)
     expected = band(decay, numbers[:, 0])
     np.testing.assert_allclose(numbers[:, 1:], np.hstack([expected.curve, expected.low, expected.high]), rtol=1e-9)
-    assert main(["predict", str(folder), "--intervals", "--initial", "x0=5"]) == 0
-    exact = np.array(list(csv.reader(io.StringIO(capsys.readouterr().out)))[1], dtype=float)
+    exact = np.array(predicted(capsys, folder, "--intervals", "--initial", "x0=5")[1][0], dtype=float)
     noise = float(stdtrit(23, 0.975)) * residual_deviation(decay)[0]
     np.testing.assert_allclose(exact, [0.0, 5.0, 5.0 - noise, 5.0 + noise])
 
@@ -142,7 +125,7 @@ def test_results_without_covariance_say_so(
     error = capsys.readouterr().err
     assert error.startswith("error: this result has no covariance") and error.count("\n") == 1
     assert main(["predict", str(folder)]) == 0
-    other = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.02, 0), 0.02)
+    other = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.02, 0))
     mixed = dataclasses.replace(decay, estimates=other.estimates)
     with pytest.raises(InputError, match="other equations"):
         band(mixed)
@@ -177,15 +160,11 @@ def test_predict_writes_every_trajectory(tmp_path: Path, capsys: pytest.CaptureF
     series = TimeSeries.from_arrays(times, values, ["x"], labels=["a", "b"])  # type: ignore[arg-type]
     found = fit_constants(series, Equations.parse(["x"], {"x": "-0.2*x"}), exponents=False)
     found.save(tmp_path / "two")
-    assert main(["predict", str(tmp_path / "two")]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "trajectory,t,x"
-    rows = [line.split(",") for line in lines[1:]]
+    header, rows = predicted(capsys, tmp_path / "two")
+    assert header == ["trajectory", "t", "x"]
     assert [row[0] for row in rows] == ["a"] * 8 + ["b"] * 10
     np.testing.assert_allclose([float(row[2]) for row in rows], np.concatenate(values), rtol=1e-6)
-    assert main(["predict", str(tmp_path / "two"), "--intervals", "--until", "20"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "trajectory,t,x,x_low,x_high"
-    assert lines[-1].split(",")[:2] == ["b", "20.0"]
-    assert main(["predict", str(tmp_path / "two"), "--initial", "x=5"]) == 0
-    assert capsys.readouterr().out.startswith("t,x\n0.0,5.0")
+    header, rows = predicted(capsys, tmp_path / "two", "--intervals", "--until", "20")
+    assert header == ["trajectory", "t", "x", "x_low", "x_high"] and rows[-1][:2] == ["b", "20.0"]
+    header, rows = predicted(capsys, tmp_path / "two", "--initial", "x=5")
+    assert (header, rows[0]) == (["t", "x"], ["0.0", "5.0"])

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from listening import Here
 from problems import PREY, STARTS, series_of
 from test_bands import fitted
 
 from odediscovery.errors import FitError, InputError
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import Failure
-from odediscovery.uncertainty import bootstrap as module
 from odediscovery.uncertainty.bootstrap import bootstrap, with_survival
 
 TIMES = [np.linspace(0.0, 15.0, 31)]
@@ -30,87 +26,65 @@ MORE = PowerSum(np.hstack([PREY.coefficients, [[0.002], [0.0]]]), np.vstack([PRE
 
 def found_with(law: PowerSum, runs: int = 1, noise: float = 0.05) -> Discovery:
     starts = STARTS[0] * np.linspace(0.7, 1.3, runs)[:, None]
-    series = series_of(PREY, starts, TIMES * runs, noise=noise)
-    made = fitted(law, series, noise or 1e-4)
-    row = FrontRow(made.equations, made.equations.complexity, 0.1, 0.9, 0.0, selected=True)
-    return dataclasses.replace(made, front=(row,))
+    return fitted(law, series_of(PREY, starts, TIMES * runs, noise=noise))
+
+
+@pytest.fixture(scope="module")
+def doubtful() -> Discovery:
+    """A law with a term that is an accident."""
+    return found_with(MORE)
 
 
 @pytest.mark.slow
-def test_true_terms_survive_and_accidents_do_not() -> None:
+def test_true_terms_survive_and_accidents_do_not(doubtful: Discovery) -> None:
     stable = bootstrap(found_with(PREY), 24, seed=1)
     there = PREY.coefficients != 0
     assert (stable.shares[there] > 0.9).all() and np.isnan(stable.shares[~there]).all()
     assert stable.same > 0.6
-    doubtful = bootstrap(found_with(MORE), 24, seed=1)
-    accident = MORE.coefficients == 0.002
-    assert doubtful.shares[accident][0] < 0.5
-    assert (doubtful.shares[:, :3][there] > 0.9).all()
-    again = bootstrap(found_with(MORE), 24, seed=1)
-    np.testing.assert_array_equal(again.shares, doubtful.shares)
+    survival = bootstrap(doubtful, 24, seed=1)
+    assert survival.shares[MORE.coefficients == 0.002][0] < 0.5
+    assert (survival.shares[:, :3][there] > 0.9).all()
 
 
 @pytest.mark.slow
-def test_any_number_of_processes_chooses_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BOOTSTRAP", dataclasses.replace(module.BOOTSTRAP, part=4))
-    one, two = (bootstrap(found_with(MORE), 12, seed=1, jobs=jobs) for jobs in (1, 2))
+def test_any_number_of_processes_chooses_the_same(doubtful: Discovery) -> None:
+    one, two = (bootstrap(doubtful, 60, seed=1, jobs=jobs) for jobs in (1, 2))  # two parts
     np.testing.assert_array_equal(one.shares, two.shares)
     assert one.same == two.same and one.others == two.others
     with pytest.raises(InputError, match="--jobs must be at least 1, got 0"):
-        bootstrap(found_with(MORE), 12, jobs=0)
-
-
-class Here:
-    """A place for tasks that is this process; some of them, by their draws, end without a result every time."""
-
-    def __init__(self, lost: Sequence[int] = (), monitor: Monitor | None = None) -> None:
-        self.lost, self.monitor, self.ran = lost, monitor, 0
-
-    def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
-    ) -> Iterator[tuple[int, Any]]:
-        for number, task in enumerate(tasks):
-            if self.monitor is not None and self.monitor.stopping():
-                return
-            self.ran += 1
-            yield number, Failure("its process ended", 1.0) if task.seed[1] in self.lost else function(task)
-            if self.monitor is not None:
-                self.monitor.interrupt()
+        bootstrap(doubtful, 60, jobs=0)
 
 
 @pytest.mark.slow
-def test_a_lost_part_costs_its_draws_only_and_a_stop_keeps_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BOOTSTRAP", dataclasses.replace(module.BOOTSTRAP, part=4))
-    place = Here(lost=[1])
-    found = bootstrap(found_with(MORE), 10, seed=1, backend=place)
-    # Three parts, and the lost one is asked for once more.
-    assert (found.draws, found.lacking, place.ran) == (6, "4 of 10 draws are lacking (its process ended)", 4)
-    assert "have just these terms; 4 of 10 draws are lacking (its process ended)" in found.text(
-        found.states, found.monomials
-    )
+def test_a_lost_part_costs_its_draws_only_and_a_stop_keeps_what_is_there(doubtful: Discovery) -> None:
+    place = Here(lambda part: part.seed[1] == 0)
+    found = bootstrap(doubtful, 60, seed=1, backend=place)
+    # Two parts, and the lost one is asked for once more.
+    lacking = "50 of 60 draws are lacking (its process ended)"
+    assert (found.draws, found.lacking, place.ran) == (10, lacking, 3)
+    assert f"have just these terms; {lacking}" in found.text(found.states, found.monomials)
     assert Survival.from_record(json.loads(json.dumps(found.record()))).lacking == found.lacking  # type: ignore[union-attr]
     with pytest.raises(FitError, match=r"the bootstrap could not be done: its process ended"):
-        bootstrap(found_with(MORE), 4, seed=1, backend=Here(lost=[0]))
+        bootstrap(doubtful, 4, seed=1, backend=place)
     monitor = Monitor()
-    stopped = bootstrap(found_with(MORE), 10, seed=1, monitor=monitor, backend=Here(monitor=monitor))
-    assert (stopped.draws, stopped.lacking) == (4, "6 of 10 draws are lacking (interrupted)")
-    alone = bootstrap(found_with(MORE), 4, seed=1)
+    stopped = bootstrap(doubtful, 51, seed=1, monitor=monitor, backend=Here(lambda part: False, monitor, 1))
+    assert (stopped.draws, stopped.lacking) == (50, "1 of 51 draws are lacking (interrupted)")
+    alone = bootstrap(doubtful, 50, seed=1)
     np.testing.assert_array_equal(stopped.shares, alone.shares)
 
 
 @pytest.mark.slow
 def test_nothing_to_draw_is_said() -> None:
     found = found_with(PREY)
-    with pytest.raises(InputError, match="at least 5 trajectories"):
-        bootstrap(found, 5, kind="trajectories")
-    with pytest.raises(InputError, match="residuals or trajectories"):
-        bootstrap(found, 5, kind="samples")
-    with pytest.raises(InputError, match="at least 1, got 0"):
-        bootstrap(found, 0)
-    with pytest.raises(InputError, match="no noise"):
-        bootstrap(found_with(PREY, noise=0.0), 5)
-    with pytest.raises(InputError, match="no covariance"):
-        bootstrap(dataclasses.replace(found, estimates=None), 5)
+    for wrong, draws, kind, says in (
+        (found, 5, "trajectories", "at least 5 trajectories"),
+        (found, 5, "samples", "residuals or trajectories"),
+        (found, 0, "residuals", "at least 1, got 0"),
+        (found_with(PREY, noise=0.0), 5, "residuals", "no noise"),
+        (dataclasses.replace(found, estimates=None), 5, "residuals", "no covariance"),
+    ):
+        with pytest.raises(InputError, match=says):
+            bootstrap(wrong, draws, kind=kind)
     stopped = Monitor()
     stopped.interrupt()
     with pytest.raises(FitError, match="interrupted"):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from listening import Here
 from problems import LOGISTIC, PREY, TWINS, logistic
 from scipy.optimize import curve_fit
 from scipy.special import stdtrit
@@ -20,15 +19,19 @@ from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import Profile
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import Failure
 from odediscovery.uncertainty.profile import profile, profiles, with_profiles
 
 TIMES = np.linspace(0.0, 12.0, 25)
 
 
+@pytest.fixture(scope="module")
+def prey() -> Discovery:
+    return fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1))
+
+
 @pytest.mark.slow
 def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
-    found = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.05, 3), 0.05)
+    found = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.05, 3))
     y = found.series.trajectories[0].values[:, 0]
 
     def left(r: float | None) -> float:
@@ -50,14 +53,14 @@ def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
 
 @pytest.mark.slow
 def test_a_constant_that_the_data_do_not_tell_has_no_end() -> None:
-    found = fitted(TWINS, measured(TWINS, np.array([0.1]), TIMES, 0.02, 0), 0.02)
+    found = fitted(TWINS, measured(TWINS, np.array([0.1]), TIMES, 0.02, 0))
     told = profile(found, "coefficient", 0, "x0")
     assert (told.low, told.high) == (-math.inf, math.inf)
 
 
 @pytest.mark.slow
-def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(tmp_path: Path) -> None:
-    found = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
+def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(prey: Discovery, tmp_path: Path) -> None:
+    found = prey
     told, missing = profiles(found)
     assert [(one.kind, one.monomial, one.of) for one in told] == [
         ("coefficient", 0, "x0"),
@@ -81,36 +84,20 @@ def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(tmp_p
             Profile.from_record(told[0].record() | wrong, found.equations)
 
 
-class Losing:
-    """A place for tasks that is this process and loses the first one; it stops after the second."""
-
-    def __init__(self, monitor: Monitor) -> None:
-        self.monitor = monitor
-
-    def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
-    ) -> Iterator[tuple[int, Any]]:
-        if len(tasks) > 1:
-            yield 0, Failure("its process ended", 1.0)
-            yield 1, function(tasks[1])
-            self.monitor.interrupt()
-
-
 @pytest.mark.slow
-def test_a_lost_constant_costs_no_other_and_a_stop_keeps_what_is_there() -> None:
-    found, monitor = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02), Monitor()
-    told = with_profiles(found, monitor, Losing(monitor))
+def test_a_lost_constant_costs_no_other_and_a_stop_keeps_what_is_there(prey: Discovery) -> None:
+    monitor = Monitor()
+    told = with_profiles(prey, monitor, Here(lambda one: (one.monomial, one.of) == (0, "x0"), monitor, 2))
     assert [(one.monomial, one.of) for one in told.profiles] == [(1, "x0")]
     assert told.messages[-3:] == tuple(
         f"no profile of {name}: stopped (interrupted)" for name in ("x0 in x0'", "x0*x1 in x1'", "x1 in x1'")
     )
-    assert with_profiles(found, monitor).profiles == ()
-    none = dataclasses.replace(found, estimates=None)
+    assert with_profiles(prey, monitor).profiles == ()
+    none = dataclasses.replace(prey, estimates=None)
     assert with_profiles(none, Monitor()).messages[-1].startswith("no profiles: this result has no covariance")
 
 
-def test_what_cannot_be_profiled_is_said() -> None:
-    found = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
+def test_what_cannot_be_profiled_is_said(prey: Discovery) -> None:
     for arguments, said in (
         (("coefficient", 7, "x0"), "numbered from 0 to 2, got 7"),
         (("coefficient", 0, "x9"), "x9"),
@@ -119,6 +106,6 @@ def test_what_cannot_be_profiled_is_said() -> None:
         (("coefficient", 2, "x0"), "was not fitted"),
     ):
         with pytest.raises(InputError, match=said):
-            profile(found, *arguments)
+            profile(prey, *arguments)
     with pytest.raises(InputError, match="no covariance"):
-        profile(dataclasses.replace(found, estimates=None), "coefficient", 0, "x0")
+        profile(dataclasses.replace(prey, estimates=None), "coefficient", 0, "x0")

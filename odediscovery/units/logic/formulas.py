@@ -5,7 +5,8 @@ A formula is a value. Atoms of one name are one, and so are formulas that are eq
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import sympy
@@ -80,12 +81,7 @@ class Formula:
 
     def nodes(self) -> list[Formula]:
         """All formulas in it, each once, parts before what they are parts of."""
-        return list(dict.fromkeys(self._nodes()))
-
-    def _nodes(self) -> Iterator[Formula]:
-        for part in self.parts:
-            yield from part._nodes()
-        yield self
+        return list(dict.fromkeys([*itertools.chain.from_iterable(part.nodes() for part in self.parts), self]))
 
     def atoms(self) -> list[str]:
         """Names of its atoms, in the order in which they first stand."""

@@ -19,15 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from odediscovery.units.logic.formulas import CONNECTIVES, Formula
 
+# Weights [parts] and bias of every connective.
+Parameters: TypeAlias = Mapping[Formula, tuple[Tensor, Tensor]]
 # Bounds that change by less have converged, and a contradiction is larger.
 CONVERGED = 1e-9
-MOST_SWEEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,7 @@ class Inferred:
 
 
 class Network:
-    """Formulas as a network of connectives, with bounds [batch, formulas] of all of them.
-
-    Args:
-        formulas: with their parts they are the nodes.
-    """
+    """Formulas and their parts as a network of connectives, with bounds [batch, nodes] of all of them."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
         self.nodes = list(dict.fromkeys(node for formula in formulas for node in formula.nodes()))
@@ -102,30 +100,25 @@ class Network:
         lower = torch.zeros(batch, len(self.nodes), dtype=torch.float64)
         return lower, torch.ones_like(lower)
 
-    def parameters(self) -> dict[Formula, tuple[Tensor, Tensor]]:
-        """Weights [parts] and bias of every connective."""
+    def parameters(self) -> Parameters:
+        """Those that the formulas have themselves."""
         return {
             node: (torch.tensor(node.weights, dtype=torch.float64), torch.tensor(node.bias, dtype=torch.float64))
             for node in self.connectives
         }
 
-    def sweep(
-        self, lower: Tensor, upper: Tensor, parameters: Mapping[Formula, tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, Tensor]:
+    def sweep(self, lower: Tensor, upper: Tensor, parameters: Parameters) -> tuple[Tensor, Tensor]:
         """Bounds [batch, nodes] after one way up and one way down."""
-        columns = list(lower.unbind(dim=1)), list(upper.unbind(dim=1))
+        lows, highs = list(lower.unbind(dim=1)), list(upper.unbind(dim=1))
         for node in self.connectives:
-            low, high = (s.clamp(0.0, 1.0) for s in self._sums(node, *columns, parameters[node]))
-            at = self.place[node]
-            columns[0][at] = torch.maximum(columns[0][at], low)
-            columns[1][at] = torch.minimum(columns[1][at], high)
+            at, (low, high) = self.place[node], self._sums(node, lows, highs, parameters[node])
+            lows[at] = torch.maximum(lows[at], low.clamp(0.0, 1.0))
+            highs[at] = torch.minimum(highs[at], high.clamp(0.0, 1.0))
         for node in reversed(self.connectives):
-            self._down(node, *columns, parameters[node])
-        return torch.stack(columns[0], dim=1), torch.stack(columns[1], dim=1)
+            self._down(node, lows, highs, parameters[node])
+        return torch.stack(lows, dim=1), torch.stack(highs, dim=1)
 
-    def sums(
-        self, lower: Tensor, upper: Tensor, parameters: Mapping[Formula, tuple[Tensor, Tensor]], leak: float
-    ) -> tuple[Tensor, Tensor]:
+    def sums(self, lower: Tensor, upper: Tensor, parameters: Parameters, leak: float) -> tuple[Tensor, Tensor]:
         """Smallest and largest s of every connective, bounds of atoms as they are [batch, nodes].
 
         Differentiable by parameters. Parts are cut off at 0 and 1, but for a leak: the share of what is
@@ -173,6 +166,11 @@ class Network:
         return constant[0], torch.minimum(low, high), torch.maximum(low, high), slopes[0]
 
 
+def as_bounds(given: Bounds | float) -> Bounds:
+    """Bounds, or those of a truth value that is known."""
+    return given if isinstance(given, Bounds) else Bounds(float(given), float(given))
+
+
 def infer(formulas: Sequence[Formula], known: Mapping[Formula, Bounds | float]) -> Inferred:
     """Bounds of all formulas and their parts, from what is known of some.
 
@@ -191,13 +189,13 @@ def infer(formulas: Sequence[Formula], known: Mapping[Formula, Bounds | float]) 
     network = Network([*formulas, *known])
     lower, upper = network.open_world(1)
     for formula, given in known.items():
-        bound = given if isinstance(given, Bounds) else Bounds(float(given), float(given))
+        bound = as_bounds(given)
         if not 0.0 <= bound.lower <= bound.upper <= 1.0:
             raise ValueError(f"bounds lie between 0 and 1, the lower one first, got {bound} of {formula}")
         lower[0, network.place[formula]], upper[0, network.place[formula]] = bound.lower, bound.upper
     parameters, sweeps, change = network.parameters(), 0, 1.0
     # Beyond a contradiction bounds say nothing any more.
-    while change >= CONVERGED and sweeps < MOST_SWEEPS and not bool((lower > upper + CONVERGED).any()):
+    while change >= CONVERGED and sweeps < 1000 and not bool((lower > upper + CONVERGED).any()):
         sweeps += 1
         before = lower, upper
         lower, upper = network.sweep(lower, upper, parameters)

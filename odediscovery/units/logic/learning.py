@@ -13,13 +13,13 @@ Source: Riegel et al., Logical Neural Networks (2020), Sec. 5.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from odediscovery.units.logic.formulas import CONNECTIVES, Formula
-from odediscovery.units.logic.inference import Bounds, Network
+from odediscovery.units.logic.inference import Bounds, Network, Parameters, as_bounds
 
 Example = Mapping[Formula, Bounds | float]
 
@@ -135,9 +135,9 @@ def _observed(network: Network, examples: Sequence[Example]) -> tuple[Tensor, Te
     lower, upper = network.open_world(len(examples))
     for row, example in enumerate(examples):
         for node, given in example.items():
-            bound = given if isinstance(given, Bounds) else Bounds(float(given), float(given))
             if node in network.place:
-                lower[row, network.place[node]], upper[row, network.place[node]] = bound.lower, bound.upper
+                at, bound = (row, network.place[node]), as_bounds(given)
+                lower[at], upper[at] = bound.lower, bound.upper
     return lower, upper
 
 
@@ -146,11 +146,11 @@ def _violation(node: Formula, p: tuple[Tensor, Tensor], alpha: float) -> Tensor:
     return unit.regulariser({"weight": p[0][None, None], "bias": p[1][None, None]})[0]
 
 
-def _with(formula: Formula, parameters: Mapping[Formula, tuple[Tensor, Tensor]], small: float) -> Formula:
+def _with(formula: Formula, parameters: Parameters, small: float) -> Formula:
     """The formula with these weights, small ones 0, its parts first."""
     if not formula.parts:
         return formula
     weight, bias = (p.detach() for p in parameters[formula])
     kept = torch.where(weight >= small * weight.max(), weight, 0.0)
     parts = tuple(_with(part, parameters, small) for part in formula.parts)
-    return Formula(formula.word, parts, tuple(kept.tolist()), float(bias))
+    return replace(formula, parts=parts).with_weights(kept.tolist(), float(bias))

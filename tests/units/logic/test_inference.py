@@ -1,15 +1,12 @@
-"""Logic: formulas, inference by every rule and by brute force, learning, norms."""
+"""Logic: formulas, inference by every rule, learning, norms."""
 
 from __future__ import annotations
-
-import random
 
 import numpy as np
 import pytest
 import sympy
 import torch
 
-from odediscovery.units.connectives import And, Implies, Or
 from odediscovery.units.logic.formulas import Formula, atom, connect
 from odediscovery.units.logic.inference import Bounds, infer
 from odediscovery.units.logic.learning import Learning, learn
@@ -95,24 +92,6 @@ def test_rules_of_inference(rule: str) -> None:
     assert found[asked] == expected and found.contradictions() == []
 
 
-def formulas(count: int, seed: int, *, shared: bool) -> list[Formula]:
-    """Random formulas of up to five atoms, each atom once unless they are shared."""
-    draw, made = random.Random(seed), []
-    while len(made) < count:
-        n = draw.randint(3, 5)
-        parts = [atom("abcde"[draw.randrange(n) if shared else k]) for k in range(n + 2 * shared)]
-        while len(parts) > 1:
-            draw.shuffle(parts)
-            word = draw.choice(["and", "or", "implies"])
-            taken, parts = parts[: draw.choice([2, 2, 3])], parts[2:] if len(parts) == 2 else parts
-            parts = [p for p in parts if not any(p is t for t in taken)]
-            joined = connect(word, *taken) if len(taken) > 1 else taken[0]
-            parts.append(~joined if draw.random() < 0.3 else joined)
-        if parts[0].parts and parts[0] not in made:
-            made.append(parts[0])
-    return made
-
-
 def test_degrees_go_down_exactly() -> None:
     # 0.7 = 1.1 - 0.5 (1 - x) - 1.2 (1 - 0.9), so x = 0.44.
     rule = connect("and", X, Y, weights=[0.5, 1.2], bias=1.1)
@@ -138,9 +117,9 @@ A, B, C, D = (atom(name) for name in "abcd")
 LITERALS = (A, B, C, D, ~A, ~B, ~C, ~D)
 
 
-def examples(rule: Formula, truth: object, noise: float, seed: int = 0, count: int = 120) -> list[dict[Formula, float]]:
-    draw, made = np.random.default_rng(seed), []
-    for _ in range(count):
+def examples(rule: Formula, truth: object, noise: float) -> list[dict[Formula, float]]:
+    draw, made = np.random.default_rng(0), []
+    for _ in range(120):
         world = {atom(name): float(draw.integers(2)) for name in "abcd"}
         value = float(truth(*world.values()))  # type: ignore[operator]
         wrong = draw.random() < noise
@@ -163,8 +142,7 @@ def test_a_noisy_rule_is_learnt_and_read_back_in_words(word: str, truth: object,
     known = {found.formula: 1.0}
     sure = infer([found.formula], known)
     if word == "and":
-        assert all(sure[x].lower > 0.5 for x in (A, B, C, D) if x.name in words.replace("and not c", ""))
-        assert "not c" not in words or sure[C].upper < 0.5
+        assert sure[A].lower > 0.5 and sure[C].upper < 0.5
 
 
 def test_what_was_not_observed_contradicts_nothing() -> None:
@@ -194,12 +172,3 @@ def test_a_norm_is_one_and_its_residuum_is_the_largest_that_fits(name: str) -> N
     more = (residuum + 1e-6).clamp_max(1.0)
     larger = more > residuum
     assert larger.any() and (logic.conjunction(LEFT, more)[larger] > RIGHT[larger]).all()
-
-
-def test_the_units_with_weights_of_1_are_the_third() -> None:
-    logic, x = LOGICS["Lukasiewicz"], torch.stack([LEFT, RIGHT], dim=1)[None]
-    pairs = ((And, logic.conjunction), (Or, logic.disjunction), (Implies, logic.implication))
-    for kind, function in pairs:
-        unit = kind(2, 1, dtype=torch.float64)
-        unit.weight.data.fill_(1.0)
-        torch.testing.assert_close(unit(x)[0, :, 0].detach(), function(LEFT, RIGHT))
