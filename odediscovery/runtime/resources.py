@@ -13,13 +13,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from threadpoolctl import threadpool_limits
-
-# <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
-_SETTINGS = ((-1, 2**30), (-2, 2**27), (-3, 2**25))
 
 GIGABYTE = 1e9
 # Part of what is allowed that one step may take: several stand beside each other.
@@ -42,18 +39,14 @@ def at_most(gigabytes: float) -> Iterator[None]:
         _allowed.reset(before)
 
 
-@contextmanager
-def blas_threads(threads: int | None) -> Iterator[None]:
+def blas_threads(threads: int | None) -> AbstractContextManager[object]:
     """Surround work whose linear algebra uses so many threads of the processor (default: 1).
 
     The matrices of a fit are small and many: threads wait for each other longer than they multiply. On two cores
     growing took six times the time of the processor without a limit.
-
-    >>> with blas_threads(None):
-    ...     pass
     """
-    with threadpool_limits(threads or 1, user_api="blas"):
-        yield
+    limits: AbstractContextManager[object] = threadpool_limits(threads or 1, user_api="blas")
+    return limits
 
 
 def has_room(needed: float) -> bool:
@@ -71,4 +64,6 @@ def keep_freed_memory() -> bool:
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and all(mallopt(name, value) for name, value in _SETTINGS)
+    # <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
+    settings = ((-1, 2**30), (-2, 2**27), (-3, 2**25))
+    return mallopt is not None and all(mallopt(name, value) for name, value in settings)
