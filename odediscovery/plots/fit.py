@@ -38,21 +38,13 @@ MAX_BANDS, MAX_NAMES = 3, 7
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """One trajectory and the curve of the equations through its start.
+    """One trajectory and the curve of the equations through its start."""
 
-    Args:
-        index: its place in the series.
-        run: the trajectory.
-        samples: places of the samples that are drawn.
-        times: of the curve [n], those of the samples among them.
-        band: the curve with its half widths, nan where unknown.
-    """
-
-    index: int
+    index: int  # in the series
     run: Trajectory
-    samples: NDArray[np.int_]
-    times: Array
-    band: Band
+    samples: NDArray[np.int_]  # places of those that are drawn
+    times: Array  # of the curve [n], those of the samples among them
+    band: Band  # the curve with its half widths, nan where unknown
 
     @property
     def label(self) -> str:

@@ -10,7 +10,6 @@ from odediscovery.plots.axes import (
     COLOURS,
     LIGHT,
     LINE,
-    MANY,
     MUTED,
     SAMPLE,
     SMALL_MARK,
@@ -31,7 +30,7 @@ def test_matplotlib_draws_areas_behind_and_lines_with_the_data() -> None:
 
 
 def test_rings_are_small_where_they_are_many() -> None:
-    assert rings(MANY)["markersize"] == SAMPLE and rings(MANY + 1)["markersize"] == SMALL_MARK
+    assert rings(120)["markersize"] == SAMPLE and rings(121)["markersize"] == SMALL_MARK
 
 
 def test_a_stack_grows_by_its_rows_until_it_is_high_enough() -> None:
