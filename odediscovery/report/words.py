@@ -22,14 +22,9 @@ from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, si
 from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict
 from odediscovery.result.named import constant_records, named_units
 from odediscovery.result.survival import shares_of
-from odediscovery.settings import OPTIONS, RECIPES, Settings
+from odediscovery.settings import RECIPES, Settings, flag_of
 
-# What the folder keeps the fitted data under.
-DATA = "data.csv"
-# What a fit of the kept data must not be told again: samples that were held out are not there.
-_APART = ("recipe", "hidden_states", "holdout")
-
-# Every outcome with a word for the style sheet and what it means for somebody who wants to use the equations.
+# Every verdict with a word for the style sheet and what it means for somebody who wants to use the equations.
 MEANINGS = {
     "poor-fit": (
         "poor",
@@ -122,12 +117,9 @@ def summary(found: Discovery) -> str:
 
 
 def command(found: Discovery) -> str | None:
-    """The command that fits the kept data again with the same settings and seed.
-
-    None where a column's name has a comma, which no list of names on a command line can have.
-    """
+    """The command that fits the kept data again; None where a name has a comma, which no list on a command line can."""
     series, settings = found.series, found.settings
-    parts = ["odediscovery", "fit", DATA]
+    parts = ["odediscovery", "fit", "data.csv"]
     if series.time_name != "t":
         parts += ["--time", series.time_name]
     group = group_column(series)
@@ -177,9 +169,10 @@ def _flags(settings: Settings) -> list[str]:
     """Options that differ from the recipe's own, and the seed."""
     words = ["--recipe", settings.recipe] if settings.recipe != "default" else []
     for field, value, changed in _chosen_settings(settings):
-        option = "--" + OPTIONS.get(field.name, field.name).replace("_", "-")
-        if field.name in _APART or not (changed or field.name == "seed"):
+        # Hidden states stand among the columns, and samples that were held out are not kept.
+        if field.name in ("recipe", "hidden_states", "holdout") or not (changed or field.name == "seed"):
             continue
+        option = flag_of(field.name)
         if isinstance(value, bool):
             words.append(option if value else option.replace("--", "--no-", 1))
         elif value is not None:
@@ -196,9 +189,6 @@ def settings_rows(settings: Settings) -> list[tuple[str, str, str, bool]]:
         written = {"True": "yes", "False": "no", "None": "", "": ""}.get(written, written)
         rows.append((field.name.replace("_", " "), written or "\N{EN DASH}", field.metadata["help"], changed))
     return rows
-
-
-MAX_STARTS = 60
 
 
 class Row(NamedTuple):
@@ -221,10 +211,8 @@ def constant_rows(found: Discovery) -> dict[str, list[Row]]:
             ends = None if None in (entry["low"], entry["high"]) else (entry["low"], entry["high"])
             rows.append(_estimate(name_text(entry["name"]), entry["value"], entry["standard_error"], ends, unit or ""))
         return {"": rows}
-    products, records = (
-        _products(found),
-        constant_records(found.equations, found.degrees_of_freedom, found.series.units),
-    )
+    products = _products(found)
+    records = constant_records(found.equations, found.degrees_of_freedom, found.series.units)
     return {
         state: [_row(entry, products, found.equations.spare) for entry in entries if not _plain(entry)]
         for state, entries in records.items()
@@ -301,7 +289,7 @@ def typeset(written: str) -> Markup:
 def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
     """Start values of the first trajectories: label, time, a row a state."""
     rows, series, errors = [], found.series, found.initial_value_errors
-    most = max(MAX_STARTS // len(found.equations.states), 1)
+    most = max(60 // len(found.equations.states), 1)
     for j, run in enumerate(series.trajectories[:most]):
         own = []
         for k, state in enumerate(found.equations.states):
