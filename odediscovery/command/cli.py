@@ -127,28 +127,23 @@ def predict(
     """Integrate the equations of a result: a CSV of states over time."""
     if until is not None and times is not None:
         raise InputError("--until and --times cannot be given together; choose one")
-    import numpy as np
-
     from odediscovery.command.reading import asked_times, what_acts, written_times
+    from odediscovery.result.discovery import start_values
 
     _check_places({"--report": report, "--out": out})
     found = _loaded(folder, row)
     if subject is not None:
         found = found.of_group(subject)
-    given = assignments(initial.split(",") if initial else [], "--initial")
-    for name in given:
-        if name not in found.equations.states:
-            raise unknown_name("state", name, found.equations.states)
+    names, given = found.equations.states, assignments(initial.split(",") if initial else [], "--initial")
+    start = start_values(given, found.initial_values[0], names) if given else None
     if new_subject is not None:
         return _write_table(*_new_curve(found, new_subject, given, until, times), out)
     if len(found.series.trajectories) > 1 and not (given or inputs or doses or report):
         return _write_all(found, until, times, intervals, out)
-    fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
     told = what_acts(found, inputs, doses)
     acting = told or found.series.trajectories[0].controls
     alone = inputs is not None and until is None and times is None
     when = acting.times if alone and acting is not None else asked_times(found.series, until, times)
-    start = np.array([*(fitted | given).values()]) if given else None
     values = found.simulate(start, when, told)
     others = doses is None and set(found.series.controls) - {found.series.time_name}
     _note_limits(values, when, acting if others else None)
@@ -158,7 +153,6 @@ def predict(
 
         forecast = forecast_of(found, when, given, told)
         _write_page(found, folder, report, forecast)
-    names = found.equations.states
     if intervals:
         from odediscovery.uncertainty.bands import with_intervals
 

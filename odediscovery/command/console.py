@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import box
 from rich.console import Console
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from odediscovery.runtime.workers import Backend
 
 BACKENDS = ("processes", "dask")
-# Letters of one line on standard error; what is longer quotes a whole cell or row of somebody's file.
-MAX_REMARK_LETTERS = 1500
 
 
 def say(text: str = "", end: str = "\n") -> None:
@@ -50,7 +48,8 @@ def say(text: str = "", end: str = "\n") -> None:
 def remark(text: str) -> None:
     """A line on standard error, at once, if somebody is there to read it."""
     try:
-        print(cut(printable(text), MAX_REMARK_LETTERS), file=sys.stderr, flush=True)
+        # What is longer quotes a whole cell or row of somebody's file.
+        print(cut(printable(text), 1500), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         mute(sys.stderr)
 
@@ -66,7 +65,9 @@ class Forgiving:
     def __init__(self) -> None:
         # The stream of now: the library puts a proxy of its own into the place of `sys.stderr`.
         self._stream = sys.stderr
-        self.encoding = getattr(sys.stderr, "encoding", "utf-8")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """What `TextIO.write` does, if it can be done."""
@@ -77,14 +78,6 @@ class Forgiving:
     def flush(self) -> None:
         """What `TextIO.flush` does, if it can be done."""
         mute_if_broken(self._stream)
-
-    def isatty(self) -> bool:
-        """Whether standard error is a terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """The number of standard error."""
-        return self._stream.fileno()
 
 
 def mute(stream: TextIO) -> None:

@@ -37,7 +37,7 @@ from odediscovery.plots.axes import (
 )
 from odediscovery.plots.axes import WIDTH as PANEL
 from odediscovery.plots.fit import courses, draw_state
-from odediscovery.plots.front import draw_front, meaning_of_complexity
+from odediscovery.plots.front import draw_front, front_of, meaning_of_complexity
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.runtime.files import write_whole
@@ -82,17 +82,13 @@ def fit_figure(discovery: Discovery) -> Figure:
 
 def pareto_figure(discovery: Discovery) -> Figure:
     """Complexity against mean squared error: the front as a staircase, the choice marked."""
-    rows = sorted(discovery.front, key=lambda row: row.complexity)
-    chosen = next((i for i, row in enumerate(rows) if row.selected), None)
+    rows, cost, error, chosen = front_of(discovery)
     names = {i: row.name for i, row in enumerate(rows) if row.name and i != chosen}
-    star = "chosen"
-    if chosen is not None:
-        best = rows[chosen]
-        star = f"chosen: complexity {best.complexity}, MSE {best.mse:.3g}" + f",\n{best.name}" * bool(best.name)
+    best = rows[chosen]
+    star = f"chosen: complexity {best.complexity}, MSE {best.mse:.3g}" + f",\n{best.name}" * bool(best.name)
     with rc_context(NAMES):
         figure = empty_figure(LEAST_WIDTH, HEIGHT)
         axes = figure.add_subplot()
-        cost, error = np.array([row.complexity for row in rows], float), np.array([row.mse for row in rows], float)
         draw_front(axes, cost, error, chosen, names, ("candidate equations", star))
         axes.set_xlabel(meaning_of_complexity(discovery))
         axes.set_ylabel("mean squared error\nof the integrated equations")

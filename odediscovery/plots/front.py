@@ -13,17 +13,25 @@ from numpy.typing import NDArray
 import odediscovery.plots.axes as style
 from odediscovery.plots.axes import label_decades
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 
 # How far errors below a cut of the axis stand below each other, as a factor.
 CUT_STEP = 2.5
 
 
+def front_of(found: Discovery) -> tuple[list[FrontRow], Array, Array, int]:
+    """The rows of a front, simplest first, their complexities and errors, and the place of the chosen one."""
+    rows = sorted(found.front, key=lambda row: row.complexity)
+    cost, error = (np.array([getattr(row, name) for row in rows], float) for name in ("complexity", "mse"))
+    return rows, cost, error, next(i for i, row in enumerate(rows) if row.selected)
+
+
 def draw_front(
     axes: Axes,
     cost: Array,
     error: Array,
-    chosen: int | None,
+    chosen: int,
     names: Mapping[int, str] | None = None,
     meaning: tuple[str, str] = ("candidate equations", "chosen"),
 ) -> None:

@@ -27,7 +27,7 @@ from odediscovery.data.series import TimeSeries, measured
 from odediscovery.plots.axes import frame, rings, set_times
 from odediscovery.plots.figures import CELL, GROUP, MAX_PANELS, stack
 from odediscovery.plots.fit import Course, course_of, draw_state, thinned
-from odediscovery.plots.front import cut_axis, draw_front, meaning_of_complexity
+from odediscovery.plots.front import cut_axis, draw_front, front_of, meaning_of_complexity
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.plots.portraits import Resting, draw_portrait, portrait_pairs
 from odediscovery.result.discovery import Discovery, describe_chain
@@ -77,9 +77,7 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
 
     Rows that earlier versions kept without starts of their own are drawn from `borrowed` ones.
     """
-    rows = tuple(sorted(found.front, key=lambda row: row.complexity))
-    chosen = next((i for i, row in enumerate(rows) if row.selected), 0)
-    cost, error = np.array([row.complexity for row in rows], float), np.array([row.mse for row in rows], float)
+    rows, cost, error, chosen = front_of(found)
     times = np.linspace(run.run.time[0], run.run.time[-1], style.PANEL_POINTS)
     curves = [_curve(found, row, run, times) for row in rows]
 
@@ -127,7 +125,7 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
     """Why a row was chosen, in a sentence or two."""
     if any("was chosen by hand" in text for text in found.messages):
         return "This row was chosen by hand."
-    own = differences[chosen] if rows else float("nan")
+    own = differences[chosen]
     if not np.isfinite(own):
         return ""
     own_row = f"The row of complexity {rows[chosen].complexity}"

@@ -17,7 +17,7 @@ from odediscovery.plots.figures import MAX_PANELS
 from odediscovery.plots.fit import thinned
 from odediscovery.report.drawings import svg
 from odediscovery.report.words import rounded, typeset
-from odediscovery.result.discovery import Discovery
+from odediscovery.result.discovery import Discovery, start_values
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import band
 
@@ -44,10 +44,8 @@ def forecast_of(
     found: Discovery, asked: Array, start: Mapping[str, float] | None = None, controls: Signal | None = None
 ) -> Forecast:
     """The equations integrated for a page, as `Discovery.simulate` does, with their intervals where these are known."""
-    states, initial, notes = found.equations.states, None, []
-    if start:
-        fitted = dict(zip(states, found.initial_values[0].tolist(), strict=True))
-        initial = np.array([*(fitted | dict(start)).values()])
+    given, notes = dict(start or {}), []
+    initial = start_values(given, found.initial_values[0], found.equations.states) if given else None
     shown = asked[thinned(len(asked), CURVE_POINTS)]
     times = np.union1d(np.linspace(asked[0], asked[-1], CURVE_POINTS), shown)
     values = found.simulate(initial, times, controls)
@@ -58,7 +56,6 @@ def forecast_of(
     except InputError:
         half = None
         notes.append("The covariance of the constants is not known, so there are no intervals.")
-    given = dict(start or {})
     return Forecast(shown, times, values, half, given, controls is not None, tuple(notes))
 
 

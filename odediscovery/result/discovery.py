@@ -257,7 +257,7 @@ class Discovery:
     @property
     def name(self) -> str:
         """What the chosen law is called: "logistic growth"; nothing where it has no name."""
-        return next((row.name for row in self.front if row.selected), "")
+        return chosen_row(self).name
 
     def name_text(self, digits: int = 4) -> str:
         """The name of the chosen law, if it has one, and its constants as textbooks write them, to `digits` digits."""

@@ -144,11 +144,8 @@ def test_tables_give_values_to_the_place_of_their_error() -> None:
     assert between(None, 0.1) == "" and between([0.123, 0.456], 0.01) == "0.123 to 0.456"
     ((label, time, (start,)),) = start_rows(found)
     assert (label, time) == ("", "0") and start.what == "<var>biomass</var>"
-    assert [(s.share, s.printed) for s in stability_rows(found)["biomass"]] == [
-        (1.0, True),
-        (0.98, True),
-        (0.04, False),
-    ]
+    shares = [(s.share, s.printed) for s in stability_rows(found)["biomass"]]
+    assert shares == [(1.0, True), (0.98, True), (0.04, False)]
     assert stability_rows(decay()) == {}
     held = [row for row in constant_rows(pages.functions())["v"] if row.error == "held"]
     assert held and all(row.interval == "" for row in held)

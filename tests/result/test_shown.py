@@ -320,13 +320,9 @@ def test_only_lonely_residuals_are_far_off(places: list[int], expected: list[int
     assert list(far_off(residuals, np.zeros(60))) == expected
 
 
-def test_few_samples_tell_nothing() -> None:
+def test_nothing_is_far_off_of_few_samples_or_where_all_are_large_for_a_while() -> None:
     assert not far_off(np.array([1.0, -1.0, 1.0, 50.0, -1.0]), np.zeros(5))
-
-
-def test_residuals_that_are_large_for_a_while_are_usual_there() -> None:
-    random = np.random.default_rng(0)
-    residuals = random.standard_normal(200) * np.where(np.arange(200) < 30, 40.0, 1.0)
+    residuals = np.random.default_rng(0).standard_normal(200) * np.where(np.arange(200) < 30, 40.0, 1.0)
     assert not far_off(residuals, np.zeros(200))
 
 
