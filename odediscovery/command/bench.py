@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from odediscovery.command.console import opened, say, sayer
-from odediscovery.command.flags import RunOptions, TaskOptions, argument, flag, names_in, numbers_in, with_groups
+from odediscovery.command.flags import RunOptions, TaskOptions, argument, flag, names_in, with_groups
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ METHODS = ("ours", "pysindy", "pyoperon")
 
 RUN, MINUTE, SERIES_RUN = TaskOptions(), TaskOptions(max_seconds=60.0), TaskOptions(max_seconds=0.0)
 SPEED_RUN = RunOptions(max_seconds=600.0)
-Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
 Digits = Annotated[int | None, flag("round the values to so many significant digits (default: all)")]
 Noise = Annotated[
     float, flag("noise: a share of each state's standard deviation (default: 0.05; fsir-gaps and coverage: 0.02)")
@@ -146,7 +145,7 @@ def _suite(
     trajectories: Annotated[int, flag("how many starts to train on", 1)] = 1,
     digits: Digits = None,
     method: Annotated[str, flag("ours, pysindy, pyoperon or all", "ours")] = "ours",
-    ids: Ids = None,
+    ids: Annotated[str | None, flag("systems, with commas between (default: all)")] = None,
     run: TaskOptions = RUN,
 ) -> None:
     """Run a suite: one row for each system in rows.jsonl, tables in summary.md."""
@@ -215,6 +214,10 @@ def chaos(
 ) -> None:
     """Find chaotic systems from five trajectories each, beside sparse regression by pysindy."""
     chosen, levels, asked = names_in(ids, "--ids"), names_in(noise, "--noise"), names_in(method, "--method")
+    try:
+        shares = tuple(map(float, levels or ()))
+    except ValueError:
+        raise InputError(f"--noise expects numbers with commas between, got {', '.join(levels or ())!r}") from None
     from odediscovery.bench import chaos as of
     from odediscovery.bench import peers
 
@@ -225,7 +228,7 @@ def chaos(
     work = partial(
         of.run_chaos,
         methods=asked or [of.OURS, *peers.sparse_methods()],
-        noise=of.NOISE if levels is None else tuple(numbers_in(levels, "--noise")),
+        noise=shares or of.NOISE,
         ids=chosen,
         seed=run.seed,
         max_seconds=run.max_seconds,

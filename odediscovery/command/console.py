@@ -19,7 +19,7 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -35,6 +35,7 @@ from odediscovery.runtime.texts import HELD, cut, printable
 
 if TYPE_CHECKING:
     from odediscovery.result.discovery import Discovery
+    from odediscovery.result.front import FrontRow
     from odediscovery.runtime.workers import Backend
 
 BACKENDS = ("processes", "dask")
@@ -174,24 +175,22 @@ def print_discovery(found: Discovery) -> None:
     for line in [*told, *found.source_text().splitlines()]:
         say(wrapped(line))
     say()
-    _print_front(
-        ("*" * row.selected, str(row.complexity), f"{row.mse:.3g}", f"{row.r2:z.6f}", row_lines(row))
-        for row in found.front
-    )
+    _print_front([(row, row_lines(row)) for row in found.front])
 
 
-def _print_front(rows: Iterable[tuple[str, str, str, str, list[str]]]) -> None:
-    """The Pareto front as a table as wide as the terminal."""
-    header, cells = ("", "complexity", "MSE", "R2", "equations"), list(rows)
+def _print_front(front: Sequence[tuple[FrontRow, list[str]]]) -> None:
+    """The Pareto front, rows with the lines of their equations, as a table as wide as the terminal."""
+    header = ("", "complexity", "MSE", "R2")
+    scores = [("*" * row.selected, str(row.complexity), f"{row.mse:.3g}", f"{row.r2:z.6f}") for row, _ in front]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title in header:
-        table.add_column(title, justify="right" if title in ("complexity", "MSE", "R2") else "left", overflow="fold")
+    for title in (*header, "equations"):
+        table.add_column(title, justify="right" if title in header[1:] else "left", overflow="fold")
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
     # The equations have what is left beside the other columns, each with three letters between.
-    others = [max(map(len, column)) for column in zip(header[:-1], *(row[:-1] for row in cells), strict=True)]
-    room = max(console.width - sum(others) - 3 * len(others), 20)
-    for *scores, lines in cells:
-        table.add_row(*map(Text, scores), Text("\n".join(broken(printable(line), room) for line in lines)))
+    widths = [max(map(len, column)) for column in zip(header, *scores, strict=True)]
+    room = max(console.width - sum(widths) - 3 * len(widths), 20)
+    for cells, (_, lines) in zip(scores, front, strict=True):
+        table.add_row(*map(Text, cells), Text("\n".join(broken(printable(line), room) for line in lines)))
     with console.capture() as captured:
         console.print(table)
     # However long the lines of the table are, the rule below its header is not.

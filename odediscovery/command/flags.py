@@ -139,11 +139,7 @@ def setting(name: str) -> Any:
 
 
 def names_in(text: str | None, option: str) -> list[str] | None:
-    """The names in "a, b", None where none were asked for.
-
-    >>> names_in("S, I", "--states")
-    ['S', 'I']
-    """
+    """The names in "a, b", None where none were asked for."""
     if text is None:
         return None
     chosen = [name.strip() for name in text.split(",") if name.strip()]
@@ -161,24 +157,8 @@ def kinds_in(text: str | None) -> tuple[str, ...]:
     return kinds
 
 
-def numbers_in(texts: Sequence[str], option: str) -> list[float]:
-    """["0", "0.1", ...] as numbers.
-
-    >>> numbers_in(["0", "1e-3"], "--noise")
-    [0.0, 0.001]
-    """
-    try:
-        return [float(text) for text in texts]
-    except ValueError:
-        raise InputError(f"{option} expects numbers with commas between, got {', '.join(texts)!r}") from None
-
-
 def assignments(texts: Sequence[str], option: str) -> dict[str, float]:
-    """["S=100", ...] as numbers by name.
-
-    >>> assignments(["S=100"], "--set")
-    {'S': 100.0}
-    """
+    """["S=100", ...] as numbers by name."""
     values = {}
     for text in texts:
         name, sign, number = text.rpartition("=")

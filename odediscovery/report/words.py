@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.dates import date_of_time
 from odediscovery.data.series import group_column, measured, pooled, sigma_columns
+from odediscovery.judge.notes import listed as joined
 from odediscovery.laws.printing import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, sides, split_number, term_mathml
@@ -79,11 +80,9 @@ def explained(r2: float) -> str:
     return next(text for text in written if not text.startswith("100")).replace("%", " %")
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names in a sentence: "S, I and R", "a, b, c, d, e, f and 2 more"."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+    return joined([*names[:6], *[f"{len(names) - 6} more"] * (len(names) > 6)])
 
 
 def notes(found: Discovery) -> list[str]:
@@ -148,7 +147,7 @@ def command(found: Discovery) -> str | None:
 
 
 def quoted(word: str) -> str:
-    """A word as a shell reads it, in double quotes where it has a prime and nothing that a shell would read in them."""
+    """A word as a shell reads it, in double quotes where it has a prime and nothing that is read in these."""
     return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
@@ -208,7 +207,7 @@ def constant_rows(found: Discovery) -> dict[str, list[Row]]:
         units = named_units(found.named, found.series) or [""] * len(named)
         rows = []
         for entry, unit in zip(named, units, strict=False):
-            ends = None if None in (entry["low"], entry["high"]) else (entry["low"], entry["high"])
+            ends = None if entry["low"] is None else (entry["low"], entry["high"])
             rows.append(_estimate(name_text(entry["name"]), entry["value"], entry["standard_error"], ends, unit or ""))
         return {"": rows}
     products = _products(found)
@@ -226,9 +225,8 @@ def _estimate(
     """The row of a fitted value, with as many digits as its equation shows."""
     if error is None or not math.isfinite(error):
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
-    return Row(
-        what, typeset(law_constant(value, error, DIGITS, spare)), rounded(error, error), between(ends, error), unit
-    )
+    shown = typeset(law_constant(value, error, DIGITS, spare))
+    return Row(what, shown, rounded(error, error), between(ends, error), unit)
 
 
 def _products(found: Discovery) -> dict[tuple[bool, int | None], Markup]:
@@ -272,9 +270,7 @@ def rounded(value: float, error: float) -> Markup:
 
 def between(ends: Sequence[float] | None, error: float) -> Markup:
     """An interval."""
-    if ends is None:
-        return Markup("")
-    return Markup("{} to {}").format(*(rounded(end, error) for end in ends))
+    return Markup("") if ends is None else Markup("{} to {}").format(*(rounded(end, error) for end in ends))
 
 
 def typeset(written: str) -> Markup:

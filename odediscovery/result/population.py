@@ -168,10 +168,8 @@ class Population:
         header, rows = self.table()
         if len(header) == 1 + (self.r2 is not None):
             return ""
-        wide = [max(len(row[c]) for row in [header, *rows]) for c in range(len(header))]
-        lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)).rstrip() for row in [header, *rows]
-        ]
+        wide = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, wide)).rstrip() for row in [header, *rows]]
         more = len(self.labels) - len(rows)
         return "\n".join(lines + [f"({more} more groups in result.json)"] * (more > 0))
 

@@ -19,14 +19,12 @@ from contextvars import ContextVar
 from threadpoolctl import threadpool_limits
 
 GIGABYTE = 1e9
-# Part of what is allowed that one step may take: several stand beside each other.
-STEP_SHARE = 0.25
 _allowed: ContextVar[float] = ContextVar("allowed", default=float("inf"))
 
 
 @contextmanager
 def at_most(gigabytes: float) -> Iterator[None]:
-    """Surround work that plans with so much memory.
+    """Surround work that plans with so much memory: one step may take a quarter of it, several stand side by side.
 
     >>> with at_most(1.0):
     ...     fitting_at_once(100, 25e6), has_room(1e9)
@@ -51,12 +49,12 @@ def blas_threads(threads: int | None) -> AbstractContextManager[object]:
 
 def has_room(needed: float) -> bool:
     """Whether a step may take so many bytes."""
-    return needed <= STEP_SHARE * _allowed.get()
+    return needed <= 0.25 * _allowed.get()
 
 
 def fitting_at_once(count: int, each: float) -> int:
     """How many of `count` members that take `each` bytes may stand side by side, at least 1."""
-    return max(1, int(min(float(count), STEP_SHARE * _allowed.get() / max(each, 1.0))))
+    return max(1, int(min(float(count), 0.25 * _allowed.get() / max(each, 1.0))))
 
 
 def keep_freed_memory() -> bool:

@@ -22,11 +22,7 @@ def has_unseen(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """The text with such characters escaped, but for line ends and tabs.
-
-    >>> print(printable("a\\x1b[2J"))
-    a\\u001b[2J
-    """
+    """The text with such characters escaped, but for line ends and tabs."""
     return _UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
 
 
