@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 # What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
 INTERRUPTED = 130
-FORMATS = ("text", "latex", "python", "julia", "json")
 app = typer.Typer(
     name="odediscovery",
     help="Find the differential equations behind measured time series.",
@@ -168,7 +167,6 @@ def _write_all(found: Discovery, until: str | None, times: Path | None, interval
     from odediscovery.uncertainty.bands import with_intervals
 
     names, rows = found.equations.states, list[list[object]]()
-    header: tuple[object, ...] = ()
     for k, run in enumerate(found.series.trajectories):
         one = found.of_trajectory(k)
         when = asked_times(one.series, until, times)
@@ -177,11 +175,9 @@ def _write_all(found: Discovery, until: str | None, times: Path | None, interval
         _note_limits(values, when, None)
         if intervals and len(when):
             names, values = with_intervals(found, values, when, None, run.controls, k)
-        if not k:
-            header = (group_column(found.series), found.series.time_name, *names)
         shown = written_times(one.series, when, until, times)
         rows += [[run.label or k + 1, *row] for row in _rows(shown, values)]
-    _write_table(header, rows, out)
+    _write_table((group_column(found.series), found.series.time_name, *names), rows, out)
 
 
 def _new_curve(
@@ -295,8 +291,8 @@ def show(
     folder: Folder, format: Annotated[str, flag("text, latex, python, julia or json", "text")] = "text", row: Row = None
 ) -> None:
     """Print the equations of a result, as text or in another language."""
-    if format not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
+    if format not in (known := ("text", "latex", "python", "julia", "json")):
+        raise unknown_name("format", format, known)
     found = _loaded(folder, row)
     written = {"latex": found.latex, "python": found.equations.python, "julia": found.equations.julia}
     if format == "text":

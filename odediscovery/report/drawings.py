@@ -101,10 +101,6 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
         axes.set_ylabel("mean squared error")
 
     label = "Pareto front: complexity against mean squared error"
-    panels = [
-        (state, svg(lambda axes, k=k: draw(axes, k), f"row{k}", f"{state}: data and curve of the shown row"))
-        for k, state in enumerate(found.equations.states[:MAX_PANELS])
-    ]
     scores = np.array([row.criterion for row in rows], dtype=float)
     least = float(np.min(scores[np.isfinite(scores)], initial=np.inf))
     differences = [float(x) - least if np.isfinite(x) else float("nan") for x in scores]
@@ -114,7 +110,7 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
         "rows": rows,
         "chosen": chosen,
         "points": svg(draw_points, "front", label, height=TALL),
-        "panels": panels,
+        "panels": panels(found, draw, "row", ": data and curve of the shown row"),
         "differences": differences,
         "reason": _reason(found, rows, differences, chosen),
         "borrowed": lost and found.settings.recipe == "default",
@@ -206,18 +202,16 @@ def groups(found: Discovery) -> dict[str, Any] | None:
     population, fits, k = found.population, checks.group_fits(found), checks.drawn_state(found)
     if population is None:
         return None
-    forests, panels = [], []
+    forests, drawn = [], []
     for place, one in enumerate(population.varying[: checks.MAX_FORESTS]):
         draw, height = partial(checks.draw_forest, found=found, one=one), stack(len(fits), GROUP)
         forests.append(svg(draw, f"forest{place}", f"{one.name} of every group", height=height))
     for g in checks.drawn_groups(fits):
-        draw, label = (
-            partial(checks.draw_group, found=found, g=g, k=k, fit=fits[g]),
-            f"data and curve of {fits[g].label}",
-        )
-        panels.append((fits[g], svg(draw, f"group{g}", label, width=NARROW, height=SMALL)))
+        draw = partial(checks.draw_group, found=found, g=g, k=k, fit=fits[g])
+        label = f"data and curve of {fits[g].label}"
+        drawn.append((fits[g], svg(draw, f"group{g}", label, width=NARROW, height=SMALL)))
     apart = [one.label for one in fits if not one.follows]
-    return {"forests": forests, "panels": panels, "apart": apart, "count": len(fits), "of": found.series.states[k]}
+    return {"forests": forests, "panels": drawn, "apart": apart, "count": len(fits), "of": found.series.states[k]}
 
 
 def network(found: Discovery) -> Markup | None:
@@ -252,6 +246,12 @@ def svg(draw: Callable[..., Any], name: str, label: str, **size: float) -> Marku
     with rc_context(style.PAGE):
         figure, axes = panel(**size)
         return None if draw(*axes) is False else inline(figure, name, label)
+
+
+def panels(found: Discovery, draw: Callable[..., Any], name: str, told: str) -> list[tuple[str, Markup | None]]:
+    """The first states, each with a drawing of it as the k-th one."""
+    states = found.equations.states[:MAX_PANELS]
+    return [(state, svg(partial(draw, k=k), f"{name}{k}", f"{state}{told}")) for k, state in enumerate(states)]
 
 
 def panel(width: float = 4.2, height: float = 2.4, below: float = 0.0) -> tuple[Figure, list[Any]]:

@@ -13,9 +13,8 @@ from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.plots.axes import COLOURS, CURVE_POINTS, HAIR, INK, LIGHT, Depth, frame, rings, set_times
-from odediscovery.plots.figures import MAX_PANELS
 from odediscovery.plots.fit import thinned
-from odediscovery.report.drawings import svg
+from odediscovery.report.drawings import panels
 from odediscovery.report.words import rounded, typeset
 from odediscovery.result.discovery import Discovery, start_values
 from odediscovery.runtime.arrays import Array
@@ -77,10 +76,7 @@ def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Mar
         frame(axes, [values - half, values + half], np.concatenate([seen, values]))
         set_times(axes, series)
 
-    return [
-        (state, svg(lambda axes, k=k: draw(axes, k), f"forecast{k}", f"{state} as predicted"))
-        for k, state in enumerate(found.equations.states[:MAX_PANELS])
-    ]
+    return panels(found, draw, "forecast", " as predicted")
 
 
 def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, list[tuple[Markup, Markup]]]]:
@@ -88,8 +84,7 @@ def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, li
     rows = []
     for when in forecast.asked[thinned(len(forecast.asked), 8)].tolist():
         i = int(np.searchsorted(forecast.times, when))
-        halves = np.full(len(found.equations.states), np.nan)
-        halves = halves if forecast.half is None else forecast.half[i]
+        halves = np.full(len(found.equations.states), np.nan) if forecast.half is None else forecast.half[i]
         cells = [_cell(x, h) for x, h in zip(forecast.values[i].tolist(), halves, strict=True)]
         rows.append((typeset(f"{when:.6g}"), cells))
     return rows
