@@ -195,8 +195,8 @@ def _print_front(front: Sequence[tuple[FrontRow, list[str]]]) -> None:
         console.print(table)
     # However long the lines of the table are, the rule below its header is not.
     rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
-    lines = (line.rstrip()[: 120 if line.startswith(rule) else None] for line in captured.get().split("\n"))
-    print("\n".join(lines).rstrip("\n"))
+    drawn = (line.rstrip()[: 120 if line.startswith(rule) else None] for line in captured.get().split("\n"))
+    print("\n".join(drawn).rstrip("\n"))
 
 
 def wrapped(text: str) -> str:

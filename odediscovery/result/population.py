@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -250,6 +250,10 @@ def _of_groups(groups: Mapping[str, Any], pick: Callable[[Any], Any]) -> Array:
     return numbers(map(pick, groups.values()))
 
 
+def _numbers_of(entry: Mapping[str, Any], *keys: str) -> Iterator[float]:
+    return (number(entry[key]) for key in keys)
+
+
 def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
     place = {"name": one.name, "monomial": one.place[0], "state": one.place[1]}
     mean = {"mean": one.mean, "standard_error": one.mean_error}
@@ -259,9 +263,9 @@ def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
 def _exponent(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupExponent:
     """Inverse of `_exponent_entry`, with the values of the groups."""
     name, place = checked_text(entry["name"]), (int(entry["monomial"]), int(entry["state"]))
+    mean, mean_error, sd, sd_error = _numbers_of(entry, "mean", "standard_error", "sd", "sd_standard_error")
     return GroupExponent(
-        *(name, place),
-        *(number(entry[key]) for key in ("mean", "standard_error", "sd", "sd_standard_error")),
+        *(name, place, mean, mean_error, sd, sd_error),
         values=_of_groups(groups, lambda group: group["exponents"][name]),
         errors=numbers(entry["standard_errors"]),
     )
@@ -290,9 +294,9 @@ def _constant(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupConst
     own, first = float(entry["sd_log"] or 0) > 0, str(terms[0])
     # Constants of separate fits were not always kept.
     apart = _of_groups(groups, lambda group: group.get("separate", {}).get(first))
+    mean, mean_error, sd, sd_error = _numbers_of(entry, "mean", "standard_error", "sd_log", "sd_log_standard_error")
     return GroupConstant(
-        *(checked_text(entry["name"]), terms),
-        *(number(entry[key]) for key in ("mean", "standard_error", "sd_log", "sd_log_standard_error")),
+        *(checked_text(entry["name"]), terms, mean, mean_error, sd, sd_error),
         values=_of_groups(groups, lambda group: group["constants"][first] if own else entry["mean"]),
         errors=_of_groups(groups, lambda group: group["standard_errors"][first] if own else None),
         two_stage=(number(entry["two_stage"]["mean"]), number(entry["two_stage"]["sd_log"])),

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import itertools
 import os
 import shutil
 import stat
@@ -128,11 +129,7 @@ def claimed(folder: Path) -> Iterator[Claim]:
 
 def _make_parents(place: Path) -> list[Path]:
     """The folders above a place that did not exist, innermost first; now they do."""
-    missing = []
-    for parent in place.parents:
-        if parent.exists():
-            break
-        missing.append(parent)
+    missing = list(itertools.takewhile(lambda parent: not parent.exists(), place.parents))
     place.parent.mkdir(parents=True, exist_ok=True)
     return missing
 
