@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faces import discovery, network
+from faces import cascade, discovery, network
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -19,10 +19,7 @@ from odediscovery.result.discovery import Discovery, describe_chain
 
 
 def chain(n: int) -> Discovery:
-    """n states, each decaying into the next."""
-    law = PowerSum(np.diag(np.full(n, -0.3)) + np.diag(np.full(n - 1, 0.3), -1), np.eye(n))
-    names = ("Foxes", "Rabbits", "Grass", "Water", "Soil")[:n]
-    return discovery(law, names, until=10.0, initial=(3.0,) * n, hidden=8)
+    return cascade(("Foxes", "Rabbits", "Grass", "Water", "Soil")[:n], 3.0, hidden=8)
 
 
 def words(figure: Figure) -> list[str]:
