@@ -21,7 +21,7 @@ from odediscovery.laws.printing import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, sides, split_number, term_mathml
 from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict
-from odediscovery.result.named import constant_records, named_units
+from odediscovery.result.named import constant_records, named_rows
 from odediscovery.result.survival import shares_of
 from odediscovery.settings import RECIPES, Settings, flag_of
 
@@ -203,12 +203,10 @@ class Row(NamedTuple):
 def constant_rows(found: Discovery) -> dict[str, list[Row]]:
     """The constants of every equation, by state; of a form those with names, of no state; empty where none is known."""
     if found.named is not None:
-        named = found.named.rows(found.degrees_of_freedom)
-        units = named_units(found.named, found.series) or [""] * len(named)
         rows = []
-        for entry, unit in zip(named, units, strict=False):
-            ends = None if entry["low"] is None else (entry["low"], entry["high"])
-            rows.append(_estimate(name_text(entry["name"]), entry["value"], entry["standard_error"], ends, unit or ""))
+        for one in named_rows(found.named, found.series, found.degrees_of_freedom):
+            ends = None if one["low"] is None else (one["low"], one["high"])
+            rows.append(_estimate(name_text(one["name"]), one["value"], one["standard_error"], ends, one["unit"] or ""))
         return {"": rows}
     products = _products(found)
     records = constant_records(found.equations, found.degrees_of_freedom, found.series.units)

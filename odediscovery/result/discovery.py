@@ -42,7 +42,7 @@ from odediscovery.laws.records import (
 from odediscovery.networks.chain import Network
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, jsonable
-from odediscovery.result.named import NamedConstants, constant_records, named_record, named_units, units_text
+from odediscovery.result.named import NamedConstants, constant_records, named_record, named_rows, units_text
 from odediscovery.result.population import Population
 from odediscovery.result.profiled import Profile, profiles_text
 from odediscovery.result.survival import Survival
@@ -318,11 +318,8 @@ class Discovery:
         """
         more = ["unit"] if self.series.units else []
         if self.named is not None:
-            columns = ["name", "value", "standard_error", "low", "high"]
-            own = self.named.rows(self.degrees_of_freedom)
-            for row, unit in zip(own, named_units(self.named, self.series), strict=False):
-                row["unit"] = unit
-            return records_frame(own, columns + more)
+            own = named_rows(self.named, self.series, self.degrees_of_freedom)
+            return records_frame(own, ["name", "value", "standard_error", "low", "high", *more])
         names = monomial_names(self.equations)
         rows = []
         for state, found in constant_records(self.equations, self.degrees_of_freedom, self.series.units).items():

@@ -92,6 +92,12 @@ def named_units(named: NamedConstants | None, series: TimeSeries) -> list[str | 
     )
 
 
+def named_rows(named: NamedConstants, series: TimeSeries, freedom: float | None) -> list[dict[str, Any]]:
+    """The rows of named constants, with their units where they are known."""
+    units: list[str | None] = named_units(named, series) or [None] * len(named.names)
+    return [row | {"unit": unit} for row, unit in zip(named.rows(freedom), units, strict=False)]
+
+
 def rate_label(series: TimeSeries, state: str) -> str:
     """What an axis of rates is called, with the unit where the columns say theirs."""
     unit = unit_text(Dimensions(series.states, series.time_name, series.units).rate(state))
