@@ -141,9 +141,7 @@ def _fit_each(
 ) -> None:
     """Every series of a table its own law, and chosen ones a result folder of their own."""
     from odediscovery.command.reading import each_table
-    from odediscovery.many.alone import chosen_alone
     from odediscovery.many.run import fit_many, told
-    from odediscovery.result.folder import source_of
 
     table, draws = each_table(data, columns, folder), watch.draws
     if draws.bootstrap is not None or draws.profile or settings.vary is not None:
@@ -159,6 +157,9 @@ def _fit_each(
         more = "" if found.finished else "; stopped early, the same command goes on"
         say(f"written to {folder}/summary.csv ({monitor.seconds():.1f} s{more})")
         if chosen:
+            from odediscovery.many.alone import chosen_alone
+            from odediscovery.result.folder import source_of
+
             _fit_folders(chosen_alone(table, chosen, settings, source_of(data)), watch, backend, monitor)
 
 
