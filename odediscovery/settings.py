@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,10 +137,17 @@ class Settings:
                 raise InputError(f"{flag} must be at least {least}, got {value}")
             if value > most:
                 raise InputError(f"{flag} must be at most {most}, got {value}")
-        if not 0.0 < self.learning_rate < math.inf:
-            raise InputError(f"--learning-rate must be positive and finite, got {self.learning_rate}")
-        if self.recipe not in RECIPES:
-            raise unknown_name("recipe", self.recipe, RECIPES)
+        for name in ("learning_rate", "max_seconds"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value < math.inf:
+                raise InputError(f"{flag_of(name)} must be positive and finite, got {value}")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise InputError(f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}")
+        choices: dict[str, tuple[str, Collection[str]]] = {"recipe": (self.recipe, RECIPES), "unit": (self.unit, UNITS)}
+        choices |= {"way of gradients": (self.gradients, GRADIENTS), "device": (self.device, DEVICES)}
+        for kind, (chosen, known) in choices.items():
+            if chosen not in known:
+                raise unknown_name(kind, chosen, known)
         if self.members < 1 and not (self.recipe == "default" and self.grow):
             raise InputError(
                 f"--members {self.members} leaves nothing to start from but grown "
@@ -157,11 +164,6 @@ class Settings:
         if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
             names = ", ".join(map(flag_of, ("no_sources", *VOCABULARY)))
             raise InputError(f"{names} need --recipe default")
-        checked_device(self.device)
-        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
-            raise InputError(f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}")
-        if self.max_seconds is not None and not 0.0 < self.max_seconds < math.inf:
-            raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
 
     def _check_groups(self) -> None:
@@ -173,16 +175,12 @@ class Settings:
             raise InputError(f"{flag} is not yet possible beside --vary: leave one of them out{own}")
 
     def _check_training(self) -> None:
-        """Whether the unit and the gradients are known, and go with the recipe."""
-        if self.unit not in UNITS:
-            raise unknown_name("unit", self.unit, UNITS)
+        """Whether the unit and the gradients go with the recipe."""
         if not self.published and self.unit == "Dense":
             raise InputError(
                 f"--unit {self.unit} needs --recipe paper or as-run; recipe {self.recipe} reads its equations "
                 "from power units, RealNPU or NPU"
             )
-        if self.gradients not in GRADIENTS:
-            raise unknown_name("way of gradients", self.gradients, GRADIENTS)
         if self.published and self.gradients != "odeint":
             raise InputError(
                 f"--gradients {self.gradients} needs --recipe default or neural; recipe {self.recipe} has its own"
