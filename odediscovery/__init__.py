@@ -39,41 +39,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "SYSTEMS",
-    "Comparison",
-    "Discovery",
-    "Equations",
-    "Field",
-    "FitError",
-    "InputError",
-    "Monitor",
-    "ODEDiscovery",
-    "OdeDiscoveryError",
-    "Settings",
-    "Signal",
-    "TimeSeries",
-    "Trajectory",
-    "bootstrap",
-    "compare",
-    "discover",
-    "equations",
-    "fit_constants",
-    "get_system",
-    "load_csv",
-    "load_with_controls",
-    "notebook_html",
-    "pareto",
-    "plot_fit",
-    "plot_laws",
-    "prune",
-    "settings_for",
-    "simulate_system",
-    "term_library",
-    "train",
-    "with_controls",
-    "write_csv",
-]
+__all__ = ["SYSTEMS", "Comparison", "Discovery", "Equations", "Field", "FitError", "InputError", "Monitor"]
+__all__ += ["ODEDiscovery", "OdeDiscoveryError", "Settings", "Signal", "TimeSeries", "Trajectory", "bootstrap"]
+__all__ += ["compare", "discover", "equations", "fit_constants", "get_system", "load_csv", "load_with_controls"]
+__all__ += ["notebook_html", "pareto", "plot_fit", "plot_laws", "prune", "settings_for", "simulate_system"]
+__all__ += ["term_library", "train", "with_controls", "write_csv"]
 
 _HOME = {
     "data.controls": ("load_with_controls", "with_controls"),

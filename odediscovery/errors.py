@@ -10,8 +10,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-# A message is one line: of many or long names it shows some.
-MAX_NAMES, MAX_LETTERS = 30, 60
+# Letters of a name in a message, which is one line.
+MAX_LETTERS = 60
 
 
 class OdeDiscoveryError(Exception):
@@ -66,6 +66,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     near = [known for known in names if known.casefold() == name.casefold()]
     near = near or difflib.get_close_matches(name[:MAX_LETTERS], [n for n in names if len(n) <= MAX_LETTERS], 1, 0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    shown = [known if len(known) <= MAX_LETTERS else f"{known[:MAX_LETTERS]}..." for known in names[:MAX_NAMES]]
+    shown = [known if len(known) <= MAX_LETTERS else f"{known[:MAX_LETTERS]}..." for known in names[:30]]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     return InputError(f"unknown {kind} {name[:MAX_LETTERS]!r}: {hint}Known: {', '.join(shown) or 'none'}{more}")

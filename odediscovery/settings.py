@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,17 +130,24 @@ class Settings:
         """
         self._check_kinds()
         for name, (least, most) in LIMITS.items():
-            value, option = getattr(self, name), name.replace("_", "-")
+            value, flag = getattr(self, name), flag_of(name)
             if isinstance(least, int) and not isinstance(value, int):
-                raise InputError(f"--{option} must be a whole number, got {value!r}")
+                raise InputError(f"{flag} must be a whole number, got {value!r}")
             if not value >= least:
-                raise InputError(f"--{option} must be at least {least}, got {value}")
+                raise InputError(f"{flag} must be at least {least}, got {value}")
             if value > most:
-                raise InputError(f"--{option} must be at most {most}, got {value}")
-        if not 0.0 < self.learning_rate < math.inf:
-            raise InputError(f"--learning-rate must be positive and finite, got {self.learning_rate}")
-        if self.recipe not in RECIPES:
-            raise unknown_name("recipe", self.recipe, RECIPES)
+                raise InputError(f"{flag} must be at most {most}, got {value}")
+        for name in ("learning_rate", "max_seconds"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value < math.inf:
+                raise InputError(f"{flag_of(name)} must be positive and finite, got {value}")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise InputError(f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}")
+        choices: dict[str, tuple[str, Collection[str]]] = {"recipe": (self.recipe, RECIPES), "unit": (self.unit, UNITS)}
+        choices |= {"way of gradients": (self.gradients, GRADIENTS), "device": (self.device, DEVICES)}
+        for kind, (chosen, known) in choices.items():
+            if chosen not in known:
+                raise unknown_name(kind, chosen, known)
         if self.members < 1 and not (self.recipe == "default" and self.grow):
             raise InputError(
                 f"--members {self.members} leaves nothing to start from but grown "
@@ -148,43 +155,32 @@ class Settings:
             )
         self._check_training()
         if self.published and any(getattr(self, name) for name in (*KNOWLEDGE, *RECORDED)):
-            names = ", ".join("--" + name.replace("_", "-") for name in (*KNOWLEDGE, *RECORDED))
+            names = ", ".join(map(flag_of, (*KNOWLEDGE, *RECORDED)))
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
         if self.vary is None and self.covariate:
             raise InputError("--covariate belongs to groups: it needs --vary all, none or auto")
         if self.vary is not None:
             self._check_groups()
         if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
-            names = ", ".join("--" + OPTIONS.get(name, name).replace("_", "-") for name in ("no_sources", *VOCABULARY))
+            names = ", ".join(map(flag_of, ("no_sources", *VOCABULARY)))
             raise InputError(f"{names} need --recipe default")
-        checked_device(self.device)
-        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
-            raise InputError(f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}")
-        if self.max_seconds is not None and not 0.0 < self.max_seconds < math.inf:
-            raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
 
     def _check_groups(self) -> None:
         """Whether nothing is asked that the search of groups does not hear."""
         asked = [name for name in NOT_OF_GROUPS if getattr(self, name) != self.__dataclass_fields__[name].default]
         if asked:
-            name = "no_sources" if asked[0] == "sources" else OPTIONS.get(asked[0], asked[0])
-            own = "; a law of your own is fitted by fit-constants --vary" if asked[0] in ("tries", "known") else ""
-            raise InputError(
-                f"--{name.replace('_', '-')} is not yet possible beside --vary: leave one of them out{own}"
-            )
+            flag = flag_of("no_sources" if asked[0] == "sources" else asked[0])
+            own = "; a law of your own is fitted by fit-constants --vary" * (asked[0] in ("tries", "known"))
+            raise InputError(f"{flag} is not yet possible beside --vary: leave one of them out{own}")
 
     def _check_training(self) -> None:
-        """Whether the unit and the gradients are known, and go with the recipe."""
-        if self.unit not in UNITS:
-            raise unknown_name("unit", self.unit, UNITS)
+        """Whether the unit and the gradients go with the recipe."""
         if not self.published and self.unit == "Dense":
             raise InputError(
                 f"--unit {self.unit} needs --recipe paper or as-run; recipe {self.recipe} reads its equations "
                 "from power units, RealNPU or NPU"
             )
-        if self.gradients not in GRADIENTS:
-            raise unknown_name("way of gradients", self.gradients, GRADIENTS)
         if self.published and self.gradients != "odeint":
             raise InputError(
                 f"--gradients {self.gradients} needs --recipe default or neural; recipe {self.recipe} has its own"
@@ -203,8 +199,7 @@ class Settings:
             texts = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
             fits = texts if kinds is tuple else isinstance(value, kinds)
             if not fits or (isinstance(value, bool) and kinds is not bool):
-                option = OPTIONS.get(one.name, one.name).replace("_", "-")
-                raise InputError(f"--{option} must be {what}, got {repr(value)[:40]}")
+                raise InputError(f"{flag_of(one.name)} must be {what}, got {repr(value)[:40]}")
 
     @property
     def published(self) -> bool:
@@ -227,9 +222,9 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "str": (str, "text"),
     "tuple[str, ...]": (tuple, "a list of texts"),
 }
-VOCABULARY = ("nonnegative_flows", "library", "template", "tries")
 # Options that have another name than their field.
 OPTIONS = {"tries": "try"}
+VOCABULARY = ("nonnegative_flows", "library", "template", "tries")
 RECORDED = ("starts", "censored", "cumulative", "doses", "breaks")
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 # What the search of groups does not hear.
@@ -256,15 +251,8 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 MAX_THREADS = 1024
 
 # As the paper has it.
-_PUBLISHED = {
-    "members": 5,
-    "hidden": 9,
-    "grow": False,
-    "l1": 0.01,
-    "adam_steps": 3000,
-    "learning_rate": 0.005,
-    "lbfgs_steps": 1000,
-}
+_PUBLISHED = {"members": 5, "hidden": 9, "grow": False, "l1": 0.01}
+_PUBLISHED |= {"adam_steps": 3000, "learning_rate": 0.005, "lbfgs_steps": 1000}
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "neural": {"grow": False},
@@ -273,12 +261,13 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def checked_device(name: str) -> str:
-    """The name of a device.
+def flag_of(name: str) -> str:
+    """The flag of a field of `Settings` on the command line."""
+    return "--" + OPTIONS.get(name, name).replace("_", "-")
 
-    Raises:
-        InputError: another than cpu and cuda.
-    """
+
+def checked_device(name: str) -> str:
+    """The name of a device, one of `DEVICES`."""
     if name not in DEVICES:
         raise unknown_name("device", name, DEVICES)
     return name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from problems import FSIR
 
@@ -45,11 +47,8 @@ def discovery(
     spread = noise * clean[0].std(axis=0)
     values = [x + spread * generator.normal(size=x.shape) for x in clean]
     labels = [f"run {k + 1}" for k in range(runs)] if runs > 1 else None
-    series = (
-        TimeSeries.from_arrays([times] * runs, values, states, labels=labels, time_name=time_name)
-        if runs > 1
-        else TimeSeries.from_arrays(times, values[0], states, time_name=time_name)
-    )
+    times, values = ([times] * runs, values) if runs > 1 else (times, values[0])
+    series = TimeSeries.from_arrays(times, values, states, labels=labels, time_name=time_name)
     constant = PowerSum(law.coefficients[:, :1] * 0.5, law.exponents[:1])
     simpler = Equations.from_power_sum(states, constant, time_name=time_name)
     mse = float(np.mean(spread**2))
@@ -86,8 +85,13 @@ def network(law: PowerSum, series: TimeSeries, hidden: int = 0) -> Network:
     )
 
 
-def awkward() -> Discovery:
-    """Thirteen states whose names are no ordinary ones, each decaying into the next."""
-    n = len(AWKWARD)
+def cascade(states: tuple[str, ...], start: float = 1.0, **more: Any) -> Discovery:
+    """States that each decay into the next."""
+    n = len(states)
     law = PowerSum(np.diag(np.full(n, -0.3)) + np.diag(np.full(n - 1, 0.3), -1), np.eye(n))
-    return discovery(law, AWKWARD, until=10.0, samples=12, initial=(1.0,) * n, noise=0.001)
+    return discovery(law, states, until=10.0, initial=(start,) * n, **more)
+
+
+def awkward() -> Discovery:
+    """Thirteen states whose names are no ordinary ones."""
+    return cascade(AWKWARD, samples=12, noise=0.001)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from faces import awkward, discovery
+from faces import awkward, cascade, discovery
 
 from odediscovery.data.controls import with_controls
 from odediscovery.data.series import Scale, TimeSeries
@@ -154,9 +154,7 @@ def long() -> Discovery:
 
 def wide() -> Discovery:
     """More states and trajectories than can be drawn."""
-    n = 24
-    law = PowerSum(np.diag(np.full(n, -0.3)) + np.diag(np.full(n - 1, 0.3), -1), np.eye(n))
-    return discovery(law, tuple(f"state{k}" for k in range(n)), until=10.0, samples=12, runs=9, initial=(1.0,) * n)
+    return cascade(tuple(f"state{k}" for k in range(24)), samples=12, runs=9)
 
 
 PAGES: dict[str, Callable[[], Discovery]] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -20,7 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from odediscovery.command.console import opened, say, sayer
-from odediscovery.command.flags import RunOptions, TaskOptions, argument, flag, names_in, numbers_in, with_groups
+from odediscovery.command.flags import RunOptions, TaskOptions, argument, flag, names_in, with_groups
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ METHODS = ("ours", "pysindy", "pyoperon")
 
 RUN, MINUTE, SERIES_RUN = TaskOptions(), TaskOptions(max_seconds=60.0), TaskOptions(max_seconds=0.0)
 SPEED_RUN = RunOptions(max_seconds=600.0)
-Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
 Digits = Annotated[int | None, flag("round the values to so many significant digits (default: all)")]
 Noise = Annotated[
     float, flag("noise: a share of each state's standard deviation (default: 0.05; fsir-gaps and coverage: 0.02)")
@@ -66,12 +66,8 @@ bench = typer.Typer(
 def _keep(work: Callable[..., Rows], summary: Callable[[Rows], str], name: str, run: RunOptions) -> None:
     """Run a measurement that keeps its rows in a folder; print its summary and keep it beside them.
 
-    Args:
-        work: called with the folder, with the `monitor` that hears its progress, with `say`, which hears a line a
-            finished row, and with the `backend` of its tasks if it has one.
-        summary: of the rows, as Markdown.
-        name: of the folder where nobody else names it.
-        run: what the measurement was told.
+    The work hears of the folder, of the `monitor` of its progress, of `say` for a line a finished row, and of the
+    `backend` of its tasks if it has one.
     """
     from odediscovery.command.progress import TerminalMonitor
     from odediscovery.runtime.files import write_whole
@@ -149,7 +145,7 @@ def _suite(
     trajectories: Annotated[int, flag("how many starts to train on", 1)] = 1,
     digits: Digits = None,
     method: Annotated[str, flag("ours, pysindy, pyoperon or all", "ours")] = "ours",
-    ids: Ids = None,
+    ids: Annotated[str | None, flag("systems, with commas between (default: all)")] = None,
     run: TaskOptions = RUN,
 ) -> None:
     """Run a suite: one row for each system in rows.jsonl, tables in summary.md."""
@@ -218,6 +214,10 @@ def chaos(
 ) -> None:
     """Find chaotic systems from five trajectories each, beside sparse regression by pysindy."""
     chosen, levels, asked = names_in(ids, "--ids"), names_in(noise, "--noise"), names_in(method, "--method")
+    try:
+        shares = tuple(map(float, levels or ()))
+    except ValueError:
+        raise InputError(f"--noise expects numbers with commas between, got {', '.join(levels or ())!r}") from None
     from odediscovery.bench import chaos as of
     from odediscovery.bench import peers
 
@@ -228,7 +228,7 @@ def chaos(
     work = partial(
         of.run_chaos,
         methods=asked or [of.OURS, *peers.sparse_methods()],
-        noise=of.NOISE if levels is None else tuple(numbers_in(levels, "--noise")),
+        noise=shares or of.NOISE,
         ids=chosen,
         seed=run.seed,
         max_seconds=run.max_seconds,
@@ -265,8 +265,7 @@ def fsir_noise(
     """Count the draws of noise in which exactly the terms of fSIR are found."""
     from odediscovery.bench.draws import FsirNoise
 
-    about = FsirNoise(sigma=sigma, trajectories=trajectories, seed=run.seed, max_seconds=run.max_seconds)
-    _draw(about, draws, f"sigma{sigma:g}-trajectories{trajectories}", run)
+    _draw(FsirNoise(sigma=sigma, trajectories=trajectories), draws, f"sigma{sigma:g}-trajectories{trajectories}", run)
 
 
 @bench.command()
@@ -281,9 +280,7 @@ def fsir_gaps(
     """Count the draws in which short, irregular runs with gaps give exactly the terms of fSIR."""
     from odediscovery.bench.draws import FsirGaps
 
-    about = FsirGaps(
-        sigma=sigma, missing=missing, trajectories=trajectories, seed=run.seed, max_seconds=run.max_seconds
-    )
+    about = FsirGaps(sigma=sigma, missing=missing, trajectories=trajectories)
     _draw(about, draws, f"sigma{sigma:g}-missing{missing:g}-trajectories{trajectories}", run)
 
 
@@ -298,8 +295,7 @@ def coverage(
     """Count the draws of noise in which 95 % intervals contain the true constants."""
     from odediscovery.bench.draws import Coverage
 
-    about = Coverage(system=system, sigma=sigma, seed=run.seed, max_seconds=run.max_seconds)
-    _draw(about, draws, f"{system}-sigma{sigma:g}", run)
+    _draw(Coverage(system=system, sigma=sigma), draws, f"{system}-sigma{sigma:g}", run)
 
 
 @bench.command()
@@ -312,7 +308,7 @@ def lawless(
     """Count the draws of white noise or random walks for which a law is claimed."""
     from odediscovery.bench.draws import Lawless
 
-    _draw(Lawless(kind=kind, seed=run.seed, max_seconds=run.max_seconds), draws, kind, run)
+    _draw(Lawless(kind=kind), draws, kind, run)
 
 
 @bench.command()
@@ -326,7 +322,7 @@ def textbook(
     """Give made-up series of textbook laws with realistic faults a verdict, and count constants in their intervals."""
     from odediscovery.bench.textbook import TextbookDraws
 
-    _draw(TextbookDraws(seed=run.seed, max_seconds=run.max_seconds), draws, "laws", run)
+    _draw(TextbookDraws(), draws, "laws", run)
 
 
 @bench.command()
@@ -349,6 +345,7 @@ def populations(
 
 def _draw(about: Draws, count: int, name: str, run: RunOptions) -> None:
     """Run draws, print and keep their tables."""
+    about = replace(about, seed=run.seed, max_seconds=run.max_seconds)
     _keep(about.study(count).run, about.markdown, f"{about.measure}-{name}-seed{about.seed}", run)
 
 

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 # What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
 INTERRUPTED = 130
-FORMATS = ("text", "latex", "python", "julia", "json")
 app = typer.Typer(
     name="odediscovery",
     help="Find the differential equations behind measured time series.",
@@ -127,28 +126,23 @@ def predict(
     """Integrate the equations of a result: a CSV of states over time."""
     if until is not None and times is not None:
         raise InputError("--until and --times cannot be given together; choose one")
-    import numpy as np
-
     from odediscovery.command.reading import asked_times, what_acts, written_times
+    from odediscovery.result.discovery import start_values
 
     _check_places({"--report": report, "--out": out})
     found = _loaded(folder, row)
     if subject is not None:
         found = found.of_group(subject)
-    given = assignments(initial.split(",") if initial else [], "--initial")
-    for name in given:
-        if name not in found.equations.states:
-            raise unknown_name("state", name, found.equations.states)
+    names, given = found.equations.states, assignments(initial.split(",") if initial else [], "--initial")
+    start = start_values(given, found.initial_values[0], names) if given else None
     if new_subject is not None:
         return _write_table(*_new_curve(found, new_subject, given, until, times), out)
     if len(found.series.trajectories) > 1 and not (given or inputs or doses or report):
         return _write_all(found, until, times, intervals, out)
-    fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
     told = what_acts(found, inputs, doses)
     acting = told or found.series.trajectories[0].controls
     alone = inputs is not None and until is None and times is None
     when = acting.times if alone and acting is not None else asked_times(found.series, until, times)
-    start = np.array([*(fitted | given).values()]) if given else None
     values = found.simulate(start, when, told)
     others = doses is None and set(found.series.controls) - {found.series.time_name}
     _note_limits(values, when, acting if others else None)
@@ -158,7 +152,6 @@ def predict(
 
         forecast = forecast_of(found, when, given, told)
         _write_page(found, folder, report, forecast)
-    names = found.equations.states
     if intervals:
         from odediscovery.uncertainty.bands import with_intervals
 
@@ -174,7 +167,6 @@ def _write_all(found: Discovery, until: str | None, times: Path | None, interval
     from odediscovery.uncertainty.bands import with_intervals
 
     names, rows = found.equations.states, list[list[object]]()
-    header: tuple[object, ...] = ()
     for k, run in enumerate(found.series.trajectories):
         one = found.of_trajectory(k)
         when = asked_times(one.series, until, times)
@@ -183,11 +175,9 @@ def _write_all(found: Discovery, until: str | None, times: Path | None, interval
         _note_limits(values, when, None)
         if intervals and len(when):
             names, values = with_intervals(found, values, when, None, run.controls, k)
-        if not k:
-            header = (group_column(found.series), found.series.time_name, *names)
         shown = written_times(one.series, when, until, times)
         rows += [[run.label or k + 1, *row] for row in _rows(shown, values)]
-    _write_table(header, rows, out)
+    _write_table((group_column(found.series), found.series.time_name, *names), rows, out)
 
 
 def _new_curve(
@@ -301,8 +291,8 @@ def show(
     folder: Folder, format: Annotated[str, flag("text, latex, python, julia or json", "text")] = "text", row: Row = None
 ) -> None:
     """Print the equations of a result, as text or in another language."""
-    if format not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
+    if format not in (known := ("text", "latex", "python", "julia", "json")):
+        raise unknown_name("format", format, known)
     found = _loaded(folder, row)
     written = {"latex": found.latex, "python": found.equations.python, "julia": found.equations.julia}
     if format == "text":

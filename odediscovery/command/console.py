@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import dataclasses
 import gc
 import logging
 import os
@@ -23,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import box
 from rich.console import Console
@@ -36,19 +35,10 @@ from odediscovery.runtime.texts import HELD, cut, printable
 
 if TYPE_CHECKING:
     from odediscovery.result.discovery import Discovery
+    from odediscovery.result.front import FrontRow
     from odediscovery.runtime.workers import Backend
 
-# Longer equations are cut in the Pareto table; above it, and in result.json, they are whole.
-MAX_ROW_LETTERS = 160
-# Where nobody looks at a terminal lines stay whole.
-MAX_LINE_LETTERS = 10**9
-# Below a header, however long the lines of a table are where nobody looks at a terminal.
-RULE, MAX_RULE = "\N{BOX DRAWINGS LIGHT HORIZONTAL}", 120
 BACKENDS = ("processes", "dask")
-# Letters of one line on standard error; what is longer quotes a whole cell or row of somebody's file.
-MAX_REMARK_LETTERS = 1500
-# So many new objects, not Python's 700, before it looks for those that only refer to each other.
-COLLECTED_AT = 50_000
 
 
 def say(text: str = "", end: str = "\n") -> None:
@@ -59,7 +49,8 @@ def say(text: str = "", end: str = "\n") -> None:
 def remark(text: str) -> None:
     """A line on standard error, at once, if somebody is there to read it."""
     try:
-        print(cut(printable(text), MAX_REMARK_LETTERS), file=sys.stderr, flush=True)
+        # What is longer quotes a whole cell or row of somebody's file.
+        print(cut(printable(text), 1500), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         mute(sys.stderr)
 
@@ -75,7 +66,9 @@ class Forgiving:
     def __init__(self) -> None:
         # The stream of now: the library puts a proxy of its own into the place of `sys.stderr`.
         self._stream = sys.stderr
-        self.encoding = getattr(sys.stderr, "encoding", "utf-8")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """What `TextIO.write` does, if it can be done."""
@@ -86,14 +79,6 @@ class Forgiving:
     def flush(self) -> None:
         """What `TextIO.flush` does, if it can be done."""
         mute_if_broken(self._stream)
-
-    def isatty(self) -> bool:
-        """Whether standard error is a terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """The number of standard error."""
-        return self._stream.fileno()
 
 
 def mute(stream: TextIO) -> None:
@@ -122,18 +107,16 @@ def prepare() -> None:
             os.close(spare)
             break
         os.set_inheritable(spare, True)
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        if hasattr(stream := getattr(sys, name), "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    # Modules and pictures are made of objects that stay: to look through them again and again for some that do
-    # not was a sixth of the time of a short fit, and before the end a second of that of a training.
-    gc.set_threshold(COLLECTED_AT)
+    # Modules and pictures are made of objects that stay: to look through them again and again, each 700 new ones, was a
+    # sixth of the time of a short fit, and before the end a second of that of a training.
+    gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     os.environ["MATPLOTLIBRC"], os.environ["MPLBACKEND"] = os.devnull, "agg"
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
@@ -181,62 +164,39 @@ def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
 
 def print_discovery(found: Discovery) -> None:
     """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
-    from odediscovery.laws.records import monomial_names
-    from odediscovery.result.named import units_text
-    from odediscovery.result.profiled import profiles_text
+    from odediscovery.result.discovery import facts, headline, row_lines, shown_notes
 
-    room = Console().width - 1 if sys.stdout.isatty() else MAX_LINE_LETTERS
+    # Where nobody looks at a terminal lines stay whole.
+    room = Console().width - 1 if sys.stdout.isatty() else sys.maxsize
     for line in found.equations_text().splitlines():
         say(broken(line, room))
-    for text in (
-        found.name_text(),
-        "" if found.population is None else found.population.table_text(),
-        found.starts_text(),
-        units_text(found.equations, found.series, found.named, found.textbook),
-        found.stability_text(),
-        profiles_text(found.profiles, monomial_names(found.equations)),
-    ):
-        if text:
-            say("\n".join(wrapped(line) for line in text.splitlines()))
-    from odediscovery.result.discovery import headline, shown_notes
-
-    say(wrapped(headline(found)))
-    for message in shown_notes(found.messages):
-        say(wrapped(f"note: {' '.join(message.split())}"))
-    if found.source_text():
-        say(wrapped(found.source_text()))
+    told = [line for text in facts(found) for line in text.splitlines()]
+    told += [headline(found), *(f"note: {' '.join(message.split())}" for message in shown_notes(found.messages))]
+    for line in [*told, *found.source_text().splitlines()]:
+        say(wrapped(line))
     say()
-    rows = []
-    for row in found.front:
-        plain = dataclasses.replace(row.equations, standard_errors=None)
-        mark, scores = "*" if row.selected else "", (f"{row.mse:.3g}", f"{row.r2:z.6f}")
-        lines = [
-            x if len(x) <= MAX_ROW_LETTERS else f"{x[: MAX_ROW_LETTERS - 3]}..." for x in plain.pretty(3).splitlines()
-        ]
-        lines += [f"[{row.name}]"] if row.name else []
-        rows.append((mark, str(row.complexity), *scores, "\n".join(lines)))
-    print_table(("", "complexity", "MSE", "R2", "equations"), rows, numbers=(1, 2, 3), width=1000)
+    _print_front([(row, row_lines(row)) for row in found.front])
 
 
-def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = (1,), width: int = 120
-) -> None:
-    """A table on standard output, as wide as the terminal."""
+def _print_front(front: Sequence[tuple[FrontRow, list[str]]]) -> None:
+    """The Pareto front, rows with the lines of their equations, as a table as wide as the terminal."""
+    header = ("", "complexity", "MSE", "R2")
+    scores = [("*" * row.selected, str(row.complexity), f"{row.mse:.3g}", f"{row.r2:z.6f}") for row, _ in front]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for k, title in enumerate(header):
-        table.add_column(title, justify="right" if k in numbers else "left", overflow="fold")
-    console = Console(width=None if sys.stdout.isatty() else width, highlight=False)
-    # The last column is what is left beside the others, each with three letters between.
-    columns = [[title, *cells] for title, cells in zip(header, zip(*rows, strict=True), strict=True)] if rows else []
-    others = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns[:-1]]
-    room = max(console.width - sum(others) - 3 * len(others), 20)
-    for row in rows:
-        *first, last = (printable(cell) for cell in row)
-        table.add_row(*map(Text, first), Text("\n".join(broken(line, room) for line in last.split("\n"))))
+    for title in (*header, "equations"):
+        table.add_column(title, justify="right" if title in header[1:] else "left", overflow="fold")
+    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+    # The equations have what is left beside the other columns, each with three letters between.
+    widths = [max(map(len, column)) for column in zip(header, *scores, strict=True)]
+    room = max(console.width - sum(widths) - 3 * len(widths), 20)
+    for cells, (_, lines) in zip(scores, front, strict=True):
+        table.add_row(*map(Text, cells), Text("\n".join(broken(printable(line), room) for line in lines)))
     with console.capture() as captured:
         console.print(table)
-    lines = (line.rstrip()[: MAX_RULE if line.startswith(RULE) else None] for line in captured.get().split("\n"))
-    print("\n".join(lines).rstrip("\n"))
+    # However long the lines of the table are, the rule below its header is not.
+    rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
+    drawn = (line.rstrip()[: 120 if line.startswith(rule) else None] for line in captured.get().split("\n"))
+    print("\n".join(drawn).rstrip("\n"))
 
 
 def wrapped(text: str) -> str:

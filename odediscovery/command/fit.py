@@ -36,7 +36,7 @@ from odediscovery.settings import Settings, settings_for
 
 if TYPE_CHECKING:
     from odediscovery.command.progress import TerminalMonitor
-    from odediscovery.many.run import Table
+    from odediscovery.many.alone import Alone
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.files import Claim
     from odediscovery.runtime.workers import Backend
@@ -157,24 +157,16 @@ def _fit_each(
         more = "" if found.finished else "; stopped early, the same command goes on"
         say(f"written to {folder}/summary.csv ({monitor.seconds():.1f} s{more})")
         if chosen:
-            _fit_folders(data, table, chosen, settings, watch, backend, monitor, hears)
+            from odediscovery.many.alone import chosen_alone
+            from odediscovery.result.folder import source_of
+
+            _fit_folders(chosen_alone(table, chosen, settings, source_of(data)), watch, backend, monitor)
 
 
-def _fit_folders(
-    data: Path,
-    table: Table,
-    labels: Sequence[str],
-    settings: Settings,
-    watch: _Watch,
-    backend: Backend,
-    monitor: TerminalMonitor,
-    hears: Callable[[str], None],
-) -> None:
+def _fit_folders(chosen: Sequence[Alone], watch: _Watch, backend: Backend, monitor: TerminalMonitor) -> None:
     """Chosen series by the whole search, each with a folder of its own."""
-    from odediscovery.many.alone import chosen_alone, fit_alone
-    from odediscovery.result.folder import source_of
+    from odediscovery.many.alone import fit_alone
 
-    chosen = chosen_alone(table, labels, settings, source_of(data))
     waiting = [one for one in chosen if not one.is_done]
     for one in chosen:
         if one not in waiting:
@@ -182,7 +174,7 @@ def _fit_folders(
     failed, left = list[str](), len(waiting)
     with monitor.shown():
         monitor.end()  # each result is printed as it comes, which a bar would be in the way of
-        hears(f"{len(waiting)} series to fit alone, by the whole search")
+        sayer(watch.quiet)(f"{len(waiting)} series to fit alone, by the whole search")
         for one, found in fit_alone(waiting, backend, monitor):
             left -= 1
             if isinstance(found, str):

@@ -40,11 +40,6 @@ def option(default: Any, text: str) -> Any:
     return field(default=default, metadata={"help": text})
 
 
-# What pictures may be beside PNG.
-KINDS = ("png", "pdf", "svg")
-_FOLDER = "folder to write; one begun before is continued (default: bench-NAME-... named by the options)"
-
-
 @dataclass(frozen=True)
 class Where:
     """Where tasks run, and how many side by side."""
@@ -60,7 +55,12 @@ class RunOptions:
 
     max_seconds: float = option(180.0, "time limit of a fit")
     seed: int = option(0, "random seed; of draws, the number of the first")
-    out: Path | None = field(default=None, metadata={"help": _FOLDER})
+    out: Path | None = field(
+        default=None,
+        metadata={
+            "help": "folder to write; one begun before is continued (default: bench-NAME-... named by the options)"
+        },
+    )
     quiet: bool = option(False, "no progress on standard error")
 
 
@@ -96,7 +96,9 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         if parameter.annotation is GivenSettings:
             options = list(_settings())
         elif dataclasses.is_dataclass(parameter.annotation):
-            options = list(_fields(parameter))
+            # The defaults of the group are those of the argument's own default.
+            hints, own = get_type_hints(parameter.annotation), parameter.default
+            options = [_option(one, hints[one.name], getattr(own, one.name)) for one in dataclasses.fields(own)]
         else:
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
             continue
@@ -112,13 +114,6 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     grouped.__name__, grouped.__doc__ = command.__name__, command.__doc__
     grouped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return grouped
-
-
-def _fields(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    """The options of a group, with the defaults of the argument's own default."""
-    group, hints = parameter.default, get_type_hints(parameter.annotation)
-    for one in dataclasses.fields(group):
-        yield _option(one, hints[one.name], getattr(group, one.name))
 
 
 def _settings() -> Iterator[inspect.Parameter]:
@@ -144,11 +139,7 @@ def setting(name: str) -> Any:
 
 
 def names_in(text: str | None, option: str) -> list[str] | None:
-    """The names in "a, b", None where none were asked for.
-
-    >>> names_in("S, I", "--states")
-    ['S', 'I']
-    """
+    """The names in "a, b", None where none were asked for."""
     if text is None:
         return None
     chosen = [name.strip() for name in text.split(",") if name.strip()]
@@ -160,29 +151,14 @@ def names_in(text: str | None, option: str) -> list[str] | None:
 def kinds_in(text: str | None) -> tuple[str, ...]:
     """Kinds of pictures that --figures names."""
     kinds = tuple(names_in(text, "--figures") or ())
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise unknown_name("kind of picture", unknown[0], KINDS)
+    for kind in kinds:
+        if kind not in (known := ("png", "pdf", "svg")):
+            raise unknown_name("kind of picture", kind, known)
     return kinds
 
 
-def numbers_in(texts: Sequence[str], option: str) -> list[float]:
-    """["0", "0.1", ...] as numbers.
-
-    >>> numbers_in(["0", "1e-3"], "--noise")
-    [0.0, 0.001]
-    """
-    try:
-        return [float(text) for text in texts]
-    except ValueError:
-        raise InputError(f"{option} expects numbers with commas between, got {', '.join(texts)!r}") from None
-
-
 def assignments(texts: Sequence[str], option: str) -> dict[str, float]:
-    """["S=100", ...] as numbers by name.
-
-    >>> assignments(["S=100"], "--set")
-    {'S': 100.0}
-    """
+    """["S=100", ...] as numbers by name."""
     values = {}
     for text in texts:
         name, sign, number = text.rpartition("=")

@@ -32,18 +32,11 @@ from odediscovery.runtime.monitor import Monitor
 _WISHES = (signal.SIGINT, signal.SIGTERM)
 
 
-# Letters of the bar and of the name of a stage: with the time left they stay within 80. Wider terminals have
-# room for the loss.
-BAR_LETTERS, NAME_LETTERS, WIDE = 20, 26, 100
-
-
 class TerminalMonitor(Monitor):
-    """A `Monitor` that draws a bar, or prints a line a stage where there is no terminal.
+    """A `Monitor` that draws a bar, or prints a line a stage where there is no terminal, or is quiet.
 
-    Args:
-        max_seconds: wall-clock limit in seconds, or None for none.
-        quiet: say nothing at all.
-        started: when the command began, by `time.monotonic` (default: now).
+    It counts from when the command `started`, by `time.monotonic`. With the time left, the name of a stage and the bar
+    stay within 80 letters; wider terminals have room for the loss.
     """
 
     def __init__(self, max_seconds: float | None = None, *, quiet: bool = False, started: float | None = None) -> None:
@@ -51,7 +44,7 @@ class TerminalMonitor(Monitor):
         self._quiet = quiet
         self._lines = not quiet and not sys.stderr.isatty()
         self._progress = Progress(
-            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=NAME_LETTERS)),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=26)),
             _Bar(self),
             _Left(self),
             TextColumn("{task.fields[loss]}", markup=False, table_column=Column(no_wrap=True)),
@@ -59,7 +52,7 @@ class TerminalMonitor(Monitor):
             transient=True,
             disable=quiet or self._lines,
         )
-        self._wide = self._progress.console.width >= WIDE
+        self._wide = self._progress.console.width >= 100
         self._task: TaskID | None = None
         self._steps, self._done, self._stage_began = 1, 0, 0.0
         self._reached = 0.0
@@ -84,10 +77,7 @@ class TerminalMonitor(Monitor):
             self._progress.update(self._task, loss=f"best loss {loss:.2e}")
 
     def share(self) -> float | None:
-        """What is over of the whole work, None where nothing bounds it; never less than it was.
-
-        Work without a bound in time of which the steps are known, as a benchmark, has the share of its steps.
-        """
+        """What is over of the whole work, never less than it was, by its bound or its steps; None without both."""
         known = self.bound()
         if known is None:
             return min(self._done / self._steps, 1.0) if self._steps > 1 else None
@@ -141,7 +131,7 @@ class _Bar(ProgressColumn):
     def render(self, task: Task) -> Any:
         """The bar; it pulses where nothing bounds the work."""
         share = self._monitor.share()
-        return ProgressBar(total=1.0, completed=share or 0.0, width=BAR_LETTERS, pulse=share is None)
+        return ProgressBar(total=1.0, completed=share or 0.0, width=20, pulse=share is None)
 
 
 class _Left(_Bar):

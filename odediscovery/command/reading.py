@@ -24,9 +24,6 @@ from odediscovery.result.folder import read_document
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 
-# More rows than this are more likely a slip in --until than a wish.
-MAX_ROWS = 100_000
-
 
 def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Array:
     """The times to predict: of a file, up to `last` at the data's pace, or the data's own."""
@@ -44,9 +41,9 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
     # The moment after a dose has a time too, which is none of the data's pace.
     gaps = np.diff(own)
     count = math.ceil((until - own[0]) / float(np.median(gaps[gaps > 10.0 * MOMENT * gaps.max()]))) + 1
-    if count > MAX_ROWS:
+    if count > 100_000:  # more likely a slip than a wish
         raise InputError(
-            f"--until {until:g} would give {count} rows, at most {MAX_ROWS}: give the times you want with --times"
+            f"--until {until:g} would give {count} rows, at most 100000: give the times you want with --times"
         )
     return np.linspace(own[0], until, count)
 
@@ -75,12 +72,12 @@ def _number(text: str) -> float | None:
 
 
 def _rows(path: Path) -> list[list[str]]:
+    """The rows of a file of times, but for empty ones."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"--times {path}: cannot be read ({reason})") from error
+        raise InputError(f"--times {path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _read_times(path: Path, series: TimeSeries) -> list[float]:

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 
 PRESETS = ("paper", "as-run")
 WHERE = Where()
-
-
+EVERY = "all"
 # Written out, so that help needs no experiment.
 EXPERIMENT_HELP = (
     "experiment: fsir, networks, gradient-surface, simple-arithmetic, large-arithmetic, static-arithmetic, "
     "division, extrapolation, operands, comparisons, digits, simple-functions, autoencoder, stacked-units, "
     "product-sweeps, status-registers or expectations; all: every one, each in a folder of its own"
 )
-EVERY = "all"
 
 
 def reproduce(

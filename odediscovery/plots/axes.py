@@ -33,16 +33,14 @@ CURVE_POINTS, PANEL_POINTS = 500, 300
 Depth = IntEnum("Depth", ["BEHIND", "DATA", "CURVE", "POINT", "MARK", "FRONT"])
 
 
-# Lines: curves of the equations; fronts, sums and intervals; axes, arrows and edges.
-CURVE_WIDTH, LINE_WIDTH, HAIR_WIDTH = 1.6, 1.2, 0.8
-# Marks: one of many samples, a sample, a row of a front, a row with a name, the chosen row, the ring around a row.
-SMALL_MARK, SAMPLE, POINT, NAMED, CHOSEN, RING = 2.8, 4.2, 6.5, 8.0, 16.0, 22.0
-# Letters: panels side by side, remarks (8 pixels on a telephone), pages, files, titles.
-SMALL_TEXT, NOTE_TEXT, PAGE_TEXT, TEXT, TITLE = 7.5, 8.5, 9.5, 10.0, 11.0
-# Opacity of areas: wide bands, the band of the curve itself, cells and arrows.
-FAINT, SHADED, STRONG = 0.15, 0.30, 0.75
-# Samples of a panel; more as large rings would hide the curve.
-MANY = 120
+# Lines: fronts, sums and intervals; axes, arrows and edges.
+LINE_WIDTH, HAIR_WIDTH = 1.2, 0.8
+# Marks: one of many samples, a sample, a row of a front.
+SMALL_MARK, SAMPLE, POINT = 2.8, 4.2, 6.5
+# Letters: panels side by side, remarks (8 pixels on a telephone), pages.
+SMALL_TEXT, NOTE_TEXT, PAGE_TEXT = 7.5, 8.5, 9.5
+# Opacity of cells and arrows.
+STRONG = 0.75
 # Ticks of low axes and of others, at most.
 FEW_TICKS, MAX_TICKS = 3, 6
 # Room around curves, as a share of their range, and how far they may leave the range of the data.
@@ -51,8 +49,8 @@ ROOM, BEYOND = 0.06, 0.3
 WIDTH, HEIGHT, LEAST_WIDTH = 4.2, 4.3, 6.0
 
 STYLE: dict[Any, Any] = {
-    "font.size": TEXT,
-    "lines.linewidth": CURVE_WIDTH,
+    "font.size": 10.0,
+    "lines.linewidth": 1.6,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
     "text.color": INK,
@@ -65,7 +63,7 @@ STYLE: dict[Any, Any] = {
     "grid.color": GRID,
     "grid.linewidth": HAIR_WIDTH,
     "axes.axisbelow": True,
-    "axes.titlesize": TITLE,
+    "axes.titlesize": 11.0,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "legend.frameon": False,
@@ -98,8 +96,8 @@ PAGE = NAMES | {
 # Remarks.
 NOTE: dict[str, Any] = {"color": MUTED, "fontsize": NOTE_TEXT}
 # Bands: areas without an edge, behind everything.
-LIGHT: dict[str, Any] = {"alpha": FAINT, "lw": 0, "zorder": Depth.BEHIND}
-DARK: dict[str, Any] = LIGHT | {"alpha": SHADED}
+LIGHT: dict[str, Any] = {"alpha": 0.15, "lw": 0, "zorder": Depth.BEHIND}
+DARK: dict[str, Any] = LIGHT | {"alpha": 0.30}
 # Lines that are read beside the curves, and those that only help the eye.
 LINE: dict[str, Any] = {"lw": LINE_WIDTH}
 HAIR: dict[str, Any] = {"lw": HAIR_WIDTH, "color": MUTED, "zorder": Depth.BEHIND}
@@ -115,8 +113,8 @@ SMALL_RINGS = RINGS | {"markersize": SMALL_MARK, "markerfacecolor": "none"}
 
 
 def rings(count: int) -> dict[str, Any]:
-    """How so many measured values of one panel are drawn."""
-    return SMALL_RINGS if count > MANY else RINGS
+    """How so many measured values of one panel are drawn: more than 120 as large rings would hide the curve."""
+    return SMALL_RINGS if count > 120 else RINGS
 
 
 # Its functions have no types.

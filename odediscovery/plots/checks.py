@@ -27,23 +27,22 @@ from odediscovery.result.named import rate_label
 from odediscovery.result.population import GroupConstant
 from odediscovery.runtime.arrays import Array
 
-MAX_LAGS = 20
 # Fewer residuals than this show no pattern.
 MIN_RESIDUALS = 8
-# States that are checked, trajectories that are integrated for these pictures, and rings in one of them.
-MAX_CHECKED, MAX_RUNS, MAX_POINTS = 4, 30, 300
+# Rings in one picture, at most.
+MAX_POINTS = 300
 # The place of a trajectory to times and the solution with inputs at them.
 Solved: TypeAlias = Callable[[int], tuple[Array, Array]]
-# Terms with a curve of their own; letters of their names; constants in a picture of their correlations.
-MAX_TERMS, MAX_LETTERS, MAX_CONSTANTS = 6, 34, 12
+# Constants in a picture of their correlations.
+MAX_CONSTANTS = 12
 # Intervals reach so many standard errors to each side.
 REACH = float(ndtri(0.5 + LEVEL / 2.0))
 
 
 def checks_of(found: Discovery) -> list[tuple[str, dict[str, Callable[[Axes], bool]]]]:
-    """The first states and their pictures: titles, and what draws each, if there is enough to be drawn."""
+    """The first four states and their pictures: titles, and what draws each, if there is enough to be drawn."""
     residuals, solved, made = residuals_of(found), cache(partial(solution_of, found)), []
-    for k, state in enumerate(found.equations.states[:MAX_CHECKED]):
+    for k, state in enumerate(found.equations.states[:4]):
         own = [one[:, k] for one in residuals]
         draws: dict[str, Callable[[Axes], bool]] = {
             "terms over time": partial(draw_contributions, found=found, k=k, solved=solved),
@@ -55,7 +54,7 @@ def checks_of(found: Discovery) -> list[tuple[str, dict[str, Callable[[Axes], bo
     return made
 
 
-def residuals_of(found: Discovery, most: int | None = MAX_RUNS) -> list[Array]:
+def residuals_of(found: Discovery, most: int | None = 30) -> list[Array]:
     """Data - curve of the first trajectories, [n, states] each, nan where nothing was measured."""
     return [run.values - curve_of(found, j) for j, run in enumerate(found.series.trajectories[:most])]
 
@@ -73,7 +72,7 @@ def autocorrelation(runs: Sequence[Array]) -> tuple[Array, int]:
     known = [np.where(np.isfinite(e), e, 0.0) for e in runs]
     size = int(sum(np.isfinite(e).sum() for e in runs))
     whole = sum(float(e @ e) for e in known)
-    lags = min(MAX_LAGS, max((len(e) for e in known), default=0) // 2)
+    lags = min(20, max((len(e) for e in known), default=0) // 2)
     if not whole > 0 or not lags:
         return np.zeros(0), size
     products = [sum(float(e[lag:] @ e[:-lag]) for e in known if len(e) > lag) for lag in range(1, lags + 1)]
@@ -140,9 +139,8 @@ def draw_rates(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
 
 
 def terms_along(found: Discovery, k: int, x: Array) -> tuple[list[str], Array]:
-    """The terms of equation k as text, and their values along the first curve x [n, terms].
-
-    Those of doses, whose rates are those of a moment, are left out.
+    """The terms of equation k as text, and their values along the first curve x [n, terms], without those of doses,
+    whose rates are those of a moment.
     """
     own = found.equations_of(0)
     doses = {own.symbols[own.variables.index(name)] for name in dose_columns(found.settings) if name in own.variables}
@@ -153,7 +151,7 @@ def terms_along(found: Discovery, k: int, x: Array) -> tuple[list[str], Array]:
         few = parts[first : first + n]
         padded = (*few, *[sympy.Integer(0)] * (n - len(few)))
         each = Equations(own.states, padded, own.time_name, controls=own.controls)
-        names += [cut(line.partition(" = ")[2], MAX_LETTERS) for line in each.pretty(3).splitlines()[: len(few)]]
+        names += [cut(line.partition(" = ")[2], 34) for line in each.pretty(3).splitlines()[: len(few)]]
         columns.append(each.rhs(x)[:, : len(few)])
     return names, np.hstack(columns) if columns else np.zeros((len(x), 0))
 
@@ -164,7 +162,7 @@ def draw_contributions(axes: Axes, found: Discovery, k: int, solved: Solved) -> 
     names, values = terms_along(found, k, x)
     size = np.nanmean(np.abs(values), axis=0) if values.size else np.zeros(0)
     order = np.argsort(-np.nan_to_num(size), kind="stable")
-    shown, rest = order[:MAX_TERMS], order[MAX_TERMS:]
+    shown, rest = order[:6], order[6:]  # there are six colours beside that of the sum
     for hue, i in zip(style.COLOURS, shown.tolist(), strict=False):
         axes.plot(times, values[:, i], color=hue, label=names[i])
     if rest.size:
@@ -177,10 +175,7 @@ def draw_contributions(axes: Axes, found: Discovery, k: int, solved: Solved) -> 
 
 
 def correlations(found: Discovery) -> tuple[list[str], Array] | None:
-    """The fitted constants of the law and their correlations, None where these are not known.
-
-    Of many constants those that are most correlated with another one.
-    """
+    """The fitted constants of the law and their correlations, if known; of many those most correlated with another."""
     known = found.estimates
     if known is None:
         return None
@@ -227,11 +222,8 @@ def draw_correlations(axes: Axes, r: Array) -> None:
     axes.grid(visible=False)
 
 
-# A group whose residuals are this many times as large as the typical group's does not follow the law; with a
-# curve no better than the mean of its own data it does not either.
-APART = 3.0
-# Groups and constants that are drawn, and labels of a forest plot that stand one above the other.
-MAX_GROUPS, MAX_FORESTS, MAX_LABELS = 60, 6, 36
+# Constants of groups that are drawn.
+MAX_FORESTS = 6
 
 
 class GroupFit(NamedTuple):
@@ -251,15 +243,17 @@ def group_fits(found: Discovery) -> list[GroupFit]:
     spread = [float(np.sqrt(np.mean(left**2))) if left.size else np.nan for left in known]
     shares = np.full(len(spread), np.nan) if found.population.r2 is None else found.population.r2
     typical = float(np.nanmedian(spread)) if np.isfinite(spread).any() else 1.0
+    # With residuals three times as large as the typical group's, or a curve no better than the mean of its own data, a
+    # group does not follow the law.
     return [
-        GroupFit(label, r2, not (one > APART * (typical or 1.0) or r2 < 0.0))
+        GroupFit(label, r2, not (one > 3.0 * (typical or 1.0) or r2 < 0.0))
         for label, one, r2 in zip(found.population.labels, spread, shares.tolist(), strict=True)
     ]
 
 
 def drawn_groups(fits: list[GroupFit]) -> list[int]:
-    """Groups that are drawn: all, or those that do not follow the law and the first ones."""
-    return sorted(sorted(range(len(fits)), key=lambda g: fits[g].follows)[:MAX_GROUPS])
+    """Sixty groups that are drawn: all, or those that do not follow the law and the first ones."""
+    return sorted(sorted(range(len(fits)), key=lambda g: fits[g].follows)[:60])
 
 
 def drawn_state(found: Discovery) -> int:
@@ -286,8 +280,8 @@ def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
     reach = 3.0 * (float(np.nanmax(one.values) - np.nanmin(one.values)) or abs(float(np.nanmax(known))) or 1.0)
     middle = float(np.nanmedian(one.values))
     axes.set_xlim(max(low, middle - reach), min(high, middle + reach))
-    # Fewer labels where lines would run into each other.
-    step = -(-len(labels) // MAX_LABELS)
+    # Of more than 36 lines the labels would run into each other.
+    step = -(-len(labels) // 36)
     axes.set_yticks(places[::step], [label[:14] for label in labels[::step]], fontsize=style.SMALL_TEXT)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlabel(one.name)

@@ -37,7 +37,7 @@ from odediscovery.plots.axes import (
 )
 from odediscovery.plots.axes import WIDTH as PANEL
 from odediscovery.plots.fit import courses, draw_state
-from odediscovery.plots.front import draw_front, meaning_of_complexity
+from odediscovery.plots.front import draw_front, front_of, meaning_of_complexity
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.runtime.files import write_whole
@@ -47,22 +47,20 @@ __all__ += ["FIGURES", "checks_figure", "fit_figure", "groups_figure", "pareto_f
 __all__ += ["weights_figure"]
 
 PICTURES = ("png", "svg", "pdf")
-# Panels side by side: of states, and of groups.
-MAX_COLUMNS, ACROSS = 3, 6
-# States of a fit that are drawn, and cells of a network's layer.
-MAX_PANELS, MAX_CELLS = 12, 1000
-# Letters in two columns of a legend; with more there is one.
-MAX_LETTERS = 64
-# Inches: of checks and groups the width, rows of panels, rows of groups; a constant in a matrix, a group in a forest;
-# headline and legend.
-WIDE, ROW, GROUP_ROW, CELL, GROUP, LEGEND = 13.0, 2.9, 1.7, 0.34, 0.22, 0.7
+# Groups side by side.
+ACROSS = 6
+# States of a fit that are drawn.
+MAX_PANELS = 12
+# Inches: the width of checks and groups; a row of panels, a constant in a matrix, a group in a forest; headline and
+# legend.
+WIDE, ROW, CELL, GROUP, LEGEND = 13.0, 2.9, 0.34, 0.22, 0.7
 
 
 def fit_figure(discovery: Discovery) -> Figure:
     """Data and integrated curves of every state, the residuals below, all trajectories."""
     series = discovery.series
     n = min(series.n_states, MAX_PANELS)
-    rows = -(-n // MAX_COLUMNS)
+    rows = -(-n // 3)
     # As few columns as these rows need: four states stand two by two.
     columns = -(-n // rows)
     with rc_context(NAMES):
@@ -84,17 +82,13 @@ def fit_figure(discovery: Discovery) -> Figure:
 
 def pareto_figure(discovery: Discovery) -> Figure:
     """Complexity against mean squared error: the front as a staircase, the choice marked."""
-    rows = sorted(discovery.front, key=lambda row: row.complexity)
-    chosen = next((i for i, row in enumerate(rows) if row.selected), None)
+    rows, cost, error, chosen = front_of(discovery)
     names = {i: row.name for i, row in enumerate(rows) if row.name and i != chosen}
-    star = "chosen"
-    if chosen is not None:
-        best = rows[chosen]
-        star = f"chosen: complexity {best.complexity}, MSE {best.mse:.3g}" + f",\n{best.name}" * bool(best.name)
+    best = rows[chosen]
+    star = f"chosen: complexity {best.complexity}, MSE {best.mse:.3g}" + f",\n{best.name}" * bool(best.name)
     with rc_context(NAMES):
         figure = empty_figure(LEAST_WIDTH, HEIGHT)
         axes = figure.add_subplot()
-        cost, error = np.array([row.complexity for row in rows], float), np.array([row.mse for row in rows], float)
         draw_front(axes, cost, error, chosen, names, ("candidate equations", star))
         axes.set_xlabel(meaning_of_complexity(discovery))
         axes.set_ylabel("mean squared error\nof the integrated equations")
@@ -103,7 +97,7 @@ def pareto_figure(discovery: Discovery) -> Figure:
         widths = [max(map(len, label.split("\n"))) for label in labels]
         half = -(-len(labels) // 2)
         letters = max(widths[:half], default=0) + max(widths[half:], default=0)
-        figure.legend(handles, labels, loc="outside lower left", ncols=1 if letters > MAX_LETTERS else 2)
+        figure.legend(handles, labels, loc="outside lower left", ncols=1 if letters > 64 else 2)
     return figure
 
 
@@ -113,7 +107,7 @@ def weights_figure(discovery: Discovery) -> Figure:
         network = discovery.network
         layers = () if network is None else network.layers
         missing = "" if layers else "These equations were read from no network."
-        if any(layer.n_in * layer.n_out > MAX_CELLS for layer in layers):
+        if any(layer.n_in * layer.n_out > 1000 for layer in layers):
             missing = "Too many weights to be drawn: model.npz has them."
         if missing or network is None:
             figure = empty_figure(LEAST_WIDTH, 1.6)
@@ -124,10 +118,7 @@ def weights_figure(discovery: Discovery) -> Figure:
 
 
 def checks_figure(discovery: Discovery) -> Figure:
-    """A row a state: contributions of the terms, rates, autocorrelation and normal plot of the residuals.
-
-    Below them the correlations of the constants, where they are known.
-    """
+    """A row a state: terms, rates, autocorrelation and normal plot of residuals; correlations of constants below."""
     states, known = checks.checks_of(discovery), checks.correlations(discovery)
     heights = [ROW] * len(states) + ([] if known is None else [min(stack(len(known[0]), CELL), ROW)])
     with rc_context(DENSE):
@@ -157,16 +148,13 @@ def checks_figure(discovery: Discovery) -> Figure:
 
 
 def groups_figure(discovery: Discovery) -> Figure:
-    """Forest plots of the constants that differ, and below them every group's data and curve.
-
-    Of several states the first that was measured: the page has them all.
-    """
+    """Forest plots of the constants that differ, and every group's data and curve of the first measured state below."""
     population, series = discovery.population, discovery.series
     assert population is not None  # Callers ask.
     fits, k = checks.group_fits(discovery), checks.drawn_state(discovery)
     shown, varying = checks.drawn_groups(fits), population.varying[: checks.MAX_FORESTS]
     rows = math.ceil(len(shown) / ACROSS)
-    heights = [stack(len(fits), GROUP)] * bool(varying) + [GROUP_ROW * rows + LEGEND]
+    heights = [stack(len(fits), GROUP)] * bool(varying) + [1.7 * rows + LEGEND]
     with rc_context(DENSE):
         figure = empty_figure(WIDE, sum(heights))
         parts = np.atleast_1d(np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights), dtype=object))
@@ -209,17 +197,7 @@ def save_figures(
     kinds: Sequence[str] = (),
     pictures: Mapping[str, Callable[[Discovery], Figure]] = FIGURES,
 ) -> None:
-    """Write pictures into `folder`, each whole or not at all.
-
-    Args:
-        discovery: a result.
-        folder: that is there.
-        kinds: other kinds of files beside PNG: "svg", "pdf".
-        pictures: by the names of their files (default: fit, pareto and weights).
-
-    Raises:
-        InputError: the folder cannot be written.
-    """
+    """Write pictures into a folder, each whole or not at all, as PNG and in other kinds: "svg", "pdf"."""
     for name, draw in pictures.items():
         figure = draw(discovery)
         for kind in dict.fromkeys(("png", *kinds)):
@@ -227,11 +205,7 @@ def save_figures(
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF, by the ending of `path`, whole or not at all.
-
-    Raises:
-        InputError: another ending, or the file cannot be written.
-    """
+    """Write a figure as PNG, SVG or PDF, by the ending of `path`, whole or not at all."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in PICTURES:
         raise InputError(f"{path}: expected a picture that ends in .{', .'.join(PICTURES)}; name it so")

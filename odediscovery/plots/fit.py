@@ -12,22 +12,10 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+import odediscovery.plots.axes as style
 from odediscovery.data.signals import Trajectory
 from odediscovery.errors import InputError
-from odediscovery.plots.axes import (
-    COLOURS,
-    CURVE_POINTS,
-    DARK,
-    INK,
-    LIGHT,
-    NOTE,
-    Depth,
-    draw_band,
-    frame,
-    frame_residuals,
-    rings,
-    set_times,
-)
+from odediscovery.plots.axes import draw_band, frame, frame_residuals, rings, set_times
 from odediscovery.result.discovery import Discovery, curve_of
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import Band, band
@@ -38,21 +26,13 @@ MAX_BANDS, MAX_NAMES = 3, 7
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """One trajectory and the curve of the equations through its start.
+    """One trajectory and the curve of the equations through its start."""
 
-    Args:
-        index: its place in the series.
-        run: the trajectory.
-        samples: places of the samples that are drawn.
-        times: of the curve [n], those of the samples among them.
-        band: the curve with its half widths, nan where unknown.
-    """
-
-    index: int
+    index: int  # in the series
     run: Trajectory
-    samples: NDArray[np.int_]
-    times: Array
-    band: Band
+    samples: NDArray[np.int_]  # places of those that are drawn
+    times: Array  # of the curve [n], those of the samples among them
+    band: Band  # the curve with its half widths, nan where unknown
 
     @property
     def label(self) -> str:
@@ -93,7 +73,7 @@ def course_of(found: Discovery, j: int, most: int | None = None) -> Course:
     """Trajectory j with its curve and bands, and at most so many of its samples."""
     run = found.series.trajectories[j]
     samples = thinned(len(run.time), most or len(run.time))
-    times = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time[samples])
+    times = np.union1d(np.linspace(run.time[0], run.time[-1], style.CURVE_POINTS), run.time[samples])
     try:
         curve = band(found, times, trajectory=j)
     except InputError:  # no covariance, as of a published recipe
@@ -109,12 +89,12 @@ def courses(found: Discovery) -> list[Course]:
 
 def colour(index: int, count: int) -> Any:
     """Of one of so many trajectories."""
-    return COLOURS[index] if count <= len(COLOURS) else colormaps["viridis"](0.9 * index / (count - 1))
+    return style.COLOURS[index] if count <= len(style.COLOURS) else colormaps["viridis"](0.9 * index / (count - 1))
 
 
 def samples_look(runs: Sequence[Course], i: int) -> dict[str, Any]:
     """How the measured values of the i-th of these trajectories are drawn."""
-    return rings(len(runs[i].samples)) | {"color": INK if len(runs) == 1 else colour(i, len(runs))}
+    return rings(len(runs[i].samples)) | {"color": style.INK if len(runs) == 1 else colour(i, len(runs))}
 
 
 def draw_state(axes: Sequence[Axes], found: Discovery, runs: Sequence[Course], k: int) -> None:
@@ -123,13 +103,15 @@ def draw_state(axes: Sequence[Axes], found: Discovery, runs: Sequence[Course], k
     for i, one in enumerate(runs):
         look, name = samples_look(runs, i), one.label if 1 < len(runs) <= MAX_NAMES else "equations" * (not i)
         top.plot(one.seen, one.points[:, k], **look, label=None if i else "data")
-        top.plot(one.times, one.band.curve[:, k], color=colour(i, len(runs)), zorder=Depth.CURVE, label=name or None)
+        top.plot(
+            one.times, one.band.curve[:, k], color=colour(i, len(runs)), zorder=style.Depth.CURVE, label=name or None
+        )
         for ax in below:
             ax.plot(one.seen, one.residuals[:, k], **look)
     _draw_bands(top, found, runs, k)
     unit = found.series.units.get(found.series.states[k])
     if unit:
-        top.set_ylabel(f"[{unit}]", **NOTE)
+        top.set_ylabel(f"[{unit}]", **style.NOTE)
     for ax in below:
         top.tick_params(labelbottom=False)
         frame_residuals(ax, [one.residuals[:, k] for one in runs])
@@ -149,7 +131,11 @@ def _draw_bands(top: Axes, found: Discovery, runs: Sequence[Course], k: int) -> 
         times, hue = one.times[::2], colour(i, len(runs))
         name = None if i else "95 % band of the curve"
         if len(runs) == 1:
-            draw_band(top, times, curve, outer, (least, np.inf), color=hue, label="95 % of new measurements", **LIGHT)
+            draw_band(
+                top, times, curve, outer, (least, np.inf), color=hue, label="95 % of new measurements", **style.LIGHT
+            )
             edges += [curve - np.nan_to_num(inner), curve + np.nan_to_num(inner)]
-        draw_band(top, times, curve, inner, within, color=hue, label=name, **(DARK if len(runs) == 1 else LIGHT))
+        draw_band(
+            top, times, curve, inner, within, color=hue, label=name, **(style.DARK if len(runs) == 1 else style.LIGHT)
+        )
     frame(top, [np.clip(edge, least, most) for edge in edges], seen)

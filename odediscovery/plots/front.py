@@ -13,30 +13,31 @@ from numpy.typing import NDArray
 import odediscovery.plots.axes as style
 from odediscovery.plots.axes import label_decades
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 
-# Errors this many times smaller than the next ones stand below a cut of the axis, each so much below the other.
-CUT_FACTOR, CUT_STEP = 1e4, 2.5
-# Where the largest law is this many times the median, the axis of complexity is logarithmic.
-WIDE = 3.0
-SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
+# How far errors below a cut of the axis stand below each other, as a factor.
+CUT_STEP = 2.5
+
+
+def front_of(found: Discovery) -> tuple[list[FrontRow], Array, Array, int]:
+    """The rows of a front, simplest first, their complexities and errors, and the place of the chosen one."""
+    rows = sorted(found.front, key=lambda row: row.complexity)
+    cost, error = (np.array([getattr(row, name) for row in rows], float) for name in ("complexity", "mse"))
+    return rows, cost, error, next(i for i, row in enumerate(rows) if row.selected)
 
 
 def draw_front(
     axes: Axes,
     cost: Array,
     error: Array,
-    chosen: int | None,
+    chosen: int,
     names: Mapping[int, str] | None = None,
     meaning: tuple[str, str] = ("candidate equations", "chosen"),
 ) -> None:
     """A point a row, the staircase of the best so far, and a star for the choice.
 
-    Args:
-        cost, error: of the rows; errors that are nan are not drawn.
-        chosen: index of the chosen row.
-        names: of other rows, which get a mark of their own and a place in the legend.
-        meaning: of plain points and of the star, for the legend.
+    Rows with names get marks of their own and places in the legend; `meaning` is that of plain points and of the star.
     """
     names, own, plain = names or {}, zip(style.COLOURS[2:], "sD^vP", strict=False), meaning[0]
     drawn, floor, lower = cut_axis(error)
@@ -48,23 +49,19 @@ def draw_front(
     for i in places.tolist():
         look: dict[str, Any] = {"ms": style.POINT, "mec": style.PAPER, "zorder": style.Depth.MARK, "gid": f"point-{i}"}
         if i == chosen:
-            look |= {
-                "marker": "*",
-                "ms": style.CHOSEN,
-                "color": style.COLOURS[1],
-                "label": meaning[1],
-                "zorder": style.Depth.FRONT,
-            }
+            look |= {"marker": "*", "ms": 16.0, "color": style.COLOURS[1], "label": meaning[1]}
+            look |= {"zorder": style.Depth.FRONT}
         elif i in names and (mark := next(own, None)):
-            look |= {"marker": mark[1], "ms": style.NAMED, "color": mark[0], "label": names[i]}
+            look |= {"marker": mark[1], "ms": 8.0, "color": mark[0], "label": names[i]}
         else:
             look |= {"marker": "o", "color": style.COLOURS[0], "label": plain}
             plain = ""
         axes.plot(cost[i], drawn[i], ls="none", **look)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    if len(places) and cost[places].max() > WIDE * np.median(cost[places]):
+    if len(places) and cost[places].max() > 3.0 * np.median(cost[places]):  # linear, small laws would be one heap
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(FixedLocator(SIZES))
+        sizes = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
+        axes.xaxis.set_major_locator(FixedLocator(sizes))
         axes.xaxis.set_major_formatter(ScalarFormatter())
         axes.xaxis.set_minor_locator(NullLocator())
     axes.margins(0.12)
@@ -75,14 +72,7 @@ def draw_front(
 
 
 def cut_axis(error: Array) -> tuple[Array, float, NDArray[np.bool_]]:
-    """Errors as they are drawn: below an axis of a few decades, those of nearly perfect laws stand at its foot.
-
-    Args:
-        error: mean squared errors [rows], nan where unknown.
-
-    Returns:
-        Errors in their places, the foot of the axis, and which of them lie below it.
-    """
+    """Errors as they are drawn, the foot of the axis, and which lie below it: those of nearly perfect laws."""
     known = error[np.isfinite(error)]
     positive = np.sort(known[known > 0])
     if not positive.size:
@@ -90,7 +80,7 @@ def cut_axis(error: Array) -> tuple[Array, float, NDArray[np.bool_]]:
     gaps = positive[1:] / positive[:-1]
     # The widest gap parts nearly perfect laws from the others, where it is wide enough.
     wide = int(np.argmax(gaps)) if gaps.size else 0
-    cut = positive[wide + 1] if gaps.size and gaps[wide] > CUT_FACTOR else positive[0]
+    cut = positive[wide + 1] if gaps.size and gaps[wide] > 1e4 else positive[0]
     floor = float(cut) / 10.0
     lower = np.isfinite(error) & (error < floor)
     ranks = np.zeros(len(error))

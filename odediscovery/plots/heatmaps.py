@@ -21,12 +21,8 @@ from odediscovery.networks.chain import Layer, Network
 from odediscovery.plots.axes import COLOURS, GRID, INK, MUTED, NOTE, NOTE_TEXT, PAGE_TEXT, STRONG, empty_figure
 from odediscovery.runtime.arrays import Array
 
-# Inches: a cell, which holds seven letters of a number, a letter of a name, and what stands above and below.
-CELL, ROW, LETTER, FRAME = 0.68, 0.40, 0.085, 1.5
-# With more hidden features than this only those are drawn that the next layer uses.
-MAX_PRODUCTS = 8
-# Readings beside the rows are left out where they would push the next matrix far away.
-MAX_READING_LETTERS = 44
+# Inches: a cell, which holds seven letters of a number, and a letter of a name.
+CELL, ROW, LETTER = 0.68, 0.40, 0.085
 MEANING = {"real": "exponents", "imaginary": "imaginary exponents", "weight": "weights"}
 
 
@@ -60,14 +56,7 @@ class _Panel:
 
 
 def network_figure(network: Network, states: Sequence[str], time_name: str, title: str = "") -> Figure:
-    """The layers of a network side by side, input left, output right.
-
-    Args:
-        network: dimensionless weights.
-        states: names of the columns of the first layer; the first of them of the rows of the last.
-        time_name: name of the time column.
-        title: what is drawn.
-    """
+    """The layers of a network side by side: from states (the columns of the first one) to rates (rows of the last)."""
     states = network.sees(states)
     panels = _panels(network, states, time_name)
     pairs = list(zip((*states, time_name), (*network.scale.size, network.scale.time), strict=True))
@@ -78,7 +67,7 @@ def network_figure(network: Network, states: Sequence[str], time_name: str, titl
     rows = max(len(panel.outputs) + 1.5 * len(panel.strips) for panel in panels)
     names = max(len(name) for panel in panels for name in panel.inputs) * LETTER
     widths = [panel.width for panel in panels]
-    figure = empty_figure(max(sum(widths), 5.0), ROW * rows + FRAME + 0.7 * names * (names > CELL))
+    figure = empty_figure(max(sum(widths), 5.0), ROW * rows + 1.5 + 0.7 * names * (names > CELL))
     grid = figure.add_gridspec(1, len(panels), width_ratios=widths)
     for i, panel in enumerate(panels):
         _draw_panel(figure.add_subplot(grid[i]), panel)
@@ -107,7 +96,8 @@ def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Pa
         after = network.layers[i + 1].arrays.values() if i + 1 < len(network.layers) else ()
         if after:
             used = np.any([np.any(a != 0, axis=0) for a in after if a.ndim == 2], axis=0)
-            keep = used if layer.n_out > MAX_PRODUCTS and used.any() else keep
+            # Of many hidden features only those are drawn that the next layer uses.
+            keep = used if layer.n_out > 8 and used.any() else keep
             outputs = [f"h{j + 1}" for j in range(layer.n_out)]
         if layer.functions:
             outputs = [*names, *(f"{name}({names[k]})" for name, k in layer.functions)]
@@ -127,10 +117,7 @@ def _is_strip(layer: Layer, name: str) -> bool:
 
 
 def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """What each row of a power unit says: "h1 = S^0.5*I^0.5"; nothing for other units.
-
-    Nothing either while a gate is between 0 and 1: then a row is no product of powers.
-    """
+    """What each row of a power unit says, "h1 = S^0.5*I^0.5"; nothing where rows are no products of powers."""
     if "real" not in layer.arrays or np.any(layer.arrays.get("imaginary", 0.0)) or mixed_inputs(layer):
         return []
     powers = layer.arrays["real"] * (layer.arrays.get("gate", np.ones(layer.n_in)) > 0.5)
@@ -141,7 +128,8 @@ def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> lis
         raised = zip(names, bases, map(_number, row), row, strict=True)
         factors = [name if text == "1" else f"{base}^{text}" for name, base, text, w in raised if w]
         readings.append(f"{output} = {'*'.join(factors) or '1'}")
-    return readings if max(map(len, readings)) <= MAX_READING_LETTERS else []
+    # Longer ones would push the next matrix far away.
+    return readings if max(map(len, readings)) <= 44 else []
 
 
 def _draw_panel(axes: Axes, panel: _Panel) -> None:

@@ -22,15 +22,12 @@ from odediscovery.plots.fit import Course, colour, samples_look
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 
-MAX_PORTRAITS = 6
-# Arrows in a row and in a column, and how long they are, in cells.
+# Arrows in a row and in a column, in cells of the same size.
 ACROSS, UPWARDS = 13, 11
-LONGEST_ARROW, SHORTEST_ARROW, ARROW_HEAD = 0.85, 0.3, 0.32
-NULLCLINE_POINTS = 160
 
 
 def portrait_pairs(equations: Equations) -> list[tuple[int, int]]:
-    """The pairs of states that are drawn, those that act on each other first."""
+    """Six pairs of states that are drawn, those that act on each other first."""
     symbols = equations.symbols[: len(equations.states)]
     free = [side.free_symbols for side in equations.right_hand_sides]
 
@@ -38,7 +35,7 @@ def portrait_pairs(equations: Equations) -> list[tuple[int, int]]:
         i, k = pair
         return int(symbols[k] in free[i]) + int(symbols[i] in free[k])
 
-    return sorted(combinations(range(len(symbols)), 2), key=links, reverse=True)[:MAX_PORTRAITS]
+    return sorted(combinations(range(len(symbols)), 2), key=links, reverse=True)[:6]
 
 
 def draw_portrait(
@@ -92,10 +89,10 @@ def _draw_field(
     # Speeds differ by orders of magnitude: lengths follow their rank on a logarithmic scale.
     rank = np.log(speed[moving])
     rank = (rank - rank.min()) / (np.ptp(rank) or 1.0)
-    along *= (SHORTEST_ARROW + (LONGEST_ARROW - SHORTEST_ARROW) * rank)[:, None]
+    along *= (0.3 + (0.85 - 0.3) * rank)[:, None]
     middle = (grid[moving] - [low for low, _ in box]) / size * (ACROSS, UPWARDS)
     tip, tail = middle + along / 2.0, middle - along / 2.0
-    back, wing = tip - ARROW_HEAD * along, 0.5 * ARROW_HEAD * np.stack([-along[:, 1], along[:, 0]], axis=1)
+    back, wing = tip - 0.32 * along, 0.16 * np.stack([-along[:, 1], along[:, 0]], axis=1)
     gap = np.full_like(tip, np.nan)
     line = np.stack([tail, tip, gap, back + wing, tip, back - wing, gap], axis=1).reshape(-1, 2)
     axes.plot(*(line / (ACROSS, UPWARDS)).T, alpha=STRONG, transform=axes.transAxes, solid_joinstyle="miter", **HAIR)
@@ -103,7 +100,7 @@ def _draw_field(
 
 def _draw_nullclines(axes: Axes, equations: Equations, pair: list[int], box: Sequence[tuple[float, float]]) -> None:
     """Where the rate of each of two states is 0."""
-    x, y = np.meshgrid(*(np.linspace(low, high, NULLCLINE_POINTS) for low, high in box))
+    x, y = np.meshgrid(*(np.linspace(low, high, 160) for low, high in box))
     points = np.zeros((x.size, 2))
     points[:, pair] = np.stack([x.ravel(), y.ravel()], axis=1)
     with np.errstate(all="ignore"):
@@ -114,15 +111,10 @@ def _draw_nullclines(axes: Axes, equations: Equations, pair: list[int], box: Seq
             axes.contour(x, y, rate, [0.0], colors=[hue], linewidths=LINE_WIDTH, linestyles="dashed", zorder=Depth.DATA)
 
 
-# How far beyond the data points are sought, in ranges of the data, and from how many starts in each direction, for
-# one, two and three states.
-BEYOND, STARTS = 0.5, (25, 6, 4)
-# Of the size of the box: points that are closer are one, or lie on the edge; and the step of central differences.
-SAME, STEP = 1e-4, 1e-6
-# Rates below it are 0, where rates at the data are 1.
-NO_RATE = 1e-7
-# Real parts below it are 0, imaginary ones above it turn, where the largest eigenvalue is 1.
-CENTRE, TURNING = 1e-3, 1e-9
+# From how many starts in each direction resting points are sought, for one, two and three states.
+STARTS = (25, 6, 4)
+# Points that are closer are one, or lie on the edge, of the size of the box.
+SAME = 1e-4
 # What a point is that has neighbours at which the system rests too, as where a sum is conserved: there is no one
 # place to name.
 LINE = "one of a line of points"
@@ -137,21 +129,20 @@ class Resting(NamedTuple):
 
 
 def box_of(found: Discovery) -> Array:
-    """Least and greatest value of every state in which points are sought [states, 2]; not below 0 for amounts."""
+    """Ends between which points are sought [states, 2]: half a range beyond the data, but not below 0 for amounts."""
     ends = []
     for values in pooled(found.series).T:
         seen = values[np.isfinite(values)]
         low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 1.0)
-        room = BEYOND * ((high - low) or abs(high) or 1.0)
+        room = 0.5 * ((high - low) or abs(high) or 1.0)
         ends.append((0.0 if low >= 0 > low - room else low - room, high + room))
     return np.array(ends)
 
 
 def resting_points(found: Discovery) -> list[Resting]:
-    """The points near the data at which the law rests, by the first state.
+    """The points near the data at which the law rests, by the first state, but for whole lines of them.
 
-    Points of a whole line of them are left out. Nothing for laws with inputs, of more than three states,
-    with constants that differ by group, or for data whose range leaves that of numbers.
+    Nothing for laws with inputs, of many states or of groups, or for data whose range leaves that of numbers.
     """
     equations, n = found.equations, len(found.equations.states)
     if equations.controls or found.population is not None or n > len(STARTS) or n != found.series.n_states:
@@ -180,7 +171,7 @@ def resting_points(found: Discovery) -> list[Resting]:
         x = np.where(np.abs(x) < 1e-9 * size, 0.0, x)
         known = any(np.abs((np.array(one.point) - x) / size).max() < SAME for one in made)
         within = np.all((x >= box[:, 0]) & (x <= box[:, 1]))
-        if within and not known and np.abs(rates(x)).max() < NO_RATE:
+        if within and not known and np.abs(rates(x)).max() < 1e-7:
             made.append(_described(equations, x, size))
     made = [one for one in made if one.kind != LINE]
     return sorted(made, key=lambda one: one.point)
@@ -198,23 +189,20 @@ def _typical_rate(found: Discovery) -> Array:
 
 def _described(equations: Equations, x: Array, size: Array) -> Resting:
     """The point with the kind that its eigenvalues tell."""
-    n, steps = len(x), STEP * size
-    jacobian = np.zeros((n, n))
-    for k in range(n):
-        ahead, behind = x.copy(), x.copy()
-        ahead[k] += steps[k]
-        behind[k] = max(behind[k] - steps[k], 0.0) if x[k] >= 0 else behind[k] - steps[k]
-        with np.errstate(all="ignore"):
-            both = equations.rhs(np.stack([ahead, behind]))
-        jacobian[:, k] = (both[0] - both[1]) / (ahead[k] - behind[k])
+    n, steps = len(x), np.diag(1e-6 * size)
+    # Central differences [of, by], but not below 0.
+    ends = np.array([x + steps, np.where(x >= 0, np.maximum(x - steps, 0.0), x - steps)])
+    with np.errstate(all="ignore"):
+        ahead, behind = equations.rhs(ends.reshape(2 * n, n)).reshape(2, n, n)
+    jacobian = ((ahead - behind) / np.diag(ends[0] - ends[1])[:, None]).T
     point = tuple(x.tolist())
     if not np.isfinite(jacobian).all():
         return Resting(point, "not known", False)
     values = np.linalg.eigvals(jacobian)
     # Differences of rates are exact to a share of the largest eigenvalue only.
     largest = np.abs(values).max() or 1.0
-    real, turns = values.real, bool(np.any(np.abs(values.imag) > TURNING * largest))
-    near = np.abs(real) <= CENTRE * largest
+    real, turns = values.real, bool(np.any(np.abs(values.imag) > 1e-9 * largest))
+    near = np.abs(real) <= 1e-3 * largest
     shape = "focus" if turns else "node"
     if near.any():
         kind = "centre, to first order" if turns and near.all() else LINE

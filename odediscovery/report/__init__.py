@@ -33,8 +33,7 @@ from odediscovery.report import drawings, words
 from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
 from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, sides, size
 from odediscovery.report.readings import FEW, readings
-from odediscovery.result.discovery import MOST_NOTES, Discovery, cut, describe_chain, headline, state_scores
-from odediscovery.result.front import FrontRow
+from odediscovery.result.discovery import MOST_NOTES, Discovery, describe_chain, headline, row_lines, state_scores
 from odediscovery.result.named import units_text
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.texts import HELD
@@ -42,9 +41,6 @@ from odediscovery.runtime.versions import versions
 
 __all__ = ["Forecast", "forecast_of", "notebook_html", "readings", "report_html", "write_report"]
 
-
-# Rows of the front that a notebook shows, and letters of an equation.
-MAX_ROWS, MAX_LETTERS = 30, 200
 
 TEMPLATES = Environment(
     loader=PackageLoader("odediscovery.report"),
@@ -59,13 +55,8 @@ TEMPLATES.filters["without_breaks"] = words.without_breaks
 
 
 def report_html(found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None) -> str:
-    """The page.
-
-    Args:
-        found: a result, from `discover` or `Discovery.load`.
-        forecast: a solution to show besides, as `predict` makes it.
-        made_with: versions of the libraries that the result was found with, by name (default:
-            those of now).
+    """The page of a result, with a forecast if there is one, and the versions of the libraries that it was found with
+    (default: those of now).
     """
     runs = drawings.drawn_runs(found)
     script = TEMPLATES.loader.get_source(TEMPLATES, "report.js")[0]  # type: ignore[union-attr]
@@ -85,15 +76,7 @@ def write_report(
     forecast: Forecast | None = None,
     made_with: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the page to a file, whole or not at all.
-
-    Args:
-        found, forecast, made_with: as in `report_html`.
-        path: of the file.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
+    """Write the page to a file, whole or not at all."""
     page = report_html(found, forecast, made_with).encode()
     try:
         write_whole(Path(path), page)
@@ -184,7 +167,7 @@ def notebook_html(found: Discovery) -> str:
         most_notes=MOST_NOTES,
         groups=groups,
         more_groups=0 if groups is None or population is None else len(population.labels) - len(groups[1]),
-        front=[(row, _lines(row)) for row in found.front[:MAX_ROWS]],
+        front=[(row, row_lines(row, 200)) for row in found.front[:30]],
     )
 
 
@@ -196,9 +179,3 @@ def _facts(found: Discovery) -> list[str]:
     units = units_text(found.equations, found.series, found.named, found.textbook)
     told = (headline(found), named, apart, found.starts_text(), units, found.stability_text())
     return [line for text in told for line in text.splitlines()]
-
-
-def _lines(row: FrontRow) -> list[str]:
-    """The equations of a row, and its name."""
-    lines = [cut(line, MAX_LETTERS) for line in row.plain().splitlines()]
-    return [*lines, f"[{row.name}]"] if row.name else lines

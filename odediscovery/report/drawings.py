@@ -27,31 +27,21 @@ from odediscovery.data.series import TimeSeries, measured
 from odediscovery.plots.axes import frame, rings, set_times
 from odediscovery.plots.figures import CELL, GROUP, MAX_PANELS, stack
 from odediscovery.plots.fit import Course, course_of, draw_state, thinned
-from odediscovery.plots.front import cut_axis, draw_front, meaning_of_complexity
+from odediscovery.plots.front import cut_axis, draw_front, front_of, meaning_of_complexity
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.plots.portraits import Resting, draw_portrait, portrait_pairs
 from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 
-# Trajectories in one drawing: the colours of more could not be distinguished.
-MAX_RUNS = 6
-# Points in all panels together, and in one of them at least and at most.
-MAX_POINTS, MIN_POINTS_OF_PANEL, MAX_POINTS_OF_PANEL = 8000, 25, 400
-# Weights of a chain of units that is drawn.
-MAX_WEIGHTS = 400
-# Tolerances for a picture; a row that needs more evaluations grows without bound.
-TOLERANCES, MAX_EVALUATIONS = (1e-6, 1e-9), 10_000
-# Differences of the criterion that are strong and weak evidence: likelihood ratios of 20 and 3.
-STRONG, WEAK = 6.0, 2.2
-
 
 def drawn_runs(found: Discovery) -> list[Course]:
-    """The trajectories that are drawn, with their curves."""
+    """The trajectories that are drawn, with their curves: the colours of more than six could not be distinguished."""
     series = found.series
-    chosen = thinned(len(series.trajectories), MAX_RUNS).tolist()
+    chosen = thinned(len(series.trajectories), 6).tolist()
     panels = max(min(series.n_states, MAX_PANELS), 1) * len(chosen)
-    most = int(np.clip(MAX_POINTS // panels, MIN_POINTS_OF_PANEL, MAX_POINTS_OF_PANEL))
+    # Points of a panel, of 8000 in all of them.
+    most = int(np.clip(8000 // panels, 25, 400))
     return [course_of(found, j, most) for j in chosen]
 
 
@@ -85,15 +75,9 @@ def fits(found: Discovery, runs: Sequence[Course]) -> list[tuple[str, bool, Mark
 def front(found: Discovery, run: Course) -> dict[str, Any]:
     """The rows of the front, simplest first, its drawing, and the rows' curves over the data of one trajectory.
 
-    Returns:
-        `rows`, the place of the `chosen` one, drawings of the `points` and of `panels`, one a state;
-        `differences` of the rows' criteria to the smallest one, nan where unknown, and the `reason` why
-        the row was chosen; and whether rows were kept without starts of their own, as earlier versions
-        did, and are drawn from `borrowed` ones.
+    Rows that earlier versions kept without starts of their own are drawn from `borrowed` ones.
     """
-    rows = tuple(sorted(found.front, key=lambda row: row.complexity))
-    chosen = next((i for i, row in enumerate(rows) if row.selected), 0)
-    cost, error = np.array([row.complexity for row in rows], float), np.array([row.mse for row in rows], float)
+    rows, cost, error, chosen = front_of(found)
     times = np.linspace(run.run.time[0], run.run.time[-1], style.PANEL_POINTS)
     curves = [_curve(found, row, run, times) for row in rows]
 
@@ -111,16 +95,12 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
         draw_front(axes, cost, error, chosen)
         # Rings around the points, of which the script shows one.
         for i, y in enumerate(cut_axis(error)[0].tolist()):
-            ring: dict[str, Any] = {"ms": style.RING, "mfc": "none", "mec": style.INK, "mew": style.LINE_WIDTH}
+            ring: dict[str, Any] = {"ms": 22.0, "mfc": "none", "mec": style.INK, "mew": style.LINE_WIDTH}
             axes.plot(cost[i], y, "o", gid=f"mark-{i}" + "-on" * (i == chosen), zorder=style.Depth.MARK, **ring)
         axes.set_xlabel(meaning_of_complexity(found))
         axes.set_ylabel("mean squared error")
 
     label = "Pareto front: complexity against mean squared error"
-    panels = [
-        (state, svg(lambda axes, k=k: draw(axes, k), f"row{k}", f"{state}: data and curve of the shown row"))
-        for k, state in enumerate(found.equations.states[:MAX_PANELS])
-    ]
     scores = np.array([row.criterion for row in rows], dtype=float)
     least = float(np.min(scores[np.isfinite(scores)], initial=np.inf))
     differences = [float(x) - least if np.isfinite(x) else float("nan") for x in scores]
@@ -130,7 +110,7 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
         "rows": rows,
         "chosen": chosen,
         "points": svg(draw_points, "front", label, height=TALL),
-        "panels": panels,
+        "panels": panels(found, draw, "row", ": data and curve of the shown row"),
         "differences": differences,
         "reason": _reason(found, rows, differences, chosen),
         "borrowed": lost and found.settings.recipe == "default",
@@ -141,7 +121,7 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
     """Why a row was chosen, in a sentence or two."""
     if any("was chosen by hand" in text for text in found.messages):
         return "This row was chosen by hand."
-    own = differences[chosen] if rows else float("nan")
+    own = differences[chosen]
     if not np.isfinite(own):
         return ""
     own_row = f"The row of complexity {rows[chosen].complexity}"
@@ -151,7 +131,8 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
     others = sorted(x for i, x in enumerate(differences) if i != chosen and np.isfinite(x))
     if not others:
         return "There is no other row."
-    strength = "strong" if others[0] > STRONG else "some" if others[0] > WEAK else "hardly any"
+    # Likelihood ratios of 20 and 3.
+    strength = "strong" if others[0] > 6.0 else "some" if others[0] > 2.2 else "hardly any"
     return (
         f"{own_row} was chosen because its criterion is the smallest: the next one is larger by "
         f"{others[0]:.1f}, {strength} evidence (a likelihood ratio of exp(difference / 2))."
@@ -162,9 +143,8 @@ def _curve(found: Discovery, row: FrontRow, one: Course, times: Array) -> Array:
     """The row's solution, [times, states], from its own fitted start."""
     starts = found.initial_values if row.initial_values is None else row.initial_values
     equations = found.equations_of(one.index) if row.selected else row.equations
-    return equations.simulate(
-        starts[one.index], times, *TOLERANCES, most_evaluations=MAX_EVALUATIONS, controls=one.run.controls
-    )
+    # Tolerances for a picture; what needs more evaluations grows without bound.
+    return equations.simulate(starts[one.index], times, 1e-6, 1e-9, most_evaluations=10_000, controls=one.run.controls)
 
 
 def portraits(
@@ -222,33 +202,30 @@ def groups(found: Discovery) -> dict[str, Any] | None:
     population, fits, k = found.population, checks.group_fits(found), checks.drawn_state(found)
     if population is None:
         return None
-    forests, panels = [], []
+    forests, drawn = [], []
     for place, one in enumerate(population.varying[: checks.MAX_FORESTS]):
         draw, height = partial(checks.draw_forest, found=found, one=one), stack(len(fits), GROUP)
         forests.append(svg(draw, f"forest{place}", f"{one.name} of every group", height=height))
     for g in checks.drawn_groups(fits):
-        draw, label = (
-            partial(checks.draw_group, found=found, g=g, k=k, fit=fits[g]),
-            f"data and curve of {fits[g].label}",
-        )
-        panels.append((fits[g], svg(draw, f"group{g}", label, width=NARROW, height=SMALL)))
+        draw = partial(checks.draw_group, found=found, g=g, k=k, fit=fits[g])
+        label = f"data and curve of {fits[g].label}"
+        drawn.append((fits[g], svg(draw, f"group{g}", label, width=NARROW, height=SMALL)))
     apart = [one.label for one in fits if not one.follows]
-    return {"forests": forests, "panels": panels, "apart": apart, "count": len(fits), "of": found.series.states[k]}
+    return {"forests": forests, "panels": drawn, "apart": apart, "count": len(fits), "of": found.series.states[k]}
 
 
 def network(found: Discovery) -> Markup | None:
     """The chain of units as heat maps; None without one that is small enough."""
     chain = found.network
-    if chain is None or not 0 < sum(layer.n_in * layer.n_out for layer in chain.layers) <= MAX_WEIGHTS:
+    if chain is None or not 0 < sum(layer.n_in * layer.n_out for layer in chain.layers) <= 400:
         return None
     with rc_context(style.PAGE):
         figure = network_figure(chain, found.equations.variables, found.series.time_name)
         return inline(figure, "network", f"{describe_chain(found)}, from states to rates", shares=(1.0, 1.4))
 
 
-# Inches: a drawing, one of many, residuals beneath, portraits and the front; and the margins for numbers and labels.
-WIDTH, HEIGHT, NARROW, SMALL, RESIDUALS, TALL = 4.2, 2.4, 3.1, 2.1, 0.85, 3.3
-LEFT, RIGHT, BOTTOM, TOP = 0.62, 0.1, 0.44, 0.2
+# Inches: one drawing of many, residuals beneath, portraits and the front.
+NARROW, SMALL, RESIDUALS, TALL = 3.1, 2.1, 0.85, 3.3
 
 _COLOURS = {style.INK: "ink", style.MUTED: "muted", style.GRID: "grid", style.PAPER: "paper"}
 _COLOURS |= {colour.lower(): f"c{i}" for i, colour in enumerate(style.COLOURS)}
@@ -262,29 +239,32 @@ _MARKS = re.compile(r"<g([^>]*)>((?:<use [^>]*/>){2,})")
 
 
 def svg(draw: Callable[..., Any], name: str, label: str, **size: float) -> Markup | None:
-    """What is drawn into a new figure of one axes, or two, as an `<svg>` element.
+    """What is drawn into a new figure, sized as a `panel`, as an `<svg>` element; None where `draw` answers False.
 
-    Args:
-        draw: draws into the axes that it gets; False: there is nothing to be drawn, and the answer is None.
-        name: of letters and digits; no other drawing of the page has it.
-        label: what is seen, for those who cannot see it.
-        size: `width`, `height` and height `below` of a second axes beneath, in inches.
+    No other drawing of the page has the name, of letters and digits; the label is for those who cannot see it.
     """
     with rc_context(style.PAGE):
         figure, axes = panel(**size)
         return None if draw(*axes) is False else inline(figure, name, label)
 
 
-def panel(width: float = WIDTH, height: float = HEIGHT, below: float = 0.0) -> tuple[Figure, list[Any]]:
-    """An empty figure with one axes, or a second one under it."""
+def panels(found: Discovery, draw: Callable[..., Any], name: str, told: str) -> list[tuple[str, Markup | None]]:
+    """The first states, each with a drawing of it as the k-th one."""
+    states = found.equations.states[:MAX_PANELS]
+    return [(state, svg(partial(draw, k=k), f"{name}{k}", f"{state}{told}")) for k, state in enumerate(states)]
+
+
+def panel(width: float = 4.2, height: float = 2.4, below: float = 0.0) -> tuple[Figure, list[Any]]:
+    """An empty figure of so many inches with one axes, or a second one under it."""
     high = height + below
     figure = Figure(figsize=(width, high), facecolor="none")
     FigureCanvasAgg(figure)
-    inner = LEFT / width, (width - LEFT - RIGHT) / width
-    boxes = [(BOTTOM + below, height - BOTTOM - TOP), (BOTTOM, below - TOP)][: 1 + bool(below)]
+    # Margins for numbers and labels.
+    left, right, foot, top = 0.62, 0.1, 0.44, 0.2
+    boxes = [(foot + below, height - foot - top), (foot, below - top)][: 1 + bool(below)]
     axes: list[Any] = []
     for bottom, tall in boxes:
-        box = (inner[0], bottom / high, inner[1], tall / high)
+        box = (left / width, bottom / high, (width - left - right) / width, tall / high)
         axes.append(figure.add_axes(box, facecolor="none", sharex=axes[0] if axes else None))
         for axis in (axes[-1].xaxis, axes[-1].yaxis):
             axis.set_major_locator(MaxNLocator(style.MAX_TICKS))
@@ -292,11 +272,8 @@ def panel(width: float = WIDTH, height: float = HEIGHT, below: float = 0.0) -> t
 
 
 def inline(figure: Figure, name: str, label: str, shares: tuple[float, float] | None = None) -> Markup:
-    """A figure as an `<svg>` element; its style is that of the page, and so are its colours.
-
-    Args:
-        name, label: as in `svg`.
-        shares: bounds of its width, as shares of its own, where the style sheet has none.
+    """A figure as an `<svg>` element in the style and colours of the page; where that has no bounds of its width,
+    they are shares of its own.
     """
     stream = io.StringIO()
     # Names that it refers to are hashes with the name of the drawing: one result gives one page, and no two are alike.

@@ -13,62 +13,38 @@ from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.plots.axes import COLOURS, CURVE_POINTS, HAIR, INK, LIGHT, Depth, frame, rings, set_times
-from odediscovery.plots.figures import MAX_PANELS
 from odediscovery.plots.fit import thinned
-from odediscovery.report.drawings import svg
+from odediscovery.report.drawings import panels
 from odediscovery.report.words import rounded, typeset
-from odediscovery.result.discovery import Discovery
+from odediscovery.result.discovery import Discovery, start_values
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import band
-
-# Samples of a drawing, and times in the table.
-MAX_POINTS = 400
-MAX_TABLE_ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The equations integrated anew.
+    """The equations integrated anew."""
 
-    Args:
-        asked: the times that were asked for.
-        times: those times, and more between them for a smooth curve, increasing [n].
-        values: states at these times [n, states], nan behind a solution that grows without bound.
-        half: half widths of 95 % intervals of new measurements [n, states]; None where unknown.
-        start: values that were given for the start, by state; none: the fitted ones.
-        own_controls: whether controls were given; then, as with a start, the data are another
-            experiment's and are not drawn.
-        notes: what the reader should know.
-    """
-
-    asked: Array
-    times: Array
-    values: Array
-    half: Array | None
-    start: Mapping[str, float]
-    own_controls: bool = False
-    notes: tuple[str, ...] = ()
+    asked: Array  # times
+    times: Array  # these, and more between them for a smooth curve, increasing [n]
+    values: Array  # of the states at these times [n, states], nan behind a solution that grows without bound
+    half: Array | None  # half widths of 95 % intervals of new measurements [n, states]; None where unknown
+    start: Mapping[str, float]  # values that were given for it; none: the fitted ones
+    own_controls: bool = False  # whether they were given
+    notes: tuple[str, ...] = ()  # what the reader should know
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on from the data."""
+        """Whether it goes on from the data; if not, these are another experiment's and are not drawn."""
         return not self.start and not self.own_controls
 
 
 def forecast_of(
     found: Discovery, asked: Array, start: Mapping[str, float] | None = None, controls: Signal | None = None
 ) -> Forecast:
-    """The equations integrated for a page, with their intervals where these are known.
-
-    Args:
-        asked: increasing times, as for `Discovery.simulate`.
-        start: values at the first of them, by state; other states start as fitted.
-        controls: what acts (default: what acted on the first trajectory).
-    """
-    states, initial, notes = found.equations.states, None, []
-    if start:
-        fitted = dict(zip(states, found.initial_values[0].tolist(), strict=True))
-        initial = np.array([*(fitted | dict(start)).values()])
+    """The equations integrated for a page, as `Discovery.simulate` does, with their intervals where these are known."""
+    given, notes = dict(start or {}), []
+    initial = start_values(given, found.initial_values[0], found.equations.states) if given else None
     shown = asked[thinned(len(asked), CURVE_POINTS)]
     times = np.union1d(np.linspace(asked[0], asked[-1], CURVE_POINTS), shown)
     values = found.simulate(initial, times, controls)
@@ -79,7 +55,6 @@ def forecast_of(
     except InputError:
         half = None
         notes.append("The covariance of the constants is not known, so there are no intervals.")
-    given = dict(start or {})
     return Forecast(shown, times, values, half, given, controls is not None, tuple(notes))
 
 
@@ -93,7 +68,7 @@ def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Mar
         if forecast.half is not None:
             axes.fill_between(times, values - half, values + half, color=COLOURS[0], **LIGHT)
         if forecast.goes_on:
-            samples = thinned(len(run.time), MAX_POINTS)
+            samples = thinned(len(run.time), 400)
             seen = run.values[samples, k]
             axes.plot(run.time[samples], seen, color=INK, **rings(len(samples)))
             axes.axvline(run.time[-1], ls="--", **HAIR)
@@ -101,19 +76,15 @@ def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Mar
         frame(axes, [values - half, values + half], np.concatenate([seen, values]))
         set_times(axes, series)
 
-    return [
-        (state, svg(lambda axes, k=k: draw(axes, k), f"forecast{k}", f"{state} as predicted"))
-        for k, state in enumerate(found.equations.states[:MAX_PANELS])
-    ]
+    return panels(found, draw, "forecast", " as predicted")
 
 
 def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, list[tuple[Markup, Markup]]]]:
     """Some of the times, with value and half width of the interval of every state."""
     rows = []
-    for when in forecast.asked[thinned(len(forecast.asked), MAX_TABLE_ROWS)].tolist():
+    for when in forecast.asked[thinned(len(forecast.asked), 8)].tolist():
         i = int(np.searchsorted(forecast.times, when))
-        halves = np.full(len(found.equations.states), np.nan)
-        halves = halves if forecast.half is None else forecast.half[i]
+        halves = np.full(len(found.equations.states), np.nan) if forecast.half is None else forecast.half[i]
         cells = [_cell(x, h) for x, h in zip(forecast.values[i].tolist(), halves, strict=True)]
         rows.append((typeset(f"{when:.6g}"), cells))
     return rows

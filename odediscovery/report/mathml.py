@@ -35,14 +35,11 @@ from odediscovery.runtime.arrays import Array
 
 @dataclass(frozen=True)
 class Number:
-    """A constant; its standard error is 0 where it is held and nan where it is unknown.
-
-    Args:
-        spare: digits beyond the two of its error, for constants that mean something together only.
-    """
+    """A constant; its standard error is 0 where it is held and nan where it is unknown."""
 
     value: float
     error: float = 0.0
+    # Digits beyond the two of its error, for constants that mean something together only.
     spare: int = field(default=0, compare=False)
 
 
@@ -78,15 +75,11 @@ class Power:
 
 @dataclass(frozen=True)
 class Term:
-    """coefficient * product of powers; no factors: a constant.
-
-    Args:
-        monomial: its place among the monomials of a sum of powers, None in other laws.
-    """
+    """coefficient * product of powers; no factors: a constant."""
 
     coefficient: Number
     factors: tuple[Power, ...] = ()
-    monomial: int | None = None
+    monomial: int | None = None  # its place in a sum of powers
 
 
 Base: TypeAlias = Name | Call | Bracket
@@ -219,10 +212,8 @@ def equation_rows(equations: Equations, *, errors: bool = True) -> list[tuple[Ma
     rows = []
     told = equations if errors else replace(equations, standard_errors=None, snapped=None)
     for state, side in zip(equations.states, sides(told), strict=True):
-        left = Markup(
-            "<math><mfrac><mrow><mi>d</mi>{}</mrow><mrow><mi>d</mi>{}</mrow></mfrac><mo>=</mo></math>"
-        ).format(name_mathml(state), time)
-        rows.append((left, _side(side, dotted)))
+        left = "<math><mfrac><mrow><mi>d</mi>{}</mrow><mrow><mi>d</mi>{}</mrow></mfrac><mo>=</mo></math>"
+        rows.append((Markup(left).format(name_mathml(state), time), _side(side, dotted)))
     return rows
 
 
@@ -240,12 +231,8 @@ def _side(side: Side, dotted: bool) -> list[Markup]:
     if not side:
         return [Markup("<math><mn>0</mn></math>")]
     if size(side) > MAX_SIDE_SIZE:
-        return [
-            Markup(
-                '<span class="long">an expression of {} terms and factors, too long to be read; '
-                "it stands in <code>result.json</code></span>"
-            ).format(size(side))
-        ]
+        told = "an expression of {} terms and factors, too long to be read; it stands in <code>result.json</code>"
+        return [Markup(f'<span class="long">{told}</span>').format(size(side))]
     return [Markup("<math>{}</math>").format(signed) for signed in _signed(side, dotted)]
 
 

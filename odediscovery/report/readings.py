@@ -34,12 +34,8 @@ from odediscovery.report.mathml import (
 )
 from odediscovery.runtime.arrays import Array
 
-# Two coefficients that differ by less are the same amount, leaving here and arriving there.
-SAME, SIGMAS = 0.01, 3.0
 # Significant digits of numbers in sentences.
 FEW = 3
-# Share of a term's size below which a value of the other sign is the integrator's.
-ZERO_TOLERANCE = 1e-6
 
 _FUNCTIONS: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
     "tan": ("the tangent of", np.tan),
@@ -52,12 +48,7 @@ _POWERS = {2.0: "the square of {}", 3.0: "the cube of {}", 0.5: "the square root
 
 
 def readings(equations: Equations, visited: Array) -> list[list[Markup]]:
-    """One sentence a term of every equation, in the order of `sides`.
-
-    Args:
-        equations: in the user's units.
-        visited: values that the curves pass through, [n, variables].
-    """
+    """One sentence a term of every equation, in the order of `sides`, by values [n, variables] that curves pass."""
     reader = _Reader(equations, visited)
     return [
         [reader.sentence(i, term) for term in side] if size(side) <= MAX_SIDE_SIZE else []
@@ -91,9 +82,8 @@ class _Reader:
         """Of a product that is now positive, now negative."""
         name = name_text(state)
         if alone:
-            if sign < 0:
-                return Markup("{} is drawn back to 0 in proportion to itself{}").format(name, self._pace(term))
-            return Markup("{} is driven away from 0 in proportion to itself{}").format(name, self._pace(term))
+            way = "drawn back to" if sign < 0 else "driven away from"
+            return Markup("{} is {} 0 in proportion to itself{}").format(name, way, self._pace(term))
         ways = ("rises", "falls") if sign > 0 else ("falls", "rises")
         return Markup("{} {} while {} is positive and {} while it is negative, in proportion to it.").format(
             name, ways[0], _phrase(term.factors), ways[1]
@@ -130,16 +120,16 @@ def _opposite(a: Number, b: Number) -> bool:
     """Whether one amount leaves here and arrives there, as far as the errors tell."""
     apart = abs(a.value + b.value)
     within = math.hypot(a.error, b.error)
-    likely = not math.isfinite(within) or within == 0.0 or apart <= SIGMAS * within
-    return a.value * b.value < 0 and apart <= SAME * abs(a.value) and likely
+    likely = not math.isfinite(within) or within == 0.0 or apart <= 3.0 * within
+    return a.value * b.value < 0 and apart <= 0.01 * abs(a.value) and likely
 
 
 def _range(values: Array) -> tuple[float, float]:
-    """Least and most, without what rounding or an integrator's overshoot adds."""
+    """Least and most, without what rounding or an integrator's overshoot adds: a millionth of the largest."""
     seen = values[np.isfinite(values)]
     if not seen.size:
         return 0.0, 1.0
-    floor = ZERO_TOLERANCE * float(np.abs(seen).max())
+    floor = 1e-6 * float(np.abs(seen).max())
     least, most = float(seen.min()), float(seen.max())
     return least if least < -floor else 0.0, most if most > floor else 0.0
 

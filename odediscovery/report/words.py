@@ -16,20 +16,16 @@ from markupsafe import Markup, escape
 from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.dates import date_of_time
 from odediscovery.data.series import group_column, measured, pooled, sigma_columns
+from odediscovery.judge.notes import listed as joined
 from odediscovery.laws.printing import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, sides, split_number, term_mathml
 from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict
-from odediscovery.result.named import constant_records, named_units
+from odediscovery.result.named import constant_records, named_rows
 from odediscovery.result.survival import shares_of
-from odediscovery.settings import OPTIONS, RECIPES, Settings
+from odediscovery.settings import RECIPES, Settings, flag_of
 
-# What the folder keeps the fitted data under.
-DATA = "data.csv"
-# What a fit of the kept data must not be told again: samples that were held out are not there.
-_APART = ("recipe", "hidden_states", "holdout")
-
-# Every outcome with a word for the style sheet and what it means for somebody who wants to use the equations.
+# Every verdict with a word for the style sheet and what it means for somebody who wants to use the equations.
 MEANINGS = {
     "poor-fit": (
         "poor",
@@ -84,11 +80,9 @@ def explained(r2: float) -> str:
     return next(text for text in written if not text.startswith("100")).replace("%", " %")
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names in a sentence: "S, I and R", "a, b, c, d, e, f and 2 more"."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+    return joined([*names[:6], *[f"{len(names) - 6} more"] * (len(names) > 6)])
 
 
 def notes(found: Discovery) -> list[str]:
@@ -122,12 +116,9 @@ def summary(found: Discovery) -> str:
 
 
 def command(found: Discovery) -> str | None:
-    """The command that fits the kept data again with the same settings and seed.
-
-    None where a column's name has a comma, which no list of names on a command line can have.
-    """
+    """The command that fits the kept data again; None where a name has a comma, which no list on a command line can."""
     series, settings = found.series, found.settings
-    parts = ["odediscovery", "fit", DATA]
+    parts = ["odediscovery", "fit", "data.csv"]
     if series.time_name != "t":
         parts += ["--time", series.time_name]
     group = group_column(series)
@@ -156,7 +147,7 @@ def command(found: Discovery) -> str | None:
 
 
 def quoted(word: str) -> str:
-    """A word as a shell reads it, in double quotes where it has a prime and nothing that a shell would read in them."""
+    """A word as a shell reads it, in double quotes where it has a prime and nothing that is read in these."""
     return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
@@ -177,9 +168,10 @@ def _flags(settings: Settings) -> list[str]:
     """Options that differ from the recipe's own, and the seed."""
     words = ["--recipe", settings.recipe] if settings.recipe != "default" else []
     for field, value, changed in _chosen_settings(settings):
-        option = "--" + OPTIONS.get(field.name, field.name).replace("_", "-")
-        if field.name in _APART or not (changed or field.name == "seed"):
+        # Hidden states stand among the columns, and samples that were held out are not kept.
+        if field.name in ("recipe", "hidden_states", "holdout") or not (changed or field.name == "seed"):
             continue
+        option = flag_of(field.name)
         if isinstance(value, bool):
             words.append(option if value else option.replace("--", "--no-", 1))
         elif value is not None:
@@ -198,9 +190,6 @@ def settings_rows(settings: Settings) -> list[tuple[str, str, str, bool]]:
     return rows
 
 
-MAX_STARTS = 60
-
-
 class Row(NamedTuple):
     """One constant: what it is, its value to the place of its error, error and interval."""
 
@@ -214,17 +203,13 @@ class Row(NamedTuple):
 def constant_rows(found: Discovery) -> dict[str, list[Row]]:
     """The constants of every equation, by state; of a form those with names, of no state; empty where none is known."""
     if found.named is not None:
-        named = found.named.rows(found.degrees_of_freedom)
-        units = named_units(found.named, found.series) or [""] * len(named)
         rows = []
-        for entry, unit in zip(named, units, strict=False):
-            ends = None if None in (entry["low"], entry["high"]) else (entry["low"], entry["high"])
-            rows.append(_estimate(name_text(entry["name"]), entry["value"], entry["standard_error"], ends, unit or ""))
+        for one in named_rows(found.named, found.series, found.degrees_of_freedom):
+            ends = None if one["low"] is None else (one["low"], one["high"])
+            rows.append(_estimate(name_text(one["name"]), one["value"], one["standard_error"], ends, one["unit"] or ""))
         return {"": rows}
-    products, records = (
-        _products(found),
-        constant_records(found.equations, found.degrees_of_freedom, found.series.units),
-    )
+    products = _products(found)
+    records = constant_records(found.equations, found.degrees_of_freedom, found.series.units)
     return {
         state: [_row(entry, products, found.equations.spare) for entry in entries if not _plain(entry)]
         for state, entries in records.items()
@@ -238,9 +223,8 @@ def _estimate(
     """The row of a fitted value, with as many digits as its equation shows."""
     if error is None or not math.isfinite(error):
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
-    return Row(
-        what, typeset(law_constant(value, error, DIGITS, spare)), rounded(error, error), between(ends, error), unit
-    )
+    shown = typeset(law_constant(value, error, DIGITS, spare))
+    return Row(what, shown, rounded(error, error), between(ends, error), unit)
 
 
 def _products(found: Discovery) -> dict[tuple[bool, int | None], Markup]:
@@ -284,9 +268,7 @@ def rounded(value: float, error: float) -> Markup:
 
 def between(ends: Sequence[float] | None, error: float) -> Markup:
     """An interval."""
-    if ends is None:
-        return Markup("")
-    return Markup("{} to {}").format(*(rounded(end, error) for end in ends))
+    return Markup("") if ends is None else Markup("{} to {}").format(*(rounded(end, error) for end in ends))
 
 
 def typeset(written: str) -> Markup:
@@ -301,7 +283,7 @@ def typeset(written: str) -> Markup:
 def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
     """Start values of the first trajectories: label, time, a row a state."""
     rows, series, errors = [], found.series, found.initial_value_errors
-    most = max(MAX_STARTS // len(found.equations.states), 1)
+    most = max(60 // len(found.equations.states), 1)
     for j, run in enumerate(series.trajectories[:most]):
         own = []
         for k, state in enumerate(found.equations.states):

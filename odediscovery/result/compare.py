@@ -23,12 +23,6 @@ from odediscovery.laws.records import constants
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import ABOVE_ZERO
 
-# Residuals below this share of a state's spread are errors of the solver.
-SOLVER_FLOOR = 1e-8
-# Twice an exponent that was set to a simple value is whole, but for rounding.
-HELD = 1e-9
-COLUMNS = ("law", "constants", "difference", "weight", "R2", "R2_heldout", "equations")
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
@@ -109,20 +103,13 @@ def compare(*results: Discovery, names: Sequence[str] | None = None) -> Comparis
     scores = [criterion(found) for found in results]
     gaps = np.array([score for score, _ in scores]) - min(score for score, _ in scores)
     weights = np.exp(-gaps / 2.0) / np.exp(-gaps / 2.0).sum()
-    rows: list[dict[str, Any]] = [
-        {
-            "law": name,
-            "constants": count,
-            "difference": float(gap),
-            "weight": float(weight),
-            "R2": found.r2,
-            "R2_heldout": np.nan if found.r2_heldout is None else found.r2_heldout,
-            "equations": found.equations_text(),
-        }
-        for name, found, (_, count), gap, weight in zip(called, results, scores, gaps, weights, strict=True)
-    ]
-    rows.sort(key=lambda row: row["difference"])
-    return Comparison(called, results, records_frame(rows, COLUMNS))
+    columns = ("law", "constants", "difference", "weight", "R2", "R2_heldout", "equations")
+    rows = []
+    for name, found, (_, count), gap, weight in zip(called, results, scores, gaps, weights, strict=True):
+        heldout = np.nan if found.r2_heldout is None else found.r2_heldout
+        rows.append((name, count, float(gap), float(weight), found.r2, heldout, found.equations_text()))
+    rows.sort(key=lambda row: row[2])
+    return Comparison(called, results, records_frame([dict(zip(columns, row, strict=True)) for row in rows], columns))
 
 
 def criterion(found: Discovery) -> tuple[float, int]:
@@ -134,7 +121,8 @@ def criterion(found: Discovery) -> tuple[float, int]:
     # A curve that ended before the samples did leaves them unexplained.
     lost = np.isfinite(values) & ~np.isfinite(left)
     squares = np.nansum(left**2, axis=0) / counts.clip(1)
-    squares = np.where(lost.any(axis=0), np.inf, np.maximum(squares, (SOLVER_FLOOR * spread) ** 2 + ABOVE_ZERO))
+    # Residuals below 1e-8 of a state's spread are errors of the solver.
+    squares = np.where(lost.any(axis=0), np.inf, np.maximum(squares, (1e-8 * spread) ** 2 + ABOVE_ZERO))
     k = _free_constants(found) if found.named is None else len(found.named.names)
     k += int(np.isfinite(found.initial_values).sum())
     total = int(counts.sum())
@@ -153,8 +141,8 @@ def _free_constants(found: Discovery) -> int:
             exponent = row["kind"].endswith("exponent")
             if row["snapped"] and (exponent or found.settings.known):
                 continue
-            # A row of the front that was read back does not say which exponents were held.
-            if not exponent or abs(value - round(value)) > HELD:
+            # A row of the front that was read back does not say which exponents were held: twice a simple one is whole.
+            if not exponent or abs(value - round(value)) > 1e-9:
                 place = tuple(str(row.get(key)) for key in ("kind", "monomial", "sum", "of"))
                 free.add((state if row["kind"] == "coefficient" else "", *place))
     return len(free) if free or found.equations.snapped is not None else found.equations.complexity

@@ -42,7 +42,7 @@ from odediscovery.laws.records import (
 from odediscovery.networks.chain import Network
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, jsonable
-from odediscovery.result.named import NamedConstants, constant_records, named_record, named_units, units_text
+from odediscovery.result.named import NamedConstants, constant_records, named_record, named_rows, units_text
 from odediscovery.result.population import Population
 from odediscovery.result.profiled import Profile, profiles_text
 from odediscovery.result.survival import Survival
@@ -125,16 +125,11 @@ class Discovery:
         >>> found.rows.columns.tolist()
         ['complexity', 'mse', 'r2', 'difference', 'selected', 'name', 'equations']
         """
-        chosen = next(row.criterion for row in self.front if row.selected)
+        columns, chosen = ["complexity", "mse", "r2", "difference", "selected", "name", "equations"], chosen_row(self)
         told = [
-            {
-                **{key: getattr(row, key) for key in ("complexity", "mse", "r2", "selected", "name")},
-                "difference": row.criterion - chosen,
-                "equations": row.plain(),
-            }
-            for row in self.front
+            vars(row) | {"difference": row.criterion - chosen.criterion, "equations": row.plain()} for row in self.front
         ]
-        return records_frame(told, ["complexity", "mse", "r2", "difference", "selected", "name", "equations"])
+        return records_frame(told, columns)
 
     def select(self, complexity: int) -> Discovery:
         """The result with another row of the front as its answer.
@@ -163,7 +158,8 @@ class Discovery:
         if row.initial_values is None:
             raise InputError(f"the row of complexity {complexity} was kept without start values; fit the data again")
         said = f"the row of complexity {complexity} was chosen by hand: it has no bands and no intervals"
-        unknown: dict[str, Any] = dict.fromkeys(_OF_THE_CHOSEN)
+        of_the_chosen = "r2_heldout network degrees_of_freedom initial_value_errors estimates survival named population"
+        unknown: dict[str, Any] = dict.fromkeys(of_the_chosen.split())
         return replace(
             self,
             **unknown,
@@ -207,14 +203,8 @@ class Discovery:
         law = self.equations.power_sum
         if self.population is None or law is None:
             return self.equations
-        own, states = self.population.law_of(k, law), self.equations.states
-        return Equations.from_power_sum(
-            states,
-            own,
-            time_name=self.equations.time_name,
-            units=self.equations.units,
-            controls=self.equations.controls,
-        )
+        told = {name: getattr(self.equations, name) for name in ("time_name", "units", "controls")}
+        return Equations.from_power_sum(self.equations.states, self.population.law_of(k, law), **told)
 
     def simulate(
         self,
@@ -267,7 +257,7 @@ class Discovery:
     @property
     def name(self) -> str:
         """What the chosen law is called: "logistic growth"; nothing where it has no name."""
-        return next((row.name for row in self.front if row.selected), "")
+        return chosen_row(self).name
 
     def name_text(self, digits: int = 4) -> str:
         """The name of the chosen law, if it has one, and its constants as textbooks write them, to `digits` digits."""
@@ -302,23 +292,14 @@ class Discovery:
         ... # doctest: +ELLIPSIS
         N' = ...
         """
-        told = [
-            self.equations_text(),
-            self.name_text(),
-            "" if self.population is None else self.population.table_text(),
-            self.starts_text(),
-            units_text(self.equations, self.series, self.named, self.textbook),
-            self.stability_text(),
-            profiles_text(self.profiles, monomial_names(self.equations)),
-            headline(self),
-        ]
+        told = [self.equations_text(), *facts(self), headline(self)]
         told += [f"note: {message}" for message in shown_notes(self.messages)]
         told.append("Pareto front (* chosen):")
         for row in self.front:
             scores = f"complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:z.6f}"
             name = f"  [{row.name}]" if row.name else ""
             told.append(f"{'*' if row.selected else ' '} {scores}  {cut(row.plain().replace(chr(10), '; '))}{name}")
-        return "\n".join(text for text in told if text)
+        return "\n".join(told)
 
     @property
     def terms(self) -> Frame:
@@ -337,11 +318,8 @@ class Discovery:
         """
         more = ["unit"] if self.series.units else []
         if self.named is not None:
-            columns = ["name", "value", "standard_error", "low", "high"]
-            own = self.named.rows(self.degrees_of_freedom)
-            for row, unit in zip(own, named_units(self.named, self.series), strict=False):
-                row["unit"] = unit
-            return records_frame(own, columns + more)
+            own = named_rows(self.named, self.series, self.degrees_of_freedom)
+            return records_frame(own, ["name", "value", "standard_error", "low", "high", *more])
         names = monomial_names(self.equations)
         rows = []
         for state, found in constant_records(self.equations, self.degrees_of_freedom, self.series.units).items():
@@ -389,7 +367,7 @@ class Discovery:
         """The content of `result.json`: plain values, None for what is unknown."""
         equations, states, freedom = self.equations, self.equations.states, self.degrees_of_freedom
         survival, starts, errors = self.survival, self.initial_values, self.initial_value_errors
-        each = next(row.state_r2 for row in self.front if row.selected)
+        each = chosen_row(self).state_r2
         scores = {name: jsonable(getattr(self, name)) for name in ("mse", "r2", "r2_heldout")}
         observed = zip(states, measured(self.series), strict=True)
         document = {
@@ -509,11 +487,6 @@ def asked_times(times: Any, series: TimeSeries) -> Array:
     return values
 
 
-# What another row of the front does not have.
-_OF_THE_CHOSEN = (
-    *("r2_heldout", "network", "degrees_of_freedom", "initial_value_errors"),
-    *("estimates", "survival", "named", "population"),
-)
 # Keys of `result.json` that are there only with something to say.
 _IF_ANY = {"doubts", "since", "spare_digits", "profiles", "named_constants", "name", "textbook", "population"}
 _STAGES = {
@@ -526,10 +499,24 @@ _STAGES = {
 
 # Notes that are shown; result.json has all.
 MOST_NOTES = 5
-HEADS = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no law found"}
-# Of a form that somebody wrote down, which nobody had to find.
-HEADS_OF_FORMS = {**HEADS, "converged": "constants fitted", "poor-fit": "the form does not fit"}
-REMARKS = {"doubted": ", with doubts", "contested": ", others about as good"}
+
+
+def facts(found: Discovery) -> list[str]:
+    """What is told of the equations besides: their name, groups, starts, units, stability and profiles."""
+    texts = (
+        found.name_text(),
+        "" if found.population is None else found.population.table_text(),
+        found.starts_text(),
+        units_text(found.equations, found.series, found.named, found.textbook),
+        found.stability_text(),
+        profiles_text(found.profiles, monomial_names(found.equations)),
+    )
+    return [text for text in texts if text]
+
+
+def chosen_row(found: Discovery) -> FrontRow:
+    """The row of the front that is the answer."""
+    return next(row for row in found.front if row.selected)
 
 
 def doubts_of(messages: Sequence[str]) -> list[str]:
@@ -541,7 +528,7 @@ def rows_about_as_good(found: Discovery) -> list[FrontRow]:
     """Other rows of the front to which the data hardly prefer the claimed law; none where none is claimed."""
     if found.outcome == "poor-fit":
         return []
-    chosen = next(row for row in found.front if row.selected)
+    chosen = chosen_row(found)
     most = chosen.criterion + NO_EVIDENCE
     close = [row for row in found.front if not row.selected and row.criterion < most]
     # The same law, with another count of what was fitted, is no rival.
@@ -558,8 +545,8 @@ def verdict(found: Discovery) -> str:
 
 def state_scores(found: Discovery) -> dict[str, float]:
     """R2 of every state that varies, by its name; empty where it is not known."""
-    row = next(row for row in found.front if row.selected)
-    each = [] if row.state_r2 is None else row.state_r2.tolist()
+    scores = chosen_row(found).state_r2
+    each = [] if scores is None else scores.tolist()
     return {state: r2 for state, r2 in zip(found.series.states, each, strict=False) if r2 == r2}
 
 
@@ -571,9 +558,12 @@ def is_of_a_form(found: Discovery) -> bool:
 
 def head(found: Discovery) -> str:
     """How the fit ended, in a few words."""
-    written = is_of_a_form(found) or (found.population is not None and found.population.written)
-    heads = HEADS_OF_FORMS if written else HEADS
-    return heads[found.outcome] + REMARKS.get(verdict(found), "")
+    heads = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no law found"}
+    if is_of_a_form(found) or (found.population is not None and found.population.written):
+        # Somebody wrote it down, and nobody had to find it.
+        heads |= {"converged": "constants fitted", "poor-fit": "the form does not fit"}
+    remarks = {"doubted": ", with doubts", "contested": ", others about as good"}
+    return heads[found.outcome] + remarks.get(verdict(found), "")
 
 
 def headline(found: Discovery) -> str:
@@ -595,6 +585,11 @@ def describe_chain(found: Discovery) -> str:
 def cut(line: str, most: int = MAX_LINE) -> str:
     """A line of at most so many letters; what nobody reads is left out."""
     return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def row_lines(row: FrontRow, most: int = MAX_LINE) -> list[str]:
+    """The equations of a row of the front in lines of at most so many letters, and its name."""
+    return [cut(line, most) for line in row.plain().splitlines()] + [f"[{row.name}]"] * bool(row.name)
 
 
 def shown_notes(messages: Sequence[str]) -> list[str]:

@@ -48,8 +48,6 @@ OWN = (
     "report.html",
     "result.json",
 )
-# How often a folder is read again that somebody replaces meanwhile.
-_READINGS = 5
 
 
 def write_folder(
@@ -63,13 +61,7 @@ def write_folder(
 ) -> None:
     """Let a new folder with the data, other files by name and `result.json` take its place at once.
 
-    Args:
-        claim: the right to write the folder, if it is held already.
-        add: writes more files into the folder that it is given, which is not yet at its place.
-
-    Raises:
-        InputError: the folder cannot be made or written, or another fit is writing it; what was there
-            before is there still.
+    `claim` is the right to write it, if that is held already; `add` writes more files before it takes its place.
     """
 
     def fill(new: Path) -> None:
@@ -99,29 +91,21 @@ def source_of(table: Path) -> dict[str, str]:
 
 
 def read_folder(folder: Path) -> dict[str, Any]:
-    """The arguments of the `Discovery` that was kept in a folder.
-
-    Raises:
-        InputError: no such folder, or a file that is missing, damaged, of another fit or format.
-    """
+    """The arguments of the `Discovery` that was kept in a folder."""
     path = folder / "result.json"
-    for attempt in range(_READINGS):
+    for attempt in range(5):
         content = _content(path)
         try:
             return _read(content, folder)
         except InputError:
             # Replaced between two files, it is another result now, and whole.
-            if attempt == _READINGS - 1 or _content(path) == content:
+            if attempt == 4 or _content(path) == content:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
 def read_document(path: Path, content: bytes | None = None) -> dict[str, Any]:
-    """The JSON of a result, checked to be of our format and version.
-
-    Raises:
-        InputError: missing, unreadable, no JSON, or another format or version.
-    """
+    """The JSON of a result, checked to be of our format and version."""
     try:
         document = read_json(_content(path) if content is None else content)
     except ValueError as error:
@@ -245,7 +229,7 @@ def _equations(document: Mapping[str, Any], series: TimeSeries) -> Equations:
 
 
 def _texts(value: Any, key: str) -> tuple[str, ...]:
-    """A list of texts; `key` says where it stands."""
+    """The list of texts under a key."""
     if not isinstance(value, list) or not all(isinstance(s, str) for s in value):
         raise InputError(f"{key!r} should be a list of texts")
     return tuple(value)

@@ -87,11 +87,7 @@ class FrontRow:
 
 
 def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
-    """The equations of the data's states, written as text by state.
-
-    Raises:
-        InputError: not text, or text that cannot be read.
-    """
+    """The equations of the data's states, written as text by state."""
     states = series.states
     for state in states:
         if not isinstance(texts[state], str):

@@ -18,13 +18,7 @@ from odediscovery.result.front import checked_text, jsonable
 
 @dataclass(frozen=True)
 class NamedConstants:
-    """The constants of a form that was fitted.
-
-    Args:
-        lines: the equations as they were written, one a state.
-        names: of the constants.
-        values: fitted.
-        errors: standard errors, nan where the data do not tell.
+    """The constants of a form that was fitted, and its equations as they were written, one a state.
 
     >>> print(NamedConstants(("x' = -k*x",), ("k",), (0.5,), (0.01,)).text())
     x' = -k*x
@@ -34,7 +28,7 @@ class NamedConstants:
     lines: tuple[str, ...]
     names: tuple[str, ...]
     values: tuple[float, ...]
-    errors: tuple[float, ...]
+    errors: tuple[float, ...]  # standard errors, nan where the data do not tell
 
     def text(self, digits: int = 4) -> str:
         """The equations, and the constants on a line below."""
@@ -73,10 +67,8 @@ class NamedConstants:
         return cls(lines, names, values, errors)
 
 
-# Equations whose constants are printed with units, and digits of constants without a standard error.
-MAX_STATES, DIGITS = 6, 4
-# Letters that stand beside a small drawing on one line.
-LONGEST_LABEL = 26
+# Of constants without a standard error that are printed with units.
+DIGITS = 4
 
 
 def constant_records(
@@ -100,11 +92,18 @@ def named_units(named: NamedConstants | None, series: TimeSeries) -> list[str | 
     )
 
 
+def named_rows(named: NamedConstants, series: TimeSeries, freedom: float | None) -> list[dict[str, Any]]:
+    """The rows of named constants, with their units where they are known."""
+    units: list[str | None] = named_units(named, series) or [None] * len(named.names)
+    return [row | {"unit": unit} for row, unit in zip(named.rows(freedom), units, strict=False)]
+
+
 def rate_label(series: TimeSeries, state: str) -> str:
     """What an axis of rates is called, with the unit where the columns say theirs."""
     unit = unit_text(Dimensions(series.states, series.time_name, series.units).rate(state))
     told = f"rate of {state} [{unit}]" if unit not in (None, "1") else f"rate of {state}"
-    return told if len(told) <= LONGEST_LABEL else told.replace(" [", "\n[")
+    # Longer ones do not stand beside a small drawing on one line.
+    return told if len(told) <= 26 else told.replace(" [", "\n[")
 
 
 def named_record(named: NamedConstants, series: TimeSeries) -> dict[str, Any]:
@@ -132,12 +131,12 @@ def units_text(
 
 
 def _coefficients(equations: Equations) -> list[str]:
-    """The coefficients of every equation with their units, in the order in which they are printed."""
+    """The coefficients of the first six equations with their units, in the order in which they are printed."""
     law, errors = equations.law, equations.standard_errors
     if law is None:
         return []
     lines = []
-    for i, (state, units) in enumerate([*units_of_constants(equations).items()][:MAX_STATES]):
+    for i, (state, units) in enumerate([*units_of_constants(equations).items()][:6]):
         places = [int(j) for j in np.flatnonzero(law.coefficients[i])]
         by_place = dict(zip(places, units, strict=False))
         parts = []

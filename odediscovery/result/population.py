@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,39 +18,22 @@ from odediscovery.laws.records import monomial_names, number, plain
 from odediscovery.result.front import checked_text, jsonable, numbers
 from odediscovery.runtime.arrays import Array
 
-# Groups whose constants are printed.
-MAX_PRINTED_GROUPS = 12
-
 
 @dataclass(frozen=True, eq=False)
 class GroupConstant:
-    """One constant of the law in all groups.
+    """One constant of the law in all groups, with standard errors."""
 
-    Args:
-        name: that it is printed with.
-        terms: places of the terms that hold it, as in `terms` of `result.json`.
-        mean: of the typical group (the median: exp of the mean logarithm), without its sign.
-        mean_error: standard error of the mean.
-        sd_log: standard deviation of the logarithm, 0 for a constant that all groups share.
-        sd_log_error: its standard error, nan where unknown.
-        values: of the groups [groups].
-        errors: standard errors of these.
-        two_stage: mean and sd_log of the constants of separate fits, a check of the others.
-        covariates: power of each covariate, with its standard error, by name.
-        apart: of separate fits of each group [groups], empty where they were not kept.
-    """
-
-    name: str
-    terms: tuple[int, ...]
-    mean: float
+    name: str  # that it is printed with
+    terms: tuple[int, ...]  # places of those that hold it, as in `terms` of `result.json`
+    mean: float  # of the typical group (the median: exp of the mean logarithm), without its sign
     mean_error: float
-    sd_log: float
-    sd_log_error: float
-    values: Array
+    sd_log: float  # standard deviation of the logarithm, 0 for a constant that all groups share
+    sd_log_error: float  # nan where unknown
+    values: Array  # of the groups [groups]
     errors: Array
-    two_stage: tuple[float, float] = (float("nan"), float("nan"))
-    covariates: Mapping[str, tuple[float, float]] | None = None
-    apart: Array = field(default_factory=lambda: np.zeros(0))
+    two_stage: tuple[float, float] = (float("nan"), float("nan"))  # mean and sd_log of separate fits, a check
+    covariates: Mapping[str, tuple[float, float]] | None = None  # power of each by name, with its standard error
+    apart: Array = field(default_factory=lambda: np.zeros(0))  # of separate fits [groups], empty where not kept
 
     @property
     def varies(self) -> bool:
@@ -65,48 +48,21 @@ class GroupConstant:
 
 @dataclass(frozen=True, eq=False)
 class GroupExponent:
-    """One exponent that groups have of their own.
+    """One exponent that groups have of their own, normal over them, with standard errors."""
 
-    Args:
-        name: that it is printed with.
-        place: monomial and state of the law.
-        mean: over groups.
-        mean_error: its standard error.
-        sd: standard deviation over groups.
-        sd_error: its standard error, nan where unknown.
-        values: of the groups [groups].
-        errors: standard errors of these.
-    """
-
-    name: str
-    place: tuple[int, int]
+    name: str  # that it is printed with
+    place: tuple[int, int]  # monomial and state of the law
     mean: float
     mean_error: float
     sd: float
-    sd_error: float
-    values: Array
+    sd_error: float  # nan where unknown
+    values: Array  # of the groups [groups]
     errors: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
     """A law that groups share, with constants of their own.
-
-    Args:
-        labels: of the groups.
-        constants: of the law.
-        starts: mean and standard deviation of the (logarithms of the) starts of every state, by name:
-            ("log-normal" or "normal" or "known", mean, sd).
-        residual_sd: of every measured state, by name.
-        proportional: states whose residual_sd is one of logarithms.
-        minus_2_log_likelihood: by model: "mixed".
-        parameters: fitted numbers, by model.
-        group_by: columns that tell the groups apart.
-        r2: share of the variance that each group's own curve explains.
-        written: whether somebody wrote the law down, so that nobody had to find it.
-        correlation: of the logarithms of the constants that vary, over groups [varying, varying]; None where fewer
-            than two do.
-        exponents: those that groups have of their own.
 
     >>> k = GroupConstant("k1", (0,), 0.5, 0.1, 0.2, 0.05, np.array([0.4, 0.6]), np.array([0.01, 0.01]))
     >>> found = Population(("a", "b"), (k,), {}, {"x": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
@@ -116,14 +72,16 @@ class Population:
 
     labels: tuple[str, ...]
     constants: tuple[GroupConstant, ...]
+    # Of every state: "log-normal" or "normal" or "known", mean and standard deviation (of logarithms).
     starts: Mapping[str, tuple[str, float, float]]
-    residual_sd: Mapping[str, float]
-    proportional: tuple[str, ...]
-    minus_2_log_likelihood: Mapping[str, float]
-    parameters: Mapping[str, int]
-    group_by: tuple[str, ...] = ()
-    r2: Array | None = None
-    written: bool = False
+    residual_sd: Mapping[str, float]  # of every measured state
+    proportional: tuple[str, ...]  # states whose residual_sd is one of logarithms
+    minus_2_log_likelihood: Mapping[str, float]  # by model: "mixed"
+    parameters: Mapping[str, int]  # fitted numbers, by model
+    group_by: tuple[str, ...] = ()  # columns that tell the groups apart
+    r2: Array | None = None  # share of the variance that each group's own curve explains
+    written: bool = False  # by somebody, so that nobody had to find the law
+    # Of logarithms of the constants that vary, over groups [varying, varying]; None where fewer than two do.
     correlation: Array | None = None
     exponents: tuple[GroupExponent, ...] = ()
 
@@ -140,11 +98,7 @@ class Population:
         return self.labels.index(label)
 
     def checked(self, law: PowerSum | None, groups: int) -> Population:
-        """The population itself, if it is one of this law and of so many groups.
-
-        Raises:
-            ValueError: a term or an exponent that the law does not have, or another number of groups.
-        """
+        """The population itself, if it is one of this law and of so many groups; otherwise a ValueError."""
         if law is None or len(self.labels) != groups:
             raise ValueError("population")
         terms, (rows, states) = int(np.count_nonzero(law.coefficients)), law.exponents.shape
@@ -202,7 +156,7 @@ class Population:
         header = ["group", *(one.name for one in vary)]
         rows = [
             [label, *(constant(float(one.values[g]), float(one.errors[g])) for one in vary)]
-            for g, label in enumerate(self.labels[:MAX_PRINTED_GROUPS])
+            for g, label in enumerate(self.labels[:12])
         ]
         if self.r2 is not None:
             header.append("R2")
@@ -214,19 +168,13 @@ class Population:
         header, rows = self.table()
         if len(header) == 1 + (self.r2 is not None):
             return ""
-        wide = [max(len(row[c]) for row in [header, *rows]) for c in range(len(header))]
-        lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)).rstrip() for row in [header, *rows]
-        ]
+        wide = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, wide)).rstrip() for row in [header, *rows]]
         more = len(self.labels) - len(rows)
         return "\n".join(lines + [f"({more} more groups in result.json)"] * (more > 0))
 
     def record(self, terms: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-        """Plain values for `result.json`.
-
-        Args:
-            terms: of the equations, as they stand there.
-        """
+        """Plain values for `result.json`, where the `terms` of the equations stand."""
         vary, shared = self.varying, [one for one in self.constants if not one.varies]
         apart = [one for one in self.constants if one.apart.size]
         groups = {
@@ -302,22 +250,14 @@ def _of_groups(groups: Mapping[str, Any], pick: Callable[[Any], Any]) -> Array:
     return numbers(map(pick, groups.values()))
 
 
-def _numbers_of(entry: Mapping[str, Any], *keys: str) -> list[float]:
-    """Numbers of an entry by their keys."""
-    return [number(entry[key]) for key in keys]
+def _numbers_of(entry: Mapping[str, Any], *keys: str) -> Iterator[float]:
+    return (number(entry[key]) for key in keys)
 
 
 def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "monomial": one.place[0],
-        "state": one.place[1],
-        "mean": one.mean,
-        "standard_error": one.mean_error,
-        "sd": one.sd,
-        "sd_standard_error": one.sd_error,
-        "standard_errors": one.errors,
-    }
+    place = {"name": one.name, "monomial": one.place[0], "state": one.place[1]}
+    mean = {"mean": one.mean, "standard_error": one.mean_error}
+    return place | mean | {"sd": one.sd, "sd_standard_error": one.sd_error, "standard_errors": one.errors}
 
 
 def _exponent(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupExponent:

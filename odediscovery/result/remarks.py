@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from odediscovery.data.noise import NORMAL_MEDIAN
@@ -17,54 +15,31 @@ from odediscovery.result.discovery import Discovery, curve_of
 from odediscovery.runtime.arrays import Array
 
 
-@dataclass(frozen=True)
-class OutlierThresholds:
-    """When a sample is told as an outlier."""
-
-    # Residuals from which on a sample lies far off [standard deviations, by the median of all and of those beside
-    # it]
-    far: float = 6.0
-    alone: float = 0.5  # residuals of its neighbours up to which it is alone [its own]
-    least: int = 20  # samples of a state
-    beside: int = 10  # samples to either side that tell how large residuals are there
-    most: float = 0.05  # most samples that are outliers [share of all]
-    named: int = 3  # outliers that a message names
-
-
-OUTLIERS = OutlierThresholds()
-
-
 def far_off(residuals: Array, least: Array) -> dict[int, float]:
     """Residuals that are far larger than usual, and than those of their neighbours: sample -> how many times.
 
         |r_k| > 6 s_k,    |r_{k-1}|, |r_{k+1}| < |r_k| / 2
 
-    s_k is the largest of `least`, the median |r| / 0.674 of all samples and that of the nearest twenty.
-
-    Args:
-        residuals: of one state, over their relative sigma [samples], nan where nothing was measured.
-        least: what they may be by themselves, in the same unit [samples].
+    s_k is the largest of `least` (what they may be by themselves), the median |r| / 0.674 of all samples and that of
+    the nearest twenty.
     """
     seen = np.flatnonzero(np.isfinite(residuals))
     size = np.abs(residuals[seen])
-    if len(seen) < OUTLIERS.least:
+    if len(seen) < 20:  # too few to tell what is usual
         return {}
-    wide = np.pad(size, OUTLIERS.beside, constant_values=np.nan)
-    local = np.nanmedian(np.lib.stride_tricks.sliding_window_view(wide, 2 * OUTLIERS.beside + 1), axis=1)
+    wide = np.pad(size, 10, constant_values=np.nan)
+    local = np.nanmedian(np.lib.stride_tricks.sliding_window_view(wide, 21), axis=1)
     usual = np.maximum(np.maximum(local, np.median(size)) / NORMAL_MEDIAN, least[seen])
     neighbours = np.maximum(np.append(size[1:], 0.0), np.append(0.0, size[:-1]))
-    far = (usual > 0.0) & (size > OUTLIERS.far * usual) & (neighbours < OUTLIERS.alone * size)
-    if np.count_nonzero(far) > max(OUTLIERS.most * len(seen), 1.0):
+    far = (usual > 0.0) & (size > 6.0 * usual) & (neighbours < 0.5 * size)
+    # What one sample in twenty does is no slip.
+    if np.count_nonzero(far) > max(0.05 * len(seen), 1.0):
         return {}
     return {int(k): float(r) for k, r in zip(seen[far], size[far] / usual[far], strict=True)}
 
 
 def outliers(found: Discovery, p: Problem) -> list[Note]:
-    """A sentence about samples that lie far off the claimed equations, if there are any.
-
-    Args:
-        p: what was fitted; its samples are those of the result.
-    """
+    """A sentence about samples that lie far off the claimed equations, if there are any."""
     series, named = found.series, list[tuple[float, str]]()
     if any(run.recorded is not None for run in series.trajectories):
         return []
@@ -80,8 +55,7 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
     if not named:
         return []
     texts = [text for _, text in sorted(named, reverse=True)]
-    more = len(texts) - OUTLIERS.named
-    shown = [*texts[: OUTLIERS.named], *([f"{more} more"] if more > 0 else [])]
+    shown = texts[:3] + [f"{len(texts) - 3} more"] * (len(texts) > 3)
     told = (
         f"far off these equations, in standard deviations: {listed(shown)}; if that was a slip, empty the cell and fit "
         "again: all constants are pulled by it"
@@ -95,17 +69,10 @@ def _are_counts(values: Array) -> bool:
     return bool((seen >= 0.0).all() and (seen == np.round(seen)).all())
 
 
-# A picture of the future needs no more; a law that needs more is no simple one.
-TOLERANCE, MAX_EVALUATIONS = 1e-8, 20_000
-
-
 def rest(found: Discovery, form: Form | None = None, covariance: Array | None = None) -> list[Note]:
     """A sentence about the point at which the solution of the first trajectory comes to rest, if it does.
 
-    Args:
-        found: with estimates, or of a form.
-        form: whose constants `found.named` are, if it is of one.
-        covariance: of these constants.
+    What comes to rest has estimates, or constants of a form with their covariance.
     """
     if found.series.controls or found.equations.states != found.series.states:
         return []
@@ -129,7 +96,8 @@ def rest(found: Discovery, form: Form | None = None, covariance: Array | None = 
         return []
 
     def solve(c: Array, times: Array) -> Array:
-        return equations(c).simulate(start, times, TOLERANCE, most_evaluations=MAX_EVALUATIONS)
+        # A law that needs more evaluations than these is no simple one.
+        return equations(c).simulate(start, times, 1e-8, most_evaluations=20_000)
 
     def rates(c: Array, x: Array) -> Array:
         return equations(c).rhs(x)

@@ -23,38 +23,15 @@ from odediscovery.errors import InputError
 Built = TypeVar("Built")
 # What building a value of a document raises if the document was cut short or altered.
 DAMAGED = (
-    KeyError,
-    IndexError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-    MemoryError,
-    RuntimeError,
-    ZeroDivisionError,
-    zlib.error,
+    *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
+    *(RuntimeError, MemoryError, zlib.error),
 )
 # Longer files are none of ours: a result of 300 states with all its samples is a tenth of it.
 MAX_BYTES = 2**30
-_MAX_WHOLE = 2**63
-# The date of every entry: the oldest that the format knows.
-_DATE = (1980, 1, 1, 0, 0, 0)
-# Kinds of arrays that we write: masks, whole numbers, floats, text.
-_KINDS = "biufU"
-
-
-def write_json(value: object, indent: int | None = None) -> str:
-    """A document that `read_json` reads; letters beyond ASCII and control characters are escaped."""
-    return json.dumps(value, indent=indent, allow_nan=False)
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value that a document spells.
-
-    >>> read_json('{"a": [1, 2.5, null]}')
-    {'a': [1, 2.5, None]}
-    """
+    """The value that a document spells."""
     try:
         return json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
     except RecursionError:
@@ -76,7 +53,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > 20 or not -_MAX_WHOLE <= int(digits) < _MAX_WHOLE:
+    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
         raise ValueError(f"a whole number of {len(digits)} digits")
     return int(digits)
 
@@ -96,10 +73,11 @@ def pack(head: str, words: object, arrays: Mapping[str, Any]) -> bytes:
     """The content of an npz file."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in {head: np.array(write_json(words)), **arrays}.items():
+        for name, array in {head: np.array(json.dumps(words, allow_nan=False)), **arrays}.items():
             entry = io.BytesIO()
             np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), entry.getvalue())
+            # The oldest date that the format knows.
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), entry.getvalue())
     return stream.getvalue()
 
 
@@ -131,7 +109,8 @@ def _array(content: bytes) -> np.ndarray[Any, Any]:
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("arrays of an unknown version")
     shape, fortran, kind = np.lib.format.read_array_header_1_0(stream)
-    if kind.hasobject or kind.kind not in _KINDS or kind.names is not None:
+    # We write masks, whole numbers, floats and text.
+    if kind.hasobject or kind.kind not in "biufU" or kind.names is not None:
         raise ValueError(f"arrays of {kind}")
     if any(n < 0 for n in shape) or math.prod(shape) * kind.itemsize != len(content) - stream.tell():
         raise ValueError(f"an array of shape {shape} that has another length")

@@ -23,7 +23,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -31,25 +31,17 @@ from typing import Any
 
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.versions import versions
-from odediscovery.runtime.workers import POLL_SECONDS, Child, Failure, packed
+from odediscovery.runtime.workers import POLL_SECONDS, Child, Ended, Failure, Function, Stopping, Tasks, never, packed
 
 try:
     import distributed
 except ImportError:
     distributed = None
 
-# Seconds between two looks at whether there are workers, and for the scheduler to answer.
-WATCH_SECONDS, ANSWER_SECONDS = 1.0, 10.0
-
 
 @contextmanager
 def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
-    """The cluster of a scheduler, for as long as one works with it.
-
-    Args:
-        scheduler: its address, such as tcp://node1:8786.
-        say: hears when there are no workers.
-    """
+    """The cluster of the scheduler at an address, for as long as one works with it."""
     if distributed is None:
         raise InputError('--backend dask needs the package distributed: pip install "odediscovery[dask]"')
     try:
@@ -58,7 +50,7 @@ def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
         secure = distributed.Security().get_connection_args("client")["ssl_context"]
         if scheduler.startswith("tls:") and secure is None:
             raise ValueError("dask's settings name no certificate for tls")
-        client = distributed.Client(scheduler, timeout=ANSWER_SECONDS, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=10.0, set_as_default=False)
     except (ImportError, OSError, ValueError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
@@ -72,23 +64,12 @@ def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A dask cluster, a `Backend`. As many tasks run side by side as its workers have threads.
-
-    Args:
-        client: connected to the scheduler.
-        say: hears when there are no workers.
-    """
+    """A dask cluster, a `Backend`. As many tasks run side by side as its workers have threads."""
 
     client: Any
-    say: Callable[[str], None]
+    say: Callable[[str], None]  # hears when there are no workers
 
-    def results(
-        self,
-        function: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        limit: float = math.inf,
-        stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:
+    def results(self, function: Function, tasks: Tasks, limit: float = math.inf, stopping: Stopping = never) -> Ended:
         """See `Backend`. A task whose worker is lost again and again is a `Failure`."""
         run, served, own = uuid.uuid4().hex, packed(function), _own()
         running = {
@@ -104,7 +85,7 @@ class Cluster:
                 batch = ended.next_batch(block=False)
                 for future, result in batch:
                     yield running.pop(future), _result_of(result)
-                if time.monotonic() - watched > WATCH_SECONDS:
+                if time.monotonic() - watched > 1.0:
                     has_workers, watched = self._watch(running, has_workers), time.monotonic()
                 if not batch:
                     time.sleep(POLL_SECONDS / 4)

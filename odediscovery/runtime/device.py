@@ -16,18 +16,12 @@ from odediscovery.errors import InputError
 from odediscovery.settings import checked_device
 
 T = TypeVar("T")
-# Members times windows are small tensors: a second thread waits longer than it works.
-THREADS = 1
 # By the names that `--device` has.
 _DEVICES = {"cpu": torch.device("cpu"), "cuda": torch.device("cuda")}
 
 
 def device_of(name: str) -> torch.device:
-    """The torch device of a name, "cpu" or "cuda".
-
-    >>> device_of("cpu")
-    device(type='cpu')
-    """
+    """The torch device of a name, "cpu" or "cuda"."""
     if checked_device(name) == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch finds no GPU here; use --device cpu")
     if name == "cuda":
@@ -37,8 +31,8 @@ def device_of(name: str) -> torch.device:
 
 
 def use_threads(threads: int | None) -> None:
-    """Train with so many threads of the processor (default: `THREADS`)."""
-    torch.set_num_threads(threads or THREADS)
+    """Train with so many threads: by default one, as a second one waits longer than it works at small tensors."""
+    torch.set_num_threads(threads or 1)
 
 
 def moved(value: T, device: torch.device) -> T:

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import itertools
 import os
 import shutil
 import stat
@@ -29,11 +30,6 @@ try:
     import fcntl
 except ImportError:  # Windows: writers of one folder cannot see each other there.
     fcntl = None  # type: ignore[assignment]
-
-# <fcntl.h> and <linux/fs.h>: renameat2 with paths as they are, and its flag for an exchange.
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-# What a file system answers that cannot exchange folders, or may not move this one.
-_IMMOVABLE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -66,17 +62,11 @@ def check_writable(path: Path, option: str) -> None:
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to write a folder, for as long as `claimed` gives it.
+    """The right to write a folder, for as long as `claimed` gives it."""
 
-    Args:
-        folder: as it was named.
-        place: its path, links resolved.
-        prefix: how the names of temporary folders of this place begin.
-    """
-
-    folder: Path
-    place: Path
-    prefix: str
+    folder: Path  # as it was named
+    place: Path  # links resolved
+    prefix: str  # of the names of temporary folders of this place
 
     def replace(self, fill: Callable[[Path], None], own: Collection[str]) -> None:
         """Let a new folder take the place. Files of the old one that are not `own` stay in it."""
@@ -117,12 +107,6 @@ def claimed(folder: Path) -> Iterator[Claim]:
     """The right to write a folder; a second writer, of this program or another, is refused at once.
 
     Folders above it are made, and removed again if they stay empty.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as above, claimed(Path(above) / "found") as claim:
-    ...     claim.replace(lambda new: (new / "a.txt").write_text("a") and None, own=["a.txt"])
-    ...     [path.name for path in claim.place.iterdir()]
-    ['a.txt']
     """
     place = folder.resolve()
     prefix = f".odediscovery-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}"
@@ -145,11 +129,7 @@ def claimed(folder: Path) -> Iterator[Claim]:
 
 def _make_parents(place: Path) -> list[Path]:
     """The folders above a place that did not exist, innermost first; now they do."""
-    missing = []
-    for parent in place.parents:
-        if parent.exists():
-            break
-        missing.append(parent)
+    missing = list(itertools.takewhile(lambda parent: not parent.exists(), place.parents))
     place.parent.mkdir(parents=True, exist_ok=True)
     return missing
 
@@ -192,10 +172,12 @@ def _exchanged(new: Path, place: Path) -> bool:
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     if rename is None:
         return False
-    if not rename(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(place), _RENAME_EXCHANGE):
+    # <fcntl.h> and <linux/fs.h>: AT_FDCWD for paths as they are, and RENAME_EXCHANGE.
+    if not rename(-100, os.fsencode(new), -100, os.fsencode(place), 2):
         return True
     code = ctypes.get_errno()
-    if code in _IMMOVABLE:
+    # What a file system answers that cannot exchange folders, or may not move this one.
+    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES):
         return False
     raise OSError(code, os.strerror(code), str(place))
 

@@ -24,17 +24,9 @@ from typing import Any, TypeVar
 TIME_SPENT = "time spent"
 # Event of the log: a stage was left out because there was no memory for it.
 OUT_OF_MEMORY = "memory"
-# By what share a limit may be overrun.
-OVERRUN = 0.1
-# What a search leaves for what follows it, in seconds: five of them, or a tenth of the limit if that is more,
-# but never more than half of it.
-REMAINDER_SECONDS, REMAINDER_SHARE, MOST_REMAINDER = 5.0, 0.1, 0.5
-
-# Shares of that remainder after which a search that was asked to stop, the judging of what it found, what is
-# said of it, and pictures end; seconds for the last picture and the writing, of short limits as many as they
-# may be overrun by.
+# Shares of what a search leaves for what follows it (`remainder_of`) after which a search that was asked to stop,
+# the judging of what it found, what is said of it, and pictures end.
 SEARCHING, JUDGING, TELLING, DRAWING = 0.1, 0.3, 0.4, 0.5
-WRITING_SECONDS = 0.6
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -66,12 +58,6 @@ def on_processor_time() -> Iterator[None]:
 
     For measurements: beside other work a second of the processor takes longer, and a fit that is ended early
     by its neighbours says nothing about itself.
-
-    >>> with on_processor_time():
-    ...     monitor = Monitor(max_seconds=1.0)
-    >>> time.sleep(1.1)
-    >>> monitor.stopping() is None
-    True
     """
     before = _clock.set(time.process_time)
     try:
@@ -86,16 +72,13 @@ def now() -> float:
 
 
 def remainder_of(limit: float | None) -> float:
-    """Seconds that a search leaves for judging, telling and drawing what it found.
-
-    Args:
-        limit: of the whole work, in seconds; None: only a request to stop ends it.
+    """Seconds that a search leaves for judging, telling and drawing what it found: five, or a tenth of the limit of
+    the whole work if that is more, but never more than half of it.
 
     >>> [remainder_of(limit) for limit in (4.0, 20.0, 600.0)]
     [2.0, 5.0, 60.0]
     """
-    most = max(REMAINDER_SECONDS, REMAINDER_SHARE * (limit or 0.0))
-    return most if limit is None else min(most, MOST_REMAINDER * limit)
+    return 5.0 if limit is None else min(max(5.0, 0.1 * limit), 0.5 * limit)
 
 
 def searching_until(limit: float) -> float:
@@ -104,8 +87,9 @@ def searching_until(limit: float) -> float:
     >>> [round(searching_until(limit), 3) for limit in (5.0, 10.0, 60.0, 600.0)]
     [3.75, 7.9, 60.0, 600.0]
     """
-    overrun = OVERRUN * limit
-    return min(limit, limit + overrun - min(WRITING_SECONDS, overrun) - DRAWING * remainder_of(limit))
+    overrun = 0.1 * limit
+    # The last picture and the writing take 0.6 s.
+    return min(limit, limit + overrun - min(0.6, overrun) - DRAWING * remainder_of(limit))
 
 
 @dataclass
@@ -157,11 +141,8 @@ class Monitor:
 
     @contextmanager
     def patient(self, share: float) -> Iterator[None]:
-        """Surround work that `check_time` may end.
-
-        Args:
-            share: of the remainder that a search leaves (`remainder_of`) after which it does, once the
-                search's own time or a request to stop has passed.
+        """Surround work that `check_time` may end, once the search's own time or a request to stop has passed, and
+        this share of the remainder that a search leaves (`remainder_of`) after it.
         """
         limit = self.max_seconds
         more = share * remainder_of(limit)
@@ -178,12 +159,7 @@ class Monitor:
             _is_over.reset(before)
 
     def in_time(self, share: float, work: Callable[[], T], otherwise: S) -> T | S:
-        """What work gives, or something else where its time is up before it ends.
-
-        Args:
-            share: of the remainder; see `patient`.
-            work: what is done.
-            otherwise: what is given where it could not be.
+        """What `work` gives, or `otherwise` where its time is up before it ends, by its share of the remainder.
 
         >>> Monitor().in_time(0.5, lambda: "done", "the best so far")
         'done'
@@ -196,19 +172,12 @@ class Monitor:
             return otherwise
 
     def is_overdue(self, share: float) -> bool:
-        """Whether `in_time` would not begin any more.
-
-        Args:
-            share: of the remainder; see `patient`.
-        """
+        """Whether `in_time` would not begin work of this share any more."""
         return self.in_time(share, lambda: False, True)
 
     def spend(self, seconds: float | None, whole: float | None = None) -> None:
-        """End the work after so many seconds of the processor from now; None: no such end any more.
-
-        Args:
-            seconds: of this part of the work.
-            whole: that this part and all later ones may take together, for those who show the progress.
+        """End the work after so many seconds of the processor from now; None: no such end any more. For those who show
+        the progress `whole` is what this part and all later ones may take together.
         """
         now = time.process_time()
         self.processor_seconds = None if seconds is None else now + seconds
@@ -250,17 +219,12 @@ class Monitor:
         self.log.append({"seconds": round(self.seconds(), 3), **fields})
 
 
-# Seconds before a bar appears, and between two states of it; letters of its line, and of its bar.
-_SOON, _BETWEEN, _LETTERS, _BAR = 1.0, 0.2, 78, 20
+# Letters of the line of a bar, and of the bar itself.
+_LETTERS, _BAR = 78, 20
 
 
 class DrawnMonitor(Monitor):
-    """A `Monitor` that draws one bar for the whole work, which vanishes at the end.
-
-    Args:
-        max_seconds: wall-clock limit in seconds, or None for none.
-        display: how a notebook shows HTML, as `IPython.display.display`; None: a line of the terminal.
-    """
+    """A `Monitor` with one bar for the whole work, by the `display` of a notebook or on a line of the terminal."""
 
     def __init__(self, max_seconds: float | None, display: Any = None) -> None:
         super().__init__(max_seconds)
@@ -299,26 +263,28 @@ class DrawnMonitor(Monitor):
         if self._handle is not None:
             self._handle.update(_Html(""))
         elif self._drawn and self._display is None:
-            with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(f"\r{' ' * _LETTERS}\r")
-                sys.stderr.flush()
+            _write(f"\r{' ' * _LETTERS}\r")
 
     def _draw(self) -> None:
         now = self.seconds()
-        if now < _SOON or now - self._drawn < _BETWEEN:
+        if now < 1.0 or now - self._drawn < 0.2:  # short work needs no bar
             return
         self._drawn, line = now, self.line()
         if self._display is None:
-            with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(f"\r{line:<{_LETTERS}}")
-                sys.stderr.flush()
-            return
+            return _write(f"\r{line:<{_LETTERS}}")
         value = f'value="{self._share:.3f}" ' if self.bound() else ""
         told = f"<code>{self._name}</code> <progress {value}max=1></progress> {self.left_text()}"
         if self._handle is None:
             self._handle = self._display(_Html(told), display_id=True)
         else:
             self._handle.update(_Html(told))
+
+
+def _write(text: str) -> None:
+    """A text on standard error, if somebody is there to read it."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 class _Html:

@@ -13,23 +13,18 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from threadpoolctl import threadpool_limits
 
-# <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
-_SETTINGS = ((-1, 2**30), (-2, 2**27), (-3, 2**25))
-
 GIGABYTE = 1e9
-# Part of what is allowed that one step may take: several stand beside each other.
-STEP_SHARE = 0.25
 _allowed: ContextVar[float] = ContextVar("allowed", default=float("inf"))
 
 
 @contextmanager
 def at_most(gigabytes: float) -> Iterator[None]:
-    """Surround work that plans with so much memory.
+    """Surround work that plans with so much memory: one step may take a quarter of it, several stand side by side.
 
     >>> with at_most(1.0):
     ...     fitting_at_once(100, 25e6), has_room(1e9)
@@ -42,28 +37,24 @@ def at_most(gigabytes: float) -> Iterator[None]:
         _allowed.reset(before)
 
 
-@contextmanager
-def blas_threads(threads: int | None) -> Iterator[None]:
+def blas_threads(threads: int | None) -> AbstractContextManager[object]:
     """Surround work whose linear algebra uses so many threads of the processor (default: 1).
 
     The matrices of a fit are small and many: threads wait for each other longer than they multiply. On two cores
     growing took six times the time of the processor without a limit.
-
-    >>> with blas_threads(None):
-    ...     pass
     """
-    with threadpool_limits(threads or 1, user_api="blas"):
-        yield
+    limits: AbstractContextManager[object] = threadpool_limits(threads or 1, user_api="blas")
+    return limits
 
 
 def has_room(needed: float) -> bool:
     """Whether a step may take so many bytes."""
-    return needed <= STEP_SHARE * _allowed.get()
+    return needed <= 0.25 * _allowed.get()
 
 
 def fitting_at_once(count: int, each: float) -> int:
     """How many of `count` members that take `each` bytes may stand side by side, at least 1."""
-    return max(1, int(min(float(count), STEP_SHARE * _allowed.get() / max(each, 1.0))))
+    return max(1, int(min(float(count), 0.25 * _allowed.get() / max(each, 1.0))))
 
 
 def keep_freed_memory() -> bool:
@@ -71,4 +62,6 @@ def keep_freed_memory() -> bool:
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and all(mallopt(name, value) for name, value in _SETTINGS)
+    # <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
+    settings = ((-1, 2**30), (-2, 2**27), (-3, 2**25))
+    return mallopt is not None and all(mallopt(name, value) for name, value in settings)

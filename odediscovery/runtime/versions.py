@@ -7,13 +7,11 @@ from importlib import metadata
 
 from odediscovery import __version__
 
-_LIBRARIES = ("torch", "torchdiffeq", "scipy", "numpy", "sympy")
-
 
 def versions() -> dict[str, str]:
     """Of Python, this package and the libraries that numbers depend on."""
     known = {"python": sys.version.split()[0], "odediscovery": __version__}
-    for library in _LIBRARIES:
+    for library in ("torch", "torchdiffeq", "scipy", "numpy", "sympy"):
         try:
             known[library] = metadata.version(library)
         except metadata.PackageNotFoundError:

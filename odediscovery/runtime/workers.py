@@ -26,26 +26,30 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from multiprocessing.resource_tracker import ensure_running
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from odediscovery.errors import FitError, InputError
 
 # Time between two looks at limits and at requests to stop.
 POLL_SECONDS = 0.2
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-# Dask has its workers give memory back at once, which makes work on small arrays take twice as long.
-_NOT_INHERITED = "MALLOC_TRIM_THRESHOLD_"
 _starting = threading.Lock()
+
+Function: TypeAlias = Callable[[Any], Any]
+Tasks: TypeAlias = Sequence[Any]
+# Asked now and then; no further results come once the answer is not None.
+Stopping: TypeAlias = Callable[[], object]
+# The number of a task, and its result or `Failure`.
+Ended: TypeAlias = Iterator[tuple[int, Any]]
+
+
+def never() -> None:
+    """The answer of those who let all tasks end."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A task without a result.
-
-    Args:
-        reason: why, in one line.
-        seconds: how long it ran.
-    """
+    """A task without a result: why, in one line, and how many seconds it ran."""
 
     reason: str
     seconds: float
@@ -54,36 +58,18 @@ class Failure:
 class Backend(Protocol):
     """Where tasks run."""
 
-    def results(
-        self,
-        function: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        limit: float = math.inf,
-        stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:
-        """function(task) of all tasks, each once: pairs (number of the task, result or `Failure`).
+    def results(self, function: Function, tasks: Tasks, limit: float = math.inf, stopping: Stopping = never) -> Ended:
+        """function(task) of all tasks, each once, as they end; leaving the loop ends what still runs.
 
-        Pairs come as tasks end. The clock of a task starts when its process has imported what
-        `function` needs. Leaving the loop ends what still runs.
-
-        Args:
-            function: importable by its name; what it takes and gives travels between processes.
-            limit: wall-clock seconds of a task, after which its process is killed.
-            stopping: asked now and then; no further results come once it is not None.
+        `function` is importable by its name. The clock of a task starts when its process has imported what that needs;
+        after `limit` seconds of the wall's clock the process is killed.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes of this machine, a `Backend`.
-
-    Args:
-        jobs: how many tasks run side by side, each in a process with one thread.
-
-    Raises:
-        InputError: `jobs` is less than 1.
-    """
+    """Processes of this machine, a `Backend`: so many tasks run side by side, each in a process with one thread."""
 
     jobs: int = 1
 
@@ -91,13 +77,7 @@ class Processes:
         if self.jobs < 1:
             raise InputError(f"--jobs must be at least 1, got {self.jobs}")
 
-    def results(
-        self,
-        function: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        limit: float = math.inf,
-        stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:
+    def results(self, function: Function, tasks: Tasks, limit: float = math.inf, stopping: Stopping = never) -> Ended:
         """See `Backend`."""
         ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         waiting, served, leaving = iter(enumerate(tasks)), packed(function), threading.Event()
@@ -133,12 +113,8 @@ IN_TURN = Processes(1)
 
 
 def results_of_tasks(
-    backend: Backend,
-    function: Callable[[Any], Any],
-    tasks: Sequence[Any],
-    limit: float = math.inf,
-    stopping: Callable[[], object] = lambda: None,
-) -> Iterator[tuple[int, Any]]:
+    backend: Backend, function: Function, tasks: Tasks, limit: float = math.inf, stopping: Stopping = never
+) -> Ended:
     """As `Backend.results`, but a task that failed before its limit is done once more before its `Failure` comes."""
     waiting = list(range(len(tasks)))
     for last in (False, True):
@@ -159,13 +135,7 @@ def packed(value: Any) -> bytes:
 
 
 class Child:
-    """A process that applies one function to one task after the other, started when it is needed.
-
-    It ends with the process that started it, however that one ends.
-
-    Args:
-        function: packed.
-    """
+    """A process that applies a (packed) function to one task after the other, and ends with who needs it."""
 
     def __init__(self, function: bytes) -> None:
         self._function = function
@@ -252,7 +222,8 @@ def _for_children() -> Iterator[None]:
     # The worker of a dask cluster is a daemon of its nanny, and those may have no children.
     own = multiprocessing.current_process()
     with _starting:
-        changed = (*_ONE_THREAD, _NOT_INHERITED)
+        # Dask has its workers give memory back at once, which makes work on small arrays take twice as long.
+        changed = (*_ONE_THREAD, "MALLOC_TRIM_THRESHOLD_")
         before = {name: os.environ.pop(name) for name in changed if name in os.environ}
         daemon, own.daemon = own.daemon, False
         os.environ.update(_ONE_THREAD)

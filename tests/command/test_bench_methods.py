@@ -9,11 +9,8 @@ from odediscovery.command.bench import methods_named
 from odediscovery.errors import InputError
 
 
-def test_ours_needs_nothing_else() -> None:
+def test_ours_needs_nothing_else_and_an_unknown_one_is_refused() -> None:
     assert methods_named("ours") == {"ours": ours}
-
-
-def test_an_unknown_method_is_refused_and_the_known_ones_are_named() -> None:
     with pytest.raises(InputError, match="ours, pysindy"):
         methods_named("ousr")
 

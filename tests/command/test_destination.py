@@ -70,13 +70,11 @@ def test_a_second_fit_into_one_folder_is_refused_before_it_begins(capsys: pytest
     assert not Path("found").exists()
 
 
-@pytest.mark.slow
 def test_what_was_found_is_printed_where_it_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 0
+    discovery().save("found")
     before = Path("found/result.json").read_bytes()
-    capsys.readouterr()
 
     def full(path: Path, content: bytes) -> int:
         raise OSError(28, "No space left on device")
@@ -88,9 +86,8 @@ def test_what_was_found_is_printed_where_it_cannot_be_written(
     assert Path("found/result.json").read_bytes() == before
 
 
-@pytest.mark.slow
 def test_a_prediction_that_cannot_be_written_leaves_no_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 0
+    discovery().save("found")
     for bad in ("nowhere/x.csv", "one"):
         assert main(["predict", "found", "--report", "page.html", "--out", bad]) == 2
         assert f"--out {bad}: cannot be written" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from odediscovery.command.cli import main
-from odediscovery.command.console import MAX_REMARK_LETTERS, Forgiving, mute_if_broken, note, remark, say
+from odediscovery.command.console import Forgiving, mute_if_broken, note, say
 from odediscovery.command.progress import TerminalMonitor
 from odediscovery.data.series import write_csv
 from odediscovery.laws.systems import simulate_system
@@ -70,8 +70,9 @@ def test_ctrl_c_while_libraries_are_loaded_is_one_line() -> None:
     [
         "{} fit data.csv --members 0 2>&1 | head -1",
         pytest.param("{} fit data.csv --members 0 2>/dev/full", marks=pytest.mark.long),
+        # Nor is it harmed by other letters, and by settings of pictures that are broken.
+        "printf 'axes.grid: \\377\\nfont.size: big\\n' > matplotlibrc; "
         "LC_ALL=C PYTHONIOENCODING=ascii {} fit data.csv --members 0",
-        "printf 'axes.grid: \\377\\nfont.size: big\\n' > matplotlibrc; {} fit data.csv --members 0",
     ],
 )
 def test_a_fit_goes_on_without_its_streams(shell: str) -> None:
@@ -107,22 +108,12 @@ def run(code: str, *, closed: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_results_go_to_standard_output_and_remarks_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    say("x' = -x")
-    note("few samples")
+def test_results_and_remarks_go_to_streams_of_their_own_and_do_no_harm(capsys: pytest.CaptureFixture[str]) -> None:
+    say("x' = -x\x1b[2J")
+    note("few samples" + "y" * 5000)
     printed = capsys.readouterr()
-    assert printed.out == "x' = -x\n"
-    assert printed.err == "note: few samples\n"
-
-
-def test_letters_that_would_move_the_cursor_are_shown_and_do_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    say("a\x1b[2Jb")
-    assert "\x1b" not in capsys.readouterr().out
-
-
-def test_a_remark_that_quotes_a_whole_file_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    remark("y" * (3 * MAX_REMARK_LETTERS))
-    assert len(capsys.readouterr().err) < 1.1 * MAX_REMARK_LETTERS
+    assert printed.out == "x' = -x\\u001b[2J\n"
+    assert printed.err.startswith("note: few samples") and len(printed.err) < 1600
 
 
 def test_a_standard_error_that_is_closed_ends_nothing() -> None:
@@ -151,12 +142,13 @@ def test_a_library_that_draws_on_a_closed_stream_goes_on(monkeypatch: pytest.Mon
     mute_if_broken(stream)
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_no_word_of_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
@@ -192,10 +184,6 @@ def test_the_bar_of_a_whole_work_never_goes_back() -> None:
 
 
 def test_a_python_session_on_a_terminal_has_a_bar_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     with drawn(None, 60.0) as monitor:

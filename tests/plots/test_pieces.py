@@ -1,4 +1,4 @@
-"""What pictures share: bands, axes of residuals, limits, powers of ten, marks."""
+"""What pictures share: bands, axes of residuals, limits, powers of ten."""
 
 from __future__ import annotations
 
@@ -6,37 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from odediscovery.plots.axes import (
-    COLOURS,
-    LIGHT,
-    LINE,
-    MANY,
-    MUTED,
-    SAMPLE,
-    SMALL_MARK,
-    Depth,
-    draw_band,
-    frame,
-    frame_residuals,
-    power_of_ten,
-    rings,
-)
-from odediscovery.plots.figures import stack
-
-
-def test_matplotlib_draws_areas_behind_and_lines_with_the_data() -> None:
-    axes = Figure().add_subplot()
-    assert axes.fill_between([0, 1], [0, 1]).get_zorder() == Depth.BEHIND
-    assert axes.plot([0, 1])[0].get_zorder() == Depth.DATA
-
-
-def test_rings_are_small_where_they_are_many() -> None:
-    assert rings(MANY)["markersize"] == SAMPLE and rings(MANY + 1)["markersize"] == SMALL_MARK
-
-
-def test_a_stack_grows_by_its_rows_until_it_is_high_enough() -> None:
-    assert stack(3, 0.2) - stack(2, 0.2) == pytest.approx(0.2)
-    assert stack(1000, 0.2) == stack(2000, 0.2)
+from odediscovery.plots.axes import COLOURS, LIGHT, MUTED, draw_band, frame, frame_residuals, power_of_ten
 
 
 def test_limits_follow_the_data_and_curves_only_so_far() -> None:
@@ -62,7 +32,7 @@ def test_residuals_lie_around_a_zero_line_of_the_colour_of_the_one_curve(runs: i
     frame_residuals(axes, [np.array([0.5, -2.0, np.nan])] * runs)
     low, high = axes.get_ylim()
     assert -low == high > 2.0
-    assert axes.lines[0].get_color() == colour and axes.lines[0].get_linewidth() == LINE["lw"]
+    assert axes.lines[0].get_color() == colour
     frame_residuals(axes, [np.full(2, np.nan)])
     assert axes.get_ylim()[1] > 1.0
 

@@ -69,13 +69,6 @@ def test_curves_pass_through_the_samples_that_are_drawn() -> None:
     assert (state, measured) == ("x", True) and "residual" in str(drawing)
 
 
-def test_what_is_not_drawn_is_said() -> None:
-    found = pages.wide()
-    runs = drawn_runs(found)
-    assert len(runs) == 6
-    assert left_out(found.series, runs) == "Drawn are the first 12 of 24 states, and 6 of 9 trajectories."
-
-
 def test_rows_of_the_front_are_sorted_and_the_chosen_one_is_shown() -> None:
     found = decay()
     row = found.front[0]
@@ -144,11 +137,6 @@ def test_tables_give_values_to_the_place_of_their_error() -> None:
     assert between(None, 0.1) == "" and between([0.123, 0.456], 0.01) == "0.123 to 0.456"
     ((label, time, (start,)),) = start_rows(found)
     assert (label, time) == ("", "0") and start.what == "<var>biomass</var>"
-    assert [(s.share, s.printed) for s in stability_rows(found)["biomass"]] == [
-        (1.0, True),
-        (0.98, True),
-        (0.04, False),
-    ]
+    shares = [(s.share, s.printed) for s in stability_rows(found)["biomass"]]
+    assert shares == [(1.0, True), (0.98, True), (0.04, False)]
     assert stability_rows(decay()) == {}
-    held = [row for row in constant_rows(pages.functions())["v"] if row.error == "held"]
-    assert held and all(row.interval == "" for row in held)

@@ -17,8 +17,7 @@ from pages import HOSTILE, PAGES, complex_units, driven, fitted, gaps
 
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
-from odediscovery.errors import InputError
-from odediscovery.report import forecast_of, report_html, write_report
+from odediscovery.report import forecast_of, report_html
 from odediscovery.report.words import command, explained
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
@@ -79,7 +78,8 @@ def html(kind: str) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_pages_are_well_formed_load_nothing_and_tell_everything_in_words(kind: str) -> None:
     text = html(kind)
-    page, tags = Page(text), [tag for tag, _ in Page(text).elements]
+    page = Page(text)
+    tags = [tag for tag, _ in page.elements]
     assert len(text.encode()) < MOST_BYTES
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(set(ids)) == len(ids)
@@ -111,9 +111,14 @@ def test_names_are_letters_and_never_marks() -> None:
     assert "49" not in re.findall(r"\{\{|\b49\b", shown) and "{{ 7*7 }}" in shown
 
 
+def shown_in(html: str) -> str:
+    """The text of a page."""
+    return " ".join(Page(html).text)
+
+
 @pytest.mark.slow
 def test_poor_fits_are_called_so() -> None:
-    shown = " ".join(Page(html("refused")).text)
+    shown = shown_in(html("refused"))
     assert "No law found" in shown and "Do not conclude or predict from them" in shown
     assert "x explains nothing." in shown and "The data lack everything." in shown
     assert "read from no network" in shown
@@ -122,17 +127,17 @@ def test_poor_fits_are_called_so() -> None:
 @pytest.mark.slow
 def test_the_page_calls_only_what_was_trained_a_network() -> None:
     law, trained = (dataclasses.replace(complex_units(), found_by=source) for source in ("growing", "training"))
-    grown, networks = (" ".join(Page(report_html(found)).text) for found in (law, trained))
+    grown, networks = (shown_in(report_html(found)) for found in (law, trained))
     assert "The network" in networks and "What pruning left of the trained network, from the states" in networks
     assert "The network" not in grown and "found by growing, not by a network, from the states" in grown
     # Its gates are 1, 0.4 and 0.
-    assert "carry exponents times gates" in grown and "exponents times gates" not in " ".join(Page(html("fsir")).text)
+    assert "carry exponents times gates" in grown and "exponents times gates" not in shown_in(html("fsir"))
 
 
 @pytest.mark.slow
 def test_what_is_left_out_is_said() -> None:
     assert "Drawn are every 100th sample, 400 of 40000." in html("long")
-    wide = " ".join(Page(html("wide")).text)
+    wide = shown_in(html("wide"))
     assert "Drawn are the first 12 of 24 states, and 6 of 9 trajectories." in wide
     assert "Drawn are 6 of 276 pairs of states" in wide
     assert "too many units to be drawn" in wide
@@ -140,7 +145,7 @@ def test_what_is_left_out_is_said() -> None:
 
 @pytest.mark.slow
 def test_bands_stability_and_units_are_shown() -> None:
-    shown = " ".join(Page(html("fitted")).text)
+    shown = shown_in(html("fitted"))
     assert "95 % of new measurements" in shown and "g" in shown and "t [h]" in shown
     assert "On 50 data sets" in shown and "96 %" in shown and "not printed" in shown
     assert "would double it in" in shown and " h." in shown
@@ -187,8 +192,7 @@ def test_front_rows_keep_their_own_starts(tmp_path: Path) -> None:
 def test_a_forecast_is_shown_with_its_intervals() -> None:
     found = fitted()
     until = np.linspace(0.0, 40.0, 9)
-    text = report_html(found, forecast_of(found, until))
-    shown = " ".join(Page(text).text)
+    shown = shown_in(report_html(found, forecast_of(found, until)))
     assert "behind the dashed line" in shown and "±" in shown
     alone = forecast_of(found, until, {"biomass": 5.0})
     assert not alone.goes_on and alone.half is not None
@@ -201,12 +205,6 @@ def test_a_forecast_without_end_or_covariance_says_so() -> None:
     gone = forecast_of(PAGES["refused"](), np.array([0.0, 1.0]))
     assert gone.half is None and len(gone.notes) == 2
     assert "grows without bound" in gone.notes[0] and "no intervals" in gone.notes[1]
-
-
-@pytest.mark.slow
-def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot write"):
-        write_report(discovery(), tmp_path / "missing" / "report.html")
 
 
 # The commands
@@ -263,19 +261,10 @@ def test_a_page_that_fails_does_not_lose_the_fit(
 def test_the_printed_command_fits_the_same_with_the_same_settings(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = settings_for(
-        "default",
-        seed=5,
-        members=0,
-        grow=True,
-        prune_long=False,
-        l1=0.5,
-        known=["S' = -I + ?"],
-        forbid=["S: R", "I: R"],
-        tries=["S' = -b*S"],
-    )
+    asked: dict[str, object] = {"seed": 5, "members": 0, "grow": True, "prune_long": False, "l1": 0.5}
+    asked |= {"known": ["S' = -I + ?"], "forbid": ["S: R", "I: R"], "tries": ["S' = -b*S"]}
     found = {
-        "asked": lambda: dataclasses.replace(discovery(time_name="day"), settings=asked),
+        "asked": lambda: dataclasses.replace(discovery(time_name="day"), settings=settings_for(**asked)),
         "published": lambda: dataclasses.replace(discovery(), settings=settings_for("as-run")),
     }.get(kind, PAGES.get(kind))()  # type: ignore[misc]
     found.save(tmp_path)
@@ -318,6 +307,6 @@ def test_shares_are_never_rounded_up() -> None:
 def test_times_that_were_dates_are_told_as_dates() -> None:
     found = discovery()
     series = dataclasses.replace(found.series, time_name="day", units={"day": "days"}, since="2024-05-01")
-    shown = " ".join(Page(report_html(dataclasses.replace(found, series=series))).text)
+    shown = shown_in(report_html(dataclasses.replace(found, series=series)))
     assert "Fitted to 40 samples from 2024-05-01 to 2024-11-17" in shown
     assert "0 (2024-05-01)" in shown

@@ -17,15 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from odediscovery.report import report_html
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FLAGS = ["--no-sandbox", "--no-first-run"]
+FLAGS += [f"--disable-{what}" for what in ("gpu", "quic", "background-networking", "component-update", "sync")]
 WIDTHS = (360, 1280)
 
 pytestmark = [
@@ -75,7 +68,6 @@ def shown(page: Page, selector: str) -> list[str]:
     return rows
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["point", "button", "keyboard"])
 def test_clicking_a_point_swaps_equations_and_curves(browser: Browser, folder: Path, way: str) -> None:
     page = opened(browser, folder / "fsir.html")
@@ -99,7 +91,6 @@ def test_clicking_a_point_swaps_equations_and_curves(browser: Browser, folder: P
     page.context.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", ["fsir", "hostile", "fitted", "functions", "dense"])
 def test_nothing_hangs_over_the_edge(browser: Browser, folder: Path, kind: str, width: int) -> None:

@@ -20,10 +20,13 @@ from odediscovery.command.cli import main
 from odediscovery.errors import InputError
 from odediscovery.result import folder as folder_room
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.folder import log_lines, read_document
+from odediscovery.result.folder import log_lines
 from odediscovery.result.survival import Survival
 
 FILES = {"result.json", "equations.tex", "model.npz", "covariance.npz", "data.csv", "log.jsonl"}
+# Written by `odediscovery fit tank.csv --members 0`, on 30 samples of `simulate torricelli --noise 0.01`,
+# of version 0.1.0 before its modules moved into rooms; without the pictures and the report.
+OLD = Path(__file__).parents[1] / "files" / "torricelli_0.1.0"
 
 
 @pytest.fixture(scope="module")
@@ -45,35 +48,23 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path.write_text(json.dumps(document), encoding="utf-8")
 
 
-def test_the_folder_holds_exactly_its_files(kept: Path) -> None:
-    assert {path.name for path in kept.iterdir()} == FILES
-
-
-def test_load_gives_back_what_was_saved(kept: Path) -> None:
+def test_load_gives_back_what_was_saved(kept: Path, tmp_path: Path) -> None:
     before, after = discovery(hidden=6), Discovery.load(kept)
-    assert after.equations.texts() == before.equations.texts()
-    assert after.equations_text() == before.equations_text()
-    assert after.equations.complexity == 13
-    assert after.series.states == before.series.states
+    assert after.equations_text() == before.equations_text() and after.equations.complexity == 13
     np.testing.assert_array_equal(after.series.trajectories[0].values, before.series.trajectories[0].values)
     np.testing.assert_array_equal(after.initial_values, before.initial_values)
     np.testing.assert_array_equal(after.noise, before.noise)
     for name in ("mse", "r2", "r2_heldout", "outcome", "messages", "settings", "seconds", "log"):
         assert getattr(after, name) == getattr(before, name), name
-    assert [(r.complexity, r.mse, r.selected) for r in after.front] == [
-        (r.complexity, r.mse, r.selected) for r in before.front
-    ]
-
-
-def test_saving_a_loaded_result_changes_no_byte_of_it(kept: Path, tmp_path: Path) -> None:
-    Discovery.load(kept).save(tmp_path / "again")
+    # Saved again it is the same to the byte, in just these files.
+    after.save(tmp_path / "again")
+    assert {path.name for path in (tmp_path / "again").iterdir()} == FILES
     for name in FILES - {"model.npz", "covariance.npz"}:
         assert (tmp_path / "again" / name).read_bytes() == (kept / name).read_bytes(), name
 
 
-def test_the_json_says_what_the_contract_says(kept: Path) -> None:
-    document = json.loads((kept / "result.json").read_text(encoding="utf-8"))
-    assert (document["format"], document["version"]) == ("odediscovery-result", 1)
+def test_the_json_says_what_the_contract_says() -> None:
+    document = discovery().as_dict()
     assert document["states"] == ["S", "I", "R"] and document["symbols"] == {}
     assert document["seed"] == document["settings"]["seed"] == 3
     first = next(t for t in document["terms"] if t["state"] == "S" and t["coefficient"] < 0)
@@ -87,7 +78,6 @@ def test_the_json_says_what_the_contract_says(kept: Path) -> None:
         ("R", 1.0, True),
     ]
     assert document["initial_values"] == [{"S": 100.0, "I": 0.01, "R": 0.0}]
-    assert [row["complexity"] for row in document["pareto"]] == sorted(row["complexity"] for row in document["pareto"])
 
 
 def test_awkward_column_names_go_round(tmp_path: Path) -> None:
@@ -103,14 +93,11 @@ def test_awkward_column_names_go_round(tmp_path: Path) -> None:
 
 def test_simulate_starts_where_it_is_told() -> None:
     found = discovery()
-    assert found.simulate().shape == (40, 3)
     late = found.simulate(times=np.array([100.0, 200.0]))
     np.testing.assert_allclose(late[1], found.simulate()[-1], rtol=1e-5)
     np.testing.assert_allclose(found.simulate(np.array([50.0, 1.0, 0.0]), np.array([7.0, 8.0]))[0], [50.0, 1.0, 0.0])
     with pytest.raises(InputError, match="before the first sample at 0"):
         found.simulate(times=np.array([-1.0, 1.0]))
-    with pytest.raises(InputError, match="increase"):
-        found.simulate(times=np.array([1.0, 1.0]))
 
 
 CODE = "__import__('os').system('touch pwned')"
@@ -138,9 +125,8 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_a_tampered_result_is_refused_in_one_line(copy: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(copy)
     edit(copy, HOSTILE[name])
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"result\.json|data\.csv") as caught:
         Discovery.load(copy)
-    assert "result.json" in str(caught.value) or "data.csv" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not list(copy.rglob("pwned"))
 
@@ -149,20 +135,6 @@ def test_a_tampered_result_is_refused_in_one_line(copy: Path, name: str, monkeyp
 def test_a_result_that_is_no_json_object_is_refused(copy: Path, content: bytes) -> None:
     (copy / "result.json").write_bytes(content)
     with pytest.raises(InputError, match=r"result\.json"):
-        Discovery.load(copy)
-
-
-@pytest.mark.parametrize("share", [0.3, 0.99])
-def test_a_truncated_model_is_refused(copy: Path, share: float) -> None:
-    whole = (copy / "model.npz").read_bytes()
-    (copy / "model.npz").write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(InputError, match=r"model\.npz is damaged"):
-        Discovery.load(copy)
-
-
-def test_pickled_arrays_are_refused(copy: Path) -> None:
-    np.savez(copy / "model.npz", layers=np.array([{"evil": 1}], dtype=object))
-    with pytest.raises(InputError, match=r"model\.npz is damaged"):
         Discovery.load(copy)
 
 
@@ -210,28 +182,24 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(
 def test_readers_beside_writers_see_one_fit_or_the_other(tmp_path: Path) -> None:
     versions = [discovery(noise=0.01 * (k + 1)) for k in range(2)]
     versions[0].save(tmp_path / "found")
-    stop, wrong, refused = threading.Event(), list[str](), 0
+    stop, seen = threading.Event(), set[tuple[float, float]]()
+
+    def first_of(found: Discovery) -> tuple[float, float]:
+        return float(found.series.trajectories[0].values[0, 0]), float(found.noise[0])
 
     def read() -> None:
         while not stop.is_set():
-            found = Discovery.load(tmp_path / "found")
-            first = float(found.series.trajectories[0].values[0, 0])
-            if (first, float(found.noise[0])) not in known:
-                wrong.append("mixture")
+            seen.add(first_of(Discovery.load(tmp_path / "found")))
 
-    known = {(float(v.series.trajectories[0].values[0, 0]), float(v.noise[0])) for v in versions}
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
     for k in range(20):
-        try:
-            versions[k % 2].save(tmp_path / "found")
-        except InputError:
-            refused += 1
+        versions[k % 2].save(tmp_path / "found")
     stop.set()
     for reader in readers:
         reader.join()
-    assert not wrong and not refused
+    assert seen and seen <= set(map(first_of, versions))
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -242,7 +210,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 jsonschema = pytest.importorskip("jsonschema")
 SCHEMA = json.loads((resources.files("odediscovery.result") / "schema.json").read_text(encoding="utf-8"))
-OLD_RESULT = Path(__file__).parents[1] / "files" / "torricelli_0.1.0" / "result.json"
 
 
 def follows(document: dict[str, Any]) -> None:
@@ -252,23 +219,17 @@ def follows(document: dict[str, Any]) -> None:
     assert not unknown, f"keys that the schema does not name: {unknown}"
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_one_and_results_follow_it(tmp_path: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert set(SCHEMA["required"]) <= set(SCHEMA["properties"])
-
-
-def test_results_follow_it(tmp_path: Path) -> None:
     found = discovery(runs=2)
     follows(found.as_dict())
     follows(awkward().as_dict())
     survival = Survival("residuals", 9, np.ones((3, 3)), 0.5, (("S", "S^2", 0.1),))
     follows(dataclasses.replace(found, survival=survival).as_dict())
     found.save(tmp_path)
-    follows(json.loads((tmp_path / "result.json").read_text(encoding="utf-8")))
-
-
-def test_a_result_of_an_earlier_version_follows_it() -> None:
-    follows(json.loads(OLD_RESULT.read_text(encoding="utf-8")))
+    for folder in (tmp_path, OLD):
+        follows(json.loads((folder / "result.json").read_text(encoding="utf-8")))
 
 
 @pytest.mark.slow
@@ -289,12 +250,7 @@ def test_other_documents_do_not(key: str, value: object) -> None:
         follows({**discovery().as_dict(), key: value})
 
 
-# Written by `odediscovery fit tank.csv --members 0`, on 30 samples of `simulate torricelli --noise 0.01`,
-# of version 0.1.0 before its modules moved into rooms; without the pictures and the report.
-OLD = Path(__file__).parents[1] / "files" / "torricelli_0.1.0"
-
-
-def test_it_loads_with_everything_that_was_kept() -> None:
+def test_an_old_one_loads_with_everything_that_was_kept() -> None:
     found = Discovery.load(OLD)
     assert found.equations_text() == "h' = 0.00311(16)*h^2 - 0.11181(90)*h"
     assert found.starts_text() == "at t = 0: h = 9.0096(98)"
@@ -325,10 +281,6 @@ def test_saved_again_it_says_the_same(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == (OLD / name).read_bytes(), name
 
 
-def test_another_version_is_refused_and_a_log_is_plain_lines(tmp_path: Path) -> None:
-    assert read_document(OLD / "result.json")["outcome"] == "converged"
-    (tmp_path / "result.json").write_text('{"format": "odediscovery-result", "version": 2}')
-    with pytest.raises(InputError, match="has version 2, this program reads 1"):
-        read_document(tmp_path / "result.json")
+def test_a_log_is_plain_lines() -> None:
     lines = log_lines([{"n": np.int64(1), "x": np.nan, "rows": np.array([True])}, {"place": Path("a")}])
     assert lines == b'{"n": 1, "x": null, "rows": [true]}\n{"place": "a"}\n'

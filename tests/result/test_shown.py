@@ -22,7 +22,6 @@ from odediscovery.result.compare import compare, criterion
 from odediscovery.result.discovery import asked_times, start_values
 from odediscovery.result.named import NamedConstants, constant_records, units_text
 from odediscovery.result.remarks import far_off, rest
-from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 
 
@@ -213,30 +212,24 @@ def decay() -> Discovery:
     return fit_constants(TimeSeries.from_arrays(T, NOISY, ["x"]), "x' = -k*x")
 
 
-@pytest.fixture(scope="module")
-def richer(decay: Discovery) -> Discovery:
-    return fit_constants(decay.series, "x' = -k*x + c*x^2")
-
-
 def test_the_criterion_is_that_of_schwarz(decay: Discovery) -> None:
     value, count = criterion(decay)
     curve = decay.simulate()[:, 0]
     assert count == 2  # the rate and the start
     assert value == pytest.approx(30 * np.log(np.mean((NOISY - curve) ** 2)) + 2 * np.log(30), abs=1e-6)
+    # A curve that has ended explains nothing.
+    lost = dataclasses.replace(decay, equations=Equations.parse(["x"], {"x": "5.0*x**2"}))
+    assert criterion(lost)[0] == np.inf
 
 
-def test_weights_are_those_of_the_differences(decay: Discovery, richer: Discovery) -> None:
+def test_weights_are_those_of_the_differences(decay: Discovery) -> None:
+    richer = fit_constants(decay.series, "x' = -k*x + c*x^2")
     table = compare(decay, richer, names=["decay", "richer"]).table.set_index("law")
     gap = abs(criterion(richer)[0] - criterion(decay)[0])
     assert table["difference"].min() == 0.0 and table["difference"].max() == pytest.approx(gap)
     assert table["weight"].sum() == pytest.approx(1.0)
     assert table["weight"].max() / table["weight"].min() == pytest.approx(np.exp(gap / 2.0))
     assert list(table.index) == sorted(table.index, key=lambda name: float(table.loc[name, "difference"]))
-
-
-def test_a_curve_that_has_ended_explains_nothing(decay: Discovery) -> None:
-    lost = dataclasses.replace(decay, equations=Equations.parse(["x"], {"x": "5.0*x**2"}))
-    assert criterion(lost)[0] == np.inf
 
 
 def test_only_results_of_the_same_samples_are_compared(decay: Discovery) -> None:
@@ -252,17 +245,12 @@ def test_only_results_of_the_same_samples_are_compared(decay: Discovery) -> None
 FILLING = np.linspace(0.0, 12.0, 40)
 
 
-def filled(noise: float = 0.02) -> TimeSeries:
-    """x' = 2 - 0.5 x from 0, which comes to rest at 4."""
-    exact = 4.0 * (1.0 - np.exp(-0.5 * FILLING))
-    return TimeSeries.from_arrays(
-        FILLING, exact + noise * np.random.default_rng(1).standard_normal(len(FILLING)), ["x"]
-    )
-
-
 @pytest.fixture(scope="module")
 def resting() -> Discovery:
-    return fit_constants(filled(), Equations.parse(["x"], {"x": "2.0 - 0.5*x"}), exponents=False)
+    """x' = 2 - 0.5 x from 0, which comes to rest at 4."""
+    values = 4.0 * (1.0 - np.exp(-0.5 * FILLING)) + 0.02 * np.random.default_rng(1).standard_normal(len(FILLING))
+    filled = TimeSeries.from_arrays(FILLING, values, ["x"])
+    return fit_constants(filled, Equations.parse(["x"], {"x": "2.0 - 0.5*x"}), exponents=False)
 
 
 def test_the_point_has_the_error_of_its_constants(resting: Discovery) -> None:
@@ -287,16 +275,10 @@ def test_what_grows_or_is_driven_comes_to_no_rest(resting: Discovery) -> None:
     assert rest(driven) == []
 
 
-def growth(seed: int = 1) -> tuple[Array, Array]:
-    """Logistic growth in noise of 2 % of its spread [40]."""
-    t = np.linspace(0.0, 20.0, 40)
-    x = 10.0 / (1.0 + 32.0 * np.exp(-0.5 * t))
-    return t, x + 0.08 * np.random.default_rng(seed).standard_normal(40)
-
-
 @pytest.mark.slow
 def test_a_slip_is_told_with_its_time() -> None:
-    t, x = growth()
+    t = np.linspace(0.0, 20.0, 40)
+    x = 10.0 / (1.0 + 32.0 * np.exp(-0.5 * t)) + 0.08 * np.random.default_rng(1).standard_normal(40)
     x[17] += 2.0
     found = discover(TimeSeries.from_arrays(t, x, ["N"]), settings_for(library=["textbook"]), Monitor())
     (told,) = [text for text in found.messages if text.startswith("far off")]
@@ -306,13 +288,8 @@ def test_a_slip_is_told_with_its_time() -> None:
 
 @pytest.mark.parametrize(
     ("places", "expected"),
-    [
-        pytest.param([10], [10], id="one"),
-        pytest.param([10, 30], [10, 30], id="two"),
-        pytest.param([10, 11, 12], [], id="neighbours"),
-        pytest.param([2, 6, 10, 14, 18, 22], [], id="many"),
-        pytest.param([0], [0], id="first"),
-    ],
+    [([10], [10]), ([10, 30], [10, 30]), ([10, 11, 12], []), ([2, 6, 10, 14, 18, 22], []), ([0], [0])],
+    ids=["one", "two", "neighbours", "many", "first"],
 )
 def test_only_lonely_residuals_are_far_off(places: list[int], expected: list[int]) -> None:
     residuals = np.random.default_rng(0).standard_normal(60)
@@ -320,24 +297,16 @@ def test_only_lonely_residuals_are_far_off(places: list[int], expected: list[int
     assert list(far_off(residuals, np.zeros(60))) == expected
 
 
-def test_few_samples_tell_nothing() -> None:
+def test_nothing_is_far_off_of_few_samples_or_where_all_are_large_for_a_while() -> None:
     assert not far_off(np.array([1.0, -1.0, 1.0, 50.0, -1.0]), np.zeros(5))
-
-
-def test_residuals_that_are_large_for_a_while_are_usual_there() -> None:
-    random = np.random.default_rng(0)
-    residuals = random.standard_normal(200) * np.where(np.arange(200) < 30, 40.0, 1.0)
+    residuals = np.random.default_rng(0).standard_normal(200) * np.where(np.arange(200) < 30, 40.0, 1.0)
     assert not far_off(residuals, np.zeros(200))
 
 
 UNITS = {"S": "g/L", "t": "h"}
+UNKNOWN, KNOWN = (TimeSeries.from_arrays(np.arange(5.0), np.ones((5, 1)), ["S"], units=own) for own in (None, UNITS))
 LAW = Equations.parse(["S"], {"S": "0.5*S - 0.01*S**2"})
 LOGISTIC = NamedConstants(("S' = r*S*(1 - S/K)",), ("r", "K"), (0.5, 50.0), (0.01, float("nan")))
-
-
-def series(states: tuple[str, ...] = ("S",), units: dict[str, str] | None = None) -> TimeSeries:
-    t = np.arange(5.0)
-    return TimeSeries.from_arrays(t, np.ones((5, len(states))), states, units=units)
 
 
 def test_every_constant_has_the_unit_of_its_term() -> None:
@@ -348,10 +317,9 @@ def test_every_constant_has_the_unit_of_its_term() -> None:
 
 
 def test_constants_are_printed_with_their_units_and_errors() -> None:
-    known = series(units=UNITS)
-    assert units_text(LAW, known, LOGISTIC) == "with units: r = 0.500(10) 1/h, K = 50 g/L"
-    assert units_text(LAW, known, None, LOGISTIC) == "r in 1/h, K in g/L"
+    assert units_text(LAW, KNOWN, LOGISTIC) == "with units: r = 0.500(10) 1/h, K = 50 g/L"
+    assert units_text(LAW, KNOWN, None, LOGISTIC) == "r in 1/h, K in g/L"
     errors = PowerSum(np.array([[0.02, 0.001]]), np.zeros((2, 1)))
-    printed = units_text(dataclasses.replace(LAW, standard_errors=errors), known)
+    printed = units_text(dataclasses.replace(LAW, standard_errors=errors), KNOWN)
     assert printed == "units in S': 0.500(20) 1/h, -0.0100(10) L/(g h)"
-    assert units_text(LAW, series()) == ""
+    assert units_text(LAW, UNKNOWN) == ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from simulated import SIMULATED, Elsewhere, Simulated
+from simulated import SIMULATED, Simulated
 
 from odediscovery.bench.scores import same_terms
 from odediscovery.command.cli import main
@@ -18,19 +18,15 @@ from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.estimator.estimator import ODEDiscovery
 from odediscovery.laws.systems import simulate_system
-from odediscovery.networks.vector_field import VectorField
 from odediscovery.neural.members import random_members
 from odediscovery.neural.train import train_members
 from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
 from odediscovery.report.words import command
 from odediscovery.runtime import device
 from odediscovery.runtime.device import moved
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings, settings_for
 from odediscovery.units import UNITS, AbstractUnit
-
-SHORT = {"members": 3, "hidden": 4, "adam_steps": 4, "lbfgs_steps": 3}
 
 
 @pytest.fixture
@@ -42,42 +38,17 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def problem(system: str) -> tuple[Problem, VectorField]:
-    p = prepare(simulate_system(system, samples=15))
-    return p, random_members(p, [4, 4, 3], seed=1)
-
-
-# The simulated device itself
-
-
-@pytest.mark.slow
-def test_numbers_are_those_of_the_cpu(simulated: None) -> None:
-    x = torch.arange(4.0).to(SIMULATED).requires_grad_()
-    y = (x.square() * torch.ones(4, device=SIMULATED)).sum()
-    (slope,) = torch.autograd.grad(y, x)
-    assert isinstance(slope, Elsewhere) and slope.device == SIMULATED
-    assert float(y.detach()) == 14.0
-    assert slope.tolist() == slope.cpu().tolist() == [0.0, 2.0, 4.0, 6.0]
-    with pytest.raises(RuntimeError):
-        slope.numpy()
-
-
-# Training
-
-
 def there_and_here(settings: Settings) -> tuple[Settings, Settings]:
     return settings, dataclasses.replace(settings, device="cuda")
 
 
 @pytest.mark.slow
 def test_training_ends_as_on_the_cpu(simulated: None) -> None:
-    p, field = problem("lotka-volterra")
-    here, there = (train_members(p, field, own, Monitor(), keep=2) for own in there_and_here(Settings(**SHORT)))
+    p = prepare(simulate_system("lotka-volterra", samples=15))
+    field, short = random_members(p, [4, 4, 3], seed=1), Settings(members=3, hidden=4, adam_steps=4, lbfgs_steps=3)
+    here, there = (train_members(p, field, own, Monitor(), keep=2) for own in there_and_here(short))
     assert there.theta.device.type == "cpu" and there.members == 2
     assert torch.equal(here.theta, there.theta) and torch.equal(here.free, there.free)
-
-
-# Units
 
 
 def made(name: str) -> AbstractUnit:
@@ -99,9 +70,6 @@ def test_units_stay_on_the_device(simulated: None, name: str) -> None:
             unit.project_()
         assert all(t.device == place for t in (*found[-1], *unit.parameters()))
     assert all(torch.equal(a.detach().cpu(), b.detach().cpu()) for a, b in zip(*found, strict=True))
-
-
-# A GPU that is missing, and one that is there
 
 
 def test_a_missing_gpu_ends_in_one_line(

@@ -82,11 +82,14 @@ def test_nothing_is_left_of_a_claim_that_was_not_used(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_to_a_folder_stays_one(tmp_path: Path) -> None:
+def test_links_stay_links(tmp_path: Path) -> None:
     write(tmp_path / "real", "1")
     (tmp_path / "link").symlink_to("real")
     write(tmp_path / "link", "2")
     assert (tmp_path / "link").is_symlink() and content(tmp_path / "real") == dict.fromkeys(OWN, "2")
+    (tmp_path / "name").symlink_to(tmp_path / "file")
+    write_whole(tmp_path / "name", b"new")
+    assert (tmp_path / "name").is_symlink() and (tmp_path / "file").read_bytes() == b"new"
 
 
 def test_a_second_writer_is_refused_at_once_and_the_next_one_is_not(tmp_path: Path) -> None:
@@ -133,34 +136,21 @@ def test_a_folder_without_room_beside_it_is_written_from_inside(
 SERIES = TimeSeries.from_arrays([0.0, 1.0, 2.0, 3.0], [1.0, 0.5, 0.25, 0.125], ["mass"])
 
 
-def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole_or_not_at_all_and_nothing_else_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.bin"
     write_whole(path, b"old")
     write_whole(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.bin"
-    write_whole(path, b"old")
 
     def refuse(source: object, target: object) -> None:
         raise OSError("no space")
 
     monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(OSError, match="no space"):
-        write_whole(path, b"new")
-    assert path.read_bytes() == b"old"
+        write_whole(path, b"lost")
+    assert path.read_bytes() == b"new"
     assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
-
-
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "real").write_bytes(b"old")
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    write_whole(tmp_path / "link", b"new")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_bytes() == b"new"
 
 
 def test_tables_go_into_devices(tmp_path: Path) -> None:
@@ -182,13 +172,10 @@ def test_tables_go_into_pipes(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_what_can_be_written_is_found_out_without_a_trace(tmp_path: Path) -> None:
+def test_what_can_be_written_is_found_out_without_a_trace_and_what_cannot_is_named(tmp_path: Path) -> None:
     check_writable(tmp_path / "not" / "yet" / "there", "--out")
     check_writable(tmp_path, "--out")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match=r"--out .*inside: cannot be written"):
         check_writable(tmp_path / "file" / "inside", "--out")

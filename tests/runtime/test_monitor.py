@@ -25,29 +25,16 @@ import odediscovery
 from odediscovery import discover, settings_for
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime import versions
-from odediscovery.runtime.monitor import (
-    DRAWING,
-    WRITING_SECONDS,
-    Monitor,
-    TimeIsUp,
-    check_time,
-    drawn,
-    is_time_up,
-    remainder_of,
-    searching_until,
-)
+from odediscovery.runtime.monitor import DRAWING, Monitor, TimeIsUp, check_time, drawn, remainder_of, searching_until
 from odediscovery.runtime.resources import blas_threads
 from odediscovery.runtime.workers import Processes
 
 
-def test_stops_behind_the_limit_and_not_before() -> None:
+def test_stops_behind_the_limit_and_sooner_where_it_was_interrupted() -> None:
     now = time.monotonic()
     assert Monitor(max_seconds=60.0, started=now).stopping() is None
-    assert Monitor(max_seconds=60.0, started=now - 61.0).stopping() == "time limit"
-
-
-def test_an_interruption_stays_and_comes_before_the_limit() -> None:
-    monitor = Monitor(max_seconds=1.0, started=time.monotonic() - 2.0)
+    monitor = Monitor(max_seconds=60.0, started=now - 61.0)
+    assert monitor.stopping() == "time limit"
     monitor.interrupt()
     assert [monitor.stopping(), monitor.stopping()] == ["interrupted"] * 2
 
@@ -69,7 +56,7 @@ def test_long_work_ends_in_time_for_what_follows_it() -> None:
 @pytest.mark.parametrize("limit", [0.1, 12.0, 3600.0])
 def test_a_limit_is_overrun_by_at_most_a_tenth(limit: float) -> None:
     drawn_by = searching_until(limit) + DRAWING * remainder_of(limit)
-    assert drawn_by + min(WRITING_SECONDS, 0.1 * limit) <= 1.1 * limit + 1e-9
+    assert drawn_by + min(0.6, 0.1 * limit) <= 1.1 * limit + 1e-9
     assert 0.74 * limit <= searching_until(limit) <= limit
 
 
@@ -89,15 +76,6 @@ def test_nothing_is_ended_outside_and_the_outer_patience_returns() -> None:
         with pytest.raises(TimeIsUp), monitor.patient(0.1):
             check_time()
     check_time()
-
-
-def test_time_that_is_up_is_seen_within_patient_work_only() -> None:
-    late = Monitor(max_seconds=1.0, started=time.monotonic() - 60.0)
-    assert not is_time_up()
-    with late.patient(0.1):
-        assert is_time_up()
-    with Monitor().patient(0.1):
-        assert not is_time_up()
 
 
 @pytest.mark.parametrize(("own", "during"), [(None, 6.0), (2.0, 2.0)])
