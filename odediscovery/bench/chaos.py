@@ -71,21 +71,13 @@ SAME_EXPONENT = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Attractor:
-    """One chaotic system.
+    """One chaotic system."""
 
-    Args:
-        id: its name in dysts.
-        equations: the truth.
-        start: a point of the attractor [states].
-        period: the dominant one.
-        kept: starts [trajectories, states] of seed 0, half of them to train on.
-    """
-
-    id: str
-    equations: Equations
-    start: Array
-    period: float
-    kept: Array
+    id: str  # its name in dysts
+    equations: Equations  # the truth
+    start: Array  # a point of the attractor [states]
+    period: float  # the dominant one
+    kept: Array  # starts [trajectories, states] of seed 0, half of them to train on
 
     @property
     def kind(self) -> str:
@@ -184,19 +176,7 @@ def run_chaos(
     say: Callable[[str], None] = print,
     **where: Any,
 ) -> dict[float, list[Row]]:
-    """A study for each level of noise, see `Study.run`; all rows of each level that has any.
-
-    Args:
-        methods: "ours" and names of `peers.METHODS`.
-        noise: levels, as shares of the root mean square.
-        ids: of the systems, all if not given.
-        seed: of starts, noise and methods.
-        max_seconds: limit of a fit, in seconds of the processor.
-        tolerance: of the solver that makes the trajectories; exact ones if not given.
-
-    Raises:
-        InputError: an option is out of range, or the folder holds something else.
-    """
+    """A study for each level of noise, see `Study.run`; all rows of each level that has any."""
     settings_for(seed=seed, max_seconds=max_seconds)
     if tolerance is not None and not 0.0 < tolerance < 1.0:
         raise InputError(f"--tolerance must be above 0 and below 1, got {tolerance}")

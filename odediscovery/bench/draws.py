@@ -39,20 +39,15 @@ COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
 
 @dataclass(frozen=True, kw_only=True)
 class Draws(ABC):
-    """What one folder of draws is about.
-
-    Args:
-        seed: number of the first draw; the others follow.
-        max_seconds: limit of a fit, in seconds of the processor.
-    """
+    """What one folder of draws is about."""
 
     measure: ClassVar[str]
     # The columns that `describe` fills, and those of the table of all draws together.
     own: ClassVar[tuple[str, ...]]
     counted: ClassVar[Mapping[str, Cell]]
 
-    seed: int = 0
-    max_seconds: float = 180.0
+    seed: int = 0  # number of the first draw; the others follow
+    max_seconds: float = 180.0  # limit of a fit, in seconds of the processor
 
     @abstractmethod
     def data(self, draw: int) -> TimeSeries:
@@ -151,18 +146,14 @@ class FsirNoise(Draws):
     A draw is a hit if every found equation has exactly the true monomials (`terms`), and the exponent of
     the returning R is 1: snapped to it, or within three of its standard errors of it. `returning` holds the
     exponents of R where it stands alone, with their standard errors (0 where snapped).
-
-    Args:
-        sigma: noise as a share of each state's standard deviation over its trajectory.
-        trajectories: how many of `STARTS` are measured.
     """
 
     measure: ClassVar[str] = "fsir-noise"
     own: ClassVar[tuple[str, ...]] = ("hit", "terms", "returning")
     counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit"), "true terms": number("terms")}
 
-    sigma: float = 0.05
-    trajectories: int = 1
+    sigma: float = 0.05  # noise as a share of each state's standard deviation over its trajectory
+    trajectories: int = 1  # how many of `STARTS` are measured
 
     def checked(self) -> Self:
         check_sigma(self.sigma)
@@ -210,20 +201,15 @@ class FsirGaps(Draws):
 
     Eight trajectories from random starts, of 8 to 40 samples at random times. A draw is a hit if
     every found equation has exactly the true monomials, with exponents within 0.1.
-
-    Args:
-        sigma: noise as a share of each state's standard deviation over its trajectory.
-        missing: share of the values that are missing.
-        trajectories: number of runs.
     """
 
     measure: ClassVar[str] = "fsir-gaps"
     own: ClassVar[tuple[str, ...]] = ("hit", "samples", "off")
     counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit")}
 
-    sigma: float = 0.02
-    missing: float = 0.2
-    trajectories: int = 8
+    sigma: float = 0.02  # noise as a share of each state's standard deviation over its trajectory
+    missing: float = 0.2  # share of the values that are missing
+    trajectories: int = 8  # number of runs
 
     def checked(self) -> Self:
         check_sigma(self.sigma)
@@ -269,18 +255,14 @@ class Coverage(Draws):
     The column `constants` says of every true constant whether its interval contains it, and whether it was
     held at a round number: then it has no interval, and counts as contained if that number is the true one.
     A law with other terms than the true ones contains none of them.
-
-    Args:
-        system: its name.
-        sigma: noise as a share of each state's standard deviation.
     """
 
     measure: ClassVar[str] = "coverage"
     own: ClassVar[tuple[str, ...]] = ("terms", "constants")
     counted: ClassVar[Mapping[str, Cell]] = {"true terms": hits("terms")}
 
-    system: str = FSIR
-    sigma: float = 0.02
+    system: str = FSIR  # its name
+    sigma: float = 0.02  # noise as a share of each state's standard deviation
 
     def checked(self) -> Self:
         if get_system(self.system).equations().power_sum is None:
@@ -375,16 +357,13 @@ class Lawless(Draws):
         splines      cubic through knots 5 + e_k                    rationals    p(t)/q(t) near such a spline
 
     One state, of smooth curves three, 60 samples. A draw counts against us if its fit ends as `converged`.
-
-    Args:
-        kind: one of `KINDS`.
     """
 
     measure: ClassVar[str] = "lawless"
     own: ClassVar[tuple[str, ...]] = ("claimed", "r2", "messages")
     counted: ClassVar[Mapping[str, Cell]] = {"claimed as converged": hits("claimed")}
 
-    kind: str = KINDS[0]
+    kind: str = KINDS[0]  # one of `KINDS`
 
     def checked(self) -> Self:
         if self.kind not in KINDS:

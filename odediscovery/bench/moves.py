@@ -117,17 +117,7 @@ def run_moves(
     max_seconds: float = 60.0,
     **where: Any,
 ) -> list[Row]:
-    """Make the fits that are not yet in `folder`; all rows, those of the whole search first.
-
-    Args:
-        names: moves (default: all).
-        sigma: noise of the noisy fits, see `Protocol`.
-        each: so many random laws of each family.
-        max_seconds: limit of a fit, in seconds of the processor.
-
-    Raises:
-        InputError: an option is out of range, or the folder holds something else.
-    """
+    """Make the fits that are not yet in `folder`; all rows, those of the whole search first."""
     known = moves()
     for name in names or ():
         if name not in known:

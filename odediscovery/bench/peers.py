@@ -458,13 +458,7 @@ def check_sparse_methods(names: Sequence[str]) -> None:
 
 
 def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, seed: int) -> Equations:
-    """STLSQ of the weak form, with random subdomains.
-
-    Args:
-        train: noisy trajectories, equally spaced, all at the same times.
-        test: trajectories [samples, states] without noise, by which is chosen.
-        max_seconds: thresholds that are not begun by then are left out.
-    """
+    """STLSQ of the weak form, with random subdomains."""
     times = train.trajectories[0].time
     state = np.random.get_state()
     np.random.seed(seed)
@@ -549,11 +543,7 @@ def _strong(train: TimeSeries) -> tuple[Array, Array]:
 
 
 def _chosen(train: TimeSeries, test: Sequence[Array], candidates: Iterator[Array], state: int | None = None) -> Array:
-    """The candidate with the least corrected AIC of the rates of the test trajectories [states, functions].
-
-    Args:
-        state: whose equation alone the candidates are, if not all.
-    """
+    """The candidate with the least corrected AIC of the rates of the test trajectories [states, functions]."""
     exponents, times = exponents_of(train.n_states), train.trajectories[0].time
     columns = [products(x, exponents) for x in test]
     rates = [differences(x, times)[:, slice(None) if state is None else [state]] for x in test]
@@ -594,11 +584,7 @@ def group_library(states: int, powers: Sequence[Sequence[float]]) -> Array:
 
 
 def group_law(runs: Sequence[tuple[Array, Array]], exponents: Array) -> PowerSum:
-    """The law of runs, (times, values [samples, states]), by STLSQ; the threshold by BIC of the rates.
-
-    Raises:
-        FitError: pysindy is not installed, or no threshold leaves a term.
-    """
+    """The law of runs, (times, values [samples, states]), by STLSQ; the threshold by BIC of the rates."""
     if pysindy is None:
         raise FitError("pysindy is not installed: pip install odediscovery[bench]")
     columns = np.concatenate([products(x, exponents) for _, x in runs])

@@ -53,11 +53,7 @@ def read_designs(path: Path) -> list[Mapping[str, Any]]:
 
 
 def drawn(measure: str, path: Path, names: Sequence[str], draws: range, max_seconds: float) -> tuple[Row, list[Any]]:
-    """What tells the folder of a measurement from others, and (id, design, draw) of all its draws.
-
-    Raises:
-        InputError: the file is another one, or has no design of these names.
-    """
+    """What tells the folder of a measurement from others, and (id, design, draw) of all its draws."""
     known = read_designs(path)
     chosen = [one for one in known if not names or one["id"] in names]
     if not chosen:
@@ -68,14 +64,7 @@ def drawn(measure: str, path: Path, names: Sequence[str], draws: range, max_seco
 
 
 def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
-    """Draws of the designs of a file, all fitted by ours.
-
-    Args:
-        draws: of each design.
-        designs: names of some of them; empty for all.
-        seed: number of the first draw.
-        max_seconds: limit of a fit.
-    """
+    """Draws of the designs of a file, all fitted by ours."""
     shared, all_draws = drawn("populations", path, designs, range(seed, seed + draws), max_seconds)
     tasks = [PopulationFit(id, "ours", design, draw, max_seconds) for id, design, draw in all_draws]
     return Study("populations", shared, COLUMNS, tasks, 2.0 * max_seconds, _in_words)

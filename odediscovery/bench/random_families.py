@@ -42,27 +42,16 @@ class Term:
 
 @dataclass(frozen=True)
 class Draft:
-    """A law with starts and times, not yet accepted.
+    """A law with starts and times, not yet accepted."""
 
-    Args:
-        states: number of states.
-        terms: of all equations.
-        inner: constants inside the terms, by name.
-        starts: [starts, states]; the last one is the unseen one.
-        span: last time; the first is 0.
-        samples: equally spaced, ends included.
-        positive: whether states have to stay positive.
-        wide: states whose range has to be wide, by index: sines of small angles are lines.
-    """
-
-    states: int
-    terms: tuple[Term, ...]
-    inner: Mapping[str, float]
-    starts: Array
-    span: float
-    samples: int
-    positive: bool = True
-    wide: tuple[int, ...] = ()
+    states: int  # number of states
+    terms: tuple[Term, ...]  # of all equations
+    inner: Mapping[str, float]  # constants inside the terms, by name
+    starts: Array  # [starts, states]; the last one is the unseen one
+    span: float  # last time; the first is 0
+    samples: int  # equally spaced, ends included
+    positive: bool = True  # whether states have to stay positive
+    wide: tuple[int, ...] = ()  # states whose range has to be wide, by index: sines of small angles are lines
 
     @property
     def constants(self) -> Array:
@@ -91,13 +80,7 @@ class Draft:
         return compiled(replace(law, power_sum=None))
 
     def simulate(self, starts: Array, constants: Array, most: float = LARGEST) -> Array:
-        """Solutions [samples, members, states], not finite from where one leaves all bounds.
-
-        Args:
-            starts: [members, states].
-            constants: [members, constants].
-            most: largest state; once one of all members is beyond it, all end.
-        """
+        """Solutions [samples, members, states], not finite from where one leaves all bounds."""
         over_constants, n = self._over_constants, self.states
         x, seen = starts, np.hstack([starts, constants])
 
@@ -171,12 +154,7 @@ class Builder:
     def add(
         self, state: int, coefficient: float, powers: Mapping[int, float | str] | None = None, factor: str = ""
     ) -> None:
-        """Add c prod_k x_k^w_k * factor to an equation, c in units of order 1; equal terms are added up.
-
-        Args:
-            powers: w by state: a number, or the name of an inner constant.
-            factor: further factor without a unit, as text.
-        """
+        """Add c prod_k x_k^w_k * factor to an equation, c in units of order 1; equal terms are added up."""
         size, shapes = float(self.units[state]) / self.time, []
         for k, w in (powers or {}).items():
             exponent = self._inner[w] if isinstance(w, str) else w
@@ -186,13 +164,7 @@ class Builder:
         self._terms[key] = self._terms.get(key, 0.0) + coefficient * size
 
     def draft(self, starts: Array, span: float, *, positive: bool = True, wide: tuple[int, ...] = ()) -> Draft:
-        """The draft of these terms.
-
-        Args:
-            starts: [starts, states], as `span`, the last time, in units of order 1.
-            positive: whether states have to stay positive.
-            wide: angles, whose range has to be wide enough that their sines are no lines.
-        """
+        """The draft of these terms."""
         terms = tuple(Term(k, rounded(c, DIGITS), shape) for (k, shape), c in self._terms.items() if c)
         begin = np.vectorize(rounded)(starts * self.units, DIGITS)
         samples = int(self.random.choice(SAMPLES))

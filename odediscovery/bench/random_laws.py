@@ -130,11 +130,7 @@ def is_known(draft: Draft, paths: Array) -> bool:
 
 
 def standard_errors(draft: Draft, starts: Array, noise: Array) -> Array:
-    """Standard errors of all constants where the starts are unknown too [constants]; inf where nothing tells.
-
-    Args:
-        starts, noise: first states, and standard deviation of their samples [trajectories, states].
-    """
+    """Standard errors of all constants where the starts are unknown too [constants]; inf where nothing tells."""
     constants, many = draft.constants, len(starts)
     steps = STEP * np.abs(constants)
     changed = np.concatenate([constants + sign * np.diag(steps) for sign in (1.0, -1.0)])
@@ -207,11 +203,7 @@ def random_system(seed: int, family: str, i: int) -> SuiteSystem:
 def random_systems(
     seed: int, families: Sequence[str] | None = None, each: int = 20, ids: Sequence[str] | None = None
 ) -> list[SuiteSystem]:
-    """The first systems of some families (default: all), or those of ids "family-i" alone.
-
-    Raises:
-        InputError: a number is out of range, or there is no such family or system.
-    """
+    """The first systems of some families (default: all), or those of ids "family-i" alone."""
     if seed < 0 or each < 1:
         raise InputError(f"--seed must be at least 0 and --each at least 1, got {seed} and {each}")
     if ids:

@@ -66,25 +66,16 @@ def exact_or_not(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """A measurement that keeps its rows in a folder.
+    """A measurement that keeps its rows in a folder."""
 
-    Args:
-        name: of its stage, for the progress.
-        shared: what all rows share, as study.json has it.
-        columns: keys of a row, `failed` and `seconds` (of the processor) among them; a line with other keys is none.
-        tasks: in the order of the tables.
-        limit: seconds of the processor that a task should take at most.
-        in_words: what a row without failure says, for a person who watches.
-        ids: further rows of the folder that belong to the result, in their order.
-    """
-
-    name: str
-    shared: Mapping[str, Any]
+    name: str  # of its stage, for the progress
+    shared: Mapping[str, Any]  # what all rows share, as study.json has it
+    # Keys of a row, `failed` and `seconds` (of the processor) among them; a line with other keys is none.
     columns: Sequence[str]
-    tasks: Sequence[Task]
-    limit: float
-    in_words: Callable[[Row], str] = exact_or_not
-    ids: Sequence[str] = ()
+    tasks: Sequence[Task]  # in the order of the tables
+    limit: float  # seconds of the processor that a task should take at most
+    in_words: Callable[[Row], str] = exact_or_not  # what a row without failure says, for a person who watches
+    ids: Sequence[str] = ()  # further rows of the folder that belong to the result, in their order
 
     def run(
         self,
@@ -97,16 +88,6 @@ class Study:
         """Do the tasks that are not yet in `folder`, and keep each row as soon as it is known; the rows of all.
 
         A failure is a row with its reason. A task is killed after `kill_after` its limit.
-
-        Args:
-            folder: to begin, or to go on with.
-            backend: where the tasks run.
-            monitor: hears the progress and can stop the work; finished rows stay.
-            say: hears one line for each row.
-
-        Raises:
-            InputError: the folder holds another study or something else, or cannot be written.
-            FitError: nobody can run the tasks.
         """
         rows, monitor = Rows.claim(folder, self.shared, self.columns), monitor or Monitor()
         tasks = [task for task in self.tasks if not rows.has(task.id, task.method)]
@@ -265,11 +246,7 @@ def reference_seconds() -> float:
 
 
 def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:
-    """Make a folder ours with its study.json, or find in it the same study begun before.
-
-    Raises:
-        InputError: the folder holds another study or something else, or cannot be written.
-    """
+    """Make a folder ours with its study.json, or find in it the same study begun before."""
     about = folder / "study.json"
     if about.is_file():
         _check_same(folder, study)

@@ -90,13 +90,7 @@ class ConstantErrors:
 def constant_errors(
     truth: sympy.Expr, found: Callable[[Array], Array], symbols: tuple[sympy.Symbol, ...], box: Array
 ) -> ConstantErrors | None:
-    """The errors of the constants with which `truth` is `found`, or None where no constants do it.
-
-    Args:
-        truth: a right-hand side over `symbols`.
-        found: x [n, states] -> [n], the same in another form or with other constants.
-        box: lowest and highest value of each state, [states, 2].
-    """
+    """The errors of the constants with which `truth` is `found`, or None where no constants do it."""
     points = _points(box)
     values = found(points)
     if truth == 0:
@@ -235,9 +229,6 @@ def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Con
     the exponents are as near as they can be, and none is left over. A monomial that stands in
     several equations may have another exponent in each.
 
-    Args:
-        size: how large each state becomes [states], 1 if not given; it shows which terms are no more
-            than what rounding has left.
 
     >>> truth = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
     >>> near = distance(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), truth)
@@ -346,8 +337,6 @@ def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array) ->
     The integration ends after a number of evaluations of the right-hand sides, and what is not
     finite, or too large to be squared, has failed.
 
-    Args:
-        clean: the true states [times, states].
 
     >>> decay = Equations.parse(["x"], {"x": "-x"})
     >>> t = np.linspace(0.0, 2.0, 5)
@@ -374,8 +363,6 @@ def same_law(found: Equations, truth: Equations, box: Array) -> ConstantErrors |
     Sums of products of powers are compared term by term; anything else asks whether every found
     right-hand side is the true one with other constants (see `family`).
 
-    Args:
-        box: lowest and highest value of each state, [states, 2], where functions are compared.
 
     >>> truth = Equations.parse(["x"], {"x": "2*x - x**0.5"})
     >>> near = same_law(Equations.parse(["x"], {"x": "-x**0.49 + 2.02*x"}), truth, np.ones((1, 2)))

@@ -156,17 +156,7 @@ class CaseFit(Task):
 def run_cases(
     folder: Path, ids: Sequence[str] | None, data: Path, *, seed: int = 0, max_seconds: float = 0.0, **where: Any
 ) -> list[Row]:
-    """Fit the cases that are not yet in `folder` by all their methods; the rows of all.
-
-    Args:
-        folder: the series are written there, too.
-        ids: cases (default: all).
-        data: folder of the measured tables.
-        max_seconds: limit of `discover` in seconds of the processor; 0 for the time that a fit takes by default.
-
-    Raises:
-        InputError: an option is out of range, a table is missing, or the folder holds something else.
-    """
+    """Fit the cases that are not yet in `folder` by all their methods; the rows of all."""
     chosen = list(CASES) if ids is None else list(ids)
     for id in chosen:
         if id not in CASES:
@@ -215,11 +205,7 @@ def _named(sides: Sides, model: NamedLaw, seed: int) -> Row:
 
 
 def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row:
-    """R2 of what was fitted and of what was kept back by a `solution`, and how far off the latter is.
-
-    Args:
-        solution: (fitted trajectory, times from its first one on) -> states.
-    """
+    """R2 of what was fitted and of what was kept back by a `solution`, and how far off the latter is."""
     earlier, later = sides
 
     def paths(scored: TimeSeries) -> list[Array]:

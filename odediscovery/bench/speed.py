@@ -231,16 +231,7 @@ class EachInItsOwn:
 def run_speed(
     folder: Path, parts: Sequence[str], *, seed: int = 0, max_seconds: float = 600.0, quick: bool = False, **where: Any
 ) -> list[Row]:
-    """The rows of all measurements of some parts, cheap ones first.
-
-    Args:
-        parts: some of `PARTS`.
-        quick: a few rounds and one fit, for a first look.
-        where: `monitor` and `say` of `Study.run`.
-
-    Raises:
-        InputError: an option is out of range, or the folder holds something else.
-    """
+    """The rows of all measurements of some parts, cheap ones first."""
     for part in parts:
         if part not in PARTS:
             raise unknown_name("part", part, PARTS)

@@ -60,14 +60,7 @@ def success_rate(
     monitor: Monitor | None = None,
     device: str = "cpu",
 ) -> list[MemberOutcome]:
-    """Train and prune `each` members of every width; one row for each member.
-
-    Args:
-        each: members of each width in `WIDTHS` (20: the hundred of the paper).
-        say: hears one line for each stage.
-        unit: "RealNPU", or "NPU" with its imaginary exponents driven out by a strong L1 norm.
-        sizes, adam_steps: widths, and Adam steps of every member, those of the paper unless given.
-    """
+    """Train and prune `each` members of every width; one row for each member."""
     # The samples are known to be exact: members are judged from each of them.
     p = prepare(simulate_system("fsir")).without_noise(None)
     hidden = [h for h in sizes or WIDTHS for _ in range(each)]

@@ -117,17 +117,7 @@ def study_of(
     ids: Sequence[str] | None = None,
     systems: Sequence[SuiteSystem] | None = None,
 ) -> Study:
-    """A suite by some methods.
-
-    Args:
-        max_seconds: limit of a method for one system, in seconds of the processor.
-        methods: by the name that rows carry; importable functions.
-        ids: of the systems, all if not given.
-        systems: instead of those of the suite, where it has no list of them.
-
-    Raises:
-        InputError: an option is out of range, or there is no such suite or system.
-    """
+    """A suite by some methods."""
     protocol.checked()
     if not 0.0 < max_seconds < math.inf:
         raise InputError(f"--max-seconds must be positive and finite, got {max_seconds}")
@@ -172,13 +162,7 @@ _SYSTEM: Mapping[str, Callable[[Row], str]] = {
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
-    """The tables of one suite: by method, by representation, and by system.
-
-    Args:
-        study: what the rows share.
-        rows: in the order of the suite.
-        systems: how many the whole suite has.
-    """
+    """The tables of one suite: by method, by representation, and by system."""
     columns: dict[str, Cell] = {
         "systems": lambda own: size(own) if len(own) == systems else f"{len(own)} of {systems}",
         **{
@@ -233,13 +217,6 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
     "Best of the front" counts the systems of which some row of the front reconstructs the trajectory: so
     do published studies choose, by the clean trajectory that no user has. "Machine ms" is what the machine takes
     for a fixed piece of work, by which seconds of two machines roughly compare.
-
-    Args:
-        folders: of suites, each with study.json and rows.jsonl, or folders of such folders.
-        sizes: how many systems every suite has; random laws have as many as were drawn.
-
-    Raises:
-        InputError: a folder holds no rows of a suite.
     """
     names, rows = [*sizes, "random"], list[Row]()
     for folder in _folders_of_suites(folders, names):

@@ -29,13 +29,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def grouped(titles: Name, groups: Mapping[Any, Sequence[Row]], columns: Mapping[str, Cell]) -> str:
-    """A table with a line for each group that has rows.
-
-    Args:
-        titles: of the first columns, which hold the names of the groups.
-        groups: rows by name, which is a tuple where several columns hold it.
-        columns: a cell for each of the other columns, by its title.
-    """
+    """A table with a line for each group that has rows."""
     lines = [(*_parts(name), *(cell(rows) for cell in columns.values())) for name, rows in groups.items() if rows]
     return table((*_parts(titles), *columns), lines)
 

@@ -57,30 +57,18 @@ _FALLBACKS = ("DOP853", "Radau")
 
 @dataclass(frozen=True, eq=False)
 class SuiteSystem:
-    """dx/dt = f(x) with known f, and what is measured of it.
+    """dx/dt = f(x) with known f, and what is measured of it."""
 
-    Args:
-        suite: the suite that it belongs to.
-        id: its short name there.
-        name: what it describes.
-        equations: the truth f.
-        starts: initial values [starts, states]; the last one is the unseen one.
-        t_span: first and last time.
-        n_samples: equally spaced samples on `t_span`, ends included.
-        noise: "additive" (share of each state's standard deviation) or "multiplicative" (share
-            of each value).
-        representation: the smallest chain of units that can write f, as ODEBench's file names
-            them ("npu_nau" for a sum of products of powers).
-    """
-
-    suite: str
-    id: str
-    name: str
-    equations: Equations
-    starts: Array
-    t_span: tuple[float, float]
-    n_samples: int
-    noise: str
+    suite: str  # the suite that it belongs to
+    id: str  # its short name there
+    name: str  # what it describes
+    equations: Equations  # the truth f
+    starts: Array  # initial values [starts, states]; the last one is the unseen one
+    t_span: tuple[float, float]  # first and last time
+    n_samples: int  # equally spaced samples on `t_span`, ends included
+    noise: str  # "additive" (share of each state's standard deviation) or "multiplicative" (share of each value)
+    # The smallest chain of units that can write f, as ODEBench's file names them ("npu_nau" for a sum of products of
+    # powers).
     representation: str
 
     @property
@@ -191,11 +179,7 @@ def choose(name: str, ids: Sequence[str] | None = None) -> list[SuiteSystem]:
 
 
 def chosen(known: Mapping[str, Any], ids: Sequence[str] | None, kind: str) -> list[Any]:
-    """What has one of these names, everything if none are given, in the order of what is known.
-
-    Raises:
-        InputError: a name is unknown, with those that exist.
-    """
+    """What has one of these names, everything if none are given, in the order of what is known."""
     for wanted in ids or ():
         if wanted not in known:
             raise unknown_name(kind, wanted, known)
@@ -204,21 +188,13 @@ def chosen(known: Mapping[str, Any], ids: Sequence[str] | None, kind: str) -> li
 
 @dataclass(frozen=True)
 class Protocol:
-    """How the training data are made.
+    """How the training data are made."""
 
-    Args:
-        sigma: noise as a share, 0 for none.
-        drop: share of the samples left out at random, at least 0 and below 1.
-        trajectories: how many of the starts are trained on.
-        seed: of noise, dropping and the methods.
-        digits: significant ones of the values; all if not given.
-    """
-
-    sigma: float = 0.0
-    drop: float = 0.0
-    trajectories: int = 1
-    seed: int = 0
-    digits: int | None = None
+    sigma: float = 0.0  # noise as a share, 0 for none
+    drop: float = 0.0  # share of the samples left out at random, at least 0 and below 1
+    trajectories: int = 1  # how many of the starts are trained on
+    seed: int = 0  # of noise, dropping and the methods
+    digits: int | None = None  # significant ones of the values; all if not given
 
     @property
     def is_clean(self) -> bool:
@@ -255,14 +231,7 @@ def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
 
 
 def true_trajectory(system: SuiteSystem, start: int) -> Array:
-    """The noise-free states at `system.times`, [n_samples, states].
-
-    Args:
-        start: which of `system.starts`; -1 is the unseen one.
-
-    Raises:
-        FitError: no solver can follow the truth.
-    """
+    """The noise-free states at `system.times`, [n_samples, states]."""
     begin = system.starts[start]
     values = system.equations.simulate(begin, system.times, RTOL, most_evaluations=_MOST_EVALUATIONS)
     for method in _FALLBACKS:
@@ -276,12 +245,7 @@ def true_trajectory(system: SuiteSystem, start: int) -> Array:
 
 
 def rough_trajectory(system: SuiteSystem, start: Array, size: Array, tolerance: float) -> Array:
-    """The states at `system.times` as scipy's Radau gives them at a tolerance, between its steps interpolated.
-
-    Args:
-        start: initial values [states].
-        size: how large each state becomes [states], for the absolute tolerance.
-    """
+    """The states at `system.times` as scipy's Radau gives them at a tolerance, between its steps interpolated."""
     solved = _solved(system, start, "Radau", tolerance, 1e-3 * tolerance * size)
     if solved is None:
         raise FitError(f"Radau does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")

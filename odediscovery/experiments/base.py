@@ -39,19 +39,12 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be reproduced: as the paper prints it or as its code ran, quickly or in full.
+    """What is to be reproduced: as the paper prints it or as its code ran, quickly or in full."""
 
-    Args:
-        preset: "paper" or "as-run".
-        full: True for the sizes of the paper, False for a look that takes seconds.
-        seed: of everything random.
-        device: where networks are trained, "cpu" or "cuda".
-    """
-
-    preset: str = "as-run"
-    full: bool = False
-    seed: int = 0
-    device: str = "cpu"
+    preset: str = "as-run"  # "paper" or "as-run"
+    full: bool = False  # True for the sizes of the paper, False for a look that takes seconds
+    seed: int = 0  # of everything random
+    device: str = "cpu"  # where networks are trained, "cpu" or "cuda"
 
     def generator(self, batch: dict[str, str], purpose: str = "") -> torch.Generator:
         """A random source of the batch's own, whichever other batches are run or resumed."""
@@ -111,21 +104,14 @@ class Job:
 
 
 class Experiment(ABC):
-    """One experiment of the papers.
+    """One experiment of the papers."""
 
-    Attributes:
-        name: as it is typed behind `odediscovery reproduce`.
-        title: one line above the table.
-        trains: whether it trains networks, and so can use `Plan.device`.
-        full, quick: settings with the sizes of the paper, and for a quick look.
-        axes: values by which batches differ, where there is a batch for every combination.
-    """
-
-    name: str
-    title: str
-    trains = True
-    full: Any = None
-    quick: Any = None
+    name: str  # as it is typed behind `odediscovery reproduce`
+    title: str  # one line above the table
+    trains = True  # whether it trains networks, and so can use `Plan.device`
+    full: Any = None  # settings with the sizes of the paper
+    quick: Any = None  # and for a quick look
+    # Values by which batches differ, where there is a batch for every combination.
     axes: ClassVar[Mapping[str, Iterable[str]]] = {}
 
     def how(self, plan: Plan) -> Any:

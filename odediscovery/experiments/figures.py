@@ -111,14 +111,7 @@ def draw_groups(
     lying: bool = False,
     first: int = 0,
 ) -> None:
-    """Methods side by side at the tick of every group, which bear their names.
-
-    Args:
-        values: the runs of a group and a method, None where there are none.
-        bars: a bar of the mean in place of points and a median.
-        lying: groups stand at the vertical axis, values at the other.
-        first: place of the first group.
-    """
+    """Methods side by side at the tick of every group, which bear their names."""
     for k, method in enumerate(methods):
         label: str | None = method
         for i, group in enumerate(groups, start=first):
@@ -166,22 +159,16 @@ SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Models of one method: (parameters, error) of each, [models].
-
-    Args:
-        pale: results of others, drawn behind.
-        front: draw the staircase of those that no other beats.
-        star: index of the answer, or None.
-    """
+    """Models of one method: (parameters, error) of each, [models]."""
 
     label: str
     colour: str
     marker: str
     parameters: Array
     errors: Array
-    pale: bool = False
-    front: bool = True
-    star: int | None = None
+    pale: bool = False  # results of others, drawn behind
+    front: bool = True  # draw the staircase of those that no other beats
+    star: int | None = None  # index of the answer, or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +188,7 @@ def fronts_figure(
     errors: tuple[float, float],
     closer: tuple[float, float] | None = None,
 ) -> Figure:
-    """Pareto fronts at the left, data and fitted curves at the right.
-
-    Args:
-        clouds: what stands behind comes first.
-        curves: solutions of the first trajectory of `series`, which is shown.
-        errors: ends of the axis of errors; models outside are not seen.
-        closer: errors that an inset shows once more, where methods lie close together.
-    """
+    """Pareto fronts at the left, data and fitted curves at the right."""
     figure = page(rows=2 if closer else 1)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
     for depth, cloud in enumerate(clouds):

@@ -37,20 +37,7 @@ from odediscovery.runtime.workers import Backend, Failure
 def reproduce(
     experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor, backend: Backend | None = None
 ) -> list[Ran]:
-    """Run what is not yet in `folder`, then write the rows, the table and the figure.
-
-    Args:
-        folder: to begin, or to go on with.
-        monitor: hears the progress and can stop the work; finished batches stay.
-        backend: where batches are run, side by side; None for here, one after the other.
-
-    Returns:
-        The finished batches, also when the monitor asked to stop before all were.
-
-    Raises:
-        InputError: `folder` holds something else.
-        FitError: a batch could not be done on the backend; the others are written.
-    """
+    """Run what is not yet in `folder`, then write the rows, the table and the figure."""
     asked = {"experiment": experiment.name, **asdict(plan)}
     claim_folder(folder, asked)
     (folder / "batches").mkdir(exist_ok=True)

@@ -70,45 +70,31 @@ Penalty = Callable[[int], Tensor]  # step -> [members]
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes that nearly every experiment has.
+    """Sizes that nearly every experiment has."""
 
-    Args:
-        runs: members of a batch.
-        steps, batch, rate: gradient steps, samples of each, learning rate.
-        points: samples, or points of the grid, of the test.
-    """
-
-    runs: int = 20
-    steps: int = 10_000
-    batch: int = 64
+    runs: int = 20  # members of a batch
+    steps: int = 10_000  # gradient steps
+    batch: int = 64  # samples of a step
     rate: float = 1e-2
-    points: int = 1000
+    points: int = 1000  # samples, or points of the grid, of the test
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a network is trained.
-
-    Args:
-        steps, rate: gradient steps, and their rate.
-        method: "adam", "rmsprop" or "sgd".
-        loss: "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of
-            `relative_scale`, or "cross-entropy" of the outputs' softmax.
-        clip: largest absolute value of a gradient's entry, or None.
-        project: bring parameters back into the units' ranges after every step; False leaves
-            that to the formulas alone, as the Julia code does.
-        anneal: share of the steps after which the rate falls linearly to 0; 1: never.
-        watch_every: steps between two calls of `watch`.
-    """
+    """How a network is trained."""
 
     steps: int
     rate: float
-    method: str = "adam"
+    method: str = "adam"  # "adam", "rmsprop" or "sgd"
+    # "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of `relative_scale`, or
+    # "cross-entropy" of the outputs' softmax.
     loss: str = "mse"
-    clip: float | None = None
+    clip: float | None = None  # largest absolute value of a gradient's entry, or None
+    # Bring parameters back into the units' ranges after every step; False leaves that to the formulas alone, as the
+    # Julia code does.
     project: bool = True
-    anneal: float = 1.0
-    watch_every: int = 0
+    anneal: float = 1.0  # share of the steps after which the rate falls linearly to 0; 1: never
+    watch_every: int = 0  # steps between two calls of `watch`
 
     def learning_rate(self, step: int) -> float:
         """Rate at a step, counted from 0."""
@@ -133,11 +119,7 @@ def fresh(runs: int, source: torch.Generator | None, unit: Any, n_in: int, n_out
 
 
 def chain(runs: int, source: torch.Generator | None, *parts: nn.Module | tuple[Any, ...]) -> nn.Sequential:
-    """A chain with so many members, drawn layer by layer.
-
-    Args:
-        parts: modules as they are, or (unit, inputs, outputs) and a dictionary of options.
-    """
+    """A chain with so many members, drawn layer by layer."""
     made = []
     for part in parts:
         if isinstance(part, nn.Module):
@@ -261,16 +243,8 @@ def train(
     penalty: Penalty | None = None,
     watch: Callable[[int, Tensor], None] | None = None,
 ) -> None:
-    """Train all members of a network in place, which is back on the CPU at the end.
-
-    Args:
-        draw: gives a batch (x [members, batch, inputs], y [members, batch, outputs]) a step.
-        job: whose device is trained on, and whose monitor hears of it and can stop it (`Stopped`).
-        name: of the stage, for the progress bar; by default that of the batch.
-        penalty: what is added to each member's loss at a step, [members].
-        watch: called with the step and the losses [members] every `watch_every` steps, with
-            gradients off; it may change parameters (reinitialisation). Both are still on the device then.
-    """
+    """Train all members in place on what `draw` gives a step, under `penalty(step)` [members]; `watch` sees the losses
+    now and then, without gradients, and may change parameters."""
     place = device_of(job.plan.device)
     network.to(place)
     weights = [p for p in network.parameters() if p.requires_grad]
@@ -316,9 +290,6 @@ class ChainResiduals:
 
     Levenberg-Marquardt drops members that have converged; the last unknown, which is not free,
     says whose data are meant. The others are the parameters that ask for gradients, unit by unit.
-
-    Args:
-        whole: weight of one more residual w (1 - w^2) for each unknown w, which draws it to -1, 0 or 1.
     """
 
     def __init__(self, network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, whole: float = 0.0) -> None:
@@ -385,16 +356,7 @@ class ChainResiduals:
 def refit(
     network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float, whole: float = 0.0
 ) -> Tensor:
-    """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place.
-
-    Args:
-        x: samples of every member [members, samples, inputs].
-        y, weight: targets and their weights [members, samples, outputs].
-        whole: how much whole weights count beside the samples, see `ChainResiduals`.
-
-    Returns:
-        The sum of squares of each member, [members].
-    """
+    """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place."""
     problem = ChainResiduals(network, x, y, weight, whole)
     unknowns: Array = problem.gathered().numpy()
     free = np.ones(unknowns.shape, dtype=bool)
@@ -408,16 +370,7 @@ def refit(
 
 @torch.no_grad()
 def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Sequential:
-    """The `kept` hidden units of every member whose factors vary most, as a chain of its own.
-
-    Args:
-        network: NAU, then an NMU, an NPU or a RealNPU with one output.
-        x, y: samples that all members share, [1, samples, inputs] and [1, samples, 1].
-
-    Returns:
-        NAU, then an NMU or a RealNPU: gates are 1 and fixed, imaginary parts are left out, and
-        exponents begin where they fit ln |y| best.
-    """
+    """The `kept` hidden units of every member whose factors vary most, as NAU, then an NMU or a RealNPU of gates 1."""
     sums, products = layers(network)
     h = sums(x)
     if isinstance(products, NMU):

@@ -123,21 +123,16 @@ KERNEL, LARGE_KERNEL, DENSE, MIDDLE_DIGIT = 3, 5, 64, 4.5
 
 @dataclass(frozen=True)
 class DigitsSetting:
-    """Smaller than Sec. 4.2 of the paper, as its images are; chosen on images for learning.
-
-    Args:
-        images: of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product.
-        noise: standard deviation of what is added to every pixel (-1 to 1) that is learned from: a
-            thousand images are few for the reader.
-        narrow, wide: channels of the reader's convolutions.
-    """
+    """Smaller than Sec. 4.2 of the paper, as its images are; chosen on images for learning."""
 
     runs: int = 5
     steps: int = 5000
-    images: int = 160
+    images: int = 160  # of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product
     rate: float = 3e-3
+    # Standard deviation of what is added to every pixel (-1 to 1) that is learned from: a thousand images are few for
+    # the reader.
     noise: float = 0.3
-    narrow: int = 8
+    narrow: int = 8  # channels of the reader's convolutions
     wide: int = 16
 
 

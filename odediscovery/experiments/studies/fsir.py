@@ -74,22 +74,17 @@ NEAR, COMPARED = 0.05, (1e-9, 1e9)
 
 @dataclass(frozen=True)
 class Grid:
-    """What is trained: every width with every L1 weight, `runs` times each, and what is run beside it.
-
-    Args:
-        each, our_widths, adam_steps: random members of ours, so many of each width, each pruned by itself.
-        timed_steps: gradient steps of the member that is timed alone; its LBFGS steps are in proportion.
-    """
+    """What is trained: every width with every L1 weight, `runs` times each, and what is run beside it."""
 
     widths: tuple[int, ...]
     l1: tuple[float, ...]
     runs: int
     gradient_steps: int
     lbfgs_steps: int
-    each: int = 2
+    each: int = 2  # random members of ours of each width, each pruned by itself
     our_widths: tuple[int, ...] = (4,)
     adam_steps: int = 120
-    timed_steps: int = 2
+    timed_steps: int = 2  # gradient steps of the member that is timed alone; its LBFGS steps are in proportion
 
     @property
     def members(self) -> list[tuple[int, float]]:
@@ -204,15 +199,7 @@ def pareto_figure(
     alone: Sequence[Point] = (),
     kept: Sequence[Point] = (),
 ) -> Figure:
-    """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves.
-
-    Args:
-        found: what `discover` says; its star bears the stage that found it.
-        trained: members by a published recipe.
-        how: which recipe, and in how many steps if these are few.
-        alone: random members of our training, each pruned by itself.
-        kept: the full grid, where `trained` is too short to show how such networks end.
-    """
+    """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves."""
     whole = [t.point for t in trained if np.isfinite(t.point.mse)]
     clouds = _clouds(julia_points(), "Julia, {} runs", pale=True) + _clouds(kept, "{} kept runs")
     clouds += _clouds(whole, how + ", {} members", **({"marker": "X", "front": False} if kept else {}))
@@ -281,10 +268,6 @@ def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> 
     """Fig. 5: the chain of a law, called a network only if one was trained, and a readable RealNPU.
 
     Both are in the units of the data.
-
-    Args:
-        found: what `discover` says.
-        trained: members of which the best readable RealNPU is shown; None for the kept one.
     """
     states, time = found.equations.states, found.series.time_name
     law = found.equations.power_sum

@@ -266,29 +266,18 @@ LENGTHS = {"static": (1, 1), "recurrent": (10, 100)}
 
 @dataclass(frozen=True)
 class FunctionSetting(Setting):
-    """Ours throughout: the documents give no training.
-
-    Args:
-        recurrent_steps, recurrent_clip: steps over sequences, and largest entry of a gradient there.
-        drawn: random nets that set the 100 %.
-    """
+    """Ours throughout: the documents give no training."""
 
     runs: int = 10
     points: int = 500
-    recurrent_steps: int = 2000
-    recurrent_clip: float = 0.1
+    recurrent_steps: int = 2000  # over sequences
+    recurrent_clip: float = 0.1  # largest entry of a gradient there
     width: int = 8
-    drawn: int = 30
+    drawn: int = 30  # random nets that set the 100 %
 
 
 class Recurrent(nn.Module):
-    """h_t = cell([x_t, h_{t-1}]), h_0 = 0, y = output(h_T); x [members, batch, steps * inputs].
-
-    Args:
-        cell: the LSTM, a dense layer (a rectifier follows) or a unit, from inputs and state to state.
-        output: from the state to y.
-        inputs: of a step.
-    """
+    """h_t = cell([x_t, h_{t-1}]), h_0 = 0, y = output(h_T); x [members, batch, steps * inputs]."""
 
     def __init__(self, cell: nn.Module, output: AbstractUnit, inputs: int) -> None:
         super().__init__()
@@ -308,12 +297,7 @@ class Recurrent(nn.Module):
 
 
 class LSTM(nn.Module):
-    """c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); (f, i, g, o) = W [x, h] + b.
-
-    Args:
-        n_in: inputs and state together.
-        width: of the state.
-    """
+    """c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); (f, i, g, o) = W [x, h] + b."""
 
     def __init__(self, n_in: int, width: int, **base: Any) -> None:
         super().__init__()
@@ -425,11 +409,7 @@ def build(kind: str, model: str, width: int, runs: int, source: torch.Generator)
 
 
 def drawn(kind: str, task: str, far: int, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Inputs [1, count, steps * inputs] and the function's values [1, count, 1].
-
-    Args:
-        far: 0 for the training range, 1 beyond it.
-    """
+    """Inputs [1, count, steps * inputs] and the function's values [1, count, 1]."""
     steps, inputs = LENGTHS[kind][far], INPUTS[kind]
     x = uniform((1, count, steps, inputs), *LIMITS[kind][far], source)
     a, b = (x[..., subset].sum(dim=(-1, -2)) for subset in SUBSETS[kind])

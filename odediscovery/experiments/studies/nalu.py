@@ -174,13 +174,7 @@ class Operands(Experiment):
 
 
 class Reinitialisation:
-    """Draws members anew that are stuck, and remembers the best each member has been.
-
-    Args:
-        unit: the network.
-        x, y: held-out samples [1, samples, ...] of the training range, to measure the loss on.
-        source: of the new parameters.
-    """
+    """Draws members anew that are stuck, and remembers the best each member has been."""
 
     def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator) -> None:
         self.unit, self.x, self.y, self.source = unit, x, y, source

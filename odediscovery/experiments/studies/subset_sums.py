@@ -67,32 +67,21 @@ TOLERANCE, WHOLES, FITTED = 1e-6, (0.003, 0.03, 0.1), 1e-7
 
 @dataclass(frozen=True)
 class Setting:
-    """Sec. 4.1 of Madsen and Johansen and their code's defaults, and what our training takes.
-
-    Args:
-        hidden: width between the two layers.
-        steps, rate: theirs are 5e6 steps at a constant rate; `anneal` below 1: the share of the steps after
-            which the rate falls to 0.
-        points: samples of the test.
-        sparse: weight of the sparsity regulariser, which grows between the two steps `growth`.
-        checks: how often a run is tested.
-        starts, our_steps: most starts of each of our runs, and the Adam steps of one.
-        refit_samples, refit_steps: of the Levenberg-Marquardt refits.
-    """
+    """Sec. 4.1 of Madsen and Johansen and their code's defaults, and what our training takes."""
 
     runs: int = 50
-    hidden: int = 2
-    steps: int = 20_000
+    hidden: int = 2  # width between the two layers
+    steps: int = 20_000  # theirs are 5e6 at a constant rate
     rate: float = 1e-3
-    anneal: float = 1.0
+    anneal: float = 1.0  # share of the steps after which the rate falls to 0
     batch: int = 128
-    points: int = 1000
-    sparse: float = 10.0
+    points: int = 1000  # samples of the test
+    sparse: float = 10.0  # weight of the sparsity regulariser, which grows between the two steps `growth`
     growth: tuple[float, float] = (1e6, 2e6)
-    checks: int = 200
-    starts: int = 8
-    our_steps: int = 1000
-    refit_samples: int = 400
+    checks: int = 200  # how often a run is tested
+    starts: int = 8  # at most, of each of our runs
+    our_steps: int = 1000  # Adam steps of a start
+    refit_samples: int = 400  # of Levenberg-Marquardt
     refit_steps: int = 60
 
     def weight(self, at: float, growth: tuple[float, float]) -> float:
@@ -135,19 +124,12 @@ def sparsity(network: nn.Sequential) -> Tensor:
 
 
 class Watched:
-    """The checks of every member, judged where its error inside the training range is least.
-
-    Args:
-        inside, outside: samples (x, y) of the two ranges.
-        limit: largest error outside of a solution, [members].
-
-    Attributes:
-        won, sparse, error: whether it succeeds there, its sparsity error and its error outside, [members].
-        solved: first step whose error outside is small enough, nan without one.
-    """
+    """The checks of every member, judged where its error inside the training range is least."""
 
     def __init__(self, inside: tuple[Tensor, Tensor], outside: tuple[Tensor, Tensor], limit: Tensor) -> None:
         self.inside, self.outside, self.limit = inside, outside, limit
+        # The least error inside, [members], and there the sparsity error and the error outside; the first step at
+        # which the error outside is small enough.
         self.least = torch.full_like(limit, torch.inf)
         unknown = torch.full_like(limit, torch.nan)
         self.sparse, self.error, self.solved = unknown, unknown.clone(), unknown.clone()
@@ -190,11 +172,7 @@ def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequen
 
 
 def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Sequential, Tensor]:
-    """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted; fewest hidden units first.
-
-    Returns:
-        The best start of every run, its idle units with weights 0, and the Adam steps it came after.
-    """
+    """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted; fewest hidden units first."""
     runs, inputs = data.chosen.shape[:2]
     final = two_layers(model, inputs, runs, job.source, hidden=how.hidden)
     least = torch.full((runs,), torch.inf, dtype=torch.float64)
@@ -243,13 +221,7 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
 def two_layers(
     model: str, inputs: int, runs: int, source: torch.Generator, *, clip: bool = True, hidden: int = 2
 ) -> nn.Sequential:
-    """An adding layer and that of the operation.
-
-    Args:
-        model: the second layer's unit; NALU, NAC and Linear are both layers.
-        clip: whether the weights of NAU stay in [-1, 1], and begin within [-0.5, 0.5] as their authors' do.
-        hidden: width between the layers.
-    """
+    """An adding layer and that of the operation."""
     units = {"NAC": NAC, "Linear": Linear, "NALU": NALU, "NAU": NAU, "MultiplicativeNAC": MultiplicativeNAC, "NMU": NMU}
     first = {"MultiplicativeNAC": "NAC", "NMU": "NAU"}.get(model, model)
     made = []

@@ -354,13 +354,7 @@ class Expectations(Experiment):
 
 
 def gradient(name: str, part: str, size: int, members: int, samples: int, source: torch.Generator) -> Tensor:
-    """d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members].
-
-    Args:
-        name: of `GRADIENTS`.
-        part: "target" for -2 t z, "own output" for z^2.
-        size: how many inputs; t is their sum.
-    """
+    """d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members]."""
     kind, parameter = GRADIENTS[name]
     unit = fresh(members, source, kind, size, 1)
     x = uniform((members, samples, size), 1.0, 2.0, source)
