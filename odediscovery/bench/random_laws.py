@@ -29,21 +29,10 @@ from typing import Any
 import numpy as np
 
 from odediscovery.bench import random_families as of
+from odediscovery.bench import summary
 from odediscovery.bench.random_families import Draft
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import (
-    EXACT_AND_COEF,
-    GOOD,
-    MEDIAN_AND_LATE,
-    Cell,
-    by,
-    figure,
-    grouped,
-    missed,
-    number,
-    options_of,
-    total_seconds,
-)
+from odediscovery.bench.summary import EXACT_AND_COEF, GOOD, MEDIAN_AND_LATE, Cell, by, grouped
 from odediscovery.bench.systems import ADDITIVE, SuiteSystem
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.runtime.arrays import Array
@@ -225,17 +214,17 @@ def _read(id: str) -> tuple[str, int]:
 
 COLUMNS: Mapping[str, Cell] = {
     **EXACT_AND_COEF,
-    "RECON > 0.9": number("recon", GOOD),
-    "GEN > 0.9": number("gen", GOOD),
-    "failed": number("failed"),
+    "RECON > 0.9": summary.number("recon", GOOD),
+    "GEN > 0.9": summary.number("gen", GOOD),
+    "failed": summary.number("failed"),
     **MEDIAN_AND_LATE,
-    "total s": total_seconds,
+    "total s": summary.total_seconds,
 }
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[SuiteSystem]) -> str:
     """The table of the families, then the systems that were not found with both laws."""
-    options = options_of({name: value for name, value in study.items() if name != "drop"})
+    options = summary.options_of({name: value for name, value in study.items() if name != "drop"})
     parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options}`; seconds of the processor."]
     methods = by(rows, "method")
     for method, own in methods.items():
@@ -244,8 +233,8 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[Su
         groups = {family: families.get(family, []) for family in FAMILIES} | {"all": own}
         parts.append(title + grouped("family", groups, COLUMNS))
     truths = {system.id: system.equations for system in systems}
-    return "\n\n".join([*parts, *missed(rows, truths, _detail)]) + "\n"
+    return "\n\n".join([*parts, *summary.missed(rows, truths, _detail)]) + "\n"
 
 
 def _detail(row: Row) -> str:
-    return f"{row['method']}, {row['outcome']}, RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"
+    return f"{row['method']}, {row['outcome']}, RECON {summary.figure(row['recon'])}, GEN {summary.figure(row['gen'])}"

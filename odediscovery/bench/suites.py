@@ -16,31 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from odediscovery.bench import summary
 from odediscovery.bench.rows import Row, Study, Task, commit_of, exact_or_not, timed
 from odediscovery.bench.scores import best_recon, score
-from odediscovery.bench.summary import (
-    GOOD,
-    NEAR_PERFECT,
-    Cell,
-    by,
-    count,
-    figure,
-    first,
-    grouped,
-    hits,
-    in_percent,
-    late_seconds,
-    longest,
-    middle,
-    number,
-    number_and_share,
-    options_of,
-    printed,
-    size,
-    table,
-    total_seconds,
-    yes_or_no,
-)
+from odediscovery.bench.summary import GOOD, NEAR_PERFECT, Cell, by, figure, grouped, table
 from odediscovery.bench.systems import Protocol, SuiteSystem, check_trajectories, choose, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
@@ -152,37 +131,37 @@ _SYSTEM: Mapping[str, Callable[[Row], str]] = {
     "method": lambda row: row["method"],
     "RECON": lambda row: figure(row["recon"]),
     "GEN": lambda row: figure(row["gen"]),
-    "EXACT": lambda row: yes_or_no(row["exact"]),
-    "COEF": lambda row: yes_or_no(row["coef"]),
+    "EXACT": lambda row: summary.yes_or_no(row["exact"]),
+    "COEF": lambda row: summary.yes_or_no(row["coef"]),
     "nodes": lambda row: "-" if row["complexity"] is None else str(row["complexity"]),
     "s": lambda row: f"{row['seconds']:.1f}",
     "ended": lambda row: "failed" if row["failed"] else row["outcome"],
-    "equations": printed,
+    "equations": summary.printed,
 }
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
     """The tables of one suite: by method, by representation, and by system."""
     columns: dict[str, Cell] = {
-        "systems": lambda own: size(own) if len(own) == systems else f"{len(own)} of {systems}",
+        "systems": lambda own: summary.size(own) if len(own) == systems else f"{len(own)} of {systems}",
         **{
-            f"{key.upper()} > {bound:g}": number_and_share(key, bound)
+            f"{key.upper()} > {bound:g}": summary.number_and_share(key, bound)
             for key in ("recon", "gen")
             for bound in (GOOD, NEAR_PERFECT)
         },
-        "EXACT": number_and_share("exact"),
-        "COEF": number_and_share("coef"),
-        "failed": number("failed"),
-        "nodes": middle("complexity", "g"),
-        "median s": middle("seconds"),
-        "total s": total_seconds,
+        "EXACT": summary.number_and_share("exact"),
+        "COEF": summary.number_and_share("coef"),
+        "failed": summary.number("failed"),
+        "nodes": summary.middle("complexity", "g"),
+        "median s": summary.middle("seconds"),
+        "total s": summary.total_seconds,
     }
-    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options_of(study)}`"]
+    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {summary.options_of(study)}`"]
     parts.append(grouped("method", by(rows, "method"), columns))
     if len(by(rows, "representation")) > 1:
         # Which laws are within reach of a method is seen by what it takes to write them.
         groups = by(rows, "method", "representation")
-        parts.append(grouped(("method", "representation"), groups, columns | {"systems": size}))
+        parts.append(grouped(("method", "representation"), groups, columns | {"systems": summary.size}))
     parts += [_ABOUT, table(list(_SYSTEM), [[cell(row) for cell in _SYSTEM.values()] for row in rows])]
     return "\n\n".join(parts) + "\n"
 
@@ -248,17 +227,17 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
 def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
     """The columns of the page; rows from before something was measured would fill its column with dashes."""
     columns: dict[str, Cell] = {
-        "EXACT": hits("exact"),
-        "RECON (R2 > 0.9)": number("recon", GOOD),
+        "EXACT": summary.hits("exact"),
+        "RECON (R2 > 0.9)": summary.number("recon", GOOD),
         "best of the front": _best_of_the_front,
-        "RECON > 0.999": number("recon", NEAR_PERFECT),
-        "GEN": number("gen", GOOD),
-        "median s": middle("seconds"),
-        "95 % s": late_seconds,
-        "longest s": longest,
-        "limit s": first("limit"),
-        "machine ms": first("machine"),
-        "commit": first("commit"),
+        "RECON > 0.999": summary.number("recon", NEAR_PERFECT),
+        "GEN": summary.number("gen", GOOD),
+        "median s": summary.middle("seconds"),
+        "95 % s": summary.late_seconds,
+        "longest s": summary.longest,
+        "limit s": summary.first("limit"),
+        "machine ms": summary.first("machine"),
+        "commit": summary.first("commit"),
     }
     newer = {"best of the front": _best_of_the_front(rows) != "-", "machine ms": any(r["machine"] != "-" for r in rows)}
     return {title: cell for title, cell in columns.items() if newer.get(title, True)}
@@ -266,7 +245,7 @@ def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
 
 def _best_of_the_front(rows: Sequence[Row]) -> str:
     offered = any(row["recon_front"] is not None for row in rows)
-    return str(count(rows, "recon_front", GOOD)) if offered else "-"
+    return str(summary.count(rows, "recon_front", GOOD)) if offered else "-"
 
 
 def _machine(study: Mapping[str, Any]) -> str:
@@ -333,10 +312,10 @@ def _condition(study: Mapping[str, Any]) -> str:
     '`random`, 4 digits, 2 trajectories, seed 2002'
     """
     made = [f"{study['digits']} digits"] if study.get("digits") else []
-    made += [f"{in_percent(study['sigma'])} noise"] if study["sigma"] else []
+    made += [f"{summary.in_percent(study['sigma'])} noise"] if study["sigma"] else []
     parts = [f"`{study['suite']}`", *(made or ["clean"])]
     if study["drop"]:
-        parts.append(f"{'half' if study['drop'] == 0.5 else in_percent(1.0 - study['drop'])} of the samples")
+        parts.append(f"{'half' if study['drop'] == 0.5 else summary.in_percent(1.0 - study['drop'])} of the samples")
     n = study["trajectories"]
     parts.append("1 trajectory" if n == 1 else f"{n} trajectories")
     parts += [f"seed {study['seed']}"] if study["seed"] else []

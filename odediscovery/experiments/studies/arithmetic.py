@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
+from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import (
     OURS,
     Arrays,
@@ -33,30 +34,7 @@ from odediscovery.experiments.base import (
     spread,
 )
 from odediscovery.experiments.figures import LOOK, draw_groups, draw_surface, page
-from odediscovery.experiments.training import (
-    WEIGHT_ERROR,
-    Draw,
-    Setting,
-    Training,
-    chain,
-    count_parameters,
-    embed,
-    errors,
-    flat,
-    fresh,
-    group_norm,
-    grown_tenfold,
-    inalu_penalty,
-    l1,
-    layers,
-    refit,
-    relative_scale,
-    rows_of,
-    sampler,
-    thinned,
-    train,
-    uniform,
-)
+from odediscovery.experiments.training import WEIGHT_ERROR, Draw, Setting, Training
 from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, NMU, NPU, UNITS, Dense, NaiveNPU, RealNPU
@@ -112,19 +90,19 @@ class SimpleArithmetic(Experiment):
         rate = AS_RUN_RATE if as_run and model != "iNALU" else RATE
         method = "rmsprop" if as_run and model in ("NALU", "iNALU") else "adam"
         training = Training(how.steps, rate, method, project=not as_run)
-        draw = sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
-        penalty = partial(inalu_penalty, network, steps=how.steps, summed=True) if model == "iNALU" else None
-        train(network, draw, training, job, penalty=penalty)
+        draw = nets.sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
+        penalty = partial(nets.inalu_penalty, network, steps=how.steps, summed=True) if model == "iNALU" else None
+        nets.train(network, draw, training, job, penalty=penalty)
         columns, surfaces = dict[str, Tensor](), Arrays()
         for i, task in enumerate(SIMPLE_TASKS):
             grid = _grid(task)
-            columns[f"error {task}"] = errors(network, grid, targets(grid), 1)[:, i]
+            columns[f"error {task}"] = nets.errors(network, grid, targets(grid), 1)[:, i]
             with torch.no_grad():
                 off = (network(grid) - targets(grid)).abs()[..., i].nan_to_num(torch.inf)
             side = round(grid.shape[1] ** 0.5)
             # Of the run that is best at the task.
             surfaces[f"surface {i}"] = off[off.mean(dim=1).argmin()].reshape(side, side).numpy()
-        return rows_of(columns | {"parameters": count_parameters(network)}, training.row()), surfaces
+        return nets.rows_of(columns | {"parameters": nets.count_parameters(network)}, training.row()), surfaces
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = [self.of_task(r, task) for r in ran for task in SIMPLE_TASKS]
@@ -173,15 +151,15 @@ def simple_network(model: str, runs: int, preset: str, source: torch.Generator) 
     outputs, wide = len(SIMPLE_TASKS), DENSE_WIDTH[preset]
     if model == "Dense":
         sigmoid = {"activation": "sigmoid"}
-        return chain(runs, source, (Dense, 2, wide, sigmoid), (Dense, wide, wide, sigmoid), (Dense, wide, outputs))
+        return nets.chain(runs, source, (Dense, 2, wide, sigmoid), (Dense, wide, wide, sigmoid), (Dense, wide, outputs))
     unit: Any = UNITS[model]
     if model in ("NALU", "iNALU"):
         biases = {"init_bias": _as_a_column} if model == "NALU" else {}
-        return chain(runs, source, (unit, 2, WIDTH, biases), (unit, WIDTH, outputs, biases))
+        return nets.chain(runs, source, (unit, 2, WIDTH, biases), (unit, WIDTH, outputs, biases))
     gates = CLIPPED if model in ("NPU", "RealNPU") else {}
     if preset == "paper":
-        return chain(runs, source, (NAU, 2, WIDTH), (unit, WIDTH, outputs, gates))
-    return chain(runs, source, (unit, 2, WIDTH, gates), (NAU, WIDTH, outputs))
+        return nets.chain(runs, source, (NAU, 2, WIDTH), (unit, WIDTH, outputs, gates))
+    return nets.chain(runs, source, (unit, 2, WIDTH, gates), (NAU, WIDTH, outputs))
 
 
 def _as_a_column(bias: Tensor, generator: torch.Generator | None = None) -> None:
@@ -236,9 +214,9 @@ class Operation:
         Table A6 prints an end below the start for the product: the end holds from the first step.
         """
         if preset == "paper":
-            return grown_tenfold(step, *(self.printed_beta or self.beta))
+            return nets.grown_tenfold(step, *(self.printed_beta or self.beta))
         low, high = self.beta
-        return grown_tenfold(step, (model == "NMU" and self.nmu_beta) or low, high)
+        return nets.grown_tenfold(step, (model == "NMU" and self.nmu_beta) or low, high)
 
     def targets(self, x: Tensor) -> Tensor:
         """y of inputs x [1, batch, inputs], [1, batch, 1]."""
@@ -319,11 +297,11 @@ class LargeArithmetic(Experiment):
         trained = _train_published if model == job.batch["model"] else _train_ours
         network, steps = trained(model, task, how, job)
         test = task.test if job.plan.preset == "as-run" else task.printed_test
-        dtype = flat(network).dtype
+        dtype = nets.flat(network).dtype
         inside, outside = (_points(*ends, TEST).to(dtype) for ends in (task.train, test))
-        trained_to, tested = (errors(network, x, task.targets(x))[:, 0] for x in (inside, outside))
-        columns = {"test mse": tested, "train mse": trained_to, "parameters": count_parameters(network)}
-        return rows_of(columns, {"steps": steps, "rate": task.rate}), {}
+        trained_to, tested = (nets.errors(network, x, task.targets(x))[:, 0] for x in (inside, outside))
+        columns = {"test mse": tested, "train mse": trained_to, "parameters": nets.count_parameters(network)}
+        return nets.rows_of(columns, {"steps": steps, "rate": task.rate}), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         model, task = r.batch["model"], TASKS[r.batch["task"]]
@@ -364,10 +342,10 @@ def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -
     preset, as_run = job.plan.preset, job.plan.preset == "as-run"
     steps = task.steps(model, how.steps, preset)
     network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
-    size = group_norm if as_run else l1
+    size = nets.group_norm if as_run else nets.l1
     training = Training(steps, task.rate, "rmsprop", project=not as_run)
     penalty = lambda step: task.weight(model, step, preset) * size(network)  # noqa: E731
-    train(network, _draw(task, job.plan), training, job, penalty=penalty)
+    nets.train(network, _draw(task, job.plan), training, job, penalty=penalty)
     return network, steps
 
 
@@ -381,7 +359,7 @@ def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tup
     for value, drawn in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = drawn.data[own_start].to(value)
     training = Training(how.our_steps, task.rate, anneal=ANNEAL)
-    train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * l1(network))
+    nets.train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * nets.l1(network))
     job.monitor.stage("Levenberg-Marquardt", len(KEPT))
     final = _units(model, how.runs, job.source)
     _finish(network.double(), final, task, how)
@@ -396,10 +374,10 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
     floor = EXACT * float(y.square().mean())
     count, chains, criteria = sum(STARTS), [], []
     for kept in KEPT:
-        network = thinned(network, x, y, kept)
+        network = nets.thinned(network, x, y, kept)
         chains.append(network)
-        shared, target = (part.expand(len(flat(network)), -1, -1) for part in (x, y))
-        left = refit(network, shared, target, torch.ones_like(target), how.refit_steps, TOLERANCE)
+        shared, target = (part.expand(len(nets.flat(network)), -1, -1) for part in (x, y))
+        left = nets.refit(network, shared, target, torch.ones_like(target), how.refit_steps, TOLERANCE)
         free = sum(p[0].numel() for p in network.parameters() if p.requires_grad)
         # Less than `floor` is rounding and no reason for a larger network.
         error = (left / samples).clamp_min(floor).nan_to_num(torch.inf)
@@ -408,20 +386,20 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
     best = torch.stack(criteria).reshape(len(KEPT), -1, count).movedim(0, 1).flatten(1).argmin(dim=1)
     for size, small in enumerate(chains):
         runs = (best // count == size).nonzero()[:, 0]
-        embed(small, runs * count + best[runs] % count, final, runs)
+        nets.embed(small, runs * count + best[runs] % count, final, runs)
 
 
 def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     """A network of a model as its units begin by themselves."""
     last: Any = {"NPU": NPU, "RealNPU": RealNPU, "NMU": NMU, "NALU": NALU, "NaiveNPU": NaiveNPU}[model]
     gates = CLIPPED if model in ("NPU", "RealNPU") else {}
-    return chain(runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (last, INPUTS, 1, gates))
+    return nets.chain(runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (last, INPUTS, 1, gates))
 
 
 def large_network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:
     """The same with the code's weights: matrices uniform between the ends `first`, the NPU's gates 1."""
     network = _units(model, runs, source)
-    for unit in layers(network):
+    for unit in nets.layers(network):
         for name, value in unit.named_parameters():
             if name == "gate" and model == "NPU":
                 value.data.fill_(1.0)
@@ -502,7 +480,7 @@ class Quotients:
 
     def draw(self, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """x [members, count, inputs] and x_i / x_j [members, count, 1]."""
-        x = uniform((len(self.chosen), count, TERMS), self.low, self.high, source)
+        x = nets.uniform((len(self.chosen), count, TERMS), self.low, self.high, source)
         return x, self.of(x)
 
     def of(self, x: Tensor) -> Tensor:
@@ -553,9 +531,9 @@ class Division(Experiment):
         outside = [(o[0], o[-1]) for o in (RANGES[n][1] for n in names)]
         halves = [data.within([o[k] for o in outside]).draw(how.test // 2, job.source)[0] for k in (0, 1)]
         test = torch.cat(halves, dim=1)
-        tested, limit = errors(network, test, data.of(test))[:, 0], data.threshold(test)
+        tested, limit = nets.errors(network, test, data.of(test))[:, 0], data.threshold(test)
         columns = {"range": names, "success": (tested < limit).int(), "test mse": tested, "threshold": limit}
-        return rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
+        return nets.rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         return {
@@ -588,15 +566,15 @@ def _rate(r: Ran, name: str) -> float:
 def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
     """Adam at a constant rate, under an L1 norm that grows."""
     model = job.batch["model"]
-    network = chain(len(data.chosen), job.source, (UNITS[model], TERMS, 1))
+    network = nets.chain(len(data.chosen), job.source, (UNITS[model], TERMS, 1))
 
     def penalty(step: int) -> Tensor:
         if model == "iNALU":
-            return inalu_penalty(network, step, how.steps)
-        return grown_tenfold(step, *how.l1) * l1(network)
+            return nets.inalu_penalty(network, step, how.steps)
+        return nets.grown_tenfold(step, *how.l1) * nets.l1(network)
 
     training = Training(how.steps, how.rate, project=False)
-    train(network, lambda: data.draw(how.batch, job.source), training, job, penalty=penalty)
+    nets.train(network, lambda: data.draw(how.batch, job.source), training, job, penalty=penalty)
     return network
 
 
@@ -604,17 +582,17 @@ def _divide_ours(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequenti
     """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
     members, starts = len(data.chosen), how.starts
     many = Quotients(*(part.repeat_interleave(starts, dim=0) for part in (data.low, data.high, data.chosen)))
-    unit = fresh(members * starts, job.source, RealNPU, TERMS, 1)
+    unit = nets.fresh(members * starts, job.source, RealNPU, TERMS, 1)
     unit.gate.data.fill_(1.0)
     unit.gate.requires_grad_(False)
     network = nn.Sequential(unit)
     training = Training(how.our_steps, how.our_rate, loss="relative")
-    train(network, lambda: many.draw(how.batch, job.source), training, job)
+    nets.train(network, lambda: many.draw(how.batch, job.source), training, job)
     job.monitor.stage("Levenberg-Marquardt", 1)
     x, y = many.draw(how.refit_samples, job.source)
-    left = refit(network, x, y, 1.0 / relative_scale(y), how.refit_steps, how.refit_tolerance)
+    left = nets.refit(network, x, y, 1.0 / nets.relative_scale(y), how.refit_steps, how.refit_tolerance)
     best = torch.arange(members) * starts + left.reshape(members, starts).argmin(dim=1)
-    final = fresh(members, None, RealNPU, TERMS, 1)
+    final = nets.fresh(members, None, RealNPU, TERMS, 1)
     final.real.data.copy_(unit.real.data[best])
     final.gate.data.fill_(1.0)
     return nn.Sequential(final)

@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import (
     Arrays,
     Experiment,
@@ -26,18 +27,7 @@ from odediscovery.experiments.base import (
     spread,
 )
 from odediscovery.experiments.figures import LOOK, Values, draw_groups, line_of, page
-from odediscovery.experiments.training import (
-    ACTIVATIONS,
-    Setting,
-    Training,
-    chain,
-    errors,
-    fresh,
-    rows_of,
-    sampler,
-    train,
-    uniform,
-)
+from odediscovery.experiments.training import ACTIVATIONS, Setting, Training
 from odediscovery.plots.figures import COLOURS, GRID, MUTED
 from odediscovery.runtime.arrays import Mask
 from odediscovery.units import NAC, NALU, NAU, AbstractUnit, Dense
@@ -87,18 +77,18 @@ class Extrapolation(Experiment):
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, model = self.how(job.plan), job.batch["model"]
         if model in UNITS:
-            network = chain(how.runs, job.source, (ARITHMETIC[model], 1, 1))
+            network = nets.chain(how.runs, job.source, (ARITHMETIC[model], 1, 1))
             training = Training(how.steps, UNIT_RATE, "rmsprop", "smooth-l1")
         else:
             first, second = (ACTIVATIONS[model](how.runs) for _ in range(2))
             layers = (Dense, 1, WIDTH), first, (Dense, WIDTH, WIDTH), second, (Dense, WIDTH, 1)
-            network = chain(how.runs, job.source, *layers)
+            network = nets.chain(how.runs, job.source, *layers)
             training = Training(how.steps, DENSE_RATE, "sgd", clip=CLIP)
-        train(network, sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
+        nets.train(network, nets.sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
         x = np.linspace(LOW, FARTHEST, how.points)
         curves, columns = measured(network, x, x <= HIGH, how.runs)
         middle = np.argsort(columns["error outside"], kind="stable")[how.runs // 2]
-        rows = rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch})
+        rows = nets.rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch})
         return rows, {"x": x, "median run": curves[middle], "median": np.median(curves, axis=0)}
 
     def line(self, r: Ran) -> dict[str, str]:
@@ -192,11 +182,11 @@ class Autoencoder(Experiment):
         how = self.how(job.plan)
         network = autoencoder(job.batch["model"], how.runs, job.source)
         training = Training(how.steps, how.rate, anneal=0.5)
-        train(network, sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), training, job)
+        nets.train(network, nets.sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), training, job)
         x = np.linspace(-FAR_EDGE, FAR_EDGE, how.points)
         curves, columns = measured(network, x, np.abs(x) <= EDGE, how.runs)
         mean = np.nan_to_num(np.abs(curves - x), nan=np.inf).mean(axis=0)
-        return rows_of(columns, training.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
+        return nets.rows_of(columns, training.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
 
     def line(self, r: Ran) -> dict[str, str]:
         inside, outside = r.column("error inside"), r.column("error outside")
@@ -231,7 +221,7 @@ def autoencoder(model: str, runs: int, source: torch.Generator) -> nn.Sequential
     for i, (inputs, outputs) in enumerate(pairwise(SIZES)):
         parts += [ACTIVATIONS[model](runs)] if i and model in ACTIVATIONS else []
         parts.append((ARITHMETIC.get(model, Dense), inputs, outputs))
-    return chain(runs, source, *parts)
+    return nets.chain(runs, source, *parts)
 
 
 FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -356,10 +346,10 @@ class SimpleFunctions(Experiment):
         if kind == "recurrent":
             # Rectified sums over many steps explode once; entries of gradients are clipped.
             training = replace(training, steps=how.recurrent_steps, clip=how.recurrent_clip)
-        scale = [errors(random, *test)[:, 0].median() for test in tests]
-        train(network, draw, training, job)
-        ours = [100.0 * errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
-        return rows_of(dict(zip(REACHES, ours, strict=True)), training.row()), {}
+        scale = [nets.errors(random, *test)[:, 0].median() for test in tests]
+        nets.train(network, draw, training, job)
+        ours = [100.0 * nets.errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
+        return nets.rows_of(dict(zip(REACHES, ours, strict=True)), training.row()), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = "Error in per cent of a random dense net's: published / ours (median run; best run).\n"
@@ -399,19 +389,19 @@ def build(kind: str, model: str, width: int, runs: int, source: torch.Generator)
     unit, inputs = units.get(model, Dense), INPUTS[kind]
     if kind == "static":
         between = [nn.ReLU6()] if model == "ReLU6" else []
-        return chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
+        return nets.chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
     if model not in units:
         # A rectified cell is drawn behind an LSTM that is not used: so the kept runs began.
         cell: nn.Module = LSTM(inputs + width, width, members=runs, generator=source, dtype=torch.float64)
     if model != "LSTM":
-        cell = chain(runs, source, (unit, inputs + width, width), *([nn.ReLU()] if model == "ReLU" else []))
-    return nn.Sequential(Recurrent(cell, fresh(runs, source, unit, width, 1), inputs))
+        cell = nets.chain(runs, source, (unit, inputs + width, width), *([nn.ReLU()] if model == "ReLU" else []))
+    return nn.Sequential(Recurrent(cell, nets.fresh(runs, source, unit, width, 1), inputs))
 
 
 def drawn(kind: str, task: str, far: int, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
     """Inputs [1, count, steps * inputs] and the function's values [1, count, 1]."""
     steps, inputs = LENGTHS[kind][far], INPUTS[kind]
-    x = uniform((1, count, steps, inputs), *LIMITS[kind][far], source)
+    x = nets.uniform((1, count, steps, inputs), *LIMITS[kind][far], source)
     a, b = (x[..., subset].sum(dim=(-1, -2)) for subset in SUBSETS[kind])
     return x.flatten(2), FUNCTIONS[task](a, b)[..., None]
 

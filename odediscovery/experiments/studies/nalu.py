@@ -13,21 +13,11 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
+from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, wilson
 from odediscovery.experiments.figures import LOOK, Values, aside, draw_groups, draw_runs, legend_below, page
 from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
-from odediscovery.experiments.training import (
-    Draw,
-    Setting,
-    Training,
-    chain,
-    fresh,
-    layers,
-    rows_of,
-    sampler,
-    train,
-    uniform,
-)
+from odediscovery.experiments.training import Draw, Setting, Training
 from odediscovery.plots.figures import COLOURS, INK
 from odediscovery.units import NAC, NALU, NAU, NMU, NPU, AbstractUnit, Dense, iNALU
 from odediscovery.units.base import redraw
@@ -123,17 +113,17 @@ class Operands(Experiment):
         how, task, operands = self.how(job.plan), TASKS[job.batch["task"]], int(job.batch["operands"])
         inside, outside = RANGES[kind]
         options = {"independent": variant in ("independent", "both")} if kind == "NALU" else {}
-        unit = fresh(how.runs, job.source, NAC if kind == "NAC" else NALU, operands, 1, **options)
+        unit = nets.fresh(how.runs, job.source, NAC if kind == "NAC" else NALU, operands, 1, **options)
 
         def draw(runs: int, count: int, ends: tuple[float, float], source: torch.Generator) -> Draw:
-            return sampler((runs, count, operands), *ends, source, lambda x: task(x)[..., None])
+            return nets.sampler((runs, count, operands), *ends, source, lambda x: task(x)[..., None])
 
         again = None
         if variant in ("reinitialised", "both"):
             again = Reinitialisation(unit, *draw(1, HELD_OUT, inside, job.source)(), job.source)
         steps = how.nac_steps if kind == "NAC" else how.nalu_steps
         training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=WATCH_EVERY)
-        train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
+        nets.train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
         if again is not None:
             again.finish()
         x, y = draw(1, SAMPLES, outside, job.fresh("test"))()
@@ -147,7 +137,7 @@ class Operands(Experiment):
             columns["weight error"] = (weights[:, 0] - truth).abs().amax(dim=1)
         if again is not None:
             columns["redrawn"] = again.redrawn
-        return rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch}), {}
+        return nets.rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         return (
@@ -362,7 +352,7 @@ class StackedUnits(Experiment):
             return _read_digits(self.full_digits if job.plan.full else self.quick_digits, job), {}
         how = self.how(job.plan)
         sizes: Any = [(SIGNED_UNITS[model], 2, 1)] if task == "product" else [(STACKED[model], WIDTH, WIDTH)] * depth
-        network = chain(how.runs, job.source, *sizes).float()
+        network = nets.chain(how.runs, job.source, *sizes).float()
         test = _samples(task, how.points, job.source)
         before = _sizes(network, test[0])
 
@@ -378,7 +368,7 @@ class StackedUnits(Experiment):
             "relative error": error.nan_to_num(LOST, LOST),
         }
         worst = worst_case(model, depth) if task == "sum" else LOST
-        return rows_of(columns, how.training("smooth-l1").row() | {"worst case": worst}), {}
+        return nets.rows_of(columns, how.training("smooth-l1").row() | {"worst case": worst}), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         lost, error = r.column("lost"), r.column("relative error")
@@ -432,7 +422,7 @@ def _lost_at(network: nn.Sequential, draw: Draw, loss: str, how: Stacking, job: 
     def watch(step: int, losses: Tensor) -> None:
         lost[~losses.isfinite().cpu() & lost.isinf()] = float(step)
 
-    train(network, draw, how.training(loss), job, watch=watch)
+    nets.train(network, draw, how.training(loss), job, watch=watch)
     return lost
 
 
@@ -461,7 +451,7 @@ def _read_digits(how: Stacking, job: Job) -> list[Row]:
         "lost at": lost,
         "accuracy": torch.where(gone, 0.0, right),
     }
-    return rows_of(columns, how.training("cross-entropy").row() | {"images": seen.name})
+    return nets.rows_of(columns, how.training("cross-entropy").row() | {"images": seen.name})
 
 
 def reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Sequential:
@@ -470,7 +460,7 @@ def reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Se
     for n_in, n_out in ((pixels, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, CLASSES)):
         parts += [nn.ReLU()] if parts and model == "dense" else []
         parts.append((READERS[model], n_in, n_out))
-    return chain(runs, source, *parts).float()
+    return nets.chain(runs, source, *parts).float()
 
 
 def _inputs(images: Images) -> Tensor:
@@ -502,7 +492,7 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
 def worst_case(model: str, depth: int) -> float:
     """Largest output of a stack at x = 10 whose sums are open for NAU and closed for the others."""
     network = nn.Sequential(*(STACKED[model](WIDTH, WIDTH) for _ in range(depth))).float()
-    for unit in layers(network):
+    for unit in nets.layers(network):
         for name, value in unit.named_parameters():
             closed = name in ("gate", "bias")
             value.data.fill_(-OPEN if closed else 1.0 if model == "NAU" else OPEN)
@@ -522,9 +512,9 @@ def _published(batch: dict[str, str]) -> str:
 def _samples(task: str, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
     """Inputs [1, count, inputs] and targets [1, count, outputs] in single precision."""
     if task == "product":
-        x = uniform((1, count, 2), *SIGNS, source).float()
+        x = nets.uniform((1, count, 2), *SIGNS, source).float()
         return x, x[..., :1] * x[..., 1:]
-    x = uniform((1, count, WIDTH), *INSIDE, source).float()
+    x = nets.uniform((1, count, WIDTH), *INSIDE, source).float()
     return x, x.sum(dim=-1, keepdim=True).expand(-1, -1, WIDTH)
 
 

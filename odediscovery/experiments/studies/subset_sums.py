@@ -21,22 +21,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
 from odediscovery.experiments.figures import LOOK, page
-from odediscovery.experiments.training import (
-    WEIGHT_ERROR,
-    Training,
-    chain,
-    embed,
-    errors,
-    layers,
-    parameters_of,
-    refit,
-    regulariser,
-    rows_of,
-    train,
-    uniform,
-)
+from odediscovery.experiments.training import WEIGHT_ERROR, Training
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NAC, NALU, NAU, NMU, AbstractUnit, Linear, MultiplicativeNAC, glorot
 from odediscovery.units.base import Arrays as Weights
@@ -107,15 +95,15 @@ class Data:
     def draw(self, inside: tuple[float, float], count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """The same x [1, count, inputs] for every run, and the runs' targets."""
         inputs = self.chosen.shape[1]
-        x = uniform((1, count, inputs), *inside, source)
+        x = nets.uniform((1, count, inputs), *inside, source)
         return x, self.targets(x)
 
 
 def sparsity(network: nn.Sequential) -> Tensor:
     """max over all weights of min(|W|, |1 - |W||), [members]; gates left aside."""
     parts = []
-    for unit in layers(network):
-        p = parameters_of(unit)
+    for unit in nets.layers(network):
+        p = nets.parameters_of(unit)
         weights = [accumulator(p["weight"], p["mask"])] if "mask" in p else [v for k, v in p.items() if k != "gate"]
         for weight in weights:
             size = weight.detach().abs()
@@ -141,7 +129,7 @@ class Watched:
 
     def look(self, step: int, network: nn.Sequential) -> None:
         """One check."""
-        inside, outside = (errors(network, *samples)[:, 0] for samples in (self.inside, self.outside))
+        inside, outside = (nets.errors(network, *samples)[:, 0] for samples in (self.inside, self.outside))
         self.solved[self.solved.isnan() & (outside < self.limit)] = float(step)
         better = inside < self.least
         self.least[better], self.error[better] = inside[better], outside[better]
@@ -160,13 +148,13 @@ def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequen
         return watched
     network = published()
     watched = Watched(data.draw(data.inside, how.points, job.source), test, limit)
-    train(
+    nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
         Training(how.steps, how.rate, anneal=how.anneal, watch_every=max(how.steps // how.checks, 1)),
         job,
         watch=lambda step, _loss: watched.look(step, network),
-        penalty=lambda step: how.weight(step, how.growth) * regulariser(network),
+        penalty=lambda step: how.weight(step, how.growth) * nets.regulariser(network),
     )
     return watched
 
@@ -188,28 +176,28 @@ def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Seque
         better = missed < least[left]
         least[left[better]] = missed[better]
         taken[left[better]] = float(count * how.our_steps)
-        embed(network, better.nonzero()[:, 0], final, left[better])
+        nets.embed(network, better.nonzero()[:, 0], final, left[better])
     return final, taken
 
 
 def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: str) -> Tensor:
     """One start of every run, in place; the relative error that remains, [members]."""
-    last = layers(network)[1]
-    train(
+    last = nets.layers(network)[1]
+    nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
         Training(how.our_steps, OUR_RATE, loss="relative", anneal=OUR_ANNEAL),
         job,
         name=f"{job.name}, {name}: Adam",
-        penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(parameters_of(last)),
+        penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(nets.parameters_of(last)),
     )
     job.monitor.stage(f"{job.name}, {name}: Levenberg-Marquardt", len(WHOLES))
     x, y = data.draw(data.inside, how.refit_samples, job.source)
     x, weight = x.expand(len(y), -1, -1), torch.ones_like(y) / y.abs().mean(dim=1, keepdim=True)
     for i, whole in enumerate(WHOLES, start=1):
-        refit(network, x, y, weight, how.refit_steps, TOLERANCE, whole)
+        nets.refit(network, x, y, weight, how.refit_steps, TOLERANCE, whole)
         job.monitor.step(i)
-    for unit in layers(network):
+    for unit in nets.layers(network):
         for value in unit.parameters():
             value.data.copy_(value.data.round().clamp(-1.0, 1.0))
         unit.project_()
@@ -231,7 +219,7 @@ def two_layers(
             scale = min(1.0, FIRST_WEIGHT / math.sqrt(6.0 / (n_in + n_out))) if clip else 1.0
             options = {"clip": clip, "init_weight": glorot(scale)}
         made.append((units[name], n_in, n_out, options))
-    return chain(runs, source, *made)
+    return nets.chain(runs, source, *made)
 
 
 def subsets(task: str, runs: int, source: torch.Generator, inputs: int = INPUTS, overlap: float = OVERLAP) -> Tensor:
@@ -335,7 +323,7 @@ class StaticArithmetic(Experiment):
             "threshold": watched.limit,
         }
         steps, rate = (how.our_steps, OUR_RATE) if ours else (how.steps, how.rate)
-        return rows_of(columns, {"steps": steps, "rate": rate}), {}
+        return nets.rows_of(columns, {"steps": steps, "rate": rate}), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         won = r.column("success")
@@ -486,7 +474,7 @@ class ProductSweeps(Experiment):
         how = replace(how, hidden=hidden)
         watched = judged(data, how, job, lambda: _network(data, how, job), "NMU" if ours else "")
         columns = {"success": watched.won.int(), "solved at": watched.solved, "test mse": watched.error}
-        return rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
+        return nets.rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = f"Runs of {len(ran[0].rows)} that succeed; in parentheses the median step after which they do.\n"
@@ -543,7 +531,7 @@ def _network(data: Data, how: Setting, job: Job) -> nn.Sequential:
     """What is trained as published: two layers, or a NAU before a gate."""
     inputs, model = data.chosen.shape[1], job.batch["model"]
     if model == "gated":
-        return chain(how.runs, job.source, (NAU, inputs, how.hidden, {"clip": True}), (Gated, how.hidden, 1))
+        return nets.chain(how.runs, job.source, (NAU, inputs, how.hidden, {"clip": True}), (Gated, how.hidden, 1))
     model = {"+": "NAU", "×": "NMU"}[data.task] if model == "alone" else model
     return two_layers(model, inputs, how.runs, job.source, hidden=how.hidden)
 
