@@ -51,22 +51,16 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
 
 SUITE = "chaos"
-# The seed whose starts are kept.
-KEPT_SEED = 0
 # Trajectories to train on, and as many for the peers' choice.
 TRAINED = 5
-SAMPLES, PER_PERIOD = 1000, 100
-# Periods of the path from which starts are drawn, of which the first are left out, and its samples a period.
-PERIODS, LEFT_OUT, DENSITY = 40, 10, 30
+SAMPLES = 1000
+# Periods of the path from which starts are drawn, and its samples a period.
+PERIODS, DENSITY = 40, 30
 POLYNOMIAL, OTHER = "polynomial", "functions"
-# Evaluations of the right-hand side along that path.
-_MOST_EVALUATIONS = 2_000_000
 OURS = "ours"
 NOISE = (0.0, 0.001, 0.01)
 # `error` is None where it is infinite, or the truth no polynomial; `seconds` are the processor's.
 COLUMNS = ("id", "method", "kind", "failed", "exact", "coef", "error", "seconds", "equations")
-# Exponents that are alike within this belong to the same monomial.
-SAME_EXPONENT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,18 +82,18 @@ class Attractor:
 
     def system(self, seed: int) -> SuiteSystem:
         """The system with starts drawn from its attractor, to train on and to choose by."""
-        last = (SAMPLES - 1) * self.period / PER_PERIOD
-        starts = self.kept if seed == KEPT_SEED else self._drawn(seed)
+        last = (SAMPLES - 1) * self.period / 100
+        starts = self.kept if seed == 0 else self._drawn(seed)
         return SuiteSystem(SUITE, self.id, self.id, self.equations, starts, (0.0, last), SAMPLES, ADDITIVE, self.kind)
 
     def _drawn(self, seed: int) -> Array:
         """Random points of the attractor [trajectories, states]."""
         times = np.linspace(0.0, PERIODS * self.period, PERIODS * DENSITY + 1)
-        path = self.equations.simulate(self.start, times, rtol=1e-9, most_evaluations=_MOST_EVALUATIONS)
+        path = self.equations.simulate(self.start, times, rtol=1e-9, most_evaluations=2_000_000)
         if not np.isfinite(path).all():
             raise FitError(f"no solver follows {self.id} for {PERIODS} periods")
         random = np.random.default_rng([seed, zlib.crc32(self.id.encode())])
-        places = random.choice(np.arange(LEFT_OUT * DENSITY, len(path)), 2 * TRAINED, replace=False)
+        places = random.choice(np.arange(10 * DENSITY, len(path)), 2 * TRAINED, replace=False)
         drawn: Array = path[places]
         return drawn
 
@@ -216,7 +210,7 @@ def coefficient_error(found: PowerSum, truth: PowerSum) -> float:
     for column, w in zip(found.coefficients.T, found.exponents, strict=True):
         apart = [float(np.abs(w - known).max()) for known in monomials]
         nearest = int(np.argmin(apart))
-        if apart[nearest] <= SAME_EXPONENT:
+        if apart[nearest] <= 0.1:
             difference[nearest] = difference[nearest] + column
         else:
             monomials.append(w)

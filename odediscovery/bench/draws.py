@@ -31,11 +31,6 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings, settings_for
 
-# Digits of the constants in a table.
-DIGITS = 3
-# The columns that all measurements share.
-COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Draws(ABC):
@@ -91,7 +86,8 @@ class Draws(ABC):
             raise InputError(f"--draws must be at least 1, got {count}")
         shared = {"measure": self.measure, **asdict(self.checked())}
         tasks = [Draw(str(k), "ours", self, k) for k in range(self.seed, self.seed + count)]
-        return Study(self.measure, shared, (*COMMON, *self.own), tasks, self.max_seconds, self.in_a_word)
+        columns = ("id", "method", "failed", "outcome", "seconds", "equations", *self.own)
+        return Study(self.measure, shared, columns, tasks, self.max_seconds, self.in_a_word)
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,7 @@ def draw_table(rows: Sequence[Row], told: Callable[[Row], Mapping[str, str]]) ->
     cells = {row["id"]: told(row) for row in rows if not row["failed"]}
     titles = next((list(own) for own in cells.values()), [])
     blank = dict.fromkeys(titles, "-")
-    lines = [(row["id"], *cells.get(row["id"], blank).values(), printed(row, DIGITS)) for row in rows]
+    lines = [(row["id"], *cells.get(row["id"], blank).values(), printed(row, digits=3)) for row in rows]
     return table(("draw", *titles, "equations"), lines)
 
 
@@ -128,13 +124,9 @@ def true_terms(found: Equations, system: str, series: TimeSeries) -> bool:
 
 # fSIR in noise, and from runs with gaps
 
-FSIR, RETURNING = "fsir", "R"
+FSIR = "fsir"
 # Susceptible, infected and recovered at the start of each trajectory; the first one is usual.
 STARTS = ((100.0, 0.01, 0.0), (80.0, 5.0, 15.0), (60.0, 30.0, 10.0), (40.0, 10.0, 50.0), (90.0, 1.0, 9.0))
-# Standard errors that the exponent may be off.
-ERRORS = 3.0
-# Of runs with gaps: end, lowest and highest start, and numbers of samples.
-UNTIL, BETWEEN, SAMPLES = 200.0, ((50.0, 0.01, 0.0), (100.0, 10.0, 30.0)), (8, 40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,8 +161,8 @@ class FsirNoise(Draws):
 
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
         terms = true_terms(found.equations, FSIR, series)
-        returning = exponents_alone(found.equations, RETURNING)
-        one = bool(returning) and all(abs(w - 1.0) <= ERRORS * error for w, error in returning)
+        returning = exponents_alone(found.equations, "R")
+        one = bool(returning) and all(abs(w - 1.0) <= 3.0 * error for w, error in returning)
         return {"hit": terms and one, "terms": terms, "returning": returning}
 
     def told(self, row: Row) -> dict[str, str]:
@@ -223,9 +215,9 @@ class FsirGaps(Draws):
         random, truth = np.random.default_rng(draw), get_system(FSIR).equations()
         times, values = [], []
         for _ in range(self.trajectories):
-            n = int(random.integers(SAMPLES[0], SAMPLES[1] + 1))
-            t = np.concatenate([[0.0], np.sort(random.uniform(0.0, UNTIL, n - 1))])
-            x = truth.simulate(random.uniform(*BETWEEN), t)
+            n = int(random.integers(8, 40, endpoint=True))
+            t = np.concatenate([[0.0], np.sort(random.uniform(0.0, 200.0, n - 1))])
+            x = truth.simulate(random.uniform((50.0, 0.01, 0.0), (100.0, 10.0, 30.0)), t)
             x = x + self.sigma * x.std(axis=0) * random.standard_normal(x.shape)
             times.append(t)
             values.append(np.where(random.random(x.shape) < self.missing, np.nan, x))
@@ -240,10 +232,6 @@ class FsirGaps(Draws):
     def told(self, row: Row) -> dict[str, str]:
         off = "-" if row["off"] is None else f"{row['off']:.3f}"
         return {"hit": yes_or_no(row["hit"]), "samples": str(row["samples"]), "worst exponent off by": off}
-
-
-# A constant is held at the true value where it differs by less, relative to it.
-SAME = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,15 +326,12 @@ def _contained(records: Sequence[dict[str, Any]], value: float, **asked: Any) ->
         return {"contained": False, "held": False}
     ends = record["interval"]
     if ends is None:
-        right = abs(record["value"] - value) <= SAME * abs(value)
+        right = abs(record["value"] - value) <= 1e-9 * abs(value)
         return {"contained": record["snapped"] and right, "held": record["snapped"]}
     return {"contained": ends[0] <= value <= ends[1], "held": False}
 
 
 KINDS = ("white-noise", "random-walk", "splines", "rationals")
-LAWLESS_SAMPLES, LEVEL = 60, 5.0
-# Smooth curves: how many, their knots, and terms of a rational function that stays near one.
-CURVES, KNOTS, TERMS = 3, 8, 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,13 +356,13 @@ class Lawless(Draws):
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
-        random, t = np.random.default_rng(draw), np.arange(float(LAWLESS_SAMPLES))
+        random, t = np.random.default_rng(draw), np.arange(60.0)
         if self.kind in KINDS[:2]:
-            noise = random.standard_normal((LAWLESS_SAMPLES, 1))
-            x = np.cumsum(noise, axis=0) if self.kind == "random-walk" else LEVEL + noise
+            noise = random.standard_normal((len(t), 1))
+            x = np.cumsum(noise, axis=0) if self.kind == "random-walk" else 5.0 + noise
             return TimeSeries.from_arrays(t, x, ["x"])
-        knots = LEVEL + random.standard_normal((KNOTS, CURVES))
-        curves = CubicSpline(np.linspace(0.0, t[-1], KNOTS), knots)(t)
+        knots = 5.0 + random.standard_normal((8, 3))
+        curves = CubicSpline(np.linspace(0.0, t[-1], len(knots)), knots)(t)
         if self.kind == "rationals":
             curves = np.stack([rational_near(t, curve) for curve in curves.T], axis=1)
         return TimeSeries.from_arrays(t, curves, ["x", "y", "z"])
@@ -397,7 +382,7 @@ def rational_near(t: Array, x: Array) -> Array:
 
     Source: Nakatsukasa, Sete, Trefethen, The AAA algorithm for rational approximation (2018).
     """
-    for terms in range(TERMS, 1, -1):
+    for terms in range(6, 1, -1):
         with warnings.catch_warnings():
             # So few terms are meant to end before the tolerance is reached.
             warnings.simplefilter("ignore")

@@ -30,7 +30,6 @@ DIGITS = 3
 # The method of the rows of the whole search; of the others it is the move that is left out.
 WHOLE = "whole search"
 COLUMNS = ("id", "method", "failed", "exact", "seconds", "equations", "made")
-HEADER = ("move", "fits that make it", "exact without it", "changed", "time", "what it proposes")
 
 
 def moves() -> dict[str, Move]:
@@ -157,12 +156,13 @@ def worth(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
 def markdown(rows: Sequence[Row], command: str) -> str:
     """What all fits come to without each move."""
     whole, known = by(rows, "method")[WHOLE], moves()
+    header = ("move", "fits that make it", "exact without it", "changed", "time", "what it proposes")
     lines = [(name, *cells, known[name].says) for name, cells in worth(rows).items()]
     return (
         f"# moves\n\n`{command}`\n\n{len(whole)} fits, {count(whole, 'exact')} exact with the whole "
         f"search, {total_seconds(whole)} s of the processor. Changed: equations that "
         f"differ within {DIGITS} digits. Time is that of all fits, in units of the whole search. Moves that no fit "
-        f"makes are left out.\n\n{table(HEADER, lines)}\n"
+        f"makes are left out.\n\n{table(header, lines)}\n"
     )
 
 

@@ -31,8 +31,6 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
 from odediscovery.uncertainty.newcomer import meet
 
-# Exponents this near are the same.
-EXPONENT = 0.1
 COLUMNS = (
     *("id", "method", "failed", "design", "draw", "exact", "varies", "seconds", "equations", "r2", "said"),
     *("figures_right", "figures_within", "figures", "error_mixed", "error_apart", "r2_heldout", "heldout_right"),
@@ -158,7 +156,7 @@ def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] 
             p
             for p, (state, j) in enumerate(terms)
             if state == i
-            and np.abs(law.exponents[j][: len(powers)] - powers).max() <= EXPONENT
+            and np.abs(law.exponents[j][: len(powers)] - powers).max() <= 0.1
             and np.sign(law.coefficients[state, j]) == term["sign"]
         ]
         if len(at) != 1:

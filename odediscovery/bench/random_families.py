@@ -107,8 +107,6 @@ class Draft:
 STARTS = 3
 # Digits of the constants of a law.
 DIGITS = 3
-# Samples of a trajectory, and powers of 10 that are the units of a state and of the time.
-SAMPLES, STATE_UNITS, TIME_UNITS = (40, 60, 80, 100), (-1.0, 2.0), (-1.0, 1.5)
 
 
 def case_of(random: np.random.Generator, *chances: float) -> int:
@@ -121,9 +119,9 @@ class Builder:
 
     def __init__(self, random: np.random.Generator, states: int, units: str = "common") -> None:
         self.random, self.states = random, states
-        sizes = 10.0 ** random.uniform(*STATE_UNITS, states)
+        sizes = 10.0 ** random.uniform(-1.0, 2.0, states)
         self.units: Array = {"common": np.full(states, sizes[0]), "own": sizes, "none": np.ones(states)}[units]
-        self.time = 10.0 ** random.uniform(*TIME_UNITS)
+        self.time = 10.0 ** random.uniform(-1.0, 1.5)
         self._terms: dict[tuple[int, str], float] = {}
         self._inner: dict[str, float] = {}
 
@@ -167,7 +165,7 @@ class Builder:
         """The draft of these terms."""
         terms = tuple(Term(k, rounded(c, DIGITS), shape) for (k, shape), c in self._terms.items() if c)
         begin = np.vectorize(rounded)(starts * self.units, DIGITS)
-        samples = int(self.random.choice(SAMPLES))
+        samples = int(self.random.choice((40, 60, 80, 100)))
         names = {name for term in terms for name in re.findall(r"\w+", term.shape)}
         used = {n: v for n, v in self._inner.items() if n in names}
         return Draft(self.states, terms, used, begin, rounded(span * self.time, 2), samples, positive, wide)

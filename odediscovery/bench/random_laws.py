@@ -40,22 +40,6 @@ from odediscovery.runtime.arrays import Array
 NOISE = 0.01
 # Trajectories that have to identify the law: all starts but the unseen one.
 TRAINED = 2
-# Largest state, in units of the largest start.
-MAX_GROWTH = 30.0
-# Smallest state that is positive, as a share of its largest value.
-MIN_SHARE = 1e-3
-# Least spread of a state, as a share of its root mean square.
-SPREAD = 0.08
-# Longest step between two samples, as a share of a state's range.
-LONGEST_STEP = 0.4
-# Least range of an angle.
-WIDE = 2.0
-# Share of the samples before which 95 % of the way must not have been made.
-ACTIVE = 0.35
-# Change of the samples without a term, in units of the noise.
-SEEN = 10.0
-# Largest standard error of a constant, as a share of it.
-ERROR = 0.05
 # Relative steps of differences.
 STEP = 1e-4
 
@@ -65,7 +49,7 @@ def is_identifiable(draft: Draft) -> bool:
     if not is_whole(draft):
         return False
     constants = draft.constants
-    most = MAX_GROWTH * float(np.abs(draft.starts).max())
+    most = 30.0 * float(np.abs(draft.starts).max())
     base = draft.simulate(draft.starts, np.tile(constants, (len(draft.starts), 1)), most)
     return is_bounded(draft, base) and is_moving(draft, base[:, :TRAINED]) and is_known(draft, base[:, :TRAINED])
 
@@ -86,21 +70,22 @@ def is_bounded(draft: Draft, paths: Array) -> bool:
     """Whether solutions [samples, starts, states] went to the end, and stay above 0 where they have to."""
     if not np.isfinite(paths).all():
         return False
-    return not draft.positive or bool((paths.min(axis=0) >= MIN_SHARE * paths.max(axis=0)).all())
+    return not draft.positive or bool((paths.min(axis=0) >= 1e-3 * paths.max(axis=0)).all())
 
 
 def is_moving(draft: Draft, paths: Array) -> bool:
     """Whether all states move, long enough, and by steps that samples follow."""
     steps = np.abs(np.diff(paths, axis=0))
     size, spread = np.sqrt(np.mean(paths**2, axis=0)), paths.std(axis=0)
-    if not (spread >= SPREAD * size).all() or (steps.max(axis=0) > LONGEST_STEP * np.ptp(paths, axis=0)).any():
+    if not (spread >= 0.08 * size).all() or (steps.max(axis=0) > 0.4 * np.ptp(paths, axis=0)).any():
         return False
     way = np.cumsum((steps / spread).sum(axis=2), axis=0)
-    if ((way < 0.95 * way[-1]).mean(axis=0) < ACTIVE).any():
+    # 95 % of the way must not have been made too early.
+    if ((way < 0.95 * way[-1]).mean(axis=0) < 0.35).any():
         return False
     if not draft.positive and not ((paths.min(axis=(0, 1)) < 0) & (paths.max(axis=(0, 1)) > 0)).all():
         return False
-    return all(np.ptp(paths[:, :, k], axis=0).max() >= WIDE for k in draft.wide)
+    return all(np.ptp(paths[:, :, k], axis=0).max() >= 2.0 for k in draft.wide)
 
 
 def is_known(draft: Draft, paths: Array) -> bool:
@@ -112,10 +97,10 @@ def is_known(draft: Draft, paths: Array) -> bool:
     without[:, :terms][np.eye(terms, dtype=bool)] = 0.0
     change = _solved(draft, starts, without) - paths[:, None]
     seen = np.sqrt(np.mean(np.nan_to_num(change / noise, nan=np.inf) ** 2, axis=0)).max(axis=(1, 2))
-    if (seen < SEEN).any():
+    if (seen < 10.0).any():
         return False
     errors = standard_errors(draft, starts, noise)
-    return bool((errors <= ERROR * np.abs(constants)).all())
+    return bool((errors <= 0.05 * np.abs(constants)).all())
 
 
 def standard_errors(draft: Draft, starts: Array, noise: Array) -> Array:
@@ -166,8 +151,6 @@ FAMILIES: Mapping[str, Callable[[np.random.Generator], Draft]] = {
     "trigonometric": of.trigonometric,
     "compartments": of.compartments,
 }
-# Drafts of one system, after which something is wrong with the family.
-MOST_DRAFTS = 5_000
 
 
 @cache
@@ -180,13 +163,13 @@ def random_system(seed: int, family: str, i: int) -> SuiteSystem:
     if family not in FAMILIES:
         raise unknown_name("family", family, FAMILIES)
     random = np.random.default_rng([seed, zlib.crc32(family.encode()), i])
-    for _ in range(MOST_DRAFTS):
+    for _ in range(5_000):
         draft = FAMILIES[family](random)
         if is_identifiable(draft):
             name, span = f"{family} {i} of seed {seed}", (0.0, draft.span)
             about = SUITE, f"{family}-{i}", name, draft.equations(), draft.starts
             return SuiteSystem(*about, span, draft.samples, ADDITIVE, family)
-    raise FitError(f"none of {MOST_DRAFTS} drafts of {family} {i} was accepted")
+    raise FitError(f"none of {5_000} drafts of {family} {i} was accepted")
 
 
 def random_systems(

@@ -40,23 +40,10 @@ from odediscovery.runtime.arrays import Array
 POINTS = 300
 # Largest difference of exponents and inner constants, absolute, relative above 1.
 CLEAN_TOLERANCE, NOISY_TOLERANCE = 0.02, 0.1
-# Largest relative difference of the coefficients.
-COEFFICIENT_TOLERANCE = 0.05
-# Evaluations of the right-hand sides after which equations count as failed; the
-# truth needs a sixth of them at most.
-_MOST_EVALUATIONS = 50_000
-# A term of this share of the largest one is what rounding left of a term that cancels.
-_CANCELLED = 1e-13
 # The terms of one equation: coefficients [n] and exponents [n, states].
 _Terms = tuple[Array, Array]
-# Largest residual, as a share of g, that is only rounding.
-ROUNDING = 1e-11
-# Smallest coefficient, as a share of the true one, with which a term is there.
-WEIGHT = 1e-6
 # Errors of exactly the tolerance, such as that of 0.52 from 0.5, are within it, whatever rounding adds.
 _ROUNDED = 1e-9
-# Tolerances of Levenberg and Marquardt: as near as rounding lets it come.
-_TO_THE_END = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
 # As sympy names them; numpy has the same, in small letters.
 _FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "Abs", "sign", "tanh")
 
@@ -160,16 +147,16 @@ class _Family:
         try:
             with np.errstate(all="ignore"):
                 if len(theta):
-                    theta = least_squares(
-                        lambda t: best(t)[1], theta, method="lm", **_TO_THE_END, max_nfev=200 * (len(theta) + 1)
-                    ).x
+                    # As near as rounding lets it come.
+                    ends = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "max_nfev": 200 * (len(theta) + 1)}
+                    theta = least_squares(lambda t: best(t)[1], theta, method="lm", **ends).x
                 u, residual = best(theta)
         except (ValueError, np.linalg.LinAlgError):
             return None
-        vanishes = np.sqrt(np.mean(residual**2)) <= ROUNDING
+        vanishes = np.sqrt(np.mean(residual**2)) <= 1e-11  # rounding, as a share of g
         share = u * size / self.outer
         # A term with the other sign, or without weight but for rounding, is another term.
-        if not (vanishes and (share > WEIGHT).all()):
+        if not (vanishes and (share > 1e-6).all()):
             return None
         inner = np.abs(theta - self.theta) / np.maximum(np.abs(self.theta), 1.0)
         outer = np.abs(share - 1.0)
@@ -266,7 +253,8 @@ def _terms(law: PowerSum, size: Array) -> list[_Terms]:
     rows = []
     for a in law.coefficients:
         terms = np.abs(a) * monomials
-        there = (a != 0) & (terms > _CANCELLED * terms.max(initial=0.0))
+        # A smaller share of the largest one is what rounding left of a term that cancels.
+        there = (a != 0) & (terms > 1e-13 * terms.max(initial=0.0))
         rows.append((a[there], law.exponents[there]))
     return rows
 
@@ -317,7 +305,7 @@ def box_of(values: Array) -> Array:
 def exact_and_coef(errors: ConstantErrors | None, is_clean: bool) -> tuple[bool, bool]:
     """Whether terms with errors as of `same_law` are the true ones, and their coefficients too; clean data ask more."""
     exact = errors is not None and errors.inner_within(CLEAN_TOLERANCE if is_clean else NOISY_TOLERANCE)
-    return exact, errors is not None and exact and errors.outer_within(COEFFICIENT_TOLERANCE)
+    return exact, errors is not None and exact and errors.outer_within(0.05)
 
 
 def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protocol) -> float:
@@ -343,7 +331,8 @@ def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array) ->
     >>> round(trajectory_r2(decay, np.array([1.0]), t, np.exp(-t)[:, None]), 6)
     1.0
     """
-    values = found.simulate(start, times, most_evaluations=_MOST_EVALUATIONS)
+    # The truth needs a sixth of so many evaluations at most.
+    values = found.simulate(start, times, most_evaluations=50_000)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = float(np.sum((values - clean) ** 2))
     spread = float(np.sum((clean - clean.mean(axis=0)) ** 2))

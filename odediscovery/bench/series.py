@@ -58,12 +58,6 @@ VERDICTS = (
     "refused, the experts' law fits",
     "failed",
 )
-# Difference of B from which on a law is clearly worse, and how many more constants it may have.
-CLEAR, MORE = 6.0, 1.5
-# Share of a state's variance that a law explains which fits.
-FITS = 0.95
-# Exponents that differ by less are the same.
-SAME = 0.05
 
 
 def criterion(row: Row) -> float:
@@ -84,13 +78,13 @@ def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
     if ours["failed"] is not None:
         return "failed"
     if ours["outcome"] == "poor-fit":
-        fits = all(r2 is not None and r2 >= FITS for r2 in expert["fitted_each"].values())
+        fits = all(r2 is not None and r2 >= 0.95 for r2 in expert["fitted_each"].values())
         return "refused, the experts' law fits" if fits else "honest refusal"
     if same_terms:
         return "right"
-    if criterion(ours) > criterion(expert) + CLEAR:
+    if criterion(ours) > criterion(expert) + 6.0:
         return "wrong, stopped" if ours["outcome"] == "stopped" else "wrong but confident"
-    few = ours["constants"] is not None and ours["constants"] <= MORE * max(expert["constants"] or 1, 1)
+    few = ours["constants"] is not None and ours["constants"] <= 1.5 * max(expert["constants"] or 1, 1)
     return "as good" if few else "too complex"
 
 
@@ -107,11 +101,9 @@ def has_same_terms(ours: Equations, texts: Mapping[str, str], constants: Sequenc
     values = {name: 0.7 + 0.1234567 * k for k, name in enumerate(constants)}
     law = Equations.parse(list(ours.states), {s: texts[s].replace("^", "**") for s in ours.states}, constants=values)
     a, b = law.power_sum, ours.power_sum
-    return a is not None and b is not None and same_terms(b, a, SAME)
+    return a is not None and b is not None and same_terms(b, a)
 
 
-# Seconds of the processor that a fit without a limit takes at most, its judging included.
-UNLIMITED = 60.0
 # The method that knows nothing: the last fitted sample stays.
 LAST = "last value"
 # Ours with what somebody says who knows the field.
@@ -168,7 +160,8 @@ def run_cases(
     claim_folder(folder, shared)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
-    return Study("series", shared, COLUMNS, tasks, max_seconds or UNLIMITED, _in_words).run(folder, **where)
+    # A fit without a limit takes a minute of the processor at most, its judging included.
+    return Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, _in_words).run(folder, **where)
 
 
 def methods(case: Case) -> tuple[str, ...]:

@@ -38,8 +38,6 @@ from odediscovery.units import UNITS
 SIZES: Mapping[str, tuple[int, int, int]] = {"small": (40, 3, 6), "wide": (1000, 100, 10)}
 # Calls that are timed together: one alone is as short as reading the clock.
 TOGETHER = {"small": 200, "wide": 10}
-# Calls shorter than this many seconds depend on the caches.
-SHORT = 0.1
 SINGLE = torch.finfo(torch.float32).eps
 
 
@@ -157,7 +155,7 @@ def alternate(
     for _ in range(most):
         for name, function in functions.items():
             if len(found[name]) < least or sum(found[name]) < seconds:
-                if found[name] and min(found[name]) < SHORT:
+                if found[name] and min(found[name]) < 0.1:
                     function()
                 began = time.perf_counter()
                 function()
@@ -166,11 +164,8 @@ def alternate(
 
 
 PARTS = ("units", "fits")
-# Samples and noise of the fits; those of a quick look.
+# Samples and noise of the fits; the first one is that of a quick look.
 FITS = ((40, 0.0), (4_000, 0.0), (100_000, 0.0), (400, 0.01), (100_000, 0.01))
-QUICK_FITS = ((40, 0.0),)
-# Seconds that each of two forward passes may take.
-FORWARD_SECONDS, QUICK_SECONDS = 2.0, 0.2
 # Of a forward pass ours takes at most so many times one by hand.
 FORWARD = 1.1
 # `seconds` of a unit are those of the clock, of a fit the processor's, whose `clock` has the others.
@@ -238,11 +233,11 @@ def run_speed(
     settings_for(seed=seed, max_seconds=max_seconds)
     tasks: list[Task] = []
     if "units" in parts:
-        tasks += [Forward(case, "ours", seed, QUICK_SECONDS if quick else FORWARD_SECONDS) for case in cases()]
+        tasks += [Forward(case, "ours", seed, 0.2 if quick else 2.0) for case in cases()]
     if "fits" in parts:
         tasks += [
             TimedFit(f"{samples} samples, {noise:.0%} noise", "ours", samples, noise, seed, max_seconds)
-            for samples, noise in (QUICK_FITS if quick else FITS)
+            for samples, noise in FITS[: 1 if quick else None]
         ]
     shared = {"measure": "speed", "seed": seed, "max_seconds": max_seconds, "quick": quick}
     study = Study("speed", shared, COLUMNS, tasks, max_seconds, _in_words)

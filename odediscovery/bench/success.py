@@ -31,10 +31,6 @@ from odediscovery.stages.values import STAGES, Candidate
 
 # Widths of the paper's grid.
 WIDTHS = (6, 9, 12, 15, 20)
-# Members pruned together: those with about as many live rows, so that none carries dead ones.
-CHUNK = 20
-# Adam steps of every member, as many as in the paper.
-ADAM_STEPS = 3000
 
 
 @dataclass(frozen=True)
@@ -65,14 +61,15 @@ def success_rate(
     p = prepare(simulate_system("fsir")).without_noise(None)
     hidden = [h for h in sizes or WIDTHS for _ in range(each)]
     monitor = monitor or Monitor()
-    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS, device=device)
+    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or 3000, device=device)
     field = train_members(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = trained_laws_of(field)
     rows: list[MemberOutcome | None] = [None] * len(hidden)
     order = sorted(range(len(laws)), key=lambda i: laws[i].n_monomials)
-    for first in range(0, len(order), CHUNK):
-        part = order[first : first + CHUNK]
+    # Together those with about as many live rows, so that none carries dead ones.
+    for first in range(0, len(order), 20):
+        part = order[first : first + 20]
         paths: dict[int, list[Candidate]] = defaultdict(list)
         for candidate in prune_laws(p, [laws[i] for i in part], Elimination(alone=True), monitor):
             paths[candidate.origin].append(candidate)

@@ -175,8 +175,6 @@ KINDS = {
     "random-development": "Random laws, of seeds below 1000, which were developed on",
     "random": "Random laws, of seeds that nobody developed on",
 }
-# Seeds of random laws below this one were developed on.
-FIRST_UNSEEN_SEED = 1000
 
 
 def kind_of(study: Mapping[str, Any]) -> str:
@@ -186,7 +184,7 @@ def kind_of(study: Mapping[str, Any]) -> str:
     ('random', 'public')
     """
     if study["suite"] == "random":
-        return "random" if study["seed"] >= FIRST_UNSEEN_SEED else "random-development"
+        return "random" if study["seed"] >= 1000 else "random-development"
     return "public" if study["suite"] == "odebench" else "development"
 
 

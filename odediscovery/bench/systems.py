@@ -43,16 +43,10 @@ from odediscovery.runtime.arrays import Array
 
 DATA = Path(str(resources.files("odediscovery.bench") / "data"))
 ADDITIVE, MULTIPLICATIVE = "additive", "multiplicative"
-# ODEBench stores 512 points, its own solving script 150; the later papers use 150.
-ODEBENCH_SAMPLES = 150
 # A law that one hidden layer of products of powers writes: NPU, then NAU.
 POWER_SUM = "npu_nau"
 RTOL = 1e-10
-# Digits that a float has.
-MAX_DIGITS = 17
 _MOST_EVALUATIONS = 2_000_000
-# Where LSODA gives up: an explicit method of high order, then one for stiff systems.
-_FALLBACKS = ("DOP853", "Radau")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +132,8 @@ def _odebench() -> list[SuiteSystem]:
     systems = []
     for entry in document("odebench_dev.json")["systems"]:
         about = {"noise": MULTIPLICATIVE, "representation": entry["representation"]}
-        systems.append(_read("odebench", entry, entry["initial_conditions"], ODEBENCH_SAMPLES, **about))
+        # ODEBench stores 512 points, its own solving script 150; the later papers use 150.
+        systems.append(_read("odebench", entry, entry["initial_conditions"], 150, **about))
     return systems
 
 
@@ -210,8 +205,8 @@ class Protocol:
             raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
         if self.seed < 0:
             raise InputError(f"--seed must be at least 0, got {self.seed}")
-        if self.digits is not None and not 1 <= self.digits <= MAX_DIGITS:
-            raise InputError(f"--digits must be at least 1 and at most {MAX_DIGITS}, got {self.digits}")
+        if self.digits is not None and not 1 <= self.digits <= 17:
+            raise InputError(f"--digits must be at least 1 and at most 17, got {self.digits}")
         return self
 
 
@@ -234,7 +229,8 @@ def true_trajectory(system: SuiteSystem, start: int) -> Array:
     """The noise-free states at `system.times`, [n_samples, states]."""
     begin = system.starts[start]
     values = system.equations.simulate(begin, system.times, RTOL, most_evaluations=_MOST_EVALUATIONS)
-    for method in _FALLBACKS:
+    # Where LSODA gives up: an explicit method of high order, then one for stiff systems.
+    for method in ("DOP853", "Radau"):
         if np.isfinite(values).all():
             break
         solved = _solved(system, begin, method, RTOL, 1e-12)

@@ -140,21 +140,12 @@ def legend_below(figure: Figure, axis: Axes, columns: int = 0) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns or len(labels) or 1)
 
 
-# Marks in points: of what is drawn behind, of a method's models and of no more than `FEW` of them; the answer, in the
-# legend too; white lines around marks.
-PALE, PLAIN, LARGE, FEW = 4.5, 5.5, 7.5, 20
-STAR, STAR_IN_LEGEND, EDGE = 19.0, 13.0, 0.7
-# What remains of the colour of what is drawn behind.
-PALENESS = 0.33
-# Letters beside a star, so many points apart from it; they need a share of the axis as room.
-LABEL, APART, ROOM = 9.0, 10.0, 0.3
-# Left, bottom, width and height of the inset as shares of the axes, and letters at its ticks.
-INSET, INSET_LETTERS = (0.3, 0.36, 0.67, 0.3), 8.0
-# Points of a curve; margin of the data above and below, as a share of their range: curves may leave it.
-POINTS, MARGIN = 400, 0.05
+# Marks of a method's models, and of few of them; letters apart from what they name; in points.
+PLAIN, LARGE, APART = 5.5, 7.5, 10.0
+# Points of a curve.
+POINTS = 400
 # Of the states: none of the colours that methods usually have.
 STATES = ("#0072B2", "#CC79A7", "#444444", "#56B4E9", "#E69F00", "#009E73", "#D55E00")
-SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,9 +196,9 @@ def fronts_figure(
 
 def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
     x, y = cloud.parameters, cloud.errors
-    size = PALE if cloud.pale else LARGE if len(x) <= FEW else PLAIN
-    look: dict[str, Any] = {"alpha": PALENESS, "mec": "none"} if cloud.pale else {"alpha": 1.0, "mec": "white"}
-    axes.plot(x, y, cloud.marker, color=cloud.colour, mew=EDGE, ms=size, zorder=depth, **look)
+    size = 4.5 if cloud.pale else LARGE if len(x) <= 20 else PLAIN
+    look: dict[str, Any] = {"alpha": 0.33, "mec": "none"} if cloud.pale else {"alpha": 1.0, "mec": "white"}
+    axes.plot(x, y, cloud.marker, color=cloud.colour, mew=0.7, ms=size, zorder=depth, **look)
     if cloud.front:
         order = np.lexsort((y, x))
         least = np.minimum.accumulate(y[order])
@@ -215,17 +206,17 @@ def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
         axes.step(x[order], least, where="post", color=cloud.colour, alpha=alpha, zorder=depth)
     if cloud.star is not None:
         at = x[cloud.star], y[cloud.star]
-        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=STAR, zorder=depth + 1)
+        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=19.0, zorder=depth + 1)
 
 
 def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]) -> None:
     """The same clouds between two errors, in the gap between published models and the answer."""
-    inset = axes.inset_axes(INSET, zorder=2 * len(clouds) + 2)
+    inset = axes.inset_axes((0.3, 0.36, 0.67, 0.3), zorder=2 * len(clouds) + 2)
     for depth, cloud in enumerate(clouds):
         _draw_cloud(inset, cloud, 2 + depth)
     _frame(inset, errors)
     inset.set(title="", xlabel="", ylabel="", xlim=axes.get_xlim())
-    inset.tick_params(labelsize=INSET_LETTERS)
+    inset.tick_params(labelsize=8.0)
     axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=LOOK.faint)
 
 
@@ -235,7 +226,7 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
         return
     at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
     place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
-    shift, side = (APART, "left") if place < ROOM else (-APART, "right")
+    shift, side = (APART, "left") if place < 0.3 else (-APART, "right")
     axes.annotate(
         cloud.label.replace(", ", ",\n") + f"\n{at[0]:.0f} parameters\nMSE {at[1]:.1e}",
         at,
@@ -244,7 +235,7 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
         va="center",
         textcoords="offset points",
         color=cloud.colour,
-        fontsize=LABEL,
+        fontsize=9.0,
         fontweight="bold",
     )
 
@@ -254,7 +245,7 @@ def _frame(axes: Axes, errors: tuple[float, float]) -> None:
     axes.set(xlabel="number of parameters", ylabel="mean squared error")
     axes.yaxis.set_major_locator(LogLocator(numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_locator(FixedLocator(SIZES))
+    axes.xaxis.set_major_locator(FixedLocator((1, 2, 5, 10, 20, 50, 100, 200, 500)))
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.xaxis.set_minor_locator(NullLocator())
 
@@ -270,7 +261,7 @@ def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
             ls="-" if c.front else "none",
             alpha=LOOK.faint if c.pale else 1.0,
             mec="white",
-            ms=STAR_IN_LEGEND if c.star is not None else PLAIN if c.pale else LARGE,
+            ms=13.0 if c.star is not None else PLAIN if c.pale else LARGE,
             label=c.label,
         )
         for c in reversed(clouds)
@@ -294,7 +285,7 @@ def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> Non
             fontweight="bold",
         )
     low, high = np.nanmin(run.values), np.nanmax(run.values)
-    margin = MARGIN * (high - low)
+    margin = 0.05 * (high - low)  # curves may leave it
     axes.set_ylim(low - margin, high + margin)
     axes.set_xlabel(series.time_name)
     axes.set_title("Data and fitted curves")

@@ -25,19 +25,12 @@ from odediscovery.runtime.device import device_of
 from odediscovery.units import NAU, NMU, AbstractUnit, RealNPU
 from odediscovery.units.base import l1_norm
 
-# Gradient steps between two looks at the monitor.
-BREATH = 100
 # A parameter counts if its size is above this (Neural Power Units, Figs. 4 and 7).
 NONZERO = 1e-3
-# Steps after which the published L1 weights grow tenfold (Neural Power Units, Table A6; Mistry et al.).
-DECADE_STEPS = 10_000
 # Error of all weights with which a solution still counts as exact (Madsen and Johansen, Sec. 4.1).
 WEIGHT_ERROR = 1e-5
-# Weight of iNALU's regulariser, which acts in the second half of training only.
-INALU_REGULARISER = 1e-5
-# Least weight of a kept NMU factor (at 0 it has no gradient), least |value| behind a logarithm,
-# ridge of the exponents' regression, largest ln of the constant that it hands to a hidden unit.
-LEAST_FACTOR, TINY, RIDGE, LARGEST_SHIFT = 0.02, 1e-12, 1e-2, 12.0
+# Least |value| behind a logarithm.
+TINY = 1e-12
 
 
 def relative_scale(y: Tensor) -> Tensor:
@@ -197,13 +190,13 @@ def count_parameters(network: nn.Sequential) -> Tensor:
 
 
 def grown_tenfold(step: int, low: float, high: float) -> float:
-    """A weight that grows tenfold every `DECADE_STEPS` steps from low to high."""
-    return min(low * 10.0 ** (step // DECADE_STEPS), high)
+    """A weight that grows tenfold every 10,000 steps from low to high (Neural Power Units, Table A6; Mistry et al.)."""
+    return min(low * 10.0 ** (step // 10_000), high)
 
 
 def inalu_penalty(network: nn.Sequential, step: int, steps: int, summed: bool = False) -> Tensor:
     """iNALU's regulariser, in the second half of training: by then weights know where they go."""
-    return INALU_REGULARISER * regulariser(network, summed) * (2 * step >= steps)
+    return 1e-5 * regulariser(network, summed) * (2 * step >= steps)
 
 
 def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tensor:
@@ -280,7 +273,7 @@ def set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float 
 
 def tell(job: Job, step: int, losses: Tensor) -> None:
     """Show the least loss from time to time, and stop if that was asked for."""
-    if step % BREATH == 0:
+    if step % 100 == 0:
         job.monitor.step(step, float(losses.detach().nan_to_num(torch.inf).min()))
         job.check()
 
@@ -387,7 +380,8 @@ def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Seque
     first.weight.data.copy_(parameters_of(sums)["weight"].gather(1, chosen))
     if isinstance(products, NMU):
         factors = NMU(kept, 1, members=members, dtype=torch.float64)
-        own = products.weight.gather(2, best[:, None]).clamp(LEAST_FACTOR, 1.0)
+        # At 0 a weight has no gradient.
+        own = products.weight.gather(2, best[:, None]).clamp(0.02, 1.0)
         factors.weight.data.copy_(own)
         return nn.Sequential(first, factors)
     powers = RealNPU(kept, 1, members=members, dtype=torch.float64)
@@ -403,13 +397,13 @@ def _regress(first: NAU, powers: RealNPU, x: Tensor, y: Tensor) -> None:
     target = y.abs().clamp_min(TINY).log()
     centred = h - h.mean(dim=1, keepdim=True)
     normal = centred.mT @ centred
-    ridge = RIDGE * normal.diagonal(dim1=1, dim2=2) + TINY * h.shape[1]
+    ridge = 1e-2 * normal.diagonal(dim1=1, dim2=2) + TINY * h.shape[1]
     p = torch.linalg.solve(normal + torch.diag_embed(ridge), centred.mT @ (target - target.mean(dim=1, keepdim=True)))
     constant = (target.mean(dim=1) - (h.mean(dim=1, keepdim=True) @ p)[:, 0])[:, 0]
     members, strongest = torch.arange(len(p)), p[..., 0].abs().argmax(dim=1)
     shift = (constant / p[members, strongest, 0]).nan_to_num(0.0)
     powers.real.data.copy_(p.mT)
-    first.weight.data[members, strongest] *= shift.clamp(-LARGEST_SHIFT, LARGEST_SHIFT).exp()[:, None]
+    first.weight.data[members, strongest] *= shift.clamp(-12.0, 12.0).exp()[:, None]
 
 
 @torch.no_grad()

@@ -87,7 +87,7 @@ class SimpleArithmetic(Experiment):
         model, how, preset = job.batch["model"], self.how(job.plan), job.plan.preset
         as_run = preset == "as-run"
         network = simple_network(model, how.runs, preset, job.source)
-        rate = AS_RUN_RATE if as_run and model != "iNALU" else RATE
+        rate = 5e-3 if as_run and model != "iNALU" else RATE
         method = "rmsprop" if as_run and model in ("NALU", "iNALU") else "adam"
         training = Training(how.steps, rate, method, project=not as_run)
         draw = nets.sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
@@ -148,7 +148,7 @@ def targets(x: Tensor) -> Tensor:
 
 def simple_network(model: str, runs: int, preset: str, source: torch.Generator) -> nn.Sequential:
     """A network of simple arithmetic as a preset has it."""
-    outputs, wide = len(SIMPLE_TASKS), DENSE_WIDTH[preset]
+    outputs, wide = len(SIMPLE_TASKS), {"paper": 10, "as-run": 50}[preset]
     if model == "Dense":
         sigmoid = {"activation": "sigmoid"}
         return nets.chain(runs, source, (Dense, 2, wide, sigmoid), (Dense, wide, wide, sigmoid), (Dense, wide, outputs))
@@ -358,7 +358,7 @@ def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tup
     own_start = torch.arange(runs) % count >= STARTS[0]
     for value, drawn in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = drawn.data[own_start].to(value)
-    training = Training(how.our_steps, task.rate, anneal=ANNEAL)
+    training = Training(how.our_steps, task.rate, anneal=0.4)
     nets.train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * nets.l1(network))
     job.monitor.stage("Levenberg-Marquardt", len(KEPT))
     final = _units(model, how.runs, job.source)
@@ -371,7 +371,7 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
     samples = how.refit_samples
     x = _points(*task.train, samples).double()
     y = task.targets(x)
-    floor = EXACT * float(y.square().mean())
+    floor = 1e-20 * float(y.square().mean())
     count, chains, criteria = sum(STARTS), [], []
     for kept in KEPT:
         network = nets.thinned(network, x, y, kept)
@@ -552,7 +552,7 @@ class Division(Experiment):
         done = {r.batch["model"]: r for r in ran}
         rate = lambda name, model: np.array(_rate(done[model], name)) if model in done else None  # noqa: E731
         draw_groups(axis, self.how(plan).ranges, DIVIDERS, rate, bars=True)
-        axis.axhline(PUBLISHED_RATE, color=MUTED, ls="--", label="RealNPU, published average")
+        axis.axhline(0.702, color=MUTED, ls="--", label="RealNPU, published average")
         axis.set(ylabel="success rate", ylim=(0.0, LOOK.shares[1]), xlabel="training range")
         figure.legend(loc="outside upper center", ncols=len(DIVIDERS) + 1)
         return figure

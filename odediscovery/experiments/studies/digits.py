@@ -112,13 +112,10 @@ LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), "product": (1, 2, 
 FAR = {"sum": 100, "product": 20}
 # The unit's own regulariser grows from 0 between these shares of the steps (the paper's ramp).
 RAMP = {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
-# Sequences of each length, and images, of the test; sequences that the variance of the targets is taken of.
-TESTED, HELD_OUT, SPREAD = 500, 500, 1000
-# The rate falls along a cosine to this share of itself.
-SLOWEST = 0.02
-# Of the reader: width of the second kernel, which is that of the map behind it, and of the first on large images;
-# its dense layer; and where it begins: the middle of the digits.
-KERNEL, LARGE_KERNEL, DENSE, MIDDLE_DIGIT = 3, 5, 64, 4.5
+# Images of the test.
+HELD_OUT = 500
+# Of the reader: width of the second kernel, which is that of the map behind it, and its dense layer.
+KERNEL, DENSE = 3, 64
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,7 @@ class Reader(nn.Module):
     def __init__(self, generator: torch.Generator, how: DigitsSetting, side: int) -> None:
         super().__init__()
         self.large = side > SMALL.side
-        first = LARGE_KERNEL if self.large else KERNEL
+        first = 5 if self.large else KERNEL
         self.members = members = how.runs
         narrow, wide = how.narrow, how.wide
 
@@ -166,7 +163,7 @@ class Reader(nn.Module):
         self.dense = he(members, KERNEL**2 * wide, DENSE, fan=KERNEL**2 * wide)
         self.last = he(members, DENSE, 1, fan=DENSE)
         self.dense_shift = nn.Parameter(torch.zeros(members, 1, DENSE))
-        self.offset = nn.Parameter(torch.full((members, 1), MIDDLE_DIGIT))
+        self.offset = nn.Parameter(torch.full((members, 1), 4.5))
         self.shifts = nn.ParameterList([nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)])
 
     def forward(self, pixels: Tensor) -> Tensor:
@@ -218,7 +215,7 @@ class Digits(Experiment):
         how = replace(how, **LARGE) if seen.name == MNIST.name else how
         reader = Reader(job.source, how, seen.pixels.shape[-1])
         _train(reader, unit, seen, how, job)
-        tested = _tested(reader, unit, task, held_out, TESTED, job.fresh("test"))
+        tested = _tested(reader, unit, task, held_out, 500, job.fresh("test"))
         weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(how.runs)]
         shared: Row = {"steps": how.steps, "rate": how.rate, "method": "adam"}
         shared |= {"length": TRAINED[task], "sequences": how.images // TRAINED[task], "images": seen.name}
@@ -308,10 +305,10 @@ def _train(reader: Reader, unit: AbstractUnit, seen: Images, how: DigitsSetting,
     unit.to(place)
     weights = [*reader.parameters(), *unit.parameters()]
     optimiser = torch.optim.Adam(weights, lr=how.rate, foreach=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, SLOWEST * how.rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, 0.02 * how.rate)
     length, begin, end = TRAINED[task], RAMP[task][0] * how.steps, RAMP[task][1] * how.steps
     shape = (unit.members, how.images // length, length)
-    those = torch.randint(0, len(seen.digits), (SPREAD, length), generator=source)
+    those = torch.randint(0, len(seen.digits), (1000, length), generator=source)
     variance = truth(task, seen.digits[those]).var()
     job.monitor.stage(job.name, how.steps)
     for step in range(how.steps):

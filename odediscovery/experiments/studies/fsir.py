@@ -53,7 +53,6 @@ MODELS = ("Dense", "NPU", "RealNPU")
 COLOURS = {"Dense": "#E69F00", "NPU": "#56B4E9", "RealNPU": "#009E73"}
 OUR_COLOURS = {"NPU": "#F0B28A", "RealNPU": "#A03C00"}
 MARKERS = {"Dense": "s", "NPU": "^", "RealNPU": "o"}
-ANSWER = "#D55E00"
 # What is shown of the axis of errors: some runs diverge, ours end at integration error.
 ERRORS = (1e-15, 1e4)
 # Errors between which the paper draws its Fig. 4.
@@ -62,9 +61,6 @@ CLOSER = (1e-2, 1e2)
 READABLE = 24
 # What networks in the units of the data were divided by.
 UNSCALED = Scale(np.ones(3), 1.0)
-# The network of the paper's Fig. 5: model and parameters, and its exponents as printed.
-FIGURE_5 = ("RealNPU", 17)
-FIGURE_5_EXPONENTS = ("0.57", "0.62", "0.64")
 NO_EXPONENTS = ("", "", "")
 # What is run beside the published recipe.
 DEFAULT, ALONE = "default", "one member alone"
@@ -211,7 +207,7 @@ def pareto_figure(
     clouds.append(
         Cloud(
             source_of(found),
-            ANSWER,
+            "#D55E00",
             "D",
             np.array([row.complexity for row in rows], float),
             np.array([max(row.mse, ERRORS[0]) for row in rows]),
@@ -297,8 +293,8 @@ def comparison(
     again = {t.point: t for t in trained if np.isfinite(t.point.mse)}
     for model in reversed(MODELS):
         for what, p in _notable(points, model):
-            paper = (model, p.parameters) == FIGURE_5
-            exponents = FIGURE_5_EXPONENTS if paper else NO_EXPONENTS
+            paper = (model, p.parameters) == ("RealNPU", 17)
+            exponents = ("0.57", "0.62", "0.64") if paper else NO_EXPONENTS  # as printed
             name = f"{model}, Julia, {what}{' (Fig. 5 of the paper)' if paper else ''}"
             rows.append((name, str(p.parameters), f"{p.mse:.4f}", *exponents))
         for what, p in _notable(kept, model):

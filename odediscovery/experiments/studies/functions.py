@@ -47,8 +47,7 @@ def measured(network: nn.Sequential, x: Values, inside: Mask, runs: int) -> tupl
 
 
 UNITS = ("NAC", "NALU")
-# Width of the dense nets, their rate and largest entry of a gradient, and the rate of the units.
-WIDTH, DENSE_RATE, CLIP, UNIT_RATE = 8, 1e-3, 1.0, 1e-2
+WIDTH = 8  # of the dense nets
 # Training range, and the end of the test range.
 LOW, HIGH, FARTHEST = -10.0, 10.0, 20.0
 
@@ -78,12 +77,12 @@ class Extrapolation(Experiment):
         how, model = self.how(job.plan), job.batch["model"]
         if model in UNITS:
             network = nets.chain(how.runs, job.source, (ARITHMETIC[model], 1, 1))
-            training = Training(how.steps, UNIT_RATE, "rmsprop", "smooth-l1")
+            training = Training(how.steps, 1e-2, "rmsprop", "smooth-l1")
         else:
             first, second = (ACTIVATIONS[model](how.runs) for _ in range(2))
             layers = (Dense, 1, WIDTH), first, (Dense, WIDTH, WIDTH), second, (Dense, WIDTH, 1)
             network = nets.chain(how.runs, job.source, *layers)
-            training = Training(how.steps, DENSE_RATE, "sgd", clip=CLIP)
+            training = Training(how.steps, 1e-3, "sgd", clip=1.0)
         nets.train(network, nets.sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
         x = np.linspace(LOW, FARTHEST, how.points)
         curves, columns = measured(network, x, x <= HIGH, how.runs)
@@ -245,8 +244,6 @@ FUNCTIONS_PUBLISHED: dict[tuple[str, str], tuple[tuple[float, ...], tuple[float,
     ("recurrent", "NAC"): ((0.0, 0.0, 1.5, 1.2, 2.3, 2.1), (0.0, 0.0, 88.4, 1000.0, 123.7, 1000.0)),
     ("recurrent", "NALU"): ((0.0,) * 6, (0.0, 0.0, 0.0, 1000.0, 0.0, 0.0)),
 }
-# Per cent: above the most one table prints "> 999", below the least the other prints 0.0.
-MOST, NOTHING = 999.0, 0.05
 # Inputs at once or a step, those that a and b take, ranges, and steps of a sequence.
 INPUTS = {"static": 10, "recurrent": 4}
 SUBSETS = {"static": (slice(0, 5), slice(3, 8)), "recurrent": (slice(0, 2), slice(1, 3))}
@@ -375,7 +372,7 @@ class SimpleFunctions(Experiment):
                 done = {(r.batch["task"], r.batch["model"]): r for r in ran if r.batch["kind"] == kind}
                 clipped = {key: r.column(name).clip(*LOOK.errors) for key, r in done.items()}
                 draw_groups(axis, [*FUNCTIONS], models, lambda *key, clipped=clipped: clipped.get(key))
-                axis.axhline(NOTHING, color=MUTED, lw=LOOK.thin, ls=":")
+                axis.axhline(0.05, color=MUTED, lw=LOOK.thin, ls=":")
                 axis.set(yscale="log", title=f"{kind}, {name}; dotted: prints as 0.0")
             if row[0].get_legend_handles_labels()[0]:
                 row[0].legend(ncols=len(models))
@@ -407,4 +404,4 @@ def drawn(kind: str, task: str, far: int, count: int, source: torch.Generator) -
 
 
 def _shown(value: float) -> str:
-    return "> 999" if not value <= MOST else f"{value:.1f}"
+    return "> 999" if not value <= 999.0 else f"{value:.1f}"

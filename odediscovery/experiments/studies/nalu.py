@@ -59,9 +59,6 @@ TOLERANCE, SOLVED = 0.01, 99.0
 # the test and of the losses by which members are drawn anew.
 OPERANDS = {"NAC": tuple(range(1, 11)), "NALU": (2, 5)}
 SAMPLES, HELD_OUT = 10_000, 1_000
-# Steps between two looks at the members, looks without a fall of the loss below `FALL` times the lowest after which a
-# member is drawn anew, and its loss, as a share of the best constant's, below which it is not.
-WATCH_EVERY, PATIENCE, FALL, GOOD_ENOUGH = 200, 5, 0.9, 1e-3
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ class Operands(Experiment):
         if variant in ("reinitialised", "both"):
             again = Reinitialisation(unit, *draw(1, HELD_OUT, inside, job.source)(), job.source)
         steps = how.nac_steps if kind == "NAC" else how.nalu_steps
-        training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=WATCH_EVERY)
+        training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=200)
         nets.train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
         if again is not None:
             again.finish()
@@ -169,7 +166,7 @@ class Reinitialisation:
     def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator) -> None:
         self.unit, self.x, self.y, self.source = unit, x, y, source
         middle = y.median().expand_as(y)
-        self.threshold = GOOD_ENOUGH * float(smooth_l1_loss(middle, y))
+        self.threshold = 1e-3 * float(smooth_l1_loss(middle, y))
         self.best = torch.full((unit.members,), torch.inf, dtype=torch.float64)
         self.kept = {name: p.detach().clone() for name, p in unit.named_parameters()}
         self.lowest = self.best.clone()
@@ -179,10 +176,10 @@ class Reinitialisation:
     def __call__(self, step: int, losses: Tensor) -> None:
         """Look at all members; the losses of one small batch are too noisy to judge by."""
         loss = self._keep()
-        fell = loss < FALL * self.lowest
+        fell = loss < 0.9 * self.lowest
         self.lowest = torch.where(fell, loss, self.lowest)
         self.waited = torch.where(fell, 0, self.waited + 1)
-        stuck = (self.waited >= PATIENCE) & (loss > self.threshold)
+        stuck = (self.waited >= 5) & (loss > self.threshold)
         if stuck.any():
             redraw(self.unit, stuck, self.source)
             self.lowest[stuck], self.waited[stuck] = torch.inf, 0

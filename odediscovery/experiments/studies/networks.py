@@ -71,11 +71,7 @@ FULL = {
     "kepler_radial": "fractional",
     "two_temperature_metal": "fractional",
 }
-# Systems that README's lines are run on, beside fSIR: another classic, and the first two of `fractional`.
-AS_IN_README = ("lotka-volterra", "von_bertalanffy", "theta_logistic")
 QUICK = {"fsir": "classics", "torricelli": "classics"}
-# Runs in full: of networks on fSIR, of the default there, of either elsewhere.
-NEURAL_RUNS, DEFAULT_RUNS, OTHER_RUNS = 20, 5, 1
 SMALL = {"members": 4, "hidden": 3, "adam_steps": 300}
 NOISE = ("0", "0.02")
 
@@ -144,7 +140,9 @@ def _is_run(system: str, noise: str, method: str) -> bool:
     first = system in ("fsir", "torricelli")
     if method.endswith(" NPU"):
         return first and noise == "0"
-    return not method.startswith("README") or (noise == "0" and (first or system in AS_IN_README))
+    return not method.startswith("README") or (
+        noise == "0" and (first or system in ("lotka-volterra", "von_bertalanffy", "theta_logistic"))
+    )
 
 
 def _noise(noise: str) -> str:
@@ -154,10 +152,10 @@ def _noise(noise: str) -> str:
 def _runs(batch: dict[str, str]) -> int:
     """Fits of a batch in full."""
     if batch["method"].startswith("README"):
-        return NEURAL_RUNS
+        return 20
     if batch["system"] != "fsir":
-        return OTHER_RUNS
-    return DEFAULT_RUNS if batch["method"] == "default" else NEURAL_RUNS
+        return 1
+    return 5 if batch["method"] == "default" else 20
 
 
 def _fit(suite: str, job: Job, seed: int) -> Row:

@@ -81,9 +81,8 @@ PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
     ("NSR", "="): (0.99, *[0.93] * 12),
     ("NSR", "!="): (0.99, *[0.92] * 12),
 }
-# Of the register, and of the dense net: the paper names its layers, the rest is ours.
-SCALE, REDUNDANCY, RATE = 3.0, 8, 0.05
-WIDTH, MLP_RATE = 16, 0.005
+# Of the dense net.
+WIDTH = 16
 
 
 class Comparisons(Experiment):
@@ -111,7 +110,7 @@ class Comparisons(Experiment):
         how, register, task = self.how(job.plan), job.batch["model"] == "NSR", job.batch["task"]
         shared: Row = {"batch": how.batch}
         if register:
-            options = {"scale": SCALE, "redundancy": REDUNDANCY}
+            options = {"scale": 3.0, "redundancy": 8}
             network = chain(how.runs, job.source, (NSR, 2, 1, options))
             shared |= options
         else:
@@ -123,7 +122,7 @@ class Comparisons(Experiment):
             x = pairs((how.runs, how.batch), LOW, HIGH, equal_share(task), job.source)
             return x, truth(task, x)
 
-        training, source = Training(how.steps, RATE if register else MLP_RATE), job.fresh("test")
+        training, source = Training(how.steps, 0.05 if register else 0.005), job.fresh("test")
         train(network, draw, training, job)
         limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
         columns = {
@@ -204,8 +203,6 @@ COPIES = (1, 2, 4, 8)
 KINDS = [*(("whole", str(copies)) for copies in COPIES), ("real", str(COPIES[-1]))]
 # Tested up to: whole numbers are exact in double precision there, and differences of reals nearly.
 FAR = {"whole": 1e13, "real": 1e6}
-# Smallest and largest difference of real neighbours.
-NEAR = (0.1, 1.0)
 
 
 class StatusRegisters(Experiment):
@@ -292,7 +289,7 @@ def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Gen
     other = uniform((1, count), low, limit, source)
     kind = uniform((1, count), 0.0, 1.0, source)
     side = 2.0 * (uniform((1, count), 0.0, 1.0, source) < 0.5) - 1.0
-    near = first + side * NEAR[0] * (NEAR[1] / NEAR[0]) ** uniform((1, count), 0.0, 1.0, source)
+    near = first + side * 0.1 * 10.0 ** uniform((1, count), 0.0, 1.0, source)
     second = torch.where(kind < equal, first, torch.where(kind < equal + (1.0 - equal) / 2, near, other))
     return torch.stack([first, second], dim=-1)
 

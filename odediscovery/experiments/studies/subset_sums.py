@@ -40,17 +40,15 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "(x1+x2)(x1+x2+x3+x4)": lambda a, b: a * b,
 }
 FOUR = "(x1+x2)(x1+x2+x3+x4)"
-# Largest first weight of a NAU in its authors' code: min(0.5, sqrt(3) std).
-FIRST_WEIGHT = 0.5
 # Where the first weights of an NMU lie there: in the middle half of [0, 1].
 MIDDLE = partial(nn.init.uniform_, a=0.25, b=0.75)
 
 
-# Ours: rate, share of the steps after which it falls, those between which the regulariser grows; tolerance of the
-# Levenberg-Marquardt refits, and how much whole weights count in them, one after the other; half a unit's error of one
-# weight of a hundred moves the relative residuals of 400 samples by 0.2 together; relative error of a start that fits.
-OUR_RATE, OUR_ANNEAL, OUR_GROWTH = 1e-2, 0.5, (0.2, 0.4)
-TOLERANCE, WHOLES, FITTED = 1e-6, (0.003, 0.03, 0.1), 1e-7
+# Ours: rate, and shares of the steps between which the regulariser grows.
+OUR_RATE, OUR_GROWTH = 1e-2, (0.2, 0.4)
+# How much whole weights count in refits, one after the other: half a unit's error of one weight of a hundred moves the
+# relative residuals of 400 samples by 0.2 together.
+WHOLES = (0.003, 0.03, 0.1)
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Seque
     # A product of a single unit is a sum, so that two are the fewest.
     tries = [(width, start) for width in range(2, how.hidden + 1) for start in range(1, how.starts + 1)]
     for count, (width, start) in enumerate(tries, start=1):
-        left = (least > FITTED).nonzero()[:, 0]
+        left = (least > 1e-7).nonzero()[:, 0]
         if not len(left):
             break
         network = two_layers(model, inputs, len(left), job.source, clip=False, hidden=width)
@@ -186,7 +184,7 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
     nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
-        Training(how.our_steps, OUR_RATE, loss="relative", anneal=OUR_ANNEAL),
+        Training(how.our_steps, OUR_RATE, loss="relative", anneal=0.5),
         job,
         name=f"{job.name}, {name}: Adam",
         penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(nets.parameters_of(last)),
@@ -195,7 +193,7 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
     x, y = data.draw(data.inside, how.refit_samples, job.source)
     x, weight = x.expand(len(y), -1, -1), torch.ones_like(y) / y.abs().mean(dim=1, keepdim=True)
     for i, whole in enumerate(WHOLES, start=1):
-        nets.refit(network, x, y, weight, how.refit_steps, TOLERANCE, whole)
+        nets.refit(network, x, y, weight, how.refit_steps, 1e-6, whole)
         job.monitor.step(i)
     for unit in nets.layers(network):
         for value in unit.parameters():
@@ -216,7 +214,8 @@ def two_layers(
     for name, n_in, n_out in ((first, inputs, hidden), (model, hidden, 1)):
         options: dict[str, Any] = {"init_weight": MIDDLE} if name == "NMU" else {}
         if name == "NAU":
-            scale = min(1.0, FIRST_WEIGHT / math.sqrt(6.0 / (n_in + n_out))) if clip else 1.0
+            # The largest first weight in its authors' code is min(0.5, sqrt(3) std).
+            scale = min(1.0, 0.5 / math.sqrt(6.0 / (n_in + n_out))) if clip else 1.0
             options = {"clip": clip, "init_weight": glorot(scale)}
         made.append((units[name], n_in, n_out, options))
     return nets.chain(runs, source, *made)
