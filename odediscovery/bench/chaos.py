@@ -175,13 +175,17 @@ def run_chaos(
     if tolerance is not None and not 0.0 < tolerance < 1.0:
         raise InputError(f"--tolerance must be above 0 and below 1, got {tolerance}")
     systems, monitor = chosen(attractors(), ids, "chaotic system"), monitor or Monitor()
+
+    def in_words(row: Row) -> str:
+        return f"{exact_or_not(row)}, error {'-' if row['error'] is None else format(row['error'], '.1e')}"
+
     found = {}
     for sigma in noise:
         check_sigma(sigma)
         say(f"noise {sigma:g}")
         tasks = [ChaosFit(one.id, method, sigma, seed, max_seconds, tolerance) for method in methods for one in systems]
         shared = {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds, "tolerance": tolerance}
-        study = Study(SUITE, shared, COLUMNS, tasks, max_seconds, _in_words, list(attractors()))
+        study = Study(SUITE, shared, COLUMNS, tasks, max_seconds, in_words, list(attractors()))
         found[sigma] = study.run(folder / f"noise-{sigma:g}", monitor=monitor, say=say, **where)
     return {sigma: rows for sigma, rows in found.items() if rows}
 
@@ -198,13 +202,7 @@ def scored(found: Equations, truth: Equations, train: TimeSeries, sigma: float) 
 
 
 def coefficient_error(found: PowerSum, truth: PowerSum) -> float:
-    """|Xi_found - Xi_true| / |Xi_true| over the monomials of both; nearly equal exponents make one.
-
-    >>> one = PowerSum(np.array([[2.0, -1.0]]), np.array([[1.0], [2.0]]))
-    >>> other = PowerSum(np.array([[2.0, -1.0, 0.1]]), np.array([[1.0], [2.01], [0.0]]))
-    >>> round(coefficient_error(other, one), 4)
-    0.0447
-    """
+    """|Xi_found - Xi_true| / |Xi_true| over the monomials of both; nearly equal exponents make one."""
     monomials: list[Array] = list(truth.exponents)
     difference = [-column for column in truth.coefficients.T]
     for column, w in zip(found.coefficients.T, found.exponents, strict=True):
@@ -242,8 +240,3 @@ def median_error(rows: Sequence[Row]) -> float:
     """The median error of the coefficients over the polynomial systems; nan where there are none."""
     errors = [math.inf if row["error"] is None else row["error"] for row in rows if row["kind"] == POLYNOMIAL]
     return float(np.median(errors)) if errors else math.nan
-
-
-def _in_words(row: Row) -> str:
-    error = "-" if row["error"] is None else f"{row['error']:.1e}"
-    return f"{exact_or_not(row)}, error {error}"

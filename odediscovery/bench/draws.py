@@ -172,11 +172,7 @@ class FsirNoise(Draws):
 
 
 def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
-    """Exponent and standard error of every monomial that is a power of this state alone.
-
-    >>> exponents_alone(get_system("fsir").equations(), "R")
-    [(1.0, 0.0)]
-    """
+    """Exponent and standard error of every monomial that is a power of this state alone."""
     law, errors = found.power_sum, found.standard_errors
     if law is None:
         return []
@@ -378,10 +374,8 @@ class Lawless(Draws):
 
 
 def rational_near(t: Array, x: Array) -> Array:
-    """A rational function of t near values x [samples], without poles between the samples; x where there is none.
-
-    Source: Nakatsukasa, Sete, Trefethen, The AAA algorithm for rational approximation (2018).
-    """
+    """A rational function near values x(t) without poles between the samples, by AAA (Nakatsukasa et al. 2018), or x
+    itself."""
     for terms in range(6, 1, -1):
         with warnings.catch_warnings():
             # So few terms are meant to end before the tolerance is reached.

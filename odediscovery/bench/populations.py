@@ -65,11 +65,14 @@ def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, ma
     """Draws of the designs of a file, all fitted by ours."""
     shared, all_draws = drawn("populations", path, designs, range(seed, seed + draws), max_seconds)
     tasks = [PopulationFit(id, "ours", design, draw, max_seconds) for id, design, draw in all_draws]
-    return Study("populations", shared, COLUMNS, tasks, 2.0 * max_seconds, _in_words)
-
-
-def _in_words(row: Row) -> str:
-    return "exact" if row["exact"] else "another structure"
+    return Study(
+        "populations",
+        shared,
+        COLUMNS,
+        tasks,
+        2.0 * max_seconds,
+        lambda row: ("another structure", "exact")[row["exact"]],
+    )
 
 
 # What is simulated

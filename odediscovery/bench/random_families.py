@@ -143,10 +143,8 @@ class Builder:
         return name
 
     def constant_of(self, state: int, name: str, value: float, power: float = 1.0) -> str:
-        """A power of a constant in the unit of a state, such as a half-saturation, by name.
-
-        It is this power, as a law is printed and scored, that samples have to tell.
-        """
+        """A power of a constant in the unit of a state, such as a half-saturation, by name: what samples have to
+        tell."""
         return self.inner(name, rounded((value * float(self.units[state])) ** power, DIGITS))
 
     def add(
@@ -187,10 +185,8 @@ RATE, STATES = (0.2, 2.0), (0.25, 0.45, 0.3)
 
 
 def power_sums(r: np.random.Generator) -> Draft:
-    """Compartments with fluxes k x_s^a x_j^b from a state s, or from outside, to a state or outside.
-
-    As many fluxes as states (two at least) or up to two more. At least one exponent is no whole number.
-    """
+    """Fluxes k x_s^a x_j^b from a state s, or from outside, to another one or outside; some exponent is no whole
+    number."""
     b = Builder(r, 1 + case_of(r, *STATES))
     n = b.states
     for flux in range(int(r.integers(max(n, 2), n + 2, endpoint=True))):
@@ -219,10 +215,7 @@ def _exponent(b: Builder) -> float:
 
 
 def mass_action(r: np.random.Generator) -> Draft:
-    """Reactions of at most two molecules to at most two, at rates k times the amounts of what reacts.
-
-    Two reactions, or up to two more than there are states.
-    """
+    """Reactions of at most two molecules to at most two, at rates k times the amounts of what reacts."""
     b = Builder(r, 1 + case_of(r, 0.15, 0.45, 0.4))
     n = b.states
     for _ in range(int(r.integers(2, n + 2, endpoint=True))):
@@ -279,10 +272,8 @@ def _one_of(b: Builder, cases: Sequence[Case]) -> Case:
 
 
 def oscillators(r: np.random.Generator) -> Draft:
-    """Duffing, van der Pol, FitzHugh-Nagumo or jerk equations with further terms.
-
-    x' = p y, y' = spring + damping + further terms, and in some a filter z that x or x y drives.
-    """
+    """x' = p y, y' = spring + damping + further terms, and in some a filter z that x or x y drives; or a jerk
+    equation."""
     if r.random() < 0.15:
         return _jerk(r)
     filtered = r.random() >= 0.7
@@ -437,10 +428,7 @@ def _autoregulation(r: np.random.Generator) -> Draft:
 
 
 def _predator(r: np.random.Generator) -> Draft:
-    """Rosenzweig and MacArthur, Holling II or III: n = 1 or 2 in
-
-    x' = r x - c x^2 - V y x^n/(K^n + x^n),    y' = e V y x^n/(K^n + x^n) - d y
-    """
+    """x' = r x - c x^2 - V y x^n/(K^n + x^n), y' = e V y x^n/(K^n + x^n) - d y, n = 1 or 2 (Holling II or III)."""
     b = Builder(r, 2, "own")
     factor = _saturation(b, 0, "p", 2.0 if b.chance(0.35) else None)
     v = b.size(0.6, 2.5)

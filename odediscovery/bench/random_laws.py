@@ -33,8 +33,8 @@ from odediscovery.bench import summary
 from odediscovery.bench.random_families import Draft
 from odediscovery.bench.rows import Row
 from odediscovery.bench.summary import EXACT_AND_COEF, GOOD, MEDIAN_AND_LATE, Cell, by, grouped
-from odediscovery.bench.systems import ADDITIVE, SuiteSystem
-from odediscovery.errors import FitError, InputError, unknown_name
+from odediscovery.bench.systems import ADDITIVE, SuiteSystem, chosen
+from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.arrays import Array
 
 NOISE = 0.01
@@ -155,13 +155,7 @@ FAMILIES: Mapping[str, Callable[[np.random.Generator], Draft]] = {
 
 @cache
 def random_system(seed: int, family: str, i: int) -> SuiteSystem:
-    """System i of a family; its `representation` is the family.
-
-    >>> print(random_system(0, "saturating", 0).name)
-    saturating 0 of seed 0
-    """
-    if family not in FAMILIES:
-        raise unknown_name("family", family, FAMILIES)
+    """System i of a family; its `representation` is the family."""
     random = np.random.default_rng([seed, zlib.crc32(family.encode()), i])
     for _ in range(5_000):
         draft = FAMILIES[family](random)
@@ -180,12 +174,8 @@ def random_systems(
         raise InputError(f"--seed must be at least 0 and --each at least 1, got {seed} and {each}")
     if ids:
         return [random_system(seed, *_read(id)) for id in ids]
-    for family in families or ():
-        if family not in FAMILIES:
-            raise unknown_name("family", family, FAMILIES)
-    return [
-        random_system(seed, family, i) for family in FAMILIES if family in (families or FAMILIES) for i in range(each)
-    ]
+    names = {name: name for name in FAMILIES}
+    return [random_system(seed, family, i) for family in chosen(names, families, "family") for i in range(each)]
 
 
 def _read(id: str) -> tuple[str, int]:
@@ -216,8 +206,9 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[Su
         groups = {family: families.get(family, []) for family in FAMILIES} | {"all": own}
         parts.append(title + grouped("family", groups, COLUMNS))
     truths = {system.id: system.equations for system in systems}
-    return "\n\n".join([*parts, *summary.missed(rows, truths, _detail)]) + "\n"
 
+    def detail(row: Row) -> str:
+        recon, gen = summary.figure(row["recon"]), summary.figure(row["gen"])
+        return f"{row['method']}, {row['outcome']}, RECON {recon}, GEN {gen}"
 
-def _detail(row: Row) -> str:
-    return f"{row['method']}, {row['outcome']}, RECON {summary.figure(row['recon'])}, GEN {summary.figure(row['gen'])}"
+    return "\n\n".join([*parts, *summary.missed(rows, truths, detail)]) + "\n"

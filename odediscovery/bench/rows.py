@@ -77,10 +77,8 @@ class Study:
         monitor: Monitor | None = None,
         say: Callable[[str], None] = print,
     ) -> list[Row]:
-        """Do the tasks that are not yet in `folder`, and keep each row as soon as it is known; the rows of all.
-
-        A failure is a row with its reason.
-        """
+        """Do the tasks that are not yet in `folder`, and keep each row, failures with their reason, at once; the rows
+        of all."""
         rows, monitor = Rows(folder, self.shared, self.columns), monitor or Monitor()
         tasks = [task for task in self.tasks if not rows.has(task.id, task.method)]
         monitor.stage(self.name, len(tasks))

@@ -210,18 +210,8 @@ def _power(base: Array, true: float, power: float) -> Array:
 
 
 def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> ConstantErrors | None:
-    """How far the constants of two laws with the same terms are apart; None for other terms.
-
-    Every true term is paired with one found term of the same equation, states and sign, so that
-    the exponents are as near as they can be, and none is left over. A monomial that stands in
-    several equations may have another exponent in each.
-
-
-    >>> truth = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
-    >>> near = distance(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), truth)
-    >>> round(near.inner, 4), round(near.outer, 4)
-    (0.02, 0.2)
-    """
+    """How far the constants of two laws with the same terms are apart, states so large that terms left by rounding
+    show."""
     if found.features is not None or truth.features is not None or found.n_states != truth.n_states:
         return None
     size = np.ones(truth.n_states) if size is None else np.where(size > 0, size, 1.0)
@@ -230,12 +220,7 @@ def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Con
 
 
 def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> bool:
-    """Whether both have exactly the same terms, exponents within a tolerance (absolute, relative above 1).
-
-    >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
-    >>> same_terms(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), decay)
-    True
-    """
+    """Whether both have exactly the same terms, exponents within a tolerance (absolute, relative above 1)."""
     apart = distance(found, truth)
     return apart is not None and apart.inner_within(tolerance)
 
@@ -309,10 +294,7 @@ def exact_and_coef(errors: ConstantErrors | None, is_clean: bool) -> tuple[bool,
 
 
 def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protocol) -> float:
-    """The best RECON among laws, as an oracle would choose that sees the clean trajectory; -inf for none.
-
-    So are candidates chosen in the published studies of ODEBench.
-    """
+    """The best RECON among laws, as an oracle chooses in the published studies of ODEBench; -inf for none."""
     starts = range(protocol.trajectories)
     clean = [true_trajectory(system, k) for k in starts]
     each = (min(trajectory_r2(law, system.starts[k], system.times, clean[k]) for k in starts) for law in laws)
@@ -320,17 +302,7 @@ def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protoco
 
 
 def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array) -> float:
-    """Variance-weighted R2 of the equations integrated from `start`; -inf where they blow up.
-
-    The integration ends after a number of evaluations of the right-hand sides, and what is not
-    finite, or too large to be squared, has failed.
-
-
-    >>> decay = Equations.parse(["x"], {"x": "-x"})
-    >>> t = np.linspace(0.0, 2.0, 5)
-    >>> round(trajectory_r2(decay, np.array([1.0]), t, np.exp(-t)[:, None]), 6)
-    1.0
-    """
+    """Variance-weighted R2 of the equations integrated from `start`; -inf where they blow up or take too long."""
     # The truth needs a sixth of so many evaluations at most.
     values = found.simulate(start, times, most_evaluations=50_000)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -347,17 +319,7 @@ def nodes(equations: Equations) -> int:
 
 
 def same_law(found: Equations, truth: Equations, box: Array) -> ConstantErrors | None:
-    """How far the constants of two laws of the same form are apart; None for other forms.
-
-    Sums of products of powers are compared term by term; anything else asks whether every found
-    right-hand side is the true one with other constants (see `family`).
-
-
-    >>> truth = Equations.parse(["x"], {"x": "2*x - x**0.5"})
-    >>> near = same_law(Equations.parse(["x"], {"x": "-x**0.49 + 2.02*x"}), truth, np.ones((1, 2)))
-    >>> round(near.inner, 4), round(near.outer, 4)
-    (0.01, 0.01)
-    """
+    """How far the constants of two laws of the same form are apart in a box [states, 2]; None for other forms."""
     if found.power_sum is not None and truth.power_sum is not None:
         return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
     rows = [

@@ -60,21 +60,8 @@ VERDICTS = (
 )
 
 
-def criterion(row: Row) -> float:
-    """B above; inf where nothing is known of a law."""
-    if row["constants"] is None or row["misfit"] is None:
-        return math.inf
-    return float(row["misfit"] + row["constants"] * math.log(max(row["samples"], 2)))
-
-
 def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
-    """The rule above, of rows of two laws.
-
-    >>> expert = {"fitted_each": {"x": 0.99}, "misfit": -100.0, "samples": 20, "constants": 2}
-    >>> found = expert | {"misfit": -101.0, "constants": 3, "outcome": "converged", "failed": None}
-    >>> verdict(found, expert, False), verdict(found | {"misfit": -50.0}, expert, False)
-    ('as good', 'wrong but confident')
-    """
+    """The rule above, of rows of two laws."""
     if ours["failed"] is not None:
         return "failed"
     if ours["outcome"] == "poor-fit":
@@ -82,6 +69,12 @@ def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
         return "refused, the experts' law fits" if fits else "honest refusal"
     if same_terms:
         return "right"
+
+    def criterion(row: Row) -> float:
+        if row["constants"] is None or row["misfit"] is None:
+            return math.inf
+        return float(row["misfit"] + row["constants"] * math.log(max(row["samples"], 2)))
+
     if criterion(ours) > criterion(expert) + 6.0:
         return "wrong, stopped" if ours["outcome"] == "stopped" else "wrong but confident"
     few = ours["constants"] is not None and ours["constants"] <= 1.5 * max(expert["constants"] or 1, 1)
@@ -89,12 +82,7 @@ def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
 
 
 def has_same_terms(ours: Equations, texts: Mapping[str, str], constants: Sequence[str]) -> bool:
-    """Whether equations have the terms of a law with right-hand sides as texts, whatever its positive constants are.
-
-    >>> grown = Equations.parse(["x"], {"x": "0.5*x - 0.01*x**2"})
-    >>> has_same_terms(grown, {"x": "r*x*(1 - x/K)"}, ["r", "K"])
-    True
-    """
+    """Whether equations have the terms of a law with right-hand sides as texts, whatever its positive constants are."""
     if set(texts) != set(ours.states):
         return False
     # Values without a relation of their own, so that no two terms cancel.
@@ -161,7 +149,8 @@ def run_cases(
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
     # A fit without a limit takes a minute of the processor at most, its judging included.
-    return Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, _in_words).run(folder, **where)
+    study = Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, lambda row: f"R2 {_figure(row['r2'])}")
+    return study.run(folder, **where)
 
 
 def methods(case: Case) -> tuple[str, ...]:
@@ -241,13 +230,8 @@ def fitted_numbers(found: Discovery) -> int | None:
 
 
 def numbers_of(found: Equations) -> int | None:
-    """Coefficients and exponents that were fitted; None for what is no sum of products.
-
-    Where the equations add up to nothing, as those of S, I and R, each follows from the others.
-
-    >>> numbers_of(Equations.parse(["S", "I"], {"S": "-0.3*S*I", "I": "0.3*S*I"}))
-    1
-    """
+    """Coefficients and exponents that were fitted; None for what is no sum of products. Where the equations add up to
+    nothing, as those of S, I and R, each follows from the others."""
     law, errors = found.power_sum, found.standard_errors
     if law is None:
         return None if found.law is None or errors is None else int(sum((e > 0).sum() for e in errors.constants))
@@ -312,10 +296,7 @@ def _counted(rows: Sequence[Row], given: Mapping[tuple[str, str], str]) -> str:
 def counts_of_verdicts() -> dict[str, Cell]:
     """A column for each verdict, with how often it was reached."""
 
-    def count_of(word: str) -> Cell:
-        return lambda rows: str(sum(row["verdict"] == word for row in rows))
-
-    return {word: count_of(word) for word in VERDICTS}
+    return {word: lambda rows, word=word: str(sum(row["verdict"] == word for row in rows)) for word in VERDICTS}
 
 
 def _line(row: Row, word: str) -> tuple[str, ...]:
@@ -327,10 +308,6 @@ def _line(row: Row, word: str) -> tuple[str, ...]:
     constants = "-" if row["constants"] is None else str(row["constants"])
     scores = (constants, _figure(row["r2"]), _figure(row["r2_heldout"]), off, each)
     return (*head, *scores, row["outcome"], word, seconds)
-
-
-def _in_words(row: Row) -> str:
-    return f"R2 {_figure(row['r2'])}"
 
 
 def _figure(r2: float | None) -> str:

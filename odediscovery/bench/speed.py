@@ -108,10 +108,7 @@ def cases() -> list[str]:
 
 
 def measure_unit(case: str, seed: int = 0, seconds: float = 2.0) -> dict[str, float]:
-    """Seconds of a forward pass of one of `cases`, ours and by hand, each the best of several turns.
-
-    Each takes about `seconds`; a `FitError` if the two compute something else.
-    """
+    """Seconds of a forward pass of one of `cases`, ours and by hand, each the best of several turns."""
     name, _, size = case.partition(" ")
     (batch, n_in, n_out), times = SIZES[size], TOGETHER[size]
     threads, source = torch.get_num_threads(), torch.Generator().manual_seed(seed)
@@ -138,23 +135,16 @@ def _repeated(layer: nn.Module, x: Tensor, times: int) -> Callable[[], None]:
 def alternate(
     functions: Mapping[str, Callable[[], object]], seconds: float, least: int = 3, most: int = 200
 ) -> dict[str, list[float]]:
-    """Wall-clock seconds of every turn of functions that take turns, so that a busy minute affects all of them.
-
-    The first call, with whatever it allocates, does not count. A short function is called twice and the second
-    call counts: in a loop it would find the caches as it left them, not as the others did.
-
-    A function that has had so many seconds leaves, once it had its least turns.
-
-    >>> found = alternate({"sum": lambda: sum(range(9))}, seconds=0.0)
-    >>> len(found["sum"])
-    3
-    """
+    """Wall-clock seconds of every turn of functions that take turns, so that a busy minute affects all of them; one
+    that has had so many seconds leaves, once it had its least turns. The first call, which allocates, is none."""
     for function in functions.values():
         function()
     found: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(most):
         for name, function in functions.items():
             if len(found[name]) < least or sum(found[name]) < seconds:
+                # A short function is called twice, and the second call counts: in a loop it would find the caches as
+                # it left them, not as the others did.
                 if found[name] and min(found[name]) < 0.1:
                     function()
                 began = time.perf_counter()

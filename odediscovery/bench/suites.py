@@ -178,23 +178,14 @@ KINDS = {
 
 
 def kind_of(study: Mapping[str, Any]) -> str:
-    """Which table of the page a study belongs to.
-
-    >>> kind_of({"suite": "random", "seed": 1003}), kind_of({"suite": "odebench", "seed": 0})
-    ('random', 'public')
-    """
+    """Which table of the page a study belongs to."""
     if study["suite"] == "random":
         return "random" if study["seed"] >= 1000 else "random-development"
     return "public" if study["suite"] == "odebench" else "development"
 
 
 def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
-    """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side.
-
-    "Best of the front" counts the systems of which some row of the front reconstructs the trajectory: so
-    do published studies choose, by the clean trajectory that no user has. "Machine ms" is what the machine takes
-    for a fixed piece of work, by which seconds of two machines roughly compare.
-    """
+    """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side."""
     names, rows = [*sizes, "random"], list[Row]()
     for folder in _folders_of_suites(folders, names):
         study, own = _kept(folder, names)
@@ -247,22 +238,14 @@ def _best_of_the_front(rows: Sequence[Row]) -> str:
 
 
 def _machine(study: Mapping[str, Any]) -> str:
-    """Milliseconds of the machine's reference, a dash where none was measured.
-
-    >>> _machine({"machine": {"reference_seconds": 0.0071}}), _machine({"suite": "odebench"})
-    ('7.1', '-')
-    """
+    """Milliseconds of the machine's reference, a dash where none was measured."""
     machine = study.get("machine")
     taken = machine.get("reference_seconds") if isinstance(machine, dict) else None
     return f"{1000 * taken:.1f}" if isinstance(taken, int | float) else "-"
 
 
 def _engines(commits: set[str]) -> list[str]:
-    """Whether all rows of ours are of one engine, in a sentence.
-
-    >>> _engines({"abc1234"}), _engines(set())
-    (['All rows of ours are of commit abc1234.'], [])
-    """
+    """Whether all rows of ours are of one engine, in a sentence."""
     if len(commits) == 1:
         return [f"All rows of ours are of commit {min(commits)}."]
     told = f"Rows of ours are of {len(commits)} commits; study.json of each folder says which."
@@ -304,11 +287,7 @@ def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]
 
 
 def _condition(study: Mapping[str, Any]) -> str:
-    """What the training data of a study were, in words.
-
-    >>> _condition({"suite": "random", "sigma": 0.0, "digits": 4, "drop": 0.0, "trajectories": 2, "seed": 2002})
-    '`random`, 4 digits, 2 trajectories, seed 2002'
-    """
+    """What the training data of a study were, in words."""
     made = [f"{study['digits']} digits"] if study.get("digits") else []
     made += [f"{summary.in_percent(study['sigma'])} noise"] if study["sigma"] else []
     parts = [f"`{study['suite']}`", *(made or ["clean"])]

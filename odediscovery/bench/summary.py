@@ -37,11 +37,7 @@ def grouped(titles: Name, groups: Mapping[Any, Sequence[Row]], columns: Mapping[
 
 
 def by(rows: Sequence[Row], *keys: str) -> dict[Any, list[Row]]:
-    """Rows in groups that have the same values of some columns, in their order.
-
-    >>> by([{"a": "x"}, {"a": "y"}, {"a": "x"}], "a")
-    {'x': [{'a': 'x'}, {'a': 'x'}], 'y': [{'a': 'y'}]}
-    """
+    """Rows in groups that have the same values of some columns, in their order."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         name = tuple(str(row[key]) for key in keys)
@@ -106,11 +102,7 @@ EXACT_AND_COEF: Mapping[str, Cell] = {"EXACT": hits("exact"), "share": share("ex
 
 
 def options_of(study: Mapping[str, Any]) -> str:
-    """What all rows of a study share, as options of the command.
-
-    >>> options_of({"suite": "odebench", "sigma": 0.05, "digits": None, "max_seconds": 60.0})
-    '--sigma 0.05 --max-seconds 60'
-    """
+    """What all rows of a study share, as options of the command."""
     options = {name.replace("_", "-"): value for name, value in study.items() if name != "suite" and value is not None}
     return " ".join(f"--{name} {v if isinstance(v, str) else format(v, 'g')}" for name, v in options.items())
 

@@ -24,61 +24,25 @@ from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
 from odediscovery.plots.figures import STYLE as SHARED
 from odediscovery.runtime.arrays import Array
 
-
-@dataclass(frozen=True)
-class Look:
-    """Sizes: of figures in inches, of marks, lines and letters in points."""
-
-    # Of a figure, and of one with three panels or more side by side; with one row of panels, and for each further one.
-    width: float = 11.0
-    wide: float = 14.0
-    height: float = 4.8
-    row: float = 2.2
-    # Marks on a line, of a run, of the median of the runs, of a solution.
-    marker: float = 4.0
-    point: float = 6.0
-    median: float = 14.0
-    cross: float = 9.0
-    # Lines that are no data, the line of a median, a line that others are drawn on; letters of a legend.
-    thin: float = 0.8
-    thick: float = 2.4
-    broad: float = 5.0
-    legend: float = 8.0
-    # What remains of a colour where marks or lines lie on each other, and of that of an area.
-    faint: float = 0.6
-    area: float = 0.15
-    # Degrees of names at ticks that are too long to lie.
-    slant: float = 30.0
-    # Part of the room between two ticks that methods share; `scatter` of it belongs to the runs of a method.
-    group: float = 0.8
-    scatter: float = 0.12
-    # Ends of logarithmic axes of errors and of their squares; of axes of per cents and shares, with room for marks;
-    # and of answers of which half are right by chance.
-    errors: tuple[float, float] = (1e-7, 1e4)
-    squares: tuple[float, float] = (1e-9, 1e9)
-    per_cents: tuple[float, float] = (-4.0, 104.0)
-    shares: tuple[float, float] = (-0.02, 1.04)
-    accuracies: tuple[float, float] = (0.2, 1.04)
-
-
-LOOK = Look()
-STYLE: dict[Any, Any] = SHARED | {"legend.fontsize": LOOK.legend, "lines.markersize": LOOK.marker}
+# Lines that are no data, and the line of a median, in points; what remains of a colour where marks lie on each other.
+THIN, THICK, FAINT = 0.8, 2.4, 0.6
+# Part of the room between two ticks that methods share.
+GROUP = 0.8
+# Ends of logarithmic axes of errors, and of axes of per cents and shares, with room for marks.
+ERROR_ENDS, PER_CENTS, SHARES = (1e-7, 1e4), (-4.0, 104.0), (-0.02, 1.04)
+STYLE: dict[Any, Any] = SHARED | {"legend.fontsize": 8.0, "lines.markersize": 4.0}
 
 Values: TypeAlias = NDArray[np.float64]
 
 
 def page(rows: int = 1, *, wide: bool = False) -> Figure:
     """An empty figure with room for so many rows of panels."""
-    return empty_figure(LOOK.wide if wide else LOOK.width, LOOK.height + LOOK.row * (rows - 1))
+    return empty_figure(14.0 if wide else 11.0, 4.8 + 2.2 * (rows - 1))
 
 
 def aside(k: int, of: int) -> float:
-    """Where the k-th of so many methods stands beside their common tick.
-
-    >>> [round(aside(k, 3), 2) for k in range(3)]
-    [-0.27, 0.0, 0.27]
-    """
-    return LOOK.group * (k - (of - 1) / 2) / of
+    """Where the k-th of so many methods stands beside their common tick."""
+    return GROUP * (k - (of - 1) / 2) / of
 
 
 def draw_runs(
@@ -86,13 +50,13 @@ def draw_runs(
 ) -> None:
     """Every run a point, side by side, and their median a short line; `lying`: along the other axis."""
     last = len(values) - 1
-    beside = at + LOOK.scatter * (np.arange(len(values)) - last / 2) / max(last, 1)
+    beside = at + 0.12 * (np.arange(len(values)) - last / 2) / max(last, 1)
     points: tuple[Any, Any] = (beside, np.sort(values))
     middle: tuple[Any, Any] = (at, np.median(values))
     if lying:
         points, middle = points[::-1], middle[::-1]
-    axis.plot(*points, ".", ms=LOOK.point, color=colour, alpha=LOOK.faint, label=label)
-    axis.plot(*middle, "|" if lying else "_", ms=LOOK.median, mew=LOOK.thick, color=colour)
+    axis.plot(*points, ".", ms=6.0, color=colour, alpha=FAINT, label=label)
+    axis.plot(*middle, "|" if lying else "_", ms=14.0, mew=THICK, color=colour)
 
 
 def line_of(i: int) -> dict[str, Any]:
@@ -111,7 +75,7 @@ def draw_groups(
     lying: bool = False,
     first: int = 0,
 ) -> None:
-    """Methods side by side at the tick of every group, which bear their names."""
+    """Methods side by side at the tick of every group, from place `first` on: runs, or `bars` of their mean."""
     for k, method in enumerate(methods):
         label: str | None = method
         for i, group in enumerate(groups, start=first):
@@ -120,7 +84,7 @@ def draw_groups(
                 continue
             at = i + aside(k, len(methods))
             if bars:
-                axis.bar(at, float(np.mean(runs)), LOOK.group / len(methods), color=colours[k], label=label)
+                axis.bar(at, float(np.mean(runs)), GROUP / len(methods), color=colours[k], label=label)
             else:
                 draw_runs(axis, at, runs, colours[k], label, lying=lying)
             label = None
@@ -202,7 +166,7 @@ def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
     if cloud.front:
         order = np.lexsort((y, x))
         least = np.minimum.accumulate(y[order])
-        alpha = LOOK.faint if cloud.pale else 1.0
+        alpha = FAINT if cloud.pale else 1.0
         axes.step(x[order], least, where="post", color=cloud.colour, alpha=alpha, zorder=depth)
     if cloud.star is not None:
         at = x[cloud.star], y[cloud.star]
@@ -217,7 +181,7 @@ def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]
     _frame(inset, errors)
     inset.set(title="", xlabel="", ylabel="", xlim=axes.get_xlim())
     inset.tick_params(labelsize=8.0)
-    axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=LOOK.faint)
+    axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=FAINT)
 
 
 def _label_star(axes: Axes, cloud: Cloud) -> None:
@@ -259,7 +223,7 @@ def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
             color=c.colour,
             marker="*" if c.star is not None else c.marker,
             ls="-" if c.front else "none",
-            alpha=LOOK.faint if c.pale else 1.0,
+            alpha=FAINT if c.pale else 1.0,
             mec="white",
             ms=13.0 if c.star is not None else PLAIN if c.pale else LARGE,
             label=c.label,

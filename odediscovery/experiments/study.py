@@ -101,9 +101,19 @@ def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran]
     seconds, mode = sum(r.seconds for r in ran), "full" if plan.full else "quick"
     done = "" if len(ran) == total else f" {len(ran)} of {total} batches are done."
     command = f"odediscovery reproduce {experiment.name} --preset {plan.preset} --{mode} --seed {plan.seed}"
-    runs = f"{sum(len(r.rows) for r in ran)} runs in {len(ran)} batches"
-    head = f"# {experiment.title}\n\n`{command}`: {runs}, {seconds:.0f} s.{done}\n\n"
-    write_whole(folder / "runs.csv", _csv(plan, ran).encode())
+    count = f"{sum(len(r.rows) for r in ran)} runs in {len(ran)} batches"
+    head = f"# {experiment.title}\n\n`{command}`: {count}, {seconds:.0f} s.{done}\n\n"
+    # All rows under the union of their columns.
+    rows = [
+        {**r.batch, "seed": plan.seed, "run": i, **row, "batch_seconds": r.seconds}
+        for r in ran
+        for i, row in enumerate(r.rows)
+    ]
+    stream = io.StringIO()
+    runs = csv.DictWriter(stream, list(dict.fromkeys(key for row in rows for key in row)), "", lineterminator="\n")
+    runs.writeheader()
+    runs.writerows(rows)
+    write_whole(folder / "runs.csv", stream.getvalue().encode())
     write_whole(folder / "table.md", (head + experiment.table(plan, ran)).encode())
     figures = {experiment.name: experiment.figure(plan, ran)} | experiment.more_figures(plan, ran)
     for name, figure in figures.items():
@@ -111,21 +121,6 @@ def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran]
     document = {"experiment": experiment.name, **asdict(plan), "command": command, "batches": len(ran)}
     document |= {"of": total, "seconds": round(seconds, 1), **provenance()}
     write_whole(folder / "study.json", (json.dumps(document, indent=1) + "\n").encode())
-
-
-def _csv(plan: Plan, ran: Sequence[Ran]) -> str:
-    """All rows under the union of their columns."""
-    rows = [
-        {**r.batch, "seed": plan.seed, "run": i, **row, "batch_seconds": r.seconds}
-        for r in ran
-        for i, row in enumerate(r.rows)
-    ]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    stream = io.StringIO()
-    table = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return stream.getvalue()
 
 
 def _place(folder: Path, batch: dict[str, str], kind: str) -> Path:

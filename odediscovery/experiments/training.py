@@ -165,10 +165,7 @@ def l1(network: nn.Sequential) -> Tensor:
 
 
 def group_norm(network: nn.Sequential) -> Tensor:
-    """Sum of the Euclidean norms of each member's parameter arrays, [members].
-
-    Julia's `norm(params, 1)`: the 1-norm of the list of arrays, each by its own norm.
-    """
+    """Sum of the Euclidean norms of each member's parameter arrays, as Julia's `norm(params, 1)`, [members]."""
     return torch.stack([p.flatten(1).norm(dim=1) for p in network.parameters()]).sum(dim=0)
 
 
@@ -200,10 +197,7 @@ def inalu_penalty(network: nn.Sequential, step: int, steps: int, summed: bool = 
 
 
 def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tensor:
-    """mean |network(x) - y|^power over samples, [members, outputs]; inf where not finite.
-
-    x and y are on the CPU, and so is what comes out, wherever the network is.
-    """
+    """mean |network(x) - y|^power over samples, on the CPU, [members, outputs]; inf where not finite."""
     device = next(network.parameters()).device
     with torch.no_grad():
         difference: Tensor = (network(x.to(device)) - y.to(device)).abs() ** power
@@ -261,10 +255,8 @@ def train(
 
 
 def set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float | None = None) -> None:
-    """Gradients of the losses of all members, their entries clipped to a limit.
-
-    A member that has left the finite numbers gets no step and spoils nobody else's.
-    """
+    """Gradients of the losses of all members, entries clipped to a limit; a member without finite numbers gets no
+    step."""
     total = torch.where(losses.isfinite(), losses, 0.0).sum()
     for weight, gradient in zip(weights, torch.autograd.grad(total, weights, materialize_grads=True), strict=True):
         gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
@@ -408,10 +400,8 @@ def _regress(first: NAU, powers: RealNPU, x: Tensor, y: Tensor) -> None:
 
 @torch.no_grad()
 def embed(thin: nn.Sequential, chosen: Tensor, network: nn.Sequential, into: Tensor) -> None:
-    """Write members `chosen` of a thinned chain into members `into` of a wide one.
-
-    The thin chain's hidden units come first; the others get weight, gate and exponent 0.
-    """
+    """Write members `chosen` of a thinned chain into the first units of members `into` of a wide one; the others are
+    idle."""
     for small, large in zip(layers(thin), layers(network), strict=True):
         values = parameters_of(small)
         for name, value in parameters_of(large).items():

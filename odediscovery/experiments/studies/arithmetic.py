@@ -33,7 +33,7 @@ from odediscovery.experiments.base import (
     share,
     spread,
 )
-from odediscovery.experiments.figures import LOOK, draw_groups, draw_surface, page
+from odediscovery.experiments.figures import SHARES, draw_groups, draw_surface, page
 from odediscovery.experiments.training import WEIGHT_ERROR, Draw, Setting, Training
 from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
@@ -209,10 +209,8 @@ class Operation:
         return min(fewer or most, most)
 
     def weight(self, model: str, step: int, preset: str) -> float:
-        """L1 weight of the published training at a step.
-
-        Table A6 prints an end below the start for the product: the end holds from the first step.
-        """
+        """L1 weight of the published training at a step; where Table A6 prints an end below the start, the end
+        holds."""
         if preset == "paper":
             return nets.grown_tenfold(step, *(self.printed_beta or self.beta))
         low, high = self.beta
@@ -330,7 +328,7 @@ class LargeArithmetic(Experiment):
             for r in (r for r in ran if r.batch["task"] == key):
                 model = r.batch["model"]
                 colour, marker = COLOURS[MODELS.index(model.removesuffix(OURS))], "x" if model.endswith(OURS) else "o"
-                mse = r.column("test mse").clip(*LOOK.squares)
+                mse = r.column("test mse").clip(1e-9, 1e9)
                 (labelled[model],) = axis.plot(r.column("parameters"), mse, marker, color=colour)
             axis.set(title=task.sign, xscale="log", yscale="log", ylabel="test MSE", xlabel="parameters above 0.001")
         figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=len(RECOMMENDED) + 1)
@@ -553,7 +551,7 @@ class Division(Experiment):
         rate = lambda name, model: np.array(_rate(done[model], name)) if model in done else None  # noqa: E731
         draw_groups(axis, self.how(plan).ranges, DIVIDERS, rate, bars=True)
         axis.axhline(0.702, color=MUTED, ls="--", label="RealNPU, published average")
-        axis.set(ylabel="success rate", ylim=(0.0, LOOK.shares[1]), xlabel="training range")
+        axis.set(ylabel="success rate", ylim=(0.0, SHARES[1]), xlabel="training range")
         figure.legend(loc="outside upper center", ncols=len(DIVIDERS) + 1)
         return figure
 

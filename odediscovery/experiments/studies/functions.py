@@ -26,7 +26,7 @@ from odediscovery.experiments.base import (
     number,
     spread,
 )
-from odediscovery.experiments.figures import LOOK, Values, draw_groups, line_of, page
+from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, Values, draw_groups, line_of, page
 from odediscovery.experiments.training import ACTIVATIONS, Setting, Training
 from odediscovery.plots.figures import COLOURS, GRID, MUTED
 from odediscovery.runtime.arrays import Mask
@@ -113,7 +113,7 @@ class Extrapolation(Experiment):
         figure = page()
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         left.axvspan(LOW, HIGH, color=GRID, lw=0)
-        left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=LOOK.broad, alpha=LOOK.faint, label="y = x")
+        left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=5.0, alpha=FAINT, label="y = x")
         for r in ran:
             model = r.batch["model"]
             left.plot(r.arrays["x"], r.arrays["median run"], label=model, **line_of(self.models.index(model)))
@@ -123,7 +123,7 @@ class Extrapolation(Experiment):
 
         def errors(model: str, where: str) -> Values | None:
             r = find(ran, model=model)
-            return None if r is None else r.column(f"error {where}").clip(*LOOK.errors)
+            return None if r is None else r.column(f"error {where}").clip(*ERROR_ENDS)
 
         models = [r.batch["model"] for r in ran]
         draw_groups(right, models, ("inside", "outside"), errors, colours=(MUTED, COLOURS[1]), lying=True)
@@ -206,9 +206,9 @@ class Autoencoder(Experiment):
         axis = figure.subplots()
         axis.axvspan(-EDGE, EDGE, color=GRID, lw=0)
         for r in ran:
-            model, error = r.batch["model"], r.arrays["mean error"].clip(*LOOK.errors)
+            model, error = r.batch["model"], r.arrays["mean error"].clip(*ERROR_ENDS)
             axis.plot(r.arrays["x"], error, label=model, **line_of(self.models.index(model)))
-        least = f"mean absolute error, at least {LOOK.errors[0]:.0e}"
+        least = f"mean absolute error, at least {ERROR_ENDS[0]:.0e}"
         axis.set(yscale="log", xlabel="x", ylabel=least, title="grey: training range")
         figure.legend(loc="outside right center")
         return figure
@@ -370,9 +370,9 @@ class SimpleFunctions(Experiment):
         for row, (kind, models) in zip(axes, FUNCTION_MODELS.items(), strict=True):
             for axis, name in zip(row, REACHES, strict=True):
                 done = {(r.batch["task"], r.batch["model"]): r for r in ran if r.batch["kind"] == kind}
-                clipped = {key: r.column(name).clip(*LOOK.errors) for key, r in done.items()}
+                clipped = {key: r.column(name).clip(*ERROR_ENDS) for key, r in done.items()}
                 draw_groups(axis, [*FUNCTIONS], models, lambda *key, clipped=clipped: clipped.get(key))
-                axis.axhline(0.05, color=MUTED, lw=LOOK.thin, ls=":")
+                axis.axhline(0.05, color=MUTED, lw=THIN, ls=":")
                 axis.set(yscale="log", title=f"{kind}, {name}; dotted: prints as 0.0")
             if row[0].get_legend_handles_labels()[0]:
                 row[0].legend(ncols=len(models))

@@ -15,7 +15,18 @@ from torch.nn.functional import smooth_l1_loss
 
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, wilson
-from odediscovery.experiments.figures import LOOK, Values, aside, draw_groups, draw_runs, legend_below, page
+from odediscovery.experiments.figures import (
+    ERROR_ENDS,
+    GROUP,
+    PER_CENTS,
+    THIN,
+    Values,
+    aside,
+    draw_groups,
+    draw_runs,
+    legend_below,
+    page,
+)
 from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
 from odediscovery.experiments.training import Draw, Setting, Training
 from odediscovery.plots.figures import COLOURS, INK
@@ -155,7 +166,7 @@ class Operands(Experiment):
         for axis, n in zip(below, counts, strict=True):
             _draw_nalu(axis, ran, n)
         for axis in (top, *below):
-            axis.set(ylim=LOOK.per_cents, ylabel="accuracy, %")
+            axis.set(ylim=PER_CENTS, ylabel="accuracy, %")
         legend_below(figure, next((a for a in below if a.get_legend_handles_labels()[0]), top))
         return figure
 
@@ -254,7 +265,7 @@ def _mark(axis: Axes, at: float, width: float, published: float | None, label: s
     """A published accuracy as a dotted line across what stands there."""
     if published is not None:
         ends = [at - width / 2, at + width / 2]
-        axis.plot(ends, [published] * 2, color=INK, lw=LOOK.thin, ls=":", label=label)
+        axis.plot(ends, [published] * 2, color=INK, lw=THIN, ls=":", label=label)
 
 
 def _draw_nac(axis: Axes, ran: Sequence[Ran], counts: Sequence[int]) -> None:
@@ -264,7 +275,7 @@ def _draw_nac(axis: Axes, ran: Sequence[Ran], counts: Sequence[int]) -> None:
     )
     for n in counts:
         for k, task in enumerate(tasks):
-            _mark(axis, n + aside(k, len(tasks)), LOOK.group / len(tasks), NAC_PUBLISHED.get((task, n)))
+            _mark(axis, n + aside(k, len(tasks)), GROUP / len(tasks), NAC_PUBLISHED.get((task, n)))
     signed = _accuracy(ran, unit="NAC", task="signed")
     if signed is not None:
         draw_runs(axis, behind, signed, COLOURS[2])
@@ -276,7 +287,7 @@ def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
     shown = {"unit": "NALU", "operands": str(operands)}
     draw_groups(axis, NALU_TASKS, VARIANTS, lambda task, variant: _accuracy(ran, task=task, variant=variant, **shown))
     for i, task in enumerate(NALU_TASKS):
-        _mark(axis, i, LOOK.group, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
+        _mark(axis, i, GROUP, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
     axis.set(title=f"NALU, {operands} operands", xlim=(-0.5, len(NALU_TASKS) - 0.5))
 
 
@@ -391,11 +402,11 @@ class StackedUnits(Experiment):
             r = find(ran, task=task, model=model, layers=depth)
             if r is None:
                 return None
-            return 100.0 * r.column("accuracy") if task == "digits" else r.column("relative error").clip(*LOOK.errors)
+            return 100.0 * r.column("accuracy") if task == "digits" else r.column("relative error").clip(*ERROR_ENDS)
 
         figure = page(wide=True)
         axes = figure.subplots(1, 3, width_ratios=(3, 2, 2))
-        least, most = LOOK.errors
+        least, most = ERROR_ENDS
         draw_groups(axes[0], [*map(str, DEPTHS)], [*STACKED], lambda depth, model: shown("sum", model, depth), first=1)
         for axis, task, depth, models in ((axes[1], "product", "1", SIGNED_UNITS), (axes[2], "digits", "3", READERS)):
             for i, model in enumerate(models):
@@ -408,7 +419,7 @@ class StackedUnits(Experiment):
         axes[1].set(title="product of inputs of both signs")
         for axis in axes[:2]:
             axis.set(yscale="log", ylabel="relative error", ylim=(least / 2, 2 * most))
-        axes[2].set(title="digits by three layers", ylabel="read right, %; lost runs at 0", ylim=LOOK.per_cents)
+        axes[2].set(title="digits by three layers", ylabel="read right, %; lost runs at 0", ylim=PER_CENTS)
         return figure
 
 

@@ -26,7 +26,7 @@ from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown
-from odediscovery.experiments.figures import LOOK, draw_groups, legend_below, page
+from odediscovery.experiments.figures import PER_CENTS, draw_groups, legend_below, page
 from odediscovery.laws.equations import Equations
 from odediscovery.neural.equations import equations
 from odediscovery.neural.prune import prune
@@ -123,9 +123,9 @@ class Networks(Experiment):
         for axis, column, scale, bars in ((above, "exact", 100, True), (below, "seconds", 1, False)):
             values = {key: scale * r.column(column) for key, r in done.items()}
             draw_groups(axis, names, [*METHODS], lambda *key, values=values: values.get(key), bars=bars)
-        above.set(ylabel="exact runs, %", ylim=(0.0, LOOK.per_cents[1]), title="Networks alone beside the default")
+        above.set(ylabel="exact runs, %", ylim=(0.0, PER_CENTS[1]), title="Networks alone beside the default")
         below.set(ylabel="processor time of a fit, s", yscale="log")
-        below.set_xticks(range(len(names)), names, rotation=LOOK.slant, ha="right")
+        below.set_xticks(range(len(names)), names, rotation=30.0, ha="right")
         legend_below(figure, above)
         return figure
 

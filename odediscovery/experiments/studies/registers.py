@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number
-from odediscovery.experiments.figures import LOOK, page
+from odediscovery.experiments.figures import THIN, page
 from odediscovery.experiments.training import Setting, Training, chain, layers, parameters_of, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NSR, Dense
@@ -31,11 +31,7 @@ def equal_share(task: str) -> float:
 
 
 def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
-    """Pairs of integers from low to high, [*shape, 2].
-
-    Of the pairs a part `equal` is equal; of the rest half are neighbours, the others drawn
-    independently until they differ (a shift by a random non-zero amount, wrapped around).
-    """
+    """Pairs of integers from low to high, [*shape, 2]: a part `equal` is equal, half of the rest are neighbours."""
     first = torch.randint(low, high + 1, shape, generator=source)
     kind = torch.rand(shape, generator=source)
     up = 2 * torch.randint(0, 2, shape, generator=source) - 1
@@ -158,7 +154,7 @@ class Comparisons(Experiment):
             axis.set_title(f"x1 {SIGNS.get(task, task)} x2")
             for model, colour in zip(MODELS, COLOURS, strict=False):
                 _draw_model(axis, find(ran, model=model, task=task), model, task, colour)
-        axes[0, 0].set_ylim(*LOOK.accuracies)
+        axes[0, 0].set_ylim(0.2, 1.04)
         axes[0, 0].set_xticks(range(len(RANGES))[::2], RANGES[::2])
         for axis in axes[1]:
             axis.set_xlabel("largest magnitude of the integers")
@@ -190,10 +186,10 @@ def as_typed(relation: sympy.Basic) -> str:
 
 def _draw_model(axis: Axes, r: Ran | None, model: str, task: str, colour: str) -> None:
     place = range(len(RANGES))
-    axis.plot(place, PUBLISHED[model, task], color=colour, lw=LOOK.thin, ls="--", label=f"{model}, published")
+    axis.plot(place, PUBLISHED[model, task], color=colour, lw=THIN, ls="--", label=f"{model}, published")
     if r is not None:
         ours = np.stack([r.column(f"accuracy {name}") for name in RANGES])
-        axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=LOOK.area, lw=0)
+        axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=0.15, lw=0)
         axis.plot(place, ours.mean(axis=1), "o-", color=colour, label=f"{model}, mean and range of {len(r.rows)} runs")
 
 
@@ -271,17 +267,14 @@ class StatusRegisters(Experiment):
                     y = [np.mean([_mean(r, "far", scale) for r in done]) for scale in SCALES]
                     named = f"{inputs}, {copies} {'copy' if copies == '1' else 'copies'}"
                     axis.plot(SCALES, y, "o-", color=COLOURS[i], label=named)
-            axis.set(xscale="log", xlabel="lambda", title=title, ylim=LOOK.accuracies)
+            axis.set(xscale="log", xlabel="lambda", title=title, ylim=(0.2, 1.04))
         axes[0].set_ylabel("accuracy far outside")
         axes[0].legend()
         return figure
 
 
 def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Generator) -> Tensor:
-    """Pairs [1, count, 2] of "whole" or "real" numbers up to a limit; those of training begin at -10, others at -limit.
-
-    A part `equal` is equal, of the rest half are neighbours.
-    """
+    """Pairs [1, count, 2] of "whole" or "real" numbers up to a limit; those of training begin at -10."""
     low = LOW if limit == HIGH else -limit
     if inputs == "whole":
         return pairs((1, count), round(low), round(limit), equal, source)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
-from odediscovery.experiments.figures import LOOK, page
+from odediscovery.experiments.figures import PER_CENTS, SHARES, page
 from odediscovery.experiments.training import WEIGHT_ERROR, Training
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NAC, NALU, NAU, NMU, AbstractUnit, Linear, MultiplicativeNAC, glorot
@@ -356,7 +356,7 @@ class StaticArithmetic(Experiment):
                 y = np.append(np.arange(len(done) + 1), len(done)) / len(solved)
                 look = {"color": colours[model.removesuffix(OURS)], "ls": "--" if model.endswith(OURS) else "-"}
                 axis.step(x, y, where="post", label=model, **look)
-            axis.set(title=task, xlabel="step", ylabel="share solved", ylim=LOOK.shares)
+            axis.set(title=task, xlabel="step", ylabel="share solved", ylim=SHARES)
             if axis.lines:
                 axis.legend()
         return figure
@@ -508,7 +508,7 @@ class ProductSweeps(Experiment):
                 done = {k: 100.0 * float(r.column("success").mean()) for k, r in found.items() if r is not None}
                 axis.plot(list(done), list(done.values()), "o-", color=COLOURS[i], label=model)
             axis.set_xticks(range(len(values)), values)
-            axis.set(title=name, ylabel="success, %", ylim=LOOK.per_cents)
+            axis.set(title=name, ylabel="success, %", ylim=PER_CENTS)
         axis.legend()
         return figure
 

@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
-from odediscovery.experiments.figures import LOOK, STYLE, aside, draw_surface, page
+from odediscovery.experiments.figures import STYLE, THICK, THIN, aside, draw_surface, page
 from odediscovery.experiments.training import fresh, parameters_of, uniform
 from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
 from odediscovery.runtime.arrays import ABOVE_ZERO
@@ -92,7 +92,7 @@ class GradientSurface(Experiment):
                     continue
                 image = draw_surface(axis, r.arrays["surface"], box, norm, aspect="auto", cmap="viridis")
                 axis.set(xlabel="w1", ylabel="w2")
-                axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=LOOK.cross, mew=LOOK.thick)
+                axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=9.0, mew=THICK)
                 part.colorbar(image, ax=axis, extend="max", label=label)
                 if gradient:
                     axis.axhline(PLATEAU, color="white", ls=":")
@@ -168,12 +168,7 @@ Box = tuple[float, float, str, str]
 
 
 def diagram_figure(unit: AbstractPowerUnit) -> Figure:
-    """A power unit from input to output (Figs. 1 and 2 of Neural Power Units).
-
-    Which boxes there are follows from the parameters of the unit: without imaginary weights nothing crosses
-    between size and angle, and without gates the input is taken as it is. Colours are the paper's: vectors
-    green, trained arrays orange, functions blue, the gate on hatched ground.
-    """
+    """A power unit from input to output in the paper's colours (Figs. 1 and 2), its boxes those of its parameters."""
     boxes, arrows = diagram(unit)
     last = max(x for x, *_ in boxes.values())
     with rc_context(STYLE):
@@ -247,7 +242,7 @@ def _draw_arrow(axes: Axes, start: str, end: str) -> None:
         arrowprops={
             "arrowstyle": "->",
             "color": MUTED,
-            "lw": LOOK.thin,
+            "lw": THIN,
             "patchA": one.get_bbox_patch(),
             "patchB": other.get_bbox_patch(),
             "shrinkA": 0.0,
@@ -410,7 +405,7 @@ def _draw_gradients(axis: Axes, ran: Sequence[Ran]) -> None:
         # A little apart, so that zeros do not hide each other.
         place = r.column("inputs") * (1.0 + aside(i, len(ran)) / 2)
         axis.errorbar(place, mean, ZERO * error, label=f"{r.batch['of']}, {r.batch['part']}", capsize=3, **look)
-    axis.axhline(0.0, color=INK, lw=LOOK.thin)
+    axis.axhline(0.0, color=INK, lw=THIN)
     axis.set_xscale("log", base=2)
     axis.set(xlabel="inputs", ylabel="mean gradient / mean size", title="does the gradient know the task?")
     axis.legend(ncols=2, loc="center", bbox_to_anchor=(0.5, 0.72))
@@ -424,7 +419,7 @@ def _draw_outputs(axis: Axes, ran: Sequence[Ran]) -> None:
         sure = np.where(np.abs(mean) > ZERO * r.column("standard error"), mean, np.nan)
         axis.plot(inputs, sure, "o-", color=COLOURS[i], label=named)
         axis.plot(inputs, r.column("formula"), ":", color=COLOURS[i], label="its formula")
-    axis.axhline(1.0, color=INK, lw=LOOK.thin)
+    axis.axhline(1.0, color=INK, lw=THIN)
     axis.set_xscale("log", base=2)
     axis.set(yscale="log", ylim=(1e-9, 1e12), xlabel="inputs", ylabel="E[z]", title="outputs of fresh products")
     axis.legend(ncols=2, loc="upper right", bbox_to_anchor=(1.0, 0.2))
