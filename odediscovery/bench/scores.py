@@ -52,26 +52,15 @@ _FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "Abs", "sign", "tanh")
 class ConstantErrors:
     """How far the constants of a law of the true form are from the true ones; signs are the same."""
 
-    # Of an exponent or inner constant: absolute, relative above 1.
-    inner: float
-    # Of an outer coefficient: relative.
-    outer: float
-
-    def inner_within(self, tolerance: float) -> bool:
-        """Whether all exponents and inner constants are as near as this."""
-        return self.inner <= tolerance + _ROUNDED
-
-    def outer_within(self, tolerance: float) -> bool:
-        """Whether all outer coefficients are as near as this."""
-        return self.outer <= tolerance + _ROUNDED
+    inner: float  # of an exponent or inner constant: absolute, relative above 1
+    outer: float  # of an outer coefficient: relative
 
     @classmethod
     def worst_of(cls, rows: Sequence[ConstantErrors | None]) -> ConstantErrors | None:
         """The largest errors of several equations; None where one has another form."""
         alike = [row for row in rows if row is not None]
-        if len(alike) < len(rows):
-            return None
-        return cls(max(row.inner for row in alike), max(row.outer for row in alike))
+        whole = len(alike) == len(rows)
+        return cls(max(row.inner for row in alike), max(row.outer for row in alike)) if whole else None
 
 
 def constant_errors(
@@ -222,7 +211,7 @@ def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Con
 def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> bool:
     """Whether both have exactly the same terms, exponents within a tolerance (absolute, relative above 1)."""
     apart = distance(found, truth)
-    return apart is not None and apart.inner_within(tolerance)
+    return apart is not None and apart.inner <= tolerance + _ROUNDED
 
 
 def worst_errors(found: PowerSum, truth: PowerSum) -> tuple[float, float]:
@@ -289,8 +278,8 @@ def box_of(values: Array) -> Array:
 
 def exact_and_coef(errors: ConstantErrors | None, is_clean: bool) -> tuple[bool, bool]:
     """Whether terms with errors as of `same_law` are the true ones, and their coefficients too; clean data ask more."""
-    exact = errors is not None and errors.inner_within(CLEAN_TOLERANCE if is_clean else NOISY_TOLERANCE)
-    return exact, errors is not None and exact and errors.outer_within(0.05)
+    exact = errors is not None and errors.inner <= (CLEAN_TOLERANCE if is_clean else NOISY_TOLERANCE) + _ROUNDED
+    return exact, errors is not None and exact and errors.outer <= 0.05 + _ROUNDED
 
 
 def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protocol) -> float:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,7 +38,7 @@ from odediscovery.experiments.figures import SHARES, draw_groups, draw_surface, 
 from odediscovery.experiments.training import WEIGHT_ERROR, Draw, Setting, Training
 from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
-from odediscovery.units import NALU, NAU, NMU, NPU, UNITS, Dense, NaiveNPU, RealNPU
+from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
 
 # The column of a table that says how an error stands beside the published one.
 WITHIN = "within 2 MAD, better or worse"
@@ -105,20 +106,20 @@ class SimpleArithmetic(Experiment):
         return nets.rows_of(columns | {"parameters": nets.count_parameters(network)}, training.row()), surfaces
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = [self.of_task(r, task) for r in ran for task in SIMPLE_TASKS]
+        rows = []
+        for r, (i, task) in product(ran, enumerate(SIMPLE_TASKS)):
+            published, error = SIMPLE_PUBLISHED[r.batch["model"]][i], r.column(f"error {task}")
+            ours = median_deviation(error)
+            rows.append(
+                {
+                    "model and task": f"{r.batch['model']} {task}",
+                    "published, median ± MAD": spread(*published),
+                    "ours, median ± MAD": spread(*ours),
+                    "our best run": number(float(error.min())),
+                    WITHIN: beside(ours[0], *published),
+                }
+            )
         return f"{counted([row[WITHIN] for row in rows])}\n\n{markdown(rows)}"
-
-    def of_task(self, r: Ran, task: str) -> dict[str, str]:
-        """The line of a model and a task."""
-        published, error = SIMPLE_PUBLISHED[r.batch["model"]][SIMPLE_TASKS.index(task)], r.column(f"error {task}")
-        ours = median_deviation(error)
-        return {
-            "model and task": f"{r.batch['model']} {task}",
-            "published, median ± MAD": spread(*published),
-            "ours, median ± MAD": spread(*ours),
-            "our best run": number(float(error.min())),
-            WITHIN: beside(ours[0], *published),
-        }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 6: error surfaces, each of the best run of its model at its task."""
@@ -389,9 +390,10 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
 
 def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     """A network of a model as its units begin by themselves."""
-    last: Any = {"NPU": NPU, "RealNPU": RealNPU, "NMU": NMU, "NALU": NALU, "NaiveNPU": NaiveNPU}[model]
     gates = CLIPPED if model in ("NPU", "RealNPU") else {}
-    return nets.chain(runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (last, INPUTS, 1, gates))
+    return nets.chain(
+        runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (UNITS[model], INPUTS, 1, gates)
+    )
 
 
 def large_network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:

@@ -39,7 +39,7 @@ from odediscovery.experiments.studies.subset_sums import MIDDLE
 from odediscovery.experiments.training import fresh, parameters_of, rows_of, set_gradients, tell
 from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.device import device_of
-from odediscovery.units import NALU, NAU, NMU, AbstractUnit, Linear
+from odediscovery.units import UNITS, AbstractUnit
 
 
 class Collection(NamedTuple):
@@ -211,10 +211,13 @@ class Digits(Experiment):
         reader = Reader(job.source, how, seen.pixels.shape[-1])
         _train(reader, unit, seen, how, job)
         tested = _tested(reader, unit, task, held_out, 500, job.fresh("test"))
-        weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(how.runs)]
+        weights = {name: p.detach().flatten(1).tolist() for name, p in parameters_of(unit).items()}
+        told = [
+            "; ".join(f"{n} {' '.join(f'{v:.4g}' for v in w[k])}" for n, w in weights.items()) for k in range(how.runs)
+        ]
         shared: Row = {"steps": how.steps, "rate": how.rate, "method": "adam"}
         shared |= {"length": TRAINED[task], "sequences": how.images // TRAINED[task], "images": seen.name}
-        return rows_of({**tested, "unit": map(_described, weights)}, shared), {}
+        return rows_of({**tested, "unit": told}, shared), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         task, units = r.batch["task"], r.batch["model"] in ("NAU", "NMU")
@@ -282,8 +285,7 @@ def truth(task: str, digits: Tensor) -> Tensor:
 
 def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
     options: dict[str, dict[str, Any]] = {"NMU": {"init_weight": MIDDLE}, "NAU": {"clip": True}}
-    units = {"NMU": NMU, "NALU": NALU, "NAU": NAU, "Linear": Linear}
-    unit: AbstractUnit = fresh(runs, source, units[model], 2, 1, **options.get(model, {}))
+    unit: AbstractUnit = fresh(runs, source, UNITS[model], 2, 1, **options.get(model, {}))
     if model in ("NAU", "Linear"):
         # As the NMU's: behind a negative weight the reader has to turn its sign first.
         parameters_of(unit)["weight"].data.abs_()
@@ -337,13 +339,6 @@ def _tested(
             off = last.clamp(min=1.0).log() - target.log()
         found[f"error {length}"] = off.abs().mean(dim=-1).nan_to_num(torch.inf, torch.inf)
     return found
-
-
-def _described(weights: dict[str, Tensor]) -> str:
-    """The unit's weights for [state, image], to look at."""
-    return "; ".join(
-        f"{name} {' '.join(f'{v:.4g}' for v in value.flatten().tolist())}" for name, value in weights.items()
-    )
 
 
 def _draw_runs(axis: Axes, r: Ran | None, colour: str) -> None:

@@ -39,14 +39,7 @@ from odediscovery.plots.heatmaps import mixed_inputs, network_figure
 from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.published.recipes import (
-    RECIPES,
-    Trajectories,
-    count_parameters,
-    network,
-    random_members,
-    train,
-)
+from odediscovery.search.published import recipes
 from odediscovery.settings import settings_for
 
 MODELS = ("Dense", "NPU", "RealNPU")
@@ -149,9 +142,9 @@ def train_grid(
     with torch.no_grad():
         errors = data.mse(field, field.theta).nan_to_num(torch.inf).tolist()
         solutions = data.solutions(field, field.theta)[0].numpy()
-    sizes = count_parameters(field).tolist()
+    sizes = recipes.count_parameters(field).tolist()
     return [
-        Trained(Point(model, sizes[i], errors[i]), *grid.members[i], network(field, i), solutions[i])
+        Trained(Point(model, sizes[i], errors[i]), *grid.members[i], recipes.network(field, i), solutions[i])
         for i in range(field.members)
     ]
 
@@ -165,14 +158,14 @@ def _train(
     monitor: Monitor,
     device: str,
     l1: torch.Tensor | None = None,
-) -> tuple[Any, Trajectories]:
+) -> tuple[Any, recipes.Trajectories]:
     """Random members of these widths, trained by a published recipe; and what they are trained on."""
     given = {"unit": model, "members": len(widths), "adam_steps": steps[0], "lbfgs_steps": steps[1]}
     settings = settings_for(recipe, seed=seed, device=device, **given)
-    series, how = fsir_series(), RECIPES[recipe]
-    data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
-    field = random_members(model, series.n_states, widths, seed, how)
-    return train(field, data, how, settings, monitor, l1), data
+    series, how = fsir_series(), recipes.RECIPES[recipe]
+    data = recipes.Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
+    field = recipes.random_members(model, series.n_states, widths, seed, how)
+    return recipes.train(field, data, how, settings, monitor, l1), data
 
 
 def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Trained:

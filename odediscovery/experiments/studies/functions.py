@@ -30,9 +30,9 @@ from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, Values, dr
 from odediscovery.experiments.training import ACTIVATIONS, Setting, Training
 from odediscovery.plots.figures import COLOURS, GRID, MUTED
 from odediscovery.runtime.arrays import Mask
-from odediscovery.units import NAC, NALU, NAU, AbstractUnit, Dense
+from odediscovery.units import UNITS, AbstractUnit, Dense
 
-ARITHMETIC: dict[str, Callable[..., AbstractUnit]] = {"NAC": NAC, "NAU": NAU, "NALU": NALU}
+ARITHMETIC = ("NAC", "NAU", "NALU")
 # The words "fail outside" as a number: so many times the error inside.
 FAILS = 10.0
 
@@ -46,7 +46,6 @@ def measured(network: nn.Sequential, x: Values, inside: Mask, runs: int) -> tupl
     return curves, {f"error {name}": mean.tolist() for name, mean in means.items()}
 
 
-UNITS = ("NAC", "NALU")
 WIDTH = 8  # of the dense nets
 # Training range, and the end of the test range.
 LOW, HIGH, FARTHEST = -10.0, 10.0, 20.0
@@ -70,13 +69,13 @@ class Extrapolation(Experiment):
     title = "Numerical extrapolation failures (NAC/NALU report, Sec. 2): y = x beyond the training"
     full = Setting(steps=20_000, points=301)
     quick = replace(full, runs=3, steps=400)
-    models = (*ACTIVATIONS, *UNITS)
+    models = (*ACTIVATIONS, "NAC", "NALU")
     axes: ClassVar = {"model": models}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, model = self.how(job.plan), job.batch["model"]
         if model in UNITS:
-            network = nets.chain(how.runs, job.source, (ARITHMETIC[model], 1, 1))
+            network = nets.chain(how.runs, job.source, (UNITS[model], 1, 1))
             training = Training(how.steps, 1e-2, "rmsprop", "smooth-l1")
         else:
             first, second = (ACTIVATIONS[model](how.runs) for _ in range(2))
@@ -219,7 +218,7 @@ def autoencoder(model: str, runs: int, source: torch.Generator) -> nn.Sequential
     parts: list[Any] = []
     for i, (inputs, outputs) in enumerate(pairwise(SIZES)):
         parts += [ACTIVATIONS[model](runs)] if i and model in ACTIVATIONS else []
-        parts.append((ARITHMETIC.get(model, Dense), inputs, outputs))
+        parts.append((UNITS.get(model, Dense), inputs, outputs))
     return nets.chain(runs, source, *parts)
 
 
@@ -382,12 +381,11 @@ class SimpleFunctions(Experiment):
 
 def build(kind: str, model: str, width: int, runs: int, source: torch.Generator) -> nn.Sequential:
     """A network of `FUNCTION_MODELS`, as the one module or the layers of a chain."""
-    units: dict[str, Callable[..., AbstractUnit]] = {"NAC": NAC, "NALU": NALU}
-    unit, inputs = units.get(model, Dense), INPUTS[kind]
+    unit, inputs = UNITS.get(model, Dense), INPUTS[kind]
     if kind == "static":
         between = [nn.ReLU6()] if model == "ReLU6" else []
         return nets.chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
-    if model not in units:
+    if model not in UNITS:
         # A rectified cell is drawn behind an LSTM that is not used: so the kept runs began.
         cell: nn.Module = LSTM(inputs + width, width, members=runs, generator=source, dtype=torch.float64)
     if model != "LSTM":

@@ -30,7 +30,7 @@ from odediscovery.experiments.figures import (
 from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
 from odediscovery.experiments.training import Draw, Setting, Training
 from odediscovery.plots.figures import COLOURS, INK
-from odediscovery.units import NAC, NALU, NAU, NMU, NPU, AbstractUnit, Dense, iNALU
+from odediscovery.units import UNITS, AbstractUnit, Dense
 from odediscovery.units.base import redraw
 from odediscovery.units.nac import accumulator
 
@@ -121,7 +121,7 @@ class Operands(Experiment):
         how, task, operands = self.how(job.plan), TASKS[job.batch["task"]], int(job.batch["operands"])
         inside, outside = RANGES[kind]
         options = {"independent": variant in ("independent", "both")} if kind == "NALU" else {}
-        unit = nets.fresh(how.runs, job.source, NAC if kind == "NAC" else NALU, operands, 1, **options)
+        unit = nets.fresh(how.runs, job.source, UNITS[kind], operands, 1, **options)
 
         def draw(runs: int, count: int, ends: tuple[float, float], source: torch.Generator) -> Draw:
             return nets.sampler((runs, count, operands), *ends, source, lambda x: task(x)[..., None])
@@ -291,10 +291,9 @@ def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
     axis.set(title=f"NALU, {operands} operands", xlim=(-0.5, len(NALU_TASKS) - 0.5))
 
 
-STACKED: dict[str, type[AbstractUnit]] = {"NALU": NALU, "iNALU": iNALU, "NAU": NAU}
-SIGNED_UNITS: dict[str, type[AbstractUnit]] = {"NALU": NALU, "iNALU": iNALU, "NMU": NMU, "NPU": NPU}
-# What reads digits; a dense net beside the units.
-READERS: dict[str, type[AbstractUnit]] = {**STACKED, "dense": Dense}
+# Units that add, that multiply inputs of both signs, and what reads digits.
+STACKED, SIGNED_UNITS = ("NALU", "iNALU", "NAU"), ("NALU", "iNALU", "NMU", "NPU")
+READERS = (*STACKED, "dense")
 DEPTHS = (1, 2, 3, 4, 5)
 WIDTH = 4
 INSIDE, SIGNS = (1.0, 10.0), (-2.0, 2.0)
@@ -359,7 +358,7 @@ class StackedUnits(Experiment):
         if task == "digits":
             return _read_digits(self.full_digits if job.plan.full else self.quick_digits, job), {}
         how = self.how(job.plan)
-        sizes: Any = [(SIGNED_UNITS[model], 2, 1)] if task == "product" else [(STACKED[model], WIDTH, WIDTH)] * depth
+        sizes: Any = [(UNITS[model], 2, 1)] if task == "product" else [(UNITS[model], WIDTH, WIDTH)] * depth
         network = nets.chain(how.runs, job.source, *sizes).float()
         test = _samples(task, how.points, job.source)
         before = _sizes(network, test[0])
@@ -467,7 +466,7 @@ def reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Se
     parts: list[Any] = []
     for n_in, n_out in ((pixels, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, CLASSES)):
         parts += [nn.ReLU()] if parts and model == "dense" else []
-        parts.append((READERS[model], n_in, n_out))
+        parts.append((UNITS.get(model, Dense), n_in, n_out))
     return nets.chain(runs, source, *parts).float()
 
 
@@ -499,7 +498,7 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
 
 def worst_case(model: str, depth: int) -> float:
     """Largest output of a stack at x = 10 whose sums are open for NAU and closed for the others."""
-    network = nn.Sequential(*(STACKED[model](WIDTH, WIDTH) for _ in range(depth))).float()
+    network = nn.Sequential(*(UNITS[model](WIDTH, WIDTH) for _ in range(depth))).float()
     for unit in nets.layers(network):
         for name, value in unit.named_parameters():
             closed = name in ("gate", "bias")

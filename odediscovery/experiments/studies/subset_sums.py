@@ -26,7 +26,7 @@ from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, R
 from odediscovery.experiments.figures import PER_CENTS, SHARES, page
 from odediscovery.experiments.training import WEIGHT_ERROR, Training
 from odediscovery.plots.figures import COLOURS
-from odediscovery.units import NAC, NALU, NAU, NMU, AbstractUnit, Linear, MultiplicativeNAC, glorot
+from odediscovery.units import NAU, NMU, UNITS, AbstractUnit, glorot
 from odediscovery.units.base import Arrays as Weights
 from odediscovery.units.base import Initialiser, Tensors, weighted_sum
 from odediscovery.units.nac import accumulator
@@ -208,7 +208,6 @@ def two_layers(
     model: str, inputs: int, runs: int, source: torch.Generator, *, clip: bool = True, hidden: int = 2
 ) -> nn.Sequential:
     """An adding layer and that of the operation."""
-    units = {"NAC": NAC, "Linear": Linear, "NALU": NALU, "NAU": NAU, "MultiplicativeNAC": MultiplicativeNAC, "NMU": NMU}
     first = {"MultiplicativeNAC": "NAC", "NMU": "NAU"}.get(model, model)
     made = []
     for name, n_in, n_out in ((first, inputs, hidden), (model, hidden, 1)):
@@ -217,7 +216,7 @@ def two_layers(
             # The largest first weight in its authors' code is min(0.5, sqrt(3) std).
             scale = min(1.0, 0.5 / math.sqrt(6.0 / (n_in + n_out))) if clip else 1.0
             options = {"clip": clip, "init_weight": glorot(scale)}
-        made.append((units[name], n_in, n_out, options))
+        made.append((UNITS[name], n_in, n_out, options))
     return nets.chain(runs, source, *made)
 
 

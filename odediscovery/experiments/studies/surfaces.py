@@ -21,7 +21,7 @@ from odediscovery.experiments.figures import STYLE, THICK, THIN, aside, draw_sur
 from odediscovery.experiments.training import fresh, parameters_of, uniform
 from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
 from odediscovery.runtime.arrays import ABOVE_ZERO
-from odediscovery.units import NAC, NAU, NMU, NPU, AbstractUnit, MultiplicativeNAC, NaiveNPU, RealNPU
+from odediscovery.units import NAC, NAU, NMU, NPU, UNITS, AbstractUnit, NaiveNPU, RealNPU
 from odediscovery.units.nac import EPSILON, accumulator
 from odediscovery.units.npu import AbstractPowerUnit
 
@@ -259,7 +259,7 @@ GRADIENTS: dict[str, tuple[type[AbstractUnit], str]] = {
     "NAU, W": (NAU, "weight"),
 }
 PARTS = ("target", "own output")
-PRODUCTS: dict[str, type[AbstractUnit]] = {"MultiplicativeNAC": MultiplicativeNAC, "NMU": NMU}
+PRODUCTS = ("MultiplicativeNAC", "NMU")
 # Inputs of the products: around 0, as a network should begin, and away from it.
 RANGES = {"around 0": (-1.0, 1.0), "1 to 2": (1.0, 2.0)}
 # Standard errors from 0 within which an expectation counts as 0.
@@ -360,7 +360,7 @@ def output(
     name: str, inside: tuple[float, float], size: int, members: int, source: torch.Generator
 ) -> tuple[Tensor, float]:
     """Outputs z [members] of a product of fresh weights at random x, and E[z] by its formula."""
-    unit = fresh(members, source, PRODUCTS[name], size, 1)
+    unit = fresh(members, source, UNITS[name], size, 1)
     z = unit(uniform((members, 1, size), *inside, source)).detach().flatten()
     middle = sum(inside) / 2
     if name == "NMU":
