@@ -505,17 +505,17 @@ def _chosen(train: TimeSeries, test: Sequence[Array], candidates: Iterator[Array
     exponents, times = exponents_of(train.n_states), train.trajectories[0].time
     columns = [products(x, exponents) for x in test]
     rates = [differences(x, times)[:, slice(None) if state is None else [state]] for x in test]
-    best: tuple[float, Array] | None = None
-    for c in candidates:
+
+    def aic(c: Array) -> float:
         terms, samples = np.count_nonzero(c), len(times)
         misfits = [np.linalg.norm(r - phi @ c.T, ord=2) ** 2 for phi, r in zip(columns, rates, strict=True)]
-        aic = float(np.mean(samples * np.log(np.maximum(misfits, 1e-300))))
-        aic += 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
-        if best is None or aic < best[0]:
-            best = aic, c
+        correction = 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
+        return float(np.mean(samples * np.log(np.maximum(misfits, 1e-300)))) + correction
+
+    best = min(candidates, key=aic, default=None)
     if best is None:
         raise FitError("no threshold leaves a term")
-    return best[1]
+    return best
 
 
 def _equations(train: TimeSeries, c: Array) -> Equations:
@@ -537,17 +537,17 @@ def group_law(runs: Sequence[tuple[Array, Array]], exponents: Array) -> PowerSum
         raise FitError("pysindy is not installed: pip install odediscovery[bench]")
     columns = np.concatenate([products(x, exponents) for _, x in runs])
     rates = np.concatenate([differences(x, t) for t, x in runs])
-    best = None
-    # Of coefficients of columns of length 1: from far below to far above the rates.
-    for threshold in (10.0 ** (0.25 * k) for k in range(-16, 9)):
-        c = fitted(pysindy.STLSQ(threshold=threshold, normalize_columns=True), columns, rates)
-        if c is None:
-            continue
+
+    def bic(c: Array) -> float:
         error = np.mean((columns @ c.T - rates) ** 2, axis=0) / np.maximum(rates.var(axis=0), 1e-300)
         score = len(rates) * np.log(np.maximum(error, 1e-12)).sum() + np.log(rates.size) * np.count_nonzero(c)
-        if np.isfinite(score) and (best is None or score < best[0]):
-            best = score, c
-    if best is None:
+        return float(score) if np.isfinite(score) else np.inf
+
+    # Thresholds of coefficients of columns of length 1: from far below to far above the rates.
+    optimisers = (pysindy.STLSQ(threshold=10.0 ** (0.25 * k), normalize_columns=True) for k in range(-16, 9))
+    found = [c for optimiser in optimisers if (c := fitted(optimiser, columns, rates)) is not None]
+    best = min(found, key=bic, default=None)
+    if best is None or bic(best) == np.inf:
         raise FitError("no threshold leaves a term")
-    used = (best[1] != 0).any(axis=0)
-    return PowerSum(best[1][:, used], exponents[used])
+    used = (best != 0).any(axis=0)
+    return PowerSum(best[:, used], exponents[used])

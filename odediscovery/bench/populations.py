@@ -204,38 +204,32 @@ def _constants(
 ) -> Row:
     """What is said of the constants: which vary, means and spreads, and how near every group's are."""
     assert found.population is not None
-    errors, apart, said = [], [], []
-    right, within, total = 0, 0, 0
-    groups = len(found.population.labels)
+    errors, apart, said, figures = [], [], [], list[tuple[bool, bool]]()
+
+    def judge(off: float, error: float, tolerance: float, attainable: float) -> None:
+        within = off <= 2.0 * (error if np.isfinite(error) else 0.0)
+        figures.append((off <= max(tolerance, 2.0 * min(error, attainable)), within))
+
     for name, about in design["constants"].items():
         one = next(one for one in found.population.constants if places[name] in one.terms)
         sd = about["sd_log"]
         said.append((bool(sd > 0), one.varies))
-        attainable = 2.0 * max(sd, 0.02) / np.sqrt(groups)
-        off = abs(np.log(one.mean / about["mean"]))
-        total += 1
-        within += bool(off <= 2.0 * _finite(one.mean_error / one.mean))
-        right += bool(off <= max(FIGURE_TOLERANCE, 2.0 * min(one.mean_error / one.mean, attainable)))
+        attainable = 2.0 * max(sd, 0.02) / np.sqrt(len(found.population.labels))
+        judge(abs(np.log(one.mean / about["mean"])), one.mean_error / one.mean, FIGURE_TOLERANCE, attainable)
         if sd > 0:
-            off, error = abs(one.sd_log - sd), _finite(one.sd_log_error)
-            total += 1
-            within += bool(off <= 2.0 * error)
-            right += bool(off <= max(FIGURE_TOLERANCE * sd, 2.0 * min(error, attainable)))
+            error = one.sd_log_error if np.isfinite(one.sd_log_error) else 0.0
+            judge(abs(one.sd_log - sd), error, FIGURE_TOLERANCE * sd, attainable)
             errors.append(np.mean(np.log(one.values / truth[name]) ** 2))
             apart.append(np.mean(np.log(one.apart / truth[name]) ** 2))
     return {
         "varies": all(a == b for a, b in said),
         "said": said,
-        "figures_right": right,
-        "figures_within": within,
-        "figures": total,
+        "figures_right": sum(bool(right) for right, _ in figures),
+        "figures_within": sum(bool(within) for _, within in figures),
+        "figures": len(figures),
         "error_mixed": float(np.sqrt(np.mean(errors))) if errors else None,
         "error_apart": float(np.sqrt(np.mean(apart))) if apart else None,
     }
-
-
-def _finite(value: float) -> float:
-    return value if np.isfinite(value) else 0.0
 
 
 def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) -> float:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -45,8 +45,19 @@ def reproduce(
     kept = [_read(folder, batch) for batch in batches]
     missing = [i for i, ran in enumerate(kept) if ran is None]
     failed: list[str] = []
+
+    def one_by_one() -> Iterator[tuple[int, Any]]:
+        """The batches run here, each with its own progress."""
+        for number, i in enumerate(missing):
+            # What was asked to stop runs nothing more.
+            if monitor.stopping():
+                return
+            monitor.stage(f"{i + 1} of {len(batches)}: {' '.join(batches[i].values())}", 1)
+            with suppress(Stopped):
+                yield number, run_batch((experiment, plan, batches[i]), monitor)
+
     if backend is None:
-        ended = _one_by_one(experiment, plan, batches, missing, monitor)
+        ended = one_by_one()
     else:
         tasks = [(experiment, plan, batches[i]) for i in missing]
         monitor.stage(f"{len(missing)} of {len(batches)} batches", len(missing))
@@ -71,24 +82,9 @@ def reproduce(
     return whole
 
 
-# Rows, arrays and seconds of a batch.
-Result: TypeAlias = tuple[list[Row], Arrays, float]
-
-
-def _one_by_one(
-    experiment: Experiment, plan: Plan, batches: Sequence[dict[str, str]], missing: Sequence[int], monitor: Monitor
-) -> Iterator[tuple[int, Result]]:
-    """The batches run here, each with its own progress: pairs (place in `missing`, result)."""
-    for number, i in enumerate(missing):
-        # What was asked to stop runs nothing more.
-        if monitor.stopping():
-            return
-        monitor.stage(f"{i + 1} of {len(batches)}: {' '.join(batches[i].values())}", 1)
-        with suppress(Stopped):
-            yield number, run_batch((experiment, plan, batches[i]), monitor)
-
-
-def run_batch(task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None) -> Result:
+def run_batch(
+    task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None
+) -> tuple[list[Row], Arrays, float]:
     """Rows, arrays and seconds of one batch, or `Stopped` where the monitor asked to stop."""
     keep_freed_memory()
     experiment, plan, batch = task

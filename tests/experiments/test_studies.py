@@ -449,7 +449,7 @@ def side(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_images_say_whose_they_are_and_are_learned_from_or_tested_on_not_both(side: int) -> None:
     every = digits.handwritten()
-    assert every.pixels.shape[1:] == (side, side) and every.name == {28: digits.MNIST.name, 8: digits.SMALL.name}[side]
+    assert every.pixels.shape[1:] == (side, side) and every.name == {28: digits.MNIST, 8: digits.SMALL}[side]
     assert (every.pixels.min(), every.pixels.max()) == (-1.0, 1.0)
     numbered = digits.Images(every.pixels, torch.arange(len(every.digits)))
     seen, held_out = digits.divided(numbered, 10, source())

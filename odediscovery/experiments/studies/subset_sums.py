@@ -269,25 +269,19 @@ STATIC_PUBLISHED: dict[tuple[str, str], tuple[str, str, str]] = {
 
 
 class StaticArithmetic(Experiment):
-    """Sums, differences and products of two subset sums of a hundred inputs (slides, Table 2).
+    """Sums, differences and products of two subset sums of a hundred inputs, or of four (slides, Table 2).
 
-        a, b = sums of two overlapping subsets of x;    t = a + b,  a - b,  a b
-        and of four inputs:    t = (x1 + x2)(x1 + x2 + x3 + x4)
+    As in the authors' evaluation, a run is judged at the check where its error on fresh samples of the training range
+    [1, 2] is least: it succeeds if its error (MSE) on [2, 6] is below that of the exact solution whose weights are all
+    off by 1e-5 there, and that is where its sparsity error, max min(|W|, |1 - |W||), is taken; solved-at is the first
+    check whose error on [2, 6] is. The authors trained 100 seeds for 5e6 steps, in which the regulariser grows from
+    the millionth to the two millionth, on four inputs 2e5 without it; here it is 50 seeds and the first of these
+    steps. First weights of NAU are Glorot's; the authors' are at most 0.5, which differs where inputs are few.
 
-    A network has two layers, an adding one and that of the operation. As in the authors' evaluation, a
-    run is judged at the check where its error on fresh samples of the training range [1, 2] is least: it
-    succeeds if its error (MSE) on [2, 6] is below that of the exact solution whose weights are all off by
-    1e-5 there, and that is where its sparsity error, max min(|W|, |1 - |W||), is taken; solved-at is the
-    first check whose error on [2, 6] is. The authors trained 100 seeds at a rate of 1e-3, 5e6 steps in
-    which the regulariser grows from the millionth to the two millionth, on four inputs 2e5 without it.
-    Here it is 50 seeds and the first of these steps, before the regulariser is on: 20 000 or 100 000 where
-    the authors' median run is solved within them, else 2000, which show a beginning and no more. First
-    weights of NAU are Glorot's; the authors' are at most 0.5, which differs where inputs are few.
-
-    Ours, for NAU and NMU: 1000 Adam steps on relative errors, the second layer's regulariser growing over
-    the second fifth, then Levenberg-Marquardt on 400 samples, in which every weight w has a residual
-    w (1 - w^2) of its own that counts more and more, and rounding to weights that the unit may have. A
-    run whose rounded weights have not fitted the samples begins anew, eight times at most.
+    Ours, for NAU and NMU: 1000 Adam steps on relative errors, the second layer's regulariser growing over the second
+    fifth, then Levenberg-Marquardt on 400 samples, in which every weight w has a residual w (1 - w^2) of its own that
+    counts more and more, and rounding to weights that the unit may have. A run whose rounded weights have not fitted
+    the samples begins anew, eight times at most.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Table 2 and Sec. 4.1.
     """
@@ -433,20 +427,13 @@ class Gated(AbstractUnit):
 class ProductSweeps(Experiment):
     """Products of two sums when hidden size, inputs, overlap or range change; units with a gate between them.
 
-        t = a b,  a, b sums of two overlapping subsets of the inputs (`static-arithmetic`)
+    One parameter at a time leaves its default: 2 hidden units, 100 inputs, overlap 1/2, trained on [1, 2] and tested on
+    [2, 6]. Beside it, on sums and products, a gate that may choose (`Gated`) against the unit alone. Verdicts are those
+    of `static-arithmetic`; the published training is compressed. Ours tries two hidden units first and more where
+    those do not fit; units that stay idle get weights of 0.
 
-    One parameter at a time leaves its default: 2 hidden units, 100 inputs, overlap 1/2, trained on
-    [1, 2] and tested on [2, 6]. Beside it, on sums and products, a gate that may choose,
-
-        y = g NAU(x) + (1 - g) NMU(x),    g = sigmoid(G x)
-
-    against the unit alone, what the slides call "gating does not converge consistently".
-
-    Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020): Fig. 3, a figure without numbers,
-    whose ranges are those of its Appendix C.4; gating from Appendix C.5 (success of the gated pair: 37 %
-    on +, 62 % on ×). Verdicts are those of `static-arithmetic`; the published training is compressed, with the
-    regulariser that grows from the half to three quarters of the steps. Ours tries two hidden units first and more
-    where those do not fit; units that stay idle get weights of 0.
+    Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020): Fig. 3, a figure without numbers, whose ranges are
+    those of its Appendix C.4; gating from Appendix C.5.
     """
 
     name = "product-sweeps"
