@@ -166,9 +166,9 @@ class Digits(Experiment):
         s_t = unit([s_{t-1}, r(image_t)]),    s_0 = 0 for the sum, 1 for the product
 
     A small convolutional net r reads an image as one number, a NAU (sum) or an NMU (product) is applied over and over
-    to the state and what was read. Both are trained end to end on short sequences (10 and 2 images) with the last state as
-    the only target, then tested on sequences of images never seen, up to the paper's lengths. The error of a product
-    is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place are the baselines.
+    to the state and what was read. Both are trained end to end on short sequences (10 and 2 images) with the last
+    state as the only target, then tested on sequences of images never seen, up to the paper's lengths. The error of a
+    product is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place are the baselines.
 
     A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so single digits are
     judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped. The product leaves out the digit 0,
