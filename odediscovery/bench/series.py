@@ -296,7 +296,10 @@ def _counted(rows: Sequence[Row], given: Mapping[tuple[str, str], str]) -> str:
 def counts_of_verdicts() -> dict[str, Cell]:
     """A column for each verdict, with how often it was reached."""
 
-    return {word: lambda rows, word=word: str(sum(row["verdict"] == word for row in rows)) for word in VERDICTS}
+    def count_of(word: str) -> Cell:
+        return lambda rows: str(sum(row["verdict"] == word for row in rows))
+
+    return {word: count_of(word) for word in VERDICTS}
 
 
 def _line(row: Row, word: str) -> tuple[str, ...]:
