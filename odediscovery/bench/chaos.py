@@ -51,41 +51,27 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
 
 SUITE = "chaos"
-# The seed whose starts are kept.
-KEPT_SEED = 0
 # Trajectories to train on, and as many for the peers' choice.
 TRAINED = 5
-SAMPLES, PER_PERIOD = 1000, 100
-# Periods of the path from which starts are drawn, of which the first are left out, and its samples a period.
-PERIODS, LEFT_OUT, DENSITY = 40, 10, 30
+SAMPLES = 1000
+# Periods of the path from which starts are drawn, and its samples a period.
+PERIODS, DENSITY = 40, 30
 POLYNOMIAL, OTHER = "polynomial", "functions"
-# Evaluations of the right-hand side along that path.
-_MOST_EVALUATIONS = 2_000_000
 OURS = "ours"
 NOISE = (0.0, 0.001, 0.01)
 # `error` is None where it is infinite, or the truth no polynomial; `seconds` are the processor's.
 COLUMNS = ("id", "method", "kind", "failed", "exact", "coef", "error", "seconds", "equations")
-# Exponents that are alike within this belong to the same monomial.
-SAME_EXPONENT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Attractor:
-    """One chaotic system.
+    """One chaotic system."""
 
-    Args:
-        id: its name in dysts.
-        equations: the truth.
-        start: a point of the attractor [states].
-        period: the dominant one.
-        kept: starts [trajectories, states] of seed 0, half of them to train on.
-    """
-
-    id: str
-    equations: Equations
-    start: Array
-    period: float
-    kept: Array
+    id: str  # its name in dysts
+    equations: Equations  # the truth
+    start: Array  # a point of the attractor [states]
+    period: float  # the dominant one
+    kept: Array  # starts [trajectories, states] of seed 0, half of them to train on
 
     @property
     def kind(self) -> str:
@@ -96,18 +82,18 @@ class Attractor:
 
     def system(self, seed: int) -> SuiteSystem:
         """The system with starts drawn from its attractor, to train on and to choose by."""
-        last = (SAMPLES - 1) * self.period / PER_PERIOD
-        starts = self.kept if seed == KEPT_SEED else self._drawn(seed)
+        last = (SAMPLES - 1) * self.period / 100
+        starts = self.kept if seed == 0 else self._drawn(seed)
         return SuiteSystem(SUITE, self.id, self.id, self.equations, starts, (0.0, last), SAMPLES, ADDITIVE, self.kind)
 
     def _drawn(self, seed: int) -> Array:
         """Random points of the attractor [trajectories, states]."""
         times = np.linspace(0.0, PERIODS * self.period, PERIODS * DENSITY + 1)
-        path = self.equations.simulate(self.start, times, rtol=1e-9, most_evaluations=_MOST_EVALUATIONS)
+        path = self.equations.simulate(self.start, times, rtol=1e-9, most_evaluations=2_000_000)
         if not np.isfinite(path).all():
             raise FitError(f"no solver follows {self.id} for {PERIODS} periods")
         random = np.random.default_rng([seed, zlib.crc32(self.id.encode())])
-        places = random.choice(np.arange(LEFT_OUT * DENSITY, len(path)), 2 * TRAINED, replace=False)
+        places = random.choice(np.arange(10 * DENSITY, len(path)), 2 * TRAINED, replace=False)
         drawn: Array = path[places]
         return drawn
 
@@ -184,30 +170,22 @@ def run_chaos(
     say: Callable[[str], None] = print,
     **where: Any,
 ) -> dict[float, list[Row]]:
-    """A study for each level of noise, see `Study.run`; all rows of each level that has any.
-
-    Args:
-        methods: "ours" and names of `peers.METHODS`.
-        noise: levels, as shares of the root mean square.
-        ids: of the systems, all if not given.
-        seed: of starts, noise and methods.
-        max_seconds: limit of a fit, in seconds of the processor.
-        tolerance: of the solver that makes the trajectories; exact ones if not given.
-
-    Raises:
-        InputError: an option is out of range, or the folder holds something else.
-    """
+    """A study for each level of noise, see `Study.run`; all rows of each level that has any."""
     settings_for(seed=seed, max_seconds=max_seconds)
     if tolerance is not None and not 0.0 < tolerance < 1.0:
         raise InputError(f"--tolerance must be above 0 and below 1, got {tolerance}")
     systems, monitor = chosen(attractors(), ids, "chaotic system"), monitor or Monitor()
+
+    def in_words(row: Row) -> str:
+        return f"{exact_or_not(row)}, error {'-' if row['error'] is None else format(row['error'], '.1e')}"
+
     found = {}
     for sigma in noise:
         check_sigma(sigma)
         say(f"noise {sigma:g}")
         tasks = [ChaosFit(one.id, method, sigma, seed, max_seconds, tolerance) for method in methods for one in systems]
         shared = {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds, "tolerance": tolerance}
-        study = Study(SUITE, shared, COLUMNS, tasks, max_seconds, _in_words, list(attractors()))
+        study = Study(SUITE, shared, COLUMNS, tasks, max_seconds, in_words, list(attractors()))
         found[sigma] = study.run(folder / f"noise-{sigma:g}", monitor=monitor, say=say, **where)
     return {sigma: rows for sigma, rows in found.items() if rows}
 
@@ -224,19 +202,13 @@ def scored(found: Equations, truth: Equations, train: TimeSeries, sigma: float) 
 
 
 def coefficient_error(found: PowerSum, truth: PowerSum) -> float:
-    """|Xi_found - Xi_true| / |Xi_true| over the monomials of both; nearly equal exponents make one.
-
-    >>> one = PowerSum(np.array([[2.0, -1.0]]), np.array([[1.0], [2.0]]))
-    >>> other = PowerSum(np.array([[2.0, -1.0, 0.1]]), np.array([[1.0], [2.01], [0.0]]))
-    >>> round(coefficient_error(other, one), 4)
-    0.0447
-    """
+    """|Xi_found - Xi_true| / |Xi_true| over the monomials of both; nearly equal exponents make one."""
     monomials: list[Array] = list(truth.exponents)
     difference = [-column for column in truth.coefficients.T]
     for column, w in zip(found.coefficients.T, found.exponents, strict=True):
         apart = [float(np.abs(w - known).max()) for known in monomials]
         nearest = int(np.argmin(apart))
-        if apart[nearest] <= SAME_EXPONENT:
+        if apart[nearest] <= 0.1:
             difference[nearest] = difference[nearest] + column
         else:
             monomials.append(w)
@@ -268,8 +240,3 @@ def median_error(rows: Sequence[Row]) -> float:
     """The median error of the coefficients over the polynomial systems; nan where there are none."""
     errors = [math.inf if row["error"] is None else row["error"] for row in rows if row["kind"] == POLYNOMIAL]
     return float(np.median(errors)) if errors else math.nan
-
-
-def _in_words(row: Row) -> str:
-    error = "-" if row["error"] is None else f"{row['error']:.1e}"
-    return f"{exact_or_not(row)}, error {error}"

@@ -31,28 +31,18 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings, settings_for
 
-# Digits of the constants in a table.
-DIGITS = 3
-# The columns that all measurements share.
-COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Draws(ABC):
-    """What one folder of draws is about.
-
-    Args:
-        seed: number of the first draw; the others follow.
-        max_seconds: limit of a fit, in seconds of the processor.
-    """
+    """What one folder of draws is about."""
 
     measure: ClassVar[str]
     # The columns that `describe` fills, and those of the table of all draws together.
     own: ClassVar[tuple[str, ...]]
     counted: ClassVar[Mapping[str, Cell]]
 
-    seed: int = 0
-    max_seconds: float = 180.0
+    seed: int = 0  # number of the first draw; the others follow
+    max_seconds: float = 180.0  # limit of a fit, in seconds of the processor
 
     @abstractmethod
     def data(self, draw: int) -> TimeSeries:
@@ -96,7 +86,8 @@ class Draws(ABC):
             raise InputError(f"--draws must be at least 1, got {count}")
         shared = {"measure": self.measure, **asdict(self.checked())}
         tasks = [Draw(str(k), "ours", self, k) for k in range(self.seed, self.seed + count)]
-        return Study(self.measure, shared, (*COMMON, *self.own), tasks, self.max_seconds, self.in_a_word)
+        columns = ("id", "method", "failed", "outcome", "seconds", "equations", *self.own)
+        return Study(self.measure, shared, columns, tasks, self.max_seconds, self.in_a_word)
 
 
 @dataclass(frozen=True)
@@ -122,7 +113,7 @@ def draw_table(rows: Sequence[Row], told: Callable[[Row], Mapping[str, str]]) ->
     cells = {row["id"]: told(row) for row in rows if not row["failed"]}
     titles = next((list(own) for own in cells.values()), [])
     blank = dict.fromkeys(titles, "-")
-    lines = [(row["id"], *cells.get(row["id"], blank).values(), printed(row, DIGITS)) for row in rows]
+    lines = [(row["id"], *cells.get(row["id"], blank).values(), printed(row, digits=3)) for row in rows]
     return table(("draw", *titles, "equations"), lines)
 
 
@@ -133,13 +124,9 @@ def true_terms(found: Equations, system: str, series: TimeSeries) -> bool:
 
 # fSIR in noise, and from runs with gaps
 
-FSIR, RETURNING = "fsir", "R"
+FSIR = "fsir"
 # Susceptible, infected and recovered at the start of each trajectory; the first one is usual.
 STARTS = ((100.0, 0.01, 0.0), (80.0, 5.0, 15.0), (60.0, 30.0, 10.0), (40.0, 10.0, 50.0), (90.0, 1.0, 9.0))
-# Standard errors that the exponent may be off.
-ERRORS = 3.0
-# Of runs with gaps: end, lowest and highest start, and numbers of samples.
-UNTIL, BETWEEN, SAMPLES = 200.0, ((50.0, 0.01, 0.0), (100.0, 10.0, 30.0)), (8, 40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,18 +138,14 @@ class FsirNoise(Draws):
     A draw is a hit if every found equation has exactly the true monomials (`terms`), and the exponent of
     the returning R is 1: snapped to it, or within three of its standard errors of it. `returning` holds the
     exponents of R where it stands alone, with their standard errors (0 where snapped).
-
-    Args:
-        sigma: noise as a share of each state's standard deviation over its trajectory.
-        trajectories: how many of `STARTS` are measured.
     """
 
     measure: ClassVar[str] = "fsir-noise"
     own: ClassVar[tuple[str, ...]] = ("hit", "terms", "returning")
     counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit"), "true terms": number("terms")}
 
-    sigma: float = 0.05
-    trajectories: int = 1
+    sigma: float = 0.05  # noise as a share of each state's standard deviation over its trajectory
+    trajectories: int = 1  # how many of `STARTS` are measured
 
     def checked(self) -> Self:
         check_sigma(self.sigma)
@@ -178,8 +161,8 @@ class FsirNoise(Draws):
 
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
         terms = true_terms(found.equations, FSIR, series)
-        returning = exponents_alone(found.equations, RETURNING)
-        one = bool(returning) and all(abs(w - 1.0) <= ERRORS * error for w, error in returning)
+        returning = exponents_alone(found.equations, "R")
+        one = bool(returning) and all(abs(w - 1.0) <= 3.0 * error for w, error in returning)
         return {"hit": terms and one, "terms": terms, "returning": returning}
 
     def told(self, row: Row) -> dict[str, str]:
@@ -189,11 +172,7 @@ class FsirNoise(Draws):
 
 
 def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
-    """Exponent and standard error of every monomial that is a power of this state alone.
-
-    >>> exponents_alone(get_system("fsir").equations(), "R")
-    [(1.0, 0.0)]
-    """
+    """Exponent and standard error of every monomial that is a power of this state alone."""
     law, errors = found.power_sum, found.standard_errors
     if law is None:
         return []
@@ -210,20 +189,15 @@ class FsirGaps(Draws):
 
     Eight trajectories from random starts, of 8 to 40 samples at random times. A draw is a hit if
     every found equation has exactly the true monomials, with exponents within 0.1.
-
-    Args:
-        sigma: noise as a share of each state's standard deviation over its trajectory.
-        missing: share of the values that are missing.
-        trajectories: number of runs.
     """
 
     measure: ClassVar[str] = "fsir-gaps"
     own: ClassVar[tuple[str, ...]] = ("hit", "samples", "off")
     counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit")}
 
-    sigma: float = 0.02
-    missing: float = 0.2
-    trajectories: int = 8
+    sigma: float = 0.02  # noise as a share of each state's standard deviation over its trajectory
+    missing: float = 0.2  # share of the values that are missing
+    trajectories: int = 8  # number of runs
 
     def checked(self) -> Self:
         check_sigma(self.sigma)
@@ -237,9 +211,9 @@ class FsirGaps(Draws):
         random, truth = np.random.default_rng(draw), get_system(FSIR).equations()
         times, values = [], []
         for _ in range(self.trajectories):
-            n = int(random.integers(SAMPLES[0], SAMPLES[1] + 1))
-            t = np.concatenate([[0.0], np.sort(random.uniform(0.0, UNTIL, n - 1))])
-            x = truth.simulate(random.uniform(*BETWEEN), t)
+            n = int(random.integers(8, 40, endpoint=True))
+            t = np.concatenate([[0.0], np.sort(random.uniform(0.0, 200.0, n - 1))])
+            x = truth.simulate(random.uniform((50.0, 0.01, 0.0), (100.0, 10.0, 30.0)), t)
             x = x + self.sigma * x.std(axis=0) * random.standard_normal(x.shape)
             times.append(t)
             values.append(np.where(random.random(x.shape) < self.missing, np.nan, x))
@@ -256,10 +230,6 @@ class FsirGaps(Draws):
         return {"hit": yes_or_no(row["hit"]), "samples": str(row["samples"]), "worst exponent off by": off}
 
 
-# A constant is held at the true value where it differs by less, relative to it.
-SAME = 1e-9
-
-
 @dataclass(frozen=True, kw_only=True)
 class Coverage(Draws):
     """Do 95 % intervals contain the true constants of a known system?
@@ -269,18 +239,14 @@ class Coverage(Draws):
     The column `constants` says of every true constant whether its interval contains it, and whether it was
     held at a round number: then it has no interval, and counts as contained if that number is the true one.
     A law with other terms than the true ones contains none of them.
-
-    Args:
-        system: its name.
-        sigma: noise as a share of each state's standard deviation.
     """
 
     measure: ClassVar[str] = "coverage"
     own: ClassVar[tuple[str, ...]] = ("terms", "constants")
     counted: ClassVar[Mapping[str, Cell]] = {"true terms": hits("terms")}
 
-    system: str = FSIR
-    sigma: float = 0.02
+    system: str = FSIR  # its name
+    sigma: float = 0.02  # noise as a share of each state's standard deviation
 
     def checked(self) -> Self:
         if get_system(self.system).equations().power_sum is None:
@@ -356,15 +322,12 @@ def _contained(records: Sequence[dict[str, Any]], value: float, **asked: Any) ->
         return {"contained": False, "held": False}
     ends = record["interval"]
     if ends is None:
-        right = abs(record["value"] - value) <= SAME * abs(value)
+        right = abs(record["value"] - value) <= 1e-9 * abs(value)
         return {"contained": record["snapped"] and right, "held": record["snapped"]}
     return {"contained": ends[0] <= value <= ends[1], "held": False}
 
 
 KINDS = ("white-noise", "random-walk", "splines", "rationals")
-LAWLESS_SAMPLES, LEVEL = 60, 5.0
-# Smooth curves: how many, their knots, and terms of a rational function that stays near one.
-CURVES, KNOTS, TERMS = 3, 8, 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,16 +338,13 @@ class Lawless(Draws):
         splines      cubic through knots 5 + e_k                    rationals    p(t)/q(t) near such a spline
 
     One state, of smooth curves three, 60 samples. A draw counts against us if its fit ends as `converged`.
-
-    Args:
-        kind: one of `KINDS`.
     """
 
     measure: ClassVar[str] = "lawless"
     own: ClassVar[tuple[str, ...]] = ("claimed", "r2", "messages")
     counted: ClassVar[Mapping[str, Cell]] = {"claimed as converged": hits("claimed")}
 
-    kind: str = KINDS[0]
+    kind: str = KINDS[0]  # one of `KINDS`
 
     def checked(self) -> Self:
         if self.kind not in KINDS:
@@ -392,13 +352,13 @@ class Lawless(Draws):
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
-        random, t = np.random.default_rng(draw), np.arange(float(LAWLESS_SAMPLES))
+        random, t = np.random.default_rng(draw), np.arange(60.0)
         if self.kind in KINDS[:2]:
-            noise = random.standard_normal((LAWLESS_SAMPLES, 1))
-            x = np.cumsum(noise, axis=0) if self.kind == "random-walk" else LEVEL + noise
+            noise = random.standard_normal((len(t), 1))
+            x = np.cumsum(noise, axis=0) if self.kind == "random-walk" else 5.0 + noise
             return TimeSeries.from_arrays(t, x, ["x"])
-        knots = LEVEL + random.standard_normal((KNOTS, CURVES))
-        curves = CubicSpline(np.linspace(0.0, t[-1], KNOTS), knots)(t)
+        knots = 5.0 + random.standard_normal((8, 3))
+        curves = CubicSpline(np.linspace(0.0, t[-1], len(knots)), knots)(t)
         if self.kind == "rationals":
             curves = np.stack([rational_near(t, curve) for curve in curves.T], axis=1)
         return TimeSeries.from_arrays(t, curves, ["x", "y", "z"])
@@ -414,11 +374,9 @@ class Lawless(Draws):
 
 
 def rational_near(t: Array, x: Array) -> Array:
-    """A rational function of t near values x [samples], without poles between the samples; x where there is none.
-
-    Source: Nakatsukasa, Sete, Trefethen, The AAA algorithm for rational approximation (2018).
-    """
-    for terms in range(TERMS, 1, -1):
+    """A rational function near values x(t) without poles between the samples, by AAA (Nakatsukasa et al. 2018), or x
+    itself."""
+    for terms in range(6, 1, -1):
         with warnings.catch_warnings():
             # So few terms are meant to end before the tolerance is reached.
             warnings.simplefilter("ignore")

@@ -6,7 +6,7 @@ move cannot change without it, so only the others are repeated, once for each mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,61 +17,38 @@ from odediscovery.bench.random_laws import random_systems
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import score
 from odediscovery.bench.summary import by, count, in_short, table, total_seconds
-from odediscovery.bench.systems import Protocol, SuiteSystem, training_data
+from odediscovery.bench.systems import Protocol, SuiteSystem, chosen, training_data
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import unknown_name
 from odediscovery.laws.systems import simulate_system
 from odediscovery.search import search
 from odediscovery.search.moves import Move, Proposal, Search
 from odediscovery.settings import settings_for
 
-# Equations count as changed where they differ in so many digits.
-DIGITS = 3
 # The method of the rows of the whole search; of the others it is the move that is left out.
 WHOLE = "whole search"
 COLUMNS = ("id", "method", "failed", "exact", "seconds", "equations", "made")
-HEADER = ("move", "fits that make it", "exact without it", "changed", "time", "what it proposes")
 
 
 def moves() -> dict[str, Move]:
-    """The moves of the search by their names, in their order.
-
-    >>> list(moves())[:2]
-    ['plain exact law', 'exact law']
-    """
+    """The moves of the search by their names, in their order."""
     return {move.name: move for move in search.MOVES}
 
 
 @contextmanager
-def left_out(name: str) -> Iterator[None]:
-    """The search without a move within the block."""
-    with _changed_moves(lambda move: None if move.name == name else move):
-        yield
-
-
-@contextmanager
-def watched_moves() -> Iterator[set[str]]:
-    """The names of moves that are made within the block."""
-    found: set[str] = set()
+def search_without(name: str) -> Iterator[set[str]]:
+    """The search without a move within the block, and the names of the moves that are made there."""
+    before, made = search.MOVES, set[str]()
 
     def noted(move: Move) -> Move:
         def laws(at: Search) -> Iterator[Proposal]:
-            found.add(move.name)
+            made.add(move.name)
             return move.laws(at)
 
         return replace(move, laws=laws)
 
-    with _changed_moves(noted):
-        yield found
-
-
-@contextmanager
-def _changed_moves(change: Callable[[Move], Move | None]) -> Iterator[None]:
-    """The search with other moves, or without those that become None, within the block."""
-    before = search.MOVES
     try:
-        search.MOVES = tuple(move for move in map(change, before) if move is not None)
-        yield
+        search.MOVES = tuple(noted(move) for move in before if move.name != name)
+        yield made
     finally:
         search.MOVES = before
 
@@ -91,7 +68,7 @@ class MoveFit(Task):
         series = training_data(self.system, self.protocol)
         _warm_up()
         settings = settings_for(seed=self.protocol.seed, max_seconds=self.max_seconds)
-        with left_out(self.method), watched_moves() as made:
+        with search_without(self.method) as made:
             try:
                 with timed(row):
                     found = discover(series, settings).equations
@@ -117,22 +94,9 @@ def run_moves(
     max_seconds: float = 60.0,
     **where: Any,
 ) -> list[Row]:
-    """Make the fits that are not yet in `folder`; all rows, those of the whole search first.
-
-    Args:
-        names: moves (default: all).
-        sigma: noise of the noisy fits, see `Protocol`.
-        each: so many random laws of each family.
-        max_seconds: limit of a fit, in seconds of the processor.
-
-    Raises:
-        InputError: an option is out of range, or the folder holds something else.
-    """
+    """Make the fits that are not yet in `folder`; all rows, those of the whole search first."""
     known = moves()
-    for name in names or ():
-        if name not in known:
-            raise unknown_name("move", name, known)
-    chosen = [name for name in known if names is None or name in names]
+    left_out = [move.name for move in chosen(known, names, "move")]
     protocols = [Protocol(noise, seed=seed).checked() for noise in dict.fromkeys((0.0, sigma))]
     settings_for(seed=seed, max_seconds=max_seconds)
     fits = [
@@ -146,7 +110,7 @@ def run_moves(
         return Study("moves", shared, COLUMNS, tasks, max_seconds)
 
     made = {row["id"]: row["made"] for row in study(fits).run(folder, **where) if row["method"] == WHOLE}
-    without = [replace(fit, method=name) for name in chosen for fit in fits if name in made.get(fit.id, ())]
+    without = [replace(fit, method=name) for name in left_out for fit in fits if name in made.get(fit.id, ())]
     rows = study([*fits, *without]).run(folder, **where)
     return sorted(rows, key=lambda row: [WHOLE, *known].index(row["method"]))
 
@@ -167,14 +131,15 @@ def worth(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
 def markdown(rows: Sequence[Row], command: str) -> str:
     """What all fits come to without each move."""
     whole, known = by(rows, "method")[WHOLE], moves()
+    header = ("move", "fits that make it", "exact without it", "changed", "time", "what it proposes")
     lines = [(name, *cells, known[name].says) for name, cells in worth(rows).items()]
     return (
         f"# moves\n\n`{command}`\n\n{len(whole)} fits, {count(whole, 'exact')} exact with the whole "
         f"search, {total_seconds(whole)} s of the processor. Changed: equations that "
-        f"differ within {DIGITS} digits. Time is that of all fits, in units of the whole search. Moves that no fit "
-        f"makes are left out.\n\n{table(HEADER, lines)}\n"
+        f"differ within 3 digits. Time is that of all fits, in units of the whole search. Moves that no fit "
+        f"makes are left out.\n\n{table(header, lines)}\n"
     )
 
 
 def _law(row: Row) -> str:
-    return str(row["failed"]) if row["equations"] is None else in_short(row["equations"], DIGITS)
+    return str(row["failed"]) if row["equations"] is None else in_short(row["equations"], digits=3)

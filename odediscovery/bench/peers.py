@@ -36,7 +36,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
@@ -108,9 +108,6 @@ def polynomials(states: int, degree: int) -> Array:
 
 # pysindy on suites
 
-DEGREES = (1, 2, 3)
-# Degrees of polynomials beside sines and cosines of x, or of x and 2 x.
-WAVES = ((1, 1), (2, 1), (1, 2), (2, 2))
 # Powers, of single states (1) or also their products in pairs (2). Small libraries find what in a
 # large one is lost among functions that are nearly alike.
 POWERS = (
@@ -120,19 +117,6 @@ POWERS = (
     ((-1.0, -0.5, 0.5, 1.0, 1.5, 2.0), 2),
 )
 THRESHOLDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-# Weights of the ridge in STLSQ: its own, and next to none for functions that are nearly alike.
-RIDGES = (0.05, 1e-5)
-ORDERS = (2, 4)
-# Samples of a Savitzky-Golay filter of degree 3; pysindy's own window is 11, ODEFormer's 15.
-WINDOWS = (7, 11, 15, 25)
-# Smoothing of splines, for a time of 10.
-SMOOTHING = (None, 1e-4, 1e-3, 1e-2)
-# Steps of Runge-Kutta through the training time, at least; more where there are more samples.
-STEPS = 450
-# Errors below this share of a state's variance are none: rates of clean data are off by as much.
-_FLOOR = 1e-4
-# A candidate that needs more evaluations to be simulated is none.
-_MOST_EVALUATIONS = 20_000
 
 
 @dataclass(frozen=True)
@@ -187,8 +171,9 @@ def libraries(values: Array) -> Iterator[Library]:
         kept: Array = every[(real | (values > 0).all(axis=0)).all(axis=1)]
         return kept
 
-    yield from (Library(polynomials(n, degree)) for degree in DEGREES)
-    yield from (Library(polynomials(n, degree), waves) for degree, waves in WAVES)
+    # Waves: sines and cosines of x, or of x and 2 x.
+    for degree, waves in ((1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (1, 2), (2, 2)):
+        yield Library(polynomials(n, degree), waves)
     yield from (Library(products_of(powers, most)) for powers, most in POWERS)
 
 
@@ -202,10 +187,7 @@ class _Candidate:
 
 
 def sindy(series: TimeSeries, max_seconds: float, _seed: int) -> tuple[Equations, str]:
-    """dx_i/dt = sum_j C_ij m_j(x) with functions m_j of a library and few C_ij; nothing is random.
-
-    Libraries that are not begun after `max_seconds` are left out.
-    """
+    """dx_i/dt = sum_j C_ij m_j(x) with functions m_j of a library and few C_ij; nothing is random."""
     ending = now() + max_seconds
     # In units in which states and rates are about 1 one grid of thresholds fits every system.
     span = max(float(t.time[-1] - t.time[0]) for t in series.trajectories)
@@ -224,7 +206,8 @@ def sindy(series: TimeSeries, max_seconds: float, _seed: int) -> tuple[Equations
         spread = np.maximum(values.var(axis=0), 1e-12)
         for candidate, error in zip(found, errors, strict=True):
             terms = np.count_nonzero(candidate.coefficients)
-            bic = float(len(values) * np.log(np.maximum(error / spread, _FLOOR)).sum() + np.log(values.size) * terms)
+            # Smaller errors are none: rates of clean data are off by as much.
+            bic = float(len(values) * np.log(np.maximum(error / spread, 1e-4)).sum() + np.log(values.size) * terms)
             ranked.append((bic, float(error.sum()), candidate))
     # Equally many terms with errors below the floor: the closest.
     for bic, _, best in sorted(ranked, key=lambda entry: entry[:2]):
@@ -237,15 +220,16 @@ def sindy(series: TimeSeries, max_seconds: float, _seed: int) -> tuple[Equations
 
 def _smoothed(t: Trajectory) -> dict[str, Rates]:
     """States and rates by every way that the samples allow."""
-    found = {f"differences {n}": (t.values, differences(t.values, t.time, n)) for n in ORDERS if len(t.time) > n}
+    found = {f"differences {n}": (t.values, differences(t.values, t.time, n)) for n in (2, 4) if len(t.time) > n}
     steps = np.diff(t.time)
-    for window in WINDOWS:
+    # Of degree 3; pysindy's own window is 11, ODEFormer's 15.
+    for window in (7, 11, 15, 25):
         # The filter knows no times.
         if len(t.time) >= window and np.ptp(steps) <= 1e-3 * steps[0]:
             method = pysindy.SmoothedFiniteDifference(smoother_kws={"window_length": window, "polyorder": 3})
             rates = method._differentiate(t.values, t.time)
             found[f"filter {window}"] = method.smoothed_x_, rates
-    for smoothing in SMOOTHING if len(t.time) >= 5 else ():
+    for smoothing in (None, 1e-4, 1e-3, 1e-2) if len(t.time) >= 5 else ():
         found[f"spline {smoothing}"] = splined(t, t.time, smoothing)
     return found
 
@@ -259,7 +243,8 @@ def _candidates(library: Library, smoothed: Sequence[dict[str, Rates]], state: A
         if not (np.isfinite(columns).all() and np.isfinite(rates).all()):
             continue
         seen = set()
-        for threshold, ridge in itertools.product(THRESHOLDS, RIDGES):
+        # The ridge of STLSQ itself, and next to none for functions that are nearly alike.
+        for threshold, ridge in itertools.product(THRESHOLDS, (0.05, 1e-5)):
             c = fitted(pysindy.STLSQ(threshold, ridge), columns, rates)
             # Thresholds that leave the same terms give the same constants.
             if c is not None and (key := (c != 0).tobytes()) not in seen:
@@ -268,10 +253,8 @@ def _candidates(library: Library, smoothed: Sequence[dict[str, Rates]], state: A
 
 
 def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: Array) -> Array:
-    """Errors [candidates, states] of equations of one library, integrated through all data.
-
-    All at once, by classical Runge-Kutta steps; inf where a solution leaves the data.
-    """
+    """Errors [candidates, states] of equations of one library, integrated through all data by Runge-Kutta steps, all at
+    once; inf where a solution leaves the data."""
     if not candidates:
         return np.zeros((0, series.n_states))
     library = candidates[0].library
@@ -286,7 +269,7 @@ def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: A
         for k, t in enumerate(series.trajectories):
             x = np.stack([candidate.starts[k] for candidate in candidates])
             squares, count = squares + (x - t.values[0]) ** 2, count + len(t.time)
-            longest = (t.time[-1] - t.time[0]) / STEPS
+            longest = (t.time[-1] - t.time[0]) / 450
             for step, seen in zip(np.diff(t.time), t.values[1:], strict=True):
                 parts = int(np.ceil(step / longest))
                 for _ in range(parts):
@@ -296,12 +279,10 @@ def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: A
 
 
 def _simulated_r2(equations: Equations, series: TimeSeries) -> float:
-    """R2 of the equations integrated over every trajectory from its first sample."""
+    """R2 of the equations integrated over every trajectory from its first sample; -inf after too many evaluations."""
     squares = spread = 0.0
-    for t in series.trajectories:
-        if len(t.time) < 2:
-            continue
-        values = equations.simulate(t.values[0], t.time, rtol=1e-6, atol=1e-8, most_evaluations=_MOST_EVALUATIONS)
+    for t in (t for t in series.trajectories if len(t.time) > 1):
+        values = equations.simulate(t.values[0], t.time, rtol=1e-6, atol=1e-8, most_evaluations=20_000)
         with np.errstate(over="ignore", invalid="ignore"):
             squares += float(np.sum((values - t.values) ** 2))
         spread += float(np.sum((t.values - t.values.mean(axis=0)) ** 2))
@@ -310,20 +291,11 @@ def _simulated_r2(equations: Equations, series: TimeSeries) -> float:
 
 # Operon
 
-# Share of every trajectory, at its end, on which is chosen.
-VALIDATION = 0.3
 ALGEBRAIC = "add,sub,mul,div,pow,sqrt,constant,variable"
 SYMBOLS = (ALGEBRAIC, f"exp,log,sin,cos,{ALGEBRAIC}")
-# Levenberg-Marquardt steps on the constants of every individual.
-LOCAL_ITERATIONS = 5
-# Misfits 1 - R2 of integrated models below this are none.
-_MISFIT = 1e-5
-# Share of the time for the genetic programming itself.
-_SEARCH = 0.8
 
 
-@dataclass(frozen=True)
-class _OperonModel:
+class _OperonModel(NamedTuple):
     """One model of Operon's front: its text, length, and error of the rates held out."""
 
     text: str
@@ -332,17 +304,15 @@ class _OperonModel:
 
 
 def operon(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations, str]:
-    """dx_i/dt = an expression tree over + - * / powers, roots, exp, log, sin and cos.
-
-    Most of the time is shared by the states, the rest is for the choice.
-    """
+    """dx_i/dt = an expression tree over + - * / powers, roots, exp, log, sin and cos."""
     ending = now() + max_seconds
     head, tail = _split(series)
     # The first part too: where the last one rests, hardly anything is told apart by it alone.
     parts = TimeSeries(series.states, head.trajectories + tail.trajectories)
     seen, held = _rates(series, head), _rates(series, tail)
     names = list(identifiers(series.states).values())
-    seconds = max(int(_SEARCH * max_seconds / len(names) / len(SYMBOLS)), 1)
+    # Most of the time is shared by the states, the rest is for the choice.
+    seconds = max(int(0.8 * max_seconds / len(names) / len(SYMBOLS)), 1)
     fronts = [_front(i, seen, held, names, seed, seconds) for i in range(len(names))]
     samples = sum(t.values.size for t in series.trajectories)
 
@@ -353,7 +323,7 @@ def operon(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations
     def rank(choice: Sequence[int]) -> tuple[float, float]:
         misfit = 1.0 - _simulated_r2(law_of(choice), parts)
         length = sum(front[k].length for front, k in zip(fronts, choice, strict=True))
-        bic = samples * np.log(max(misfit, _MISFIT)) + length * np.log(samples)
+        bic = samples * np.log(max(misfit, 1e-5)) + length * np.log(samples)
         return float(bic), misfit
 
     # Fronts have too many combinations to try them all: models with the best rates, then equally
@@ -373,7 +343,7 @@ def _split(series: TimeSeries) -> tuple[TimeSeries, TimeSeries]:
     """The first 70 % of every trajectory, and the rest."""
     heads, tails = [], []
     for t in series.trajectories:
-        first = max(round((1.0 - VALIDATION) * len(t.time)), LEAST_VALUES - 1)
+        first = max(round(0.7 * len(t.time)), LEAST_VALUES - 1)
         heads.append(Trajectory(t.time[:first], t.values[:first], t.label))
         tails.append(Trajectory(t.time[first:], t.values[first:], t.label))
     return TimeSeries(series.states, tuple(heads)), TimeSeries(series.states, tuple(tails))
@@ -397,7 +367,7 @@ def _front(i: int, seen: Rates, held: Rates, names: list[str], seed: int, second
                 objectives=["r2", "length"],
                 n_threads=1,
                 random_state=seed,
-                optimizer_iterations=LOCAL_ITERATIONS,
+                optimizer_iterations=5,
                 max_time=seconds,
             ).fit(seen[0], seen[1][:, i])
             for row in regressor.pareto_front_:
@@ -409,13 +379,10 @@ def _front(i: int, seen: Rates, held: Rates, names: list[str], seed: int, second
 
 
 def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> list[_OperonModel]:
-    """A model with these errors of the rates held out, and the same without the intercept that Operon gives to all.
-
-    One whose constants are no floats, or whose powers nobody could compute, is none.
-    """
+    """A model with these errors of the rates held out, and the same without the intercept that Operon gives to all."""
     try:
         side = parse(text, {name: sympy.Symbol(name) for name in names})
-    except InputError:
+    except InputError:  # constants that are no floats, or powers that nobody could compute
         return []
     intercept, rest = side.as_coeff_Add()
     found = [(text, length, off)]
@@ -432,12 +399,7 @@ def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> l
 SparseMethod: TypeAlias = Callable[[TimeSeries, Sequence[Array], float, int], Equations]
 
 DEGREE = 4
-FIRST_THRESHOLD, FACTOR, MOST_THRESHOLDS = 1e-6, 1.3, 100
-RIDGE, STLSQ_STEPS = 1e-5, 100
-SUBDOMAINS = 200
-# Largest subset of an equation, and seconds to find one. (All equations together are too large a problem
-# for gurobipy without a licence.)
-MOST_TERMS, MIOSR_SECONDS = 12, 10
+RIDGE = 1e-5
 
 
 def sparse_methods() -> dict[str, SparseMethod]:
@@ -458,13 +420,7 @@ def check_sparse_methods(names: Sequence[str]) -> None:
 
 
 def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, seed: int) -> Equations:
-    """STLSQ of the weak form, with random subdomains.
-
-    Args:
-        train: noisy trajectories, equally spaced, all at the same times.
-        test: trajectories [samples, states] without noise, by which is chosen.
-        max_seconds: thresholds that are not begun by then are left out.
-    """
+    """STLSQ of the weak form, with random subdomains."""
     times = train.trajectories[0].time
     state = np.random.get_state()
     np.random.seed(seed)
@@ -473,7 +429,7 @@ def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, see
             function_library=pysindy.PolynomialLibrary(degree=DEGREE, include_bias=False),
             spatiotemporal_grid=times,
             include_bias=True,
-            K=SUBDOMAINS,
+            K=200,
         )
     finally:
         np.random.set_state(state)
@@ -485,25 +441,19 @@ def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, see
         library.fit(seen)
         columns = np.concatenate([np.asarray(one) for one in library.transform(seen)])
         rates = np.concatenate([np.asarray(library.convert_u_dot_integral(one)) for one in seen])
-    return _equations(train, _chosen(train, test, _path(_thresholds(), columns, rates, max_seconds)))
+    return _equations(train, _by_threshold(train, test, columns, rates, max_seconds))
 
 
 def stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: int) -> Equations:
-    """STLSQ of rates by finite differences; arguments as of `weak_stlsq`."""
-    return _equations(train, _chosen(train, test, _path(_thresholds(), *_strong(train), max_seconds)))
+    """STLSQ of rates by finite differences."""
+    return _equations(train, _by_threshold(train, test, *_strong(train), max_seconds))
 
 
 def miosr(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: int) -> Equations:
-    """Best subsets by mixed-integer optimisation; arguments as of `weak_stlsq`."""
-    of_size = (
-        pysindy.MIOSR(
-            target_sparsity=None,
-            group_sparsity=(terms,) * train.n_states,
-            alpha=RIDGE,
-            regression_timeout=MIOSR_SECONDS,
-        )
-        for terms in range(1, MOST_TERMS + 1)
-    )
+    """Best subsets by mixed-integer optimisation."""
+    # Of each equation: all together are too large a problem for gurobipy without a licence.
+    options = {"target_sparsity": None, "alpha": RIDGE, "regression_timeout": 10}
+    of_size = (pysindy.MIOSR(group_sparsity=(terms,) * train.n_states, **options) for terms in range(1, 13))
     sizes = list(_path(of_size, *_strong(train), max_seconds))
     single = [_chosen(train, test, iter([c[[i]] for c in sizes]), i) for i in range(train.n_states)]
     return _equations(train, np.concatenate(single))
@@ -512,9 +462,11 @@ def miosr(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: i
 METHODS: Mapping[str, SparseMethod] = {"weak-stlsq": weak_stlsq, "stlsq": stlsq, "miosr": miosr}
 
 
-def _thresholds() -> Iterator[Any]:
-    for threshold in FIRST_THRESHOLD * FACTOR ** np.arange(MOST_THRESHOLDS):
-        yield pysindy.STLSQ(threshold=float(threshold), alpha=RIDGE, max_iter=STLSQ_STEPS)
+def _by_threshold(train: TimeSeries, test: Sequence[Array], columns: Array, rates: Array, max_seconds: float) -> Array:
+    """The best of STLSQ with ever larger thresholds."""
+    thresholds = (1e-6 * 1.3 ** np.arange(100)).tolist()
+    optimisers = (pysindy.STLSQ(threshold=threshold, alpha=RIDGE, max_iter=100) for threshold in thresholds)
+    return _chosen(train, test, _path(optimisers, columns, rates, max_seconds))
 
 
 def _path(optimisers: Iterable[Any], columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
@@ -549,25 +501,21 @@ def _strong(train: TimeSeries) -> tuple[Array, Array]:
 
 
 def _chosen(train: TimeSeries, test: Sequence[Array], candidates: Iterator[Array], state: int | None = None) -> Array:
-    """The candidate with the least corrected AIC of the rates of the test trajectories [states, functions].
-
-    Args:
-        state: whose equation alone the candidates are, if not all.
-    """
+    """The candidate with the least corrected AIC of the rates of the test trajectories [states, functions]."""
     exponents, times = exponents_of(train.n_states), train.trajectories[0].time
     columns = [products(x, exponents) for x in test]
     rates = [differences(x, times)[:, slice(None) if state is None else [state]] for x in test]
-    best: tuple[float, Array] | None = None
-    for c in candidates:
+
+    def aic(c: Array) -> float:
         terms, samples = np.count_nonzero(c), len(times)
         misfits = [np.linalg.norm(r - phi @ c.T, ord=2) ** 2 for phi, r in zip(columns, rates, strict=True)]
-        aic = float(np.mean(samples * np.log(np.maximum(misfits, 1e-300))))
-        aic += 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
-        if best is None or aic < best[0]:
-            best = aic, c
+        correction = 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
+        return float(np.mean(samples * np.log(np.maximum(misfits, 1e-300)))) + correction
+
+    best = min(candidates, key=aic, default=None)
     if best is None:
         raise FitError("no threshold leaves a term")
-    return best[1]
+    return best
 
 
 def _equations(train: TimeSeries, c: Array) -> Equations:
@@ -577,42 +525,29 @@ def _equations(train: TimeSeries, c: Array) -> Equations:
 
 # pysindy on groups
 
-# Of coefficients of columns of length 1: from far below to far above the rates.
-GROUP_THRESHOLDS = tuple(10.0 ** (0.25 * k) for k in range(-16, 9))
-GROUP_DEGREE = 2
-
 
 def group_library(states: int, powers: Sequence[Sequence[float]]) -> Array:
-    """Polynomials of degree 2 and these powers [functions, states].
-
-    They are those of the true law, which no user could know: what is missed is not for want of a term.
-
-    >>> group_library(1, [[0.5]]).ravel().tolist()
-    [0.0, 0.5, 1.0, 2.0]
-    """
-    return np.array(sorted({tuple(map(float, w)) for w in [*polynomials(states, GROUP_DEGREE), *powers]}))
+    """Polynomials of degree 2 and the powers of the true law, which no user could know [functions, states]."""
+    return np.array(sorted({tuple(map(float, w)) for w in [*polynomials(states, 2), *powers]}))
 
 
 def group_law(runs: Sequence[tuple[Array, Array]], exponents: Array) -> PowerSum:
-    """The law of runs, (times, values [samples, states]), by STLSQ; the threshold by BIC of the rates.
-
-    Raises:
-        FitError: pysindy is not installed, or no threshold leaves a term.
-    """
+    """The law of runs, (times, values [samples, states]), by STLSQ; the threshold by BIC of the rates."""
     if pysindy is None:
         raise FitError("pysindy is not installed: pip install odediscovery[bench]")
     columns = np.concatenate([products(x, exponents) for _, x in runs])
     rates = np.concatenate([differences(x, t) for t, x in runs])
-    best = None
-    for threshold in GROUP_THRESHOLDS:
-        c = fitted(pysindy.STLSQ(threshold=threshold, normalize_columns=True), columns, rates)
-        if c is None:
-            continue
+
+    def bic(c: Array) -> float:
         error = np.mean((columns @ c.T - rates) ** 2, axis=0) / np.maximum(rates.var(axis=0), 1e-300)
         score = len(rates) * np.log(np.maximum(error, 1e-12)).sum() + np.log(rates.size) * np.count_nonzero(c)
-        if np.isfinite(score) and (best is None or score < best[0]):
-            best = score, c
-    if best is None:
+        return float(score) if np.isfinite(score) else np.inf
+
+    # Thresholds of coefficients of columns of length 1: from far below to far above the rates.
+    optimisers = (pysindy.STLSQ(threshold=10.0 ** (0.25 * k), normalize_columns=True) for k in range(-16, 9))
+    found = [c for optimiser in optimisers if (c := fitted(optimiser, columns, rates)) is not None]
+    best = min(found, key=bic, default=None)
+    if best is None or bic(best) == np.inf:
         raise FitError("no threshold leaves a term")
-    used = (best[1] != 0).any(axis=0)
-    return PowerSum(best[1][:, used], exponents[used])
+    used = (best != 0).any(axis=0)
+    return PowerSum(best[:, used], exponents[used])

@@ -31,8 +31,6 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
 from odediscovery.uncertainty.newcomer import meet
 
-# Exponents this near are the same.
-EXPONENT = 0.1
 COLUMNS = (
     *("id", "method", "failed", "design", "draw", "exact", "varies", "seconds", "equations", "r2", "said"),
     *("figures_right", "figures_within", "figures", "error_mixed", "error_apart", "r2_heldout", "heldout_right"),
@@ -53,11 +51,7 @@ def read_designs(path: Path) -> list[Mapping[str, Any]]:
 
 
 def drawn(measure: str, path: Path, names: Sequence[str], draws: range, max_seconds: float) -> tuple[Row, list[Any]]:
-    """What tells the folder of a measurement from others, and (id, design, draw) of all its draws.
-
-    Raises:
-        InputError: the file is another one, or has no design of these names.
-    """
+    """What tells the folder of a measurement from others, and (id, design, draw) of all its draws."""
     known = read_designs(path)
     chosen = [one for one in known if not names or one["id"] in names]
     if not chosen:
@@ -68,21 +62,17 @@ def drawn(measure: str, path: Path, names: Sequence[str], draws: range, max_seco
 
 
 def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
-    """Draws of the designs of a file, all fitted by ours.
-
-    Args:
-        draws: of each design.
-        designs: names of some of them; empty for all.
-        seed: number of the first draw.
-        max_seconds: limit of a fit.
-    """
+    """Draws of the designs of a file, all fitted by ours."""
     shared, all_draws = drawn("populations", path, designs, range(seed, seed + draws), max_seconds)
     tasks = [PopulationFit(id, "ours", design, draw, max_seconds) for id, design, draw in all_draws]
-    return Study("populations", shared, COLUMNS, tasks, 2.0 * max_seconds, _in_words)
-
-
-def _in_words(row: Row) -> str:
-    return "exact" if row["exact"] else "another structure"
+    return Study(
+        "populations",
+        shared,
+        COLUMNS,
+        tasks,
+        2.0 * max_seconds,
+        lambda row: ("another structure", "exact")[row["exact"]],
+    )
 
 
 # What is simulated
@@ -169,7 +159,7 @@ def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] 
             p
             for p, (state, j) in enumerate(terms)
             if state == i
-            and np.abs(law.exponents[j][: len(powers)] - powers).max() <= EXPONENT
+            and np.abs(law.exponents[j][: len(powers)] - powers).max() <= 0.1
             and np.sign(law.coefficients[state, j]) == term["sign"]
         ]
         if len(at) != 1:
@@ -214,38 +204,32 @@ def _constants(
 ) -> Row:
     """What is said of the constants: which vary, means and spreads, and how near every group's are."""
     assert found.population is not None
-    errors, apart, said = [], [], []
-    right, within, total = 0, 0, 0
-    groups = len(found.population.labels)
+    errors, apart, said, figures = [], [], [], list[tuple[bool, bool]]()
+
+    def judge(off: float, error: float, tolerance: float, attainable: float) -> None:
+        within = off <= 2.0 * (error if np.isfinite(error) else 0.0)
+        figures.append((off <= max(tolerance, 2.0 * min(error, attainable)), within))
+
     for name, about in design["constants"].items():
         one = next(one for one in found.population.constants if places[name] in one.terms)
         sd = about["sd_log"]
         said.append((bool(sd > 0), one.varies))
-        attainable = 2.0 * max(sd, 0.02) / np.sqrt(groups)
-        off = abs(np.log(one.mean / about["mean"]))
-        total += 1
-        within += bool(off <= 2.0 * _finite(one.mean_error / one.mean))
-        right += bool(off <= max(FIGURE_TOLERANCE, 2.0 * min(one.mean_error / one.mean, attainable)))
+        attainable = 2.0 * max(sd, 0.02) / np.sqrt(len(found.population.labels))
+        judge(abs(np.log(one.mean / about["mean"])), one.mean_error / one.mean, FIGURE_TOLERANCE, attainable)
         if sd > 0:
-            off, error = abs(one.sd_log - sd), _finite(one.sd_log_error)
-            total += 1
-            within += bool(off <= 2.0 * error)
-            right += bool(off <= max(FIGURE_TOLERANCE * sd, 2.0 * min(error, attainable)))
+            error = one.sd_log_error if np.isfinite(one.sd_log_error) else 0.0
+            judge(abs(one.sd_log - sd), error, FIGURE_TOLERANCE * sd, attainable)
             errors.append(np.mean(np.log(one.values / truth[name]) ** 2))
             apart.append(np.mean(np.log(one.apart / truth[name]) ** 2))
     return {
         "varies": all(a == b for a, b in said),
         "said": said,
-        "figures_right": right,
-        "figures_within": within,
-        "figures": total,
+        "figures_right": sum(bool(right) for right, _ in figures),
+        "figures_within": sum(bool(within) for _, within in figures),
+        "figures": len(figures),
         "error_mixed": float(np.sqrt(np.mean(errors))) if errors else None,
         "error_apart": float(np.sqrt(np.mean(apart))) if apart else None,
     }
-
-
-def _finite(value: float) -> float:
-    return value if np.isfinite(value) else 0.0
 
 
 def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) -> float:

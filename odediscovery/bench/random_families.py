@@ -42,27 +42,16 @@ class Term:
 
 @dataclass(frozen=True)
 class Draft:
-    """A law with starts and times, not yet accepted.
+    """A law with starts and times, not yet accepted."""
 
-    Args:
-        states: number of states.
-        terms: of all equations.
-        inner: constants inside the terms, by name.
-        starts: [starts, states]; the last one is the unseen one.
-        span: last time; the first is 0.
-        samples: equally spaced, ends included.
-        positive: whether states have to stay positive.
-        wide: states whose range has to be wide, by index: sines of small angles are lines.
-    """
-
-    states: int
-    terms: tuple[Term, ...]
-    inner: Mapping[str, float]
-    starts: Array
-    span: float
-    samples: int
-    positive: bool = True
-    wide: tuple[int, ...] = ()
+    states: int  # number of states
+    terms: tuple[Term, ...]  # of all equations
+    inner: Mapping[str, float]  # constants inside the terms, by name
+    starts: Array  # [starts, states]; the last one is the unseen one
+    span: float  # last time; the first is 0
+    samples: int  # equally spaced, ends included
+    positive: bool = True  # whether states have to stay positive
+    wide: tuple[int, ...] = ()  # states whose range has to be wide, by index: sines of small angles are lines
 
     @property
     def constants(self) -> Array:
@@ -91,13 +80,7 @@ class Draft:
         return compiled(replace(law, power_sum=None))
 
     def simulate(self, starts: Array, constants: Array, most: float = LARGEST) -> Array:
-        """Solutions [samples, members, states], not finite from where one leaves all bounds.
-
-        Args:
-            starts: [members, states].
-            constants: [members, constants].
-            most: largest state; once one of all members is beyond it, all end.
-        """
+        """Solutions [samples, members, states], not finite from where one leaves all bounds."""
         over_constants, n = self._over_constants, self.states
         x, seen = starts, np.hstack([starts, constants])
 
@@ -124,8 +107,6 @@ class Draft:
 STARTS = 3
 # Digits of the constants of a law.
 DIGITS = 3
-# Samples of a trajectory, and powers of 10 that are the units of a state and of the time.
-SAMPLES, STATE_UNITS, TIME_UNITS = (40, 60, 80, 100), (-1.0, 2.0), (-1.0, 1.5)
 
 
 def case_of(random: np.random.Generator, *chances: float) -> int:
@@ -138,9 +119,9 @@ class Builder:
 
     def __init__(self, random: np.random.Generator, states: int, units: str = "common") -> None:
         self.random, self.states = random, states
-        sizes = 10.0 ** random.uniform(*STATE_UNITS, states)
+        sizes = 10.0 ** random.uniform(-1.0, 2.0, states)
         self.units: Array = {"common": np.full(states, sizes[0]), "own": sizes, "none": np.ones(states)}[units]
-        self.time = 10.0 ** random.uniform(*TIME_UNITS)
+        self.time = 10.0 ** random.uniform(-1.0, 1.5)
         self._terms: dict[tuple[int, str], float] = {}
         self._inner: dict[str, float] = {}
 
@@ -162,21 +143,14 @@ class Builder:
         return name
 
     def constant_of(self, state: int, name: str, value: float, power: float = 1.0) -> str:
-        """A power of a constant in the unit of a state, such as a half-saturation, by name.
-
-        It is this power, as a law is printed and scored, that samples have to tell.
-        """
+        """A power of a constant in the unit of a state, such as a half-saturation, by name: what samples have to
+        tell."""
         return self.inner(name, rounded((value * float(self.units[state])) ** power, DIGITS))
 
     def add(
         self, state: int, coefficient: float, powers: Mapping[int, float | str] | None = None, factor: str = ""
     ) -> None:
-        """Add c prod_k x_k^w_k * factor to an equation, c in units of order 1; equal terms are added up.
-
-        Args:
-            powers: w by state: a number, or the name of an inner constant.
-            factor: further factor without a unit, as text.
-        """
+        """Add c prod_k x_k^w_k * factor to an equation, c in units of order 1; equal terms are added up."""
         size, shapes = float(self.units[state]) / self.time, []
         for k, w in (powers or {}).items():
             exponent = self._inner[w] if isinstance(w, str) else w
@@ -186,16 +160,10 @@ class Builder:
         self._terms[key] = self._terms.get(key, 0.0) + coefficient * size
 
     def draft(self, starts: Array, span: float, *, positive: bool = True, wide: tuple[int, ...] = ()) -> Draft:
-        """The draft of these terms.
-
-        Args:
-            starts: [starts, states], as `span`, the last time, in units of order 1.
-            positive: whether states have to stay positive.
-            wide: angles, whose range has to be wide enough that their sines are no lines.
-        """
+        """The draft of these terms."""
         terms = tuple(Term(k, rounded(c, DIGITS), shape) for (k, shape), c in self._terms.items() if c)
         begin = np.vectorize(rounded)(starts * self.units, DIGITS)
-        samples = int(self.random.choice(SAMPLES))
+        samples = int(self.random.choice((40, 60, 80, 100)))
         names = {name for term in terms for name in re.findall(r"\w+", term.shape)}
         used = {n: v for n, v in self._inner.items() if n in names}
         return Draft(self.states, terms, used, begin, rounded(span * self.time, 2), samples, positive, wide)
@@ -217,10 +185,8 @@ RATE, STATES = (0.2, 2.0), (0.25, 0.45, 0.3)
 
 
 def power_sums(r: np.random.Generator) -> Draft:
-    """Compartments with fluxes k x_s^a x_j^b from a state s, or from outside, to a state or outside.
-
-    As many fluxes as states (two at least) or up to two more. At least one exponent is no whole number.
-    """
+    """Fluxes k x_s^a x_j^b from a state s, or from outside, to another one or outside; some exponent is no whole
+    number."""
     b = Builder(r, 1 + case_of(r, *STATES))
     n = b.states
     for flux in range(int(r.integers(max(n, 2), n + 2, endpoint=True))):
@@ -249,10 +215,7 @@ def _exponent(b: Builder) -> float:
 
 
 def mass_action(r: np.random.Generator) -> Draft:
-    """Reactions of at most two molecules to at most two, at rates k times the amounts of what reacts.
-
-    Two reactions, or up to two more than there are states.
-    """
+    """Reactions of at most two molecules to at most two, at rates k times the amounts of what reacts."""
     b = Builder(r, 1 + case_of(r, 0.15, 0.45, 0.4))
     n = b.states
     for _ in range(int(r.integers(2, n + 2, endpoint=True))):
@@ -309,10 +272,8 @@ def _one_of(b: Builder, cases: Sequence[Case]) -> Case:
 
 
 def oscillators(r: np.random.Generator) -> Draft:
-    """Duffing, van der Pol, FitzHugh-Nagumo or jerk equations with further terms.
-
-    x' = p y, y' = spring + damping + further terms, and in some a filter z that x or x y drives.
-    """
+    """x' = p y, y' = spring + damping + further terms, and in some a filter z that x or x y drives; or a jerk
+    equation."""
     if r.random() < 0.15:
         return _jerk(r)
     filtered = r.random() >= 0.7
@@ -467,10 +428,7 @@ def _autoregulation(r: np.random.Generator) -> Draft:
 
 
 def _predator(r: np.random.Generator) -> Draft:
-    """Rosenzweig and MacArthur, Holling II or III: n = 1 or 2 in
-
-    x' = r x - c x^2 - V y x^n/(K^n + x^n),    y' = e V y x^n/(K^n + x^n) - d y
-    """
+    """x' = r x - c x^2 - V y x^n/(K^n + x^n), y' = e V y x^n/(K^n + x^n) - d y, n = 1 or 2 (Holling II or III)."""
     b = Builder(r, 2, "own")
     factor = _saturation(b, 0, "p", 2.0 if b.chance(0.35) else None)
     v = b.size(0.6, 2.5)

@@ -29,44 +29,17 @@ from typing import Any
 import numpy as np
 
 from odediscovery.bench import random_families as of
+from odediscovery.bench import summary
 from odediscovery.bench.random_families import Draft
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import (
-    EXACT_AND_COEF,
-    GOOD,
-    MEDIAN_AND_LATE,
-    Cell,
-    by,
-    figure,
-    grouped,
-    missed,
-    number,
-    options_of,
-    total_seconds,
-)
-from odediscovery.bench.systems import ADDITIVE, SuiteSystem
-from odediscovery.errors import FitError, InputError, unknown_name
+from odediscovery.bench.summary import EXACT_AND_COEF, GOOD, MEDIAN_AND_LATE, Cell, by, grouped
+from odediscovery.bench.systems import ADDITIVE, SuiteSystem, chosen
+from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.arrays import Array
 
 NOISE = 0.01
 # Trajectories that have to identify the law: all starts but the unseen one.
 TRAINED = 2
-# Largest state, in units of the largest start.
-MAX_GROWTH = 30.0
-# Smallest state that is positive, as a share of its largest value.
-MIN_SHARE = 1e-3
-# Least spread of a state, as a share of its root mean square.
-SPREAD = 0.08
-# Longest step between two samples, as a share of a state's range.
-LONGEST_STEP = 0.4
-# Least range of an angle.
-WIDE = 2.0
-# Share of the samples before which 95 % of the way must not have been made.
-ACTIVE = 0.35
-# Change of the samples without a term, in units of the noise.
-SEEN = 10.0
-# Largest standard error of a constant, as a share of it.
-ERROR = 0.05
 # Relative steps of differences.
 STEP = 1e-4
 
@@ -76,7 +49,7 @@ def is_identifiable(draft: Draft) -> bool:
     if not is_whole(draft):
         return False
     constants = draft.constants
-    most = MAX_GROWTH * float(np.abs(draft.starts).max())
+    most = 30.0 * float(np.abs(draft.starts).max())
     base = draft.simulate(draft.starts, np.tile(constants, (len(draft.starts), 1)), most)
     return is_bounded(draft, base) and is_moving(draft, base[:, :TRAINED]) and is_known(draft, base[:, :TRAINED])
 
@@ -97,21 +70,22 @@ def is_bounded(draft: Draft, paths: Array) -> bool:
     """Whether solutions [samples, starts, states] went to the end, and stay above 0 where they have to."""
     if not np.isfinite(paths).all():
         return False
-    return not draft.positive or bool((paths.min(axis=0) >= MIN_SHARE * paths.max(axis=0)).all())
+    return not draft.positive or bool((paths.min(axis=0) >= 1e-3 * paths.max(axis=0)).all())
 
 
 def is_moving(draft: Draft, paths: Array) -> bool:
     """Whether all states move, long enough, and by steps that samples follow."""
     steps = np.abs(np.diff(paths, axis=0))
     size, spread = np.sqrt(np.mean(paths**2, axis=0)), paths.std(axis=0)
-    if not (spread >= SPREAD * size).all() or (steps.max(axis=0) > LONGEST_STEP * np.ptp(paths, axis=0)).any():
+    if not (spread >= 0.08 * size).all() or (steps.max(axis=0) > 0.4 * np.ptp(paths, axis=0)).any():
         return False
     way = np.cumsum((steps / spread).sum(axis=2), axis=0)
-    if ((way < 0.95 * way[-1]).mean(axis=0) < ACTIVE).any():
+    # 95 % of the way must not have been made too early.
+    if ((way < 0.95 * way[-1]).mean(axis=0) < 0.35).any():
         return False
     if not draft.positive and not ((paths.min(axis=(0, 1)) < 0) & (paths.max(axis=(0, 1)) > 0)).all():
         return False
-    return all(np.ptp(paths[:, :, k], axis=0).max() >= WIDE for k in draft.wide)
+    return all(np.ptp(paths[:, :, k], axis=0).max() >= 2.0 for k in draft.wide)
 
 
 def is_known(draft: Draft, paths: Array) -> bool:
@@ -123,18 +97,14 @@ def is_known(draft: Draft, paths: Array) -> bool:
     without[:, :terms][np.eye(terms, dtype=bool)] = 0.0
     change = _solved(draft, starts, without) - paths[:, None]
     seen = np.sqrt(np.mean(np.nan_to_num(change / noise, nan=np.inf) ** 2, axis=0)).max(axis=(1, 2))
-    if (seen < SEEN).any():
+    if (seen < 10.0).any():
         return False
     errors = standard_errors(draft, starts, noise)
-    return bool((errors <= ERROR * np.abs(constants)).all())
+    return bool((errors <= 0.05 * np.abs(constants)).all())
 
 
 def standard_errors(draft: Draft, starts: Array, noise: Array) -> Array:
-    """Standard errors of all constants where the starts are unknown too [constants]; inf where nothing tells.
-
-    Args:
-        starts, noise: first states, and standard deviation of their samples [trajectories, states].
-    """
+    """Standard errors of all constants where the starts are unknown too [constants]; inf where nothing tells."""
     constants, many = draft.constants, len(starts)
     steps = STEP * np.abs(constants)
     changed = np.concatenate([constants + sign * np.diag(steps) for sign in (1.0, -1.0)])
@@ -181,47 +151,31 @@ FAMILIES: Mapping[str, Callable[[np.random.Generator], Draft]] = {
     "trigonometric": of.trigonometric,
     "compartments": of.compartments,
 }
-# Drafts of one system, after which something is wrong with the family.
-MOST_DRAFTS = 5_000
 
 
 @cache
 def random_system(seed: int, family: str, i: int) -> SuiteSystem:
-    """System i of a family; its `representation` is the family.
-
-    >>> print(random_system(0, "saturating", 0).name)
-    saturating 0 of seed 0
-    """
-    if family not in FAMILIES:
-        raise unknown_name("family", family, FAMILIES)
+    """System i of a family; its `representation` is the family."""
     random = np.random.default_rng([seed, zlib.crc32(family.encode()), i])
-    for _ in range(MOST_DRAFTS):
+    for _ in range(5_000):
         draft = FAMILIES[family](random)
         if is_identifiable(draft):
             name, span = f"{family} {i} of seed {seed}", (0.0, draft.span)
             about = SUITE, f"{family}-{i}", name, draft.equations(), draft.starts
             return SuiteSystem(*about, span, draft.samples, ADDITIVE, family)
-    raise FitError(f"none of {MOST_DRAFTS} drafts of {family} {i} was accepted")
+    raise FitError(f"none of {5_000} drafts of {family} {i} was accepted")
 
 
 def random_systems(
     seed: int, families: Sequence[str] | None = None, each: int = 20, ids: Sequence[str] | None = None
 ) -> list[SuiteSystem]:
-    """The first systems of some families (default: all), or those of ids "family-i" alone.
-
-    Raises:
-        InputError: a number is out of range, or there is no such family or system.
-    """
+    """The first systems of some families (default: all), or those of ids "family-i" alone."""
     if seed < 0 or each < 1:
         raise InputError(f"--seed must be at least 0 and --each at least 1, got {seed} and {each}")
     if ids:
         return [random_system(seed, *_read(id)) for id in ids]
-    for family in families or ():
-        if family not in FAMILIES:
-            raise unknown_name("family", family, FAMILIES)
-    return [
-        random_system(seed, family, i) for family in FAMILIES if family in (families or FAMILIES) for i in range(each)
-    ]
+    names = {name: name for name in FAMILIES}
+    return [random_system(seed, family, i) for family in chosen(names, families, "family") for i in range(each)]
 
 
 def _read(id: str) -> tuple[str, int]:
@@ -233,17 +187,17 @@ def _read(id: str) -> tuple[str, int]:
 
 COLUMNS: Mapping[str, Cell] = {
     **EXACT_AND_COEF,
-    "RECON > 0.9": number("recon", GOOD),
-    "GEN > 0.9": number("gen", GOOD),
-    "failed": number("failed"),
+    "RECON > 0.9": summary.number("recon", GOOD),
+    "GEN > 0.9": summary.number("gen", GOOD),
+    "failed": summary.number("failed"),
     **MEDIAN_AND_LATE,
-    "total s": total_seconds,
+    "total s": summary.total_seconds,
 }
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[SuiteSystem]) -> str:
     """The table of the families, then the systems that were not found with both laws."""
-    options = options_of({name: value for name, value in study.items() if name != "drop"})
+    options = summary.options_of({name: value for name, value in study.items() if name != "drop"})
     parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options}`; seconds of the processor."]
     methods = by(rows, "method")
     for method, own in methods.items():
@@ -252,8 +206,9 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[Su
         groups = {family: families.get(family, []) for family in FAMILIES} | {"all": own}
         parts.append(title + grouped("family", groups, COLUMNS))
     truths = {system.id: system.equations for system in systems}
-    return "\n\n".join([*parts, *missed(rows, truths, _detail)]) + "\n"
 
+    def detail(row: Row) -> str:
+        recon, gen = summary.figure(row["recon"]), summary.figure(row["gen"])
+        return f"{row['method']}, {row['outcome']}, RECON {recon}, GEN {gen}"
 
-def _detail(row: Row) -> str:
-    return f"{row['method']}, {row['outcome']}, RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"
+    return "\n\n".join([*parts, *summary.missed(rows, truths, detail)]) + "\n"

@@ -34,14 +34,6 @@ from odediscovery.runtime.workers import IN_TURN, Backend, Failure
 
 Row: TypeAlias = dict[str, Any]
 
-# By how much other work may slow a task down, and wall-clock seconds beyond that, before it is killed: before a
-# fit data are made, behind it equations are scored.
-SLOWED, GRACE = 4.0, 60.0
-# Seconds that git may take to name a commit.
-GIT_SECONDS = 10.0
-# Digits of a commit that name it.
-COMMIT_DIGITS = 7
-
 
 @dataclass(frozen=True)
 class Task(ABC):
@@ -66,25 +58,16 @@ def exact_or_not(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """A measurement that keeps its rows in a folder.
+    """A measurement that keeps its rows in a folder."""
 
-    Args:
-        name: of its stage, for the progress.
-        shared: what all rows share, as study.json has it.
-        columns: keys of a row, `failed` and `seconds` (of the processor) among them; a line with other keys is none.
-        tasks: in the order of the tables.
-        limit: seconds of the processor that a task should take at most.
-        in_words: what a row without failure says, for a person who watches.
-        ids: further rows of the folder that belong to the result, in their order.
-    """
-
-    name: str
-    shared: Mapping[str, Any]
+    name: str  # of its stage, for the progress
+    shared: Mapping[str, Any]  # what all rows share, as study.json has it
+    # Keys of a row, `failed` and `seconds` (of the processor) among them; a line with other keys is none.
     columns: Sequence[str]
-    tasks: Sequence[Task]
-    limit: float
-    in_words: Callable[[Row], str] = exact_or_not
-    ids: Sequence[str] = ()
+    tasks: Sequence[Task]  # in the order of the tables
+    limit: float  # seconds of the processor that a task should take at most
+    in_words: Callable[[Row], str] = exact_or_not  # what a row without failure says, for a person who watches
+    ids: Sequence[str] = ()  # further rows of the folder that belong to the result, in their order
 
     def run(
         self,
@@ -94,24 +77,13 @@ class Study:
         monitor: Monitor | None = None,
         say: Callable[[str], None] = print,
     ) -> list[Row]:
-        """Do the tasks that are not yet in `folder`, and keep each row as soon as it is known; the rows of all.
-
-        A failure is a row with its reason. A task is killed after `kill_after` its limit.
-
-        Args:
-            folder: to begin, or to go on with.
-            backend: where the tasks run.
-            monitor: hears the progress and can stop the work; finished rows stay.
-            say: hears one line for each row.
-
-        Raises:
-            InputError: the folder holds another study or something else, or cannot be written.
-            FitError: nobody can run the tasks.
-        """
-        rows, monitor = Rows.claim(folder, self.shared, self.columns), monitor or Monitor()
+        """Do the tasks that are not yet in `folder`, and keep each row, failures with their reason, at once; the rows
+        of all."""
+        rows, monitor = Rows(folder, self.shared, self.columns), monitor or Monitor()
         tasks = [task for task in self.tasks if not rows.has(task.id, task.method)]
         monitor.stage(self.name, len(tasks))
-        function, limit = partial(filled, columns=self.columns), kill_after(self.limit)
+        # Other work may slow a task down four times, and before and behind its fit data are made and laws scored.
+        function, limit = partial(filled, columns=self.columns), 4.0 * self.limit + 60.0
         ended = backend.results(function, tasks, limit, monitor.stopping)
         for done, (number, row) in enumerate(ended, start=1):
             if isinstance(row, Failure):
@@ -119,11 +91,11 @@ class Study:
             rows.add(row)
             monitor.step(done)
             say(f"{done} of {len(tasks)}  {self.said(row)}")
-        ids = dict.fromkeys([*self.ids, *(task.id for task in self.tasks)])
-        methods = dict.fromkeys(task.method for task in self.tasks)
-        place = {id: k for k, id in enumerate(ids)}, {method: k for k, method in enumerate(methods)}
+        ids = list(dict.fromkeys([*self.ids, *(task.id for task in self.tasks)]))
+        # Methods that were not asked for come last.
+        place = {method: k for k, method in enumerate(dict.fromkeys(task.method for task in self.tasks))}
         kept = [row for row in rows.all if row["id"] in ids]
-        return sorted(kept, key=lambda row: (place[0][row["id"]], place[1].get(row["method"], len(methods))))
+        return sorted(kept, key=lambda row: (ids.index(row["id"]), place.get(row["method"], len(place))))
 
     def said(self, row: Row) -> str:
         """What became of a task, in a line."""
@@ -145,7 +117,7 @@ def filled(task: Task, columns: Sequence[str]) -> Row:
         with on_processor_time():
             task.fill(row)
     except Exception as error:
-        row["failed"] = reason_of(error)
+        row["failed"] = " ".join(f"{type(error).__name__}: {error}".split())
     if row["seconds"] is None:
         row["seconds"] = _seconds_since(began)
     return row
@@ -166,25 +138,20 @@ def _seconds_since(began: float) -> float:
 
 
 class Rows:
-    """The rows of one folder, `all` in the order in which they were done."""
+    """The rows of a folder that `claim_folder` makes ours; a line with other keys than `columns` is none."""
 
-    def __init__(self, folder: Path, rows: list[Row]) -> None:
-        self._file, self.all = folder / "rows.jsonl", rows
-        self._done = {(row["id"], row["method"]) for row in rows}
-
-    @classmethod
-    def claim(cls, folder: Path, study: Mapping[str, Any], columns: Sequence[str]) -> Rows:
-        """The rows of a folder as `claim_folder` makes it; a line with other keys than `columns` is none."""
+    def __init__(self, folder: Path, study: Mapping[str, Any], columns: Sequence[str]) -> None:
         claim_folder(folder, study)
+        self._file = folder / "rows.jsonl"
         try:
-            rows, whole = _read(folder / "rows.jsonl", columns)
+            rows, whole = _read(self._file, columns)
             if not whole:
                 # A line that was cut short would swallow the next one.
-                text = "".join(json.dumps(row) + "\n" for row in rows)
-                write_whole(folder / "rows.jsonl", text.encode())
+                write_whole(self._file, "".join(json.dumps(row) + "\n" for row in rows).encode())
         except OSError as error:
             raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
-        return cls(folder, rows)
+        self.all = rows
+        self._done = {(row["id"], row["method"]) for row in rows}
 
     def has(self, id: str, method: str) -> bool:
         """Whether this method has done this system."""
@@ -200,29 +167,15 @@ class Rows:
         self._done.add((row["id"], row["method"]))
 
 
-def kill_after(limit: float) -> float:
-    """Wall-clock seconds after which a task is killed that should take so many of the processor at most.
-
-    >>> kill_after(60.0)
-    300.0
-    """
-    return SLOWED * limit + GRACE
-
-
-def reason_of(error: Exception) -> str:
-    """The kind of an error and what it says, in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
 def commit_of(path: Path) -> str:
     """The first digits of the last commit that changed a file or folder of a checkout; nothing elsewhere."""
     command = ["git", "-C", str(path.parent), "log", "-1", "--format=%H", "--", path.name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10.0, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    # cut here: git's own short form grows with the repository, and a kept row would change its name
-    return done.stdout.strip()[:COMMIT_DIGITS] if done.returncode == 0 else ""
+    # Cut here: git's own short form grows with the repository, and a kept row would change its name.
+    return done.stdout.strip()[:7] if done.returncode == 0 else ""
 
 
 def provenance() -> dict[str, Any]:
@@ -240,13 +193,8 @@ def provenance() -> dict[str, Any]:
 
 
 def reference_seconds() -> float:
-    """Processor seconds of 1,000 Runge-Kutta steps of the Lorenz system, the best of fifteen runs.
-
-    Machines differ threefold, which this tells roughly: it is taken once, where a study begins.
-
-    >>> 0.0 < reference_seconds() < 10.0
-    True
-    """
+    """Processor seconds of 1,000 Runge-Kutta steps of the Lorenz system, the best of fifteen runs: machines differ
+    threefold."""
 
     # Written out: a better stepper of the package must not move the unit.
     def rhs(x: Array) -> Array:
@@ -265,14 +213,23 @@ def reference_seconds() -> float:
 
 
 def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:
-    """Make a folder ours with its study.json, or find in it the same study begun before.
-
-    Raises:
-        InputError: the folder holds another study or something else, or cannot be written.
-    """
+    """Make a folder ours with its study.json, or find in it the same study begun before."""
     about = folder / "study.json"
     if about.is_file():
-        _check_same(folder, study)
+        try:
+            before = json.loads(about.read_text(encoding="utf-8"))
+            other = {key: before.get(key) for key, value in study.items() if before.get(key) != value}
+        except (OSError, ValueError, AttributeError, RecursionError):
+            raise InputError(
+                f"--out {folder}: its study.json is no study of bench or reproduce; choose a new folder"
+            ) from None
+        if other:
+            had = ", ".join(f"{key} {value}" for key, value in other.items())
+            asked = ", ".join(f"{key} {study[key]}" for key in other)
+            raise InputError(
+                f"--out {folder}: it holds another study ({had}; asked for: {asked}); "
+                "choose a new folder or ask for the same"
+            )
         return
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"--out {folder}: a folder that holds something else; choose a new one")
@@ -283,23 +240,6 @@ def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:
         write_whole(about, (json.dumps({**study, **provenance()}, indent=1) + "\n").encode())
     except OSError as error:
         raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
-
-
-def _check_same(folder: Path, study: Mapping[str, Any]) -> None:
-    try:
-        before = json.loads((folder / "study.json").read_text(encoding="utf-8"))
-        other = {key: before.get(key) for key, value in study.items() if before.get(key) != value}
-    except (OSError, ValueError, AttributeError, RecursionError):
-        raise InputError(
-            f"--out {folder}: its study.json is no study of bench or reproduce; choose a new folder"
-        ) from None
-    if other:
-        had = ", ".join(f"{key} {value}" for key, value in other.items())
-        asked = ", ".join(f"{key} {study[key]}" for key in other)
-        raise InputError(
-            f"--out {folder}: it holds another study ({had}; asked for: {asked}); "
-            "choose a new folder or ask for the same"
-        )
 
 
 def _read(file: Path, columns: Sequence[str]) -> tuple[list[Row], bool]:

@@ -40,23 +40,10 @@ from odediscovery.runtime.arrays import Array
 POINTS = 300
 # Largest difference of exponents and inner constants, absolute, relative above 1.
 CLEAN_TOLERANCE, NOISY_TOLERANCE = 0.02, 0.1
-# Largest relative difference of the coefficients.
-COEFFICIENT_TOLERANCE = 0.05
-# Evaluations of the right-hand sides after which equations count as failed; the
-# truth needs a sixth of them at most.
-_MOST_EVALUATIONS = 50_000
-# A term of this share of the largest one is what rounding left of a term that cancels.
-_CANCELLED = 1e-13
 # The terms of one equation: coefficients [n] and exponents [n, states].
 _Terms = tuple[Array, Array]
-# Largest residual, as a share of g, that is only rounding.
-ROUNDING = 1e-11
-# Smallest coefficient, as a share of the true one, with which a term is there.
-WEIGHT = 1e-6
 # Errors of exactly the tolerance, such as that of 0.52 from 0.5, are within it, whatever rounding adds.
 _ROUNDED = 1e-9
-# Tolerances of Levenberg and Marquardt: as near as rounding lets it come.
-_TO_THE_END = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
 # As sympy names them; numpy has the same, in small letters.
 _FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "Abs", "sign", "tanh")
 
@@ -65,38 +52,21 @@ _FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "Abs", "sign", "tanh")
 class ConstantErrors:
     """How far the constants of a law of the true form are from the true ones; signs are the same."""
 
-    # Of an exponent or inner constant: absolute, relative above 1.
-    inner: float
-    # Of an outer coefficient: relative.
-    outer: float
-
-    def inner_within(self, tolerance: float) -> bool:
-        """Whether all exponents and inner constants are as near as this."""
-        return self.inner <= tolerance + _ROUNDED
-
-    def outer_within(self, tolerance: float) -> bool:
-        """Whether all outer coefficients are as near as this."""
-        return self.outer <= tolerance + _ROUNDED
+    inner: float  # of an exponent or inner constant: absolute, relative above 1
+    outer: float  # of an outer coefficient: relative
 
     @classmethod
     def worst_of(cls, rows: Sequence[ConstantErrors | None]) -> ConstantErrors | None:
         """The largest errors of several equations; None where one has another form."""
         alike = [row for row in rows if row is not None]
-        if len(alike) < len(rows):
-            return None
-        return cls(max(row.inner for row in alike), max(row.outer for row in alike))
+        whole = len(alike) == len(rows)
+        return cls(max(row.inner for row in alike), max(row.outer for row in alike)) if whole else None
 
 
 def constant_errors(
     truth: sympy.Expr, found: Callable[[Array], Array], symbols: tuple[sympy.Symbol, ...], box: Array
 ) -> ConstantErrors | None:
-    """The errors of the constants with which `truth` is `found`, or None where no constants do it.
-
-    Args:
-        truth: a right-hand side over `symbols`.
-        found: x [n, states] -> [n], the same in another form or with other constants.
-        box: lowest and highest value of each state, [states, 2].
-    """
+    """The errors of the constants with which `truth` is `found`, or None where no constants do it."""
     points = _points(box)
     values = found(points)
     if truth == 0:
@@ -166,16 +136,16 @@ class _Family:
         try:
             with np.errstate(all="ignore"):
                 if len(theta):
-                    theta = least_squares(
-                        lambda t: best(t)[1], theta, method="lm", **_TO_THE_END, max_nfev=200 * (len(theta) + 1)
-                    ).x
+                    # As near as rounding lets it come.
+                    ends = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "max_nfev": 200 * (len(theta) + 1)}
+                    theta = least_squares(lambda t: best(t)[1], theta, method="lm", **ends).x
                 u, residual = best(theta)
         except (ValueError, np.linalg.LinAlgError):
             return None
-        vanishes = np.sqrt(np.mean(residual**2)) <= ROUNDING
+        vanishes = np.sqrt(np.mean(residual**2)) <= 1e-11  # rounding, as a share of g
         share = u * size / self.outer
         # A term with the other sign, or without weight but for rounding, is another term.
-        if not (vanishes and (share > WEIGHT).all()):
+        if not (vanishes and (share > 1e-6).all()):
             return None
         inner = np.abs(theta - self.theta) / np.maximum(np.abs(self.theta), 1.0)
         outer = np.abs(share - 1.0)
@@ -229,21 +199,8 @@ def _power(base: Array, true: float, power: float) -> Array:
 
 
 def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> ConstantErrors | None:
-    """How far the constants of two laws with the same terms are apart; None for other terms.
-
-    Every true term is paired with one found term of the same equation, states and sign, so that
-    the exponents are as near as they can be, and none is left over. A monomial that stands in
-    several equations may have another exponent in each.
-
-    Args:
-        size: how large each state becomes [states], 1 if not given; it shows which terms are no more
-            than what rounding has left.
-
-    >>> truth = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
-    >>> near = distance(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), truth)
-    >>> round(near.inner, 4), round(near.outer, 4)
-    (0.02, 0.2)
-    """
+    """How far the constants of two laws with the same terms are apart, states so large that terms left by rounding
+    show."""
     if found.features is not None or truth.features is not None or found.n_states != truth.n_states:
         return None
     size = np.ones(truth.n_states) if size is None else np.where(size > 0, size, 1.0)
@@ -252,14 +209,9 @@ def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Con
 
 
 def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> bool:
-    """Whether both have exactly the same terms, exponents within a tolerance (absolute, relative above 1).
-
-    >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
-    >>> same_terms(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), decay)
-    True
-    """
+    """Whether both have exactly the same terms, exponents within a tolerance (absolute, relative above 1)."""
     apart = distance(found, truth)
-    return apart is not None and apart.inner_within(tolerance)
+    return apart is not None and apart.inner <= tolerance + _ROUNDED
 
 
 def worst_errors(found: PowerSum, truth: PowerSum) -> tuple[float, float]:
@@ -275,7 +227,8 @@ def _terms(law: PowerSum, size: Array) -> list[_Terms]:
     rows = []
     for a in law.coefficients:
         terms = np.abs(a) * monomials
-        there = (a != 0) & (terms > _CANCELLED * terms.max(initial=0.0))
+        # A smaller share of the largest one is what rounding left of a term that cancels.
+        there = (a != 0) & (terms > 1e-13 * terms.max(initial=0.0))
         rows.append((a[there], law.exponents[there]))
     return rows
 
@@ -325,15 +278,12 @@ def box_of(values: Array) -> Array:
 
 def exact_and_coef(errors: ConstantErrors | None, is_clean: bool) -> tuple[bool, bool]:
     """Whether terms with errors as of `same_law` are the true ones, and their coefficients too; clean data ask more."""
-    exact = errors is not None and errors.inner_within(CLEAN_TOLERANCE if is_clean else NOISY_TOLERANCE)
-    return exact, errors is not None and exact and errors.outer_within(COEFFICIENT_TOLERANCE)
+    exact = errors is not None and errors.inner <= (CLEAN_TOLERANCE if is_clean else NOISY_TOLERANCE) + _ROUNDED
+    return exact, errors is not None and exact and errors.outer <= 0.05 + _ROUNDED
 
 
 def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protocol) -> float:
-    """The best RECON among laws, as an oracle would choose that sees the clean trajectory; -inf for none.
-
-    So are candidates chosen in the published studies of ODEBench.
-    """
+    """The best RECON among laws, as an oracle chooses in the published studies of ODEBench; -inf for none."""
     starts = range(protocol.trajectories)
     clean = [true_trajectory(system, k) for k in starts]
     each = (min(trajectory_r2(law, system.starts[k], system.times, clean[k]) for k in starts) for law in laws)
@@ -341,20 +291,9 @@ def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protoco
 
 
 def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array) -> float:
-    """Variance-weighted R2 of the equations integrated from `start`; -inf where they blow up.
-
-    The integration ends after a number of evaluations of the right-hand sides, and what is not
-    finite, or too large to be squared, has failed.
-
-    Args:
-        clean: the true states [times, states].
-
-    >>> decay = Equations.parse(["x"], {"x": "-x"})
-    >>> t = np.linspace(0.0, 2.0, 5)
-    >>> round(trajectory_r2(decay, np.array([1.0]), t, np.exp(-t)[:, None]), 6)
-    1.0
-    """
-    values = found.simulate(start, times, most_evaluations=_MOST_EVALUATIONS)
+    """Variance-weighted R2 of the equations integrated from `start`; -inf where they blow up or take too long."""
+    # The truth needs a sixth of so many evaluations at most.
+    values = found.simulate(start, times, most_evaluations=50_000)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = float(np.sum((values - clean) ** 2))
     spread = float(np.sum((clean - clean.mean(axis=0)) ** 2))
@@ -369,19 +308,7 @@ def nodes(equations: Equations) -> int:
 
 
 def same_law(found: Equations, truth: Equations, box: Array) -> ConstantErrors | None:
-    """How far the constants of two laws of the same form are apart; None for other forms.
-
-    Sums of products of powers are compared term by term; anything else asks whether every found
-    right-hand side is the true one with other constants (see `family`).
-
-    Args:
-        box: lowest and highest value of each state, [states, 2], where functions are compared.
-
-    >>> truth = Equations.parse(["x"], {"x": "2*x - x**0.5"})
-    >>> near = same_law(Equations.parse(["x"], {"x": "-x**0.49 + 2.02*x"}), truth, np.ones((1, 2)))
-    >>> round(near.inner, 4), round(near.outer, 4)
-    (0.01, 0.01)
-    """
+    """How far the constants of two laws of the same form are apart in a box [states, 2]; None for other forms."""
     if found.power_sum is not None and truth.power_sum is not None:
         return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
     rows = [

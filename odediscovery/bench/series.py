@@ -58,60 +58,40 @@ VERDICTS = (
     "refused, the experts' law fits",
     "failed",
 )
-# Difference of B from which on a law is clearly worse, and how many more constants it may have.
-CLEAR, MORE = 6.0, 1.5
-# Share of a state's variance that a law explains which fits.
-FITS = 0.95
-# Exponents that differ by less are the same.
-SAME = 0.05
-
-
-def criterion(row: Row) -> float:
-    """B above; inf where nothing is known of a law."""
-    if row["constants"] is None or row["misfit"] is None:
-        return math.inf
-    return float(row["misfit"] + row["constants"] * math.log(max(row["samples"], 2)))
 
 
 def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
-    """The rule above, of rows of two laws.
-
-    >>> expert = {"fitted_each": {"x": 0.99}, "misfit": -100.0, "samples": 20, "constants": 2}
-    >>> found = expert | {"misfit": -101.0, "constants": 3, "outcome": "converged", "failed": None}
-    >>> verdict(found, expert, False), verdict(found | {"misfit": -50.0}, expert, False)
-    ('as good', 'wrong but confident')
-    """
+    """The rule above, of rows of two laws."""
     if ours["failed"] is not None:
         return "failed"
     if ours["outcome"] == "poor-fit":
-        fits = all(r2 is not None and r2 >= FITS for r2 in expert["fitted_each"].values())
+        fits = all(r2 is not None and r2 >= 0.95 for r2 in expert["fitted_each"].values())
         return "refused, the experts' law fits" if fits else "honest refusal"
     if same_terms:
         return "right"
-    if criterion(ours) > criterion(expert) + CLEAR:
+
+    def criterion(row: Row) -> float:
+        if row["constants"] is None or row["misfit"] is None:
+            return math.inf
+        return float(row["misfit"] + row["constants"] * math.log(max(row["samples"], 2)))
+
+    if criterion(ours) > criterion(expert) + 6.0:
         return "wrong, stopped" if ours["outcome"] == "stopped" else "wrong but confident"
-    few = ours["constants"] is not None and ours["constants"] <= MORE * max(expert["constants"] or 1, 1)
+    few = ours["constants"] is not None and ours["constants"] <= 1.5 * max(expert["constants"] or 1, 1)
     return "as good" if few else "too complex"
 
 
 def has_same_terms(ours: Equations, texts: Mapping[str, str], constants: Sequence[str]) -> bool:
-    """Whether equations have the terms of a law with right-hand sides as texts, whatever its positive constants are.
-
-    >>> grown = Equations.parse(["x"], {"x": "0.5*x - 0.01*x**2"})
-    >>> has_same_terms(grown, {"x": "r*x*(1 - x/K)"}, ["r", "K"])
-    True
-    """
+    """Whether equations have the terms of a law with right-hand sides as texts, whatever its positive constants are."""
     if set(texts) != set(ours.states):
         return False
     # Values without a relation of their own, so that no two terms cancel.
     values = {name: 0.7 + 0.1234567 * k for k, name in enumerate(constants)}
     law = Equations.parse(list(ours.states), {s: texts[s].replace("^", "**") for s in ours.states}, constants=values)
     a, b = law.power_sum, ours.power_sum
-    return a is not None and b is not None and same_terms(b, a, SAME)
+    return a is not None and b is not None and same_terms(b, a)
 
 
-# Seconds of the processor that a fit without a limit takes at most, its judging included.
-UNLIMITED = 60.0
 # The method that knows nothing: the last fitted sample stays.
 LAST = "last value"
 # Ours with what somebody says who knows the field.
@@ -156,17 +136,7 @@ class CaseFit(Task):
 def run_cases(
     folder: Path, ids: Sequence[str] | None, data: Path, *, seed: int = 0, max_seconds: float = 0.0, **where: Any
 ) -> list[Row]:
-    """Fit the cases that are not yet in `folder` by all their methods; the rows of all.
-
-    Args:
-        folder: the series are written there, too.
-        ids: cases (default: all).
-        data: folder of the measured tables.
-        max_seconds: limit of `discover` in seconds of the processor; 0 for the time that a fit takes by default.
-
-    Raises:
-        InputError: an option is out of range, a table is missing, or the folder holds something else.
-    """
+    """Fit the cases that are not yet in `folder` by all their methods; the rows of all."""
     chosen = list(CASES) if ids is None else list(ids)
     for id in chosen:
         if id not in CASES:
@@ -178,7 +148,9 @@ def run_cases(
     claim_folder(folder, shared)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
-    return Study("series", shared, COLUMNS, tasks, max_seconds or UNLIMITED, _in_words).run(folder, **where)
+    # A fit without a limit takes a minute of the processor at most, its judging included.
+    study = Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, lambda row: f"R2 {_figure(row['r2'])}")
+    return study.run(folder, **where)
 
 
 def methods(case: Case) -> tuple[str, ...]:
@@ -215,11 +187,7 @@ def _named(sides: Sides, model: NamedLaw, seed: int) -> Row:
 
 
 def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row:
-    """R2 of what was fitted and of what was kept back by a `solution`, and how far off the latter is.
-
-    Args:
-        solution: (fitted trajectory, times from its first one on) -> states.
-    """
+    """R2 of what was fitted and of what was kept back by a `solution`, and how far off the latter is."""
     earlier, later = sides
 
     def paths(scored: TimeSeries) -> list[Array]:
@@ -262,13 +230,8 @@ def fitted_numbers(found: Discovery) -> int | None:
 
 
 def numbers_of(found: Equations) -> int | None:
-    """Coefficients and exponents that were fitted; None for what is no sum of products.
-
-    Where the equations add up to nothing, as those of S, I and R, each follows from the others.
-
-    >>> numbers_of(Equations.parse(["S", "I"], {"S": "-0.3*S*I", "I": "0.3*S*I"}))
-    1
-    """
+    """Coefficients and exponents that were fitted; None for what is no sum of products. Where the equations add up to
+    nothing, as those of S, I and R, each follows from the others."""
     law, errors = found.power_sum, found.standard_errors
     if law is None:
         return None if found.law is None or errors is None else int(sum((e > 0).sum() for e in errors.constants))
@@ -348,10 +311,6 @@ def _line(row: Row, word: str) -> tuple[str, ...]:
     constants = "-" if row["constants"] is None else str(row["constants"])
     scores = (constants, _figure(row["r2"]), _figure(row["r2_heldout"]), off, each)
     return (*head, *scores, row["outcome"], word, seconds)
-
-
-def _in_words(row: Row) -> str:
-    return f"R2 {_figure(row['r2'])}"
 
 
 def _figure(r2: float | None) -> str:

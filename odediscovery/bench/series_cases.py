@@ -47,16 +47,12 @@ Range: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True)
 class NamedLaw:
-    """A named law whose constants are all positive: its text for people, and its right-hand side.
-
-    Args:
-        ranges: of each constant, by its name in the text.
-        hidden: states that nobody measured, behind the others, with their ranges.
-    """
+    """A named law whose constants are all positive: its text for people, and its right-hand side."""
 
     text: str
-    ranges: Mapping[str, Range]
+    ranges: Mapping[str, Range]  # of each constant, by its name in the text
     rates: Rates
+    # States that nobody measured, behind the others, with their ranges.
     hidden: Mapping[str, Range] = field(default_factory=dict)
 
     def simulate(self, constants: Array, start: Array, times: Array) -> Array:
@@ -67,18 +63,12 @@ class NamedLaw:
 
 @dataclass(frozen=True)
 class Case:
-    """A measured series with what is done to it.
+    """A measured series with what is done to it."""
 
-    Args:
-        load: reads it from the folder of the tables.
-        models: named models, by name.
-        options: settings of `discover`.
-        informed: more of them, which somebody gives who knows the field; None for nothing.
-    """
-
-    load: Load
-    models: Mapping[str, NamedLaw]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    load: Load  # reads it from the folder of the tables
+    models: Mapping[str, NamedLaw]  # named models, by name
+    options: Mapping[str, Any] = field(default_factory=dict)  # settings of `discover`
+    # More of them, which somebody gives who knows the field; None for nothing.
     informed: Mapping[str, Any] | None = None
 
 
@@ -88,9 +78,6 @@ def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[A
     Over ln c and ln x0, from starts drawn evenly in ln c and from the first samples; an absent
     state, which is 0 throughout a trajectory, stays so. The start of a state that changes its sign is
     fitted as it is, that of a hidden one from its range.
-
-    Returns:
-        constants, start values [trajectories, states, hidden ones last], and how many of `STARTS` ended there.
     """
     runs = series.trajectories
     size = float(np.sqrt(np.nanmean(np.concatenate([t.values for t in runs]) ** 2)))

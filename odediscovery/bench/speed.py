@@ -38,8 +38,6 @@ from odediscovery.units import UNITS
 SIZES: Mapping[str, tuple[int, int, int]] = {"small": (40, 3, 6), "wide": (1000, 100, 10)}
 # Calls that are timed together: one alone is as short as reading the clock.
 TOGETHER = {"small": 200, "wide": 10}
-# Calls shorter than this many seconds depend on the caches.
-SHORT = 0.1
 SINGLE = torch.finfo(torch.float32).eps
 
 
@@ -110,10 +108,7 @@ def cases() -> list[str]:
 
 
 def measure_unit(case: str, seed: int = 0, seconds: float = 2.0) -> dict[str, float]:
-    """Seconds of a forward pass of one of `cases`, ours and by hand, each the best of several turns.
-
-    Each takes about `seconds`; a `FitError` if the two compute something else.
-    """
+    """Seconds of a forward pass of one of `cases`, ours and by hand, each the best of several turns."""
     name, _, size = case.partition(" ")
     (batch, n_in, n_out), times = SIZES[size], TOGETHER[size]
     threads, source = torch.get_num_threads(), torch.Generator().manual_seed(seed)
@@ -140,24 +135,17 @@ def _repeated(layer: nn.Module, x: Tensor, times: int) -> Callable[[], None]:
 def alternate(
     functions: Mapping[str, Callable[[], object]], seconds: float, least: int = 3, most: int = 200
 ) -> dict[str, list[float]]:
-    """Wall-clock seconds of every turn of functions that take turns, so that a busy minute affects all of them.
-
-    The first call, with whatever it allocates, does not count. A short function is called twice and the second
-    call counts: in a loop it would find the caches as it left them, not as the others did.
-
-    A function that has had so many seconds leaves, once it had its least turns.
-
-    >>> found = alternate({"sum": lambda: sum(range(9))}, seconds=0.0)
-    >>> len(found["sum"])
-    3
-    """
+    """Wall-clock seconds of every turn of functions that take turns, so that a busy minute affects all of them; one
+    that has had so many seconds leaves, once it had its least turns. The first call, which allocates, is none."""
     for function in functions.values():
         function()
     found: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(most):
         for name, function in functions.items():
             if len(found[name]) < least or sum(found[name]) < seconds:
-                if found[name] and min(found[name]) < SHORT:
+                # A short function is called twice, and the second call counts: in a loop it would find the caches as
+                # it left them, not as the others did.
+                if found[name] and min(found[name]) < 0.1:
                     function()
                 began = time.perf_counter()
                 function()
@@ -166,11 +154,8 @@ def alternate(
 
 
 PARTS = ("units", "fits")
-# Samples and noise of the fits; those of a quick look.
+# Samples and noise of the fits; the first one is that of a quick look.
 FITS = ((40, 0.0), (4_000, 0.0), (100_000, 0.0), (400, 0.01), (100_000, 0.01))
-QUICK_FITS = ((40, 0.0),)
-# Seconds that each of two forward passes may take.
-FORWARD_SECONDS, QUICK_SECONDS = 2.0, 0.2
 # Of a forward pass ours takes at most so many times one by hand.
 FORWARD = 1.1
 # `seconds` of a unit are those of the clock, of a fit the processor's, whose `clock` has the others.
@@ -231,27 +216,18 @@ class EachInItsOwn:
 def run_speed(
     folder: Path, parts: Sequence[str], *, seed: int = 0, max_seconds: float = 600.0, quick: bool = False, **where: Any
 ) -> list[Row]:
-    """The rows of all measurements of some parts, cheap ones first.
-
-    Args:
-        parts: some of `PARTS`.
-        quick: a few rounds and one fit, for a first look.
-        where: `monitor` and `say` of `Study.run`.
-
-    Raises:
-        InputError: an option is out of range, or the folder holds something else.
-    """
+    """The rows of all measurements of some parts, cheap ones first."""
     for part in parts:
         if part not in PARTS:
             raise unknown_name("part", part, PARTS)
     settings_for(seed=seed, max_seconds=max_seconds)
     tasks: list[Task] = []
     if "units" in parts:
-        tasks += [Forward(case, "ours", seed, QUICK_SECONDS if quick else FORWARD_SECONDS) for case in cases()]
+        tasks += [Forward(case, "ours", seed, 0.2 if quick else 2.0) for case in cases()]
     if "fits" in parts:
         tasks += [
             TimedFit(f"{samples} samples, {noise:.0%} noise", "ours", samples, noise, seed, max_seconds)
-            for samples, noise in (QUICK_FITS if quick else FITS)
+            for samples, noise in FITS[: 1 if quick else None]
         ]
     shared = {"measure": "speed", "seed": seed, "max_seconds": max_seconds, "quick": quick}
     study = Study("speed", shared, COLUMNS, tasks, max_seconds, _in_words)

@@ -31,10 +31,6 @@ from odediscovery.stages.values import SETTLED, Candidate
 
 # Widths of the paper's grid.
 WIDTHS = (6, 9, 12, 15, 20)
-# Members pruned together: those with about as many live rows, so that none carries dead ones.
-CHUNK = 20
-# Adam steps of every member, as many as in the paper.
-ADAM_STEPS = 3000
 
 
 @dataclass(frozen=True)
@@ -60,26 +56,20 @@ def success_rate(
     monitor: Monitor | None = None,
     device: str = "cpu",
 ) -> list[MemberOutcome]:
-    """Train and prune `each` members of every width; one row for each member.
-
-    Args:
-        each: members of each width in `WIDTHS` (20: the hundred of the paper).
-        say: hears one line for each stage.
-        unit: "RealNPU", or "NPU" with its imaginary exponents driven out by a strong L1 norm.
-        sizes, adam_steps: widths, and Adam steps of every member, those of the paper unless given.
-    """
+    """Train and prune `each` members of every width; one row for each member."""
     # The samples are known to be exact: members are judged from each of them.
     p = prepare(simulate_system("fsir")).without_noise(None)
     hidden = [h for h in sizes or WIDTHS for _ in range(each)]
     monitor = monitor or Monitor()
-    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS, device=device)
+    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or 3000, device=device)
     field = train_members(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = trained_laws_of(field)
     rows: list[MemberOutcome | None] = [None] * len(hidden)
     order = sorted(range(len(laws)), key=lambda i: laws[i].n_monomials)
-    for first in range(0, len(order), CHUNK):
-        part = order[first : first + CHUNK]
+    # Together those with about as many live rows, so that none carries dead ones.
+    for first in range(0, len(order), 20):
+        part = order[first : first + 20]
         paths: dict[int, list[Candidate]] = defaultdict(list)
         for candidate in prune_laws(p, [laws[i] for i in part], Elimination(alone=True), monitor):
             paths[candidate.origin].append(candidate)

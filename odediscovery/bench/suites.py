@@ -16,31 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from odediscovery.bench import summary
 from odediscovery.bench.rows import Row, Study, Task, commit_of, exact_or_not, timed
 from odediscovery.bench.scores import best_recon, score
-from odediscovery.bench.summary import (
-    GOOD,
-    NEAR_PERFECT,
-    Cell,
-    by,
-    count,
-    figure,
-    first,
-    grouped,
-    hits,
-    in_percent,
-    late_seconds,
-    longest,
-    middle,
-    number,
-    number_and_share,
-    options_of,
-    printed,
-    size,
-    table,
-    total_seconds,
-    yes_or_no,
-)
+from odediscovery.bench.summary import GOOD, NEAR_PERFECT, Cell, by, figure, grouped, table
 from odediscovery.bench.systems import Protocol, SuiteSystem, check_trajectories, choose, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
@@ -117,17 +96,7 @@ def study_of(
     ids: Sequence[str] | None = None,
     systems: Sequence[SuiteSystem] | None = None,
 ) -> Study:
-    """A suite by some methods.
-
-    Args:
-        max_seconds: limit of a method for one system, in seconds of the processor.
-        methods: by the name that rows carry; importable functions.
-        ids: of the systems, all if not given.
-        systems: instead of those of the suite, where it has no list of them.
-
-    Raises:
-        InputError: an option is out of range, or there is no such suite or system.
-    """
+    """A suite by some methods."""
     protocol.checked()
     if not 0.0 < max_seconds < math.inf:
         raise InputError(f"--max-seconds must be positive and finite, got {max_seconds}")
@@ -162,43 +131,37 @@ _SYSTEM: Mapping[str, Callable[[Row], str]] = {
     "method": lambda row: row["method"],
     "RECON": lambda row: figure(row["recon"]),
     "GEN": lambda row: figure(row["gen"]),
-    "EXACT": lambda row: yes_or_no(row["exact"]),
-    "COEF": lambda row: yes_or_no(row["coef"]),
+    "EXACT": lambda row: summary.yes_or_no(row["exact"]),
+    "COEF": lambda row: summary.yes_or_no(row["coef"]),
     "nodes": lambda row: "-" if row["complexity"] is None else str(row["complexity"]),
     "s": lambda row: f"{row['seconds']:.1f}",
     "ended": lambda row: "failed" if row["failed"] else row["outcome"],
-    "equations": printed,
+    "equations": summary.printed,
 }
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
-    """The tables of one suite: by method, by representation, and by system.
-
-    Args:
-        study: what the rows share.
-        rows: in the order of the suite.
-        systems: how many the whole suite has.
-    """
+    """The tables of one suite: by method, by representation, and by system."""
     columns: dict[str, Cell] = {
-        "systems": lambda own: size(own) if len(own) == systems else f"{len(own)} of {systems}",
+        "systems": lambda own: summary.size(own) if len(own) == systems else f"{len(own)} of {systems}",
         **{
-            f"{key.upper()} > {bound:g}": number_and_share(key, bound)
+            f"{key.upper()} > {bound:g}": summary.number_and_share(key, bound)
             for key in ("recon", "gen")
             for bound in (GOOD, NEAR_PERFECT)
         },
-        "EXACT": number_and_share("exact"),
-        "COEF": number_and_share("coef"),
-        "failed": number("failed"),
-        "nodes": middle("complexity", "g"),
-        "median s": middle("seconds"),
-        "total s": total_seconds,
+        "EXACT": summary.number_and_share("exact"),
+        "COEF": summary.number_and_share("coef"),
+        "failed": summary.number("failed"),
+        "nodes": summary.middle("complexity", "g"),
+        "median s": summary.middle("seconds"),
+        "total s": summary.total_seconds,
     }
-    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options_of(study)}`"]
+    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {summary.options_of(study)}`"]
     parts.append(grouped("method", by(rows, "method"), columns))
     if len(by(rows, "representation")) > 1:
         # Which laws are within reach of a method is seen by what it takes to write them.
         groups = by(rows, "method", "representation")
-        parts.append(grouped(("method", "representation"), groups, columns | {"systems": size}))
+        parts.append(grouped(("method", "representation"), groups, columns | {"systems": summary.size}))
     parts += [_ABOUT, table(list(_SYSTEM), [[cell(row) for cell in _SYSTEM.values()] for row in rows])]
     return "\n\n".join(parts) + "\n"
 
@@ -212,35 +175,17 @@ KINDS = {
     "random-development": "Random laws, of seeds below 1000, which were developed on",
     "random": "Random laws, of seeds that nobody developed on",
 }
-# Seeds of random laws below this one were developed on.
-FIRST_UNSEEN_SEED = 1000
 
 
 def kind_of(study: Mapping[str, Any]) -> str:
-    """Which table of the page a study belongs to.
-
-    >>> kind_of({"suite": "random", "seed": 1003}), kind_of({"suite": "odebench", "seed": 0})
-    ('random', 'public')
-    """
+    """Which table of the page a study belongs to."""
     if study["suite"] == "random":
-        return "random" if study["seed"] >= FIRST_UNSEEN_SEED else "random-development"
+        return "random" if study["seed"] >= 1000 else "random-development"
     return "public" if study["suite"] == "odebench" else "development"
 
 
 def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
-    """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side.
-
-    "Best of the front" counts the systems of which some row of the front reconstructs the trajectory: so
-    do published studies choose, by the clean trajectory that no user has. "Machine ms" is what the machine takes
-    for a fixed piece of work, by which seconds of two machines roughly compare.
-
-    Args:
-        folders: of suites, each with study.json and rows.jsonl, or folders of such folders.
-        sizes: how many systems every suite has; random laws have as many as were drawn.
-
-    Raises:
-        InputError: a folder holds no rows of a suite.
-    """
+    """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side."""
     names, rows = [*sizes, "random"], list[Row]()
     for folder in _folders_of_suites(folders, names):
         study, own = _kept(folder, names)
@@ -271,17 +216,17 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
 def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
     """The columns of the page; rows from before something was measured would fill its column with dashes."""
     columns: dict[str, Cell] = {
-        "EXACT": hits("exact"),
-        "RECON (R2 > 0.9)": number("recon", GOOD),
+        "EXACT": summary.hits("exact"),
+        "RECON (R2 > 0.9)": summary.number("recon", GOOD),
         "best of the front": _best_of_the_front,
-        "RECON > 0.999": number("recon", NEAR_PERFECT),
-        "GEN": number("gen", GOOD),
-        "median s": middle("seconds"),
-        "95 % s": late_seconds,
-        "longest s": longest,
-        "limit s": first("limit"),
-        "machine ms": first("machine"),
-        "commit": first("commit"),
+        "RECON > 0.999": summary.number("recon", NEAR_PERFECT),
+        "GEN": summary.number("gen", GOOD),
+        "median s": summary.middle("seconds"),
+        "95 % s": summary.late_seconds,
+        "longest s": summary.longest,
+        "limit s": summary.first("limit"),
+        "machine ms": summary.first("machine"),
+        "commit": summary.first("commit"),
     }
     newer = {"best of the front": _best_of_the_front(rows) != "-", "machine ms": any(r["machine"] != "-" for r in rows)}
     return {title: cell for title, cell in columns.items() if newer.get(title, True)}
@@ -289,26 +234,18 @@ def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
 
 def _best_of_the_front(rows: Sequence[Row]) -> str:
     offered = any(row["recon_front"] is not None for row in rows)
-    return str(count(rows, "recon_front", GOOD)) if offered else "-"
+    return str(summary.count(rows, "recon_front", GOOD)) if offered else "-"
 
 
 def _machine(study: Mapping[str, Any]) -> str:
-    """Milliseconds of the machine's reference, a dash where none was measured.
-
-    >>> _machine({"machine": {"reference_seconds": 0.0071}}), _machine({"suite": "odebench"})
-    ('7.1', '-')
-    """
+    """Milliseconds of the machine's reference, a dash where none was measured."""
     machine = study.get("machine")
     taken = machine.get("reference_seconds") if isinstance(machine, dict) else None
     return f"{1000 * taken:.1f}" if isinstance(taken, int | float) else "-"
 
 
 def _engines(commits: set[str]) -> list[str]:
-    """Whether all rows of ours are of one engine, in a sentence.
-
-    >>> _engines({"abc1234"}), _engines(set())
-    (['All rows of ours are of commit abc1234.'], [])
-    """
+    """Whether all rows of ours are of one engine, in a sentence."""
     if len(commits) == 1:
         return [f"All rows of ours are of commit {min(commits)}."]
     told = f"Rows of ours are of {len(commits)} commits; study.json of each folder says which."
@@ -350,16 +287,12 @@ def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]
 
 
 def _condition(study: Mapping[str, Any]) -> str:
-    """What the training data of a study were, in words.
-
-    >>> _condition({"suite": "random", "sigma": 0.0, "digits": 4, "drop": 0.0, "trajectories": 2, "seed": 2002})
-    '`random`, 4 digits, 2 trajectories, seed 2002'
-    """
+    """What the training data of a study were, in words."""
     made = [f"{study['digits']} digits"] if study.get("digits") else []
-    made += [f"{in_percent(study['sigma'])} noise"] if study["sigma"] else []
+    made += [f"{summary.in_percent(study['sigma'])} noise"] if study["sigma"] else []
     parts = [f"`{study['suite']}`", *(made or ["clean"])]
     if study["drop"]:
-        parts.append(f"{'half' if study['drop'] == 0.5 else in_percent(1.0 - study['drop'])} of the samples")
+        parts.append(f"{'half' if study['drop'] == 0.5 else summary.in_percent(1.0 - study['drop'])} of the samples")
     n = study["trajectories"]
     parts.append("1 trajectory" if n == 1 else f"{n} trajectories")
     parts += [f"seed {study['seed']}"] if study["seed"] else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,8 +11,6 @@ from odediscovery.bench.rows import Row
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 
-# Most letters of the equations in a table.
-LONGEST = 240
 # R2 above which a system counts in the literature, and above which nothing is to be seen any more.
 GOOD, NEAR_PERFECT = 0.9, 0.999
 
@@ -22,34 +20,24 @@ Cell: TypeAlias = Callable[[Sequence[Row]], str]
 Name: TypeAlias = str | tuple[str, ...]
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of text as a table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
+def table(header: Sequence[str], rows: Iterable[Iterable[str]], rule: str = "---") -> str:
+    """Rows of text as a table in Markdown; `rule` aligns all columns but the first."""
+    lines = [header, ["---", *[rule] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def grouped(titles: Name, groups: Mapping[Any, Sequence[Row]], columns: Mapping[str, Cell]) -> str:
-    """A table with a line for each group that has rows.
+    """A table with a line for each group that has rows: its name under `titles`, then a cell of each column."""
 
-    Args:
-        titles: of the first columns, which hold the names of the groups.
-        groups: rows by name, which is a tuple where several columns hold it.
-        columns: a cell for each of the other columns, by its title.
-    """
-    lines = [(*_parts(name), *(cell(rows) for cell in columns.values())) for name, rows in groups.items() if rows]
-    return table((*_parts(titles), *columns), lines)
+    def parts(name: Name) -> tuple[str, ...]:
+        return (name,) if isinstance(name, str) else name
 
-
-def _parts(name: Name) -> tuple[str, ...]:
-    return (name,) if isinstance(name, str) else name
+    lines = [(*parts(name), *(cell(rows) for cell in columns.values())) for name, rows in groups.items() if rows]
+    return table((*parts(titles), *columns), lines)
 
 
 def by(rows: Sequence[Row], *keys: str) -> dict[Any, list[Row]]:
-    """Rows in groups that have the same values of some columns, in their order.
-
-    >>> by([{"a": "x"}, {"a": "y"}, {"a": "x"}], "a")
-    {'x': [{'a': 'x'}, {'a': 'x'}], 'y': [{'a': 'y'}]}
-    """
+    """Rows in groups that have the same values of some columns, in their order."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         name = tuple(str(row[key]) for key in keys)
@@ -64,24 +52,21 @@ def count(rows: Sequence[Row], key: str, above: float | None = None) -> int:
     return sum(row[key] is not None and row[key] > above for row in rows)
 
 
-def number(key: str, above: float | None = None) -> Cell:
-    """A cell that counts, see `count`."""
-    return lambda rows: str(count(rows, key, above))
+def _counting(form: str) -> Callable[..., Cell]:
+    """Cells that say in how many rows a column is true, or above a bound: `n`, its `share`, and how many there are."""
+
+    def of(key: str, above: float | None = None) -> Cell:
+        def cell(rows: Sequence[Row]) -> str:
+            n = count(rows, key, above)
+            return form.format(n=n, of=len(rows), share=n / max(len(rows), 1))
+
+        return cell
+
+    return of
 
 
-def hits(key: str) -> Cell:
-    """A cell such as "3 of 20"."""
-    return lambda rows: f"{count(rows, key)} of {len(rows)}"
-
-
-def share(key: str) -> Cell:
-    """A cell such as "15%"."""
-    return lambda rows: f"{count(rows, key) / len(rows):.0%}"
-
-
-def number_and_share(key: str, above: float | None = None) -> Cell:
-    """A cell such as "3 (15%)"."""
-    return lambda rows: f"{count(rows, key, above)} ({count(rows, key, above) / len(rows):.0%})"
+number, hits, share = _counting("{n}"), _counting("{n} of {of}"), _counting("{share:.0%}")
+number_and_share = _counting("{n} ({share:.0%})")
 
 
 def first(key: str) -> Cell:
@@ -104,32 +89,20 @@ def size(rows: Sequence[Row]) -> str:
     return str(len(rows))
 
 
-def late_seconds(rows: Sequence[Row]) -> str:
-    """A cell with the time below which 95 % of the rows lie."""
-    return f"{np.percentile([row['seconds'] for row in rows], 95):.1f}"
+def _of_seconds(statistic: Callable[[list[float]], float], form: str = ".1f") -> Cell:
+    """A cell with one number for the times of all rows."""
+    return lambda rows: format(statistic([row["seconds"] for row in rows]), form)
 
 
-def longest(rows: Sequence[Row]) -> str:
-    """A cell with the longest time of a row."""
-    return f"{max(row['seconds'] for row in rows):.1f}"
-
-
-def total_seconds(rows: Sequence[Row]) -> str:
-    """A cell with the time of all rows."""
-    return f"{sum(row['seconds'] for row in rows):.0f}"
-
-
+late_seconds, longest = _of_seconds(lambda seconds: float(np.percentile(seconds, 95))), _of_seconds(max)
+total_seconds = _of_seconds(sum, ".0f")
 # What nearly every table of fits ends with.
 MEDIAN_AND_LATE: Mapping[str, Cell] = {"median s": middle("seconds"), "95 % s": late_seconds}
 EXACT_AND_COEF: Mapping[str, Cell] = {"EXACT": hits("exact"), "share": share("exact"), "COEF": number("coef")}
 
 
 def options_of(study: Mapping[str, Any]) -> str:
-    """What all rows of a study share, as options of the command.
-
-    >>> options_of({"suite": "odebench", "sigma": 0.05, "digits": None, "max_seconds": 60.0})
-    '--sigma 0.05 --max-seconds 60'
-    """
+    """What all rows of a study share, as options of the command."""
     options = {name.replace("_", "-"): value for name, value in study.items() if name != "suite" and value is not None}
     return " ".join(f"--{name} {v if isinstance(v, str) else format(v, 'g')}" for name, v in options.items())
 
@@ -137,8 +110,7 @@ def options_of(study: Mapping[str, Any]) -> str:
 def printed(row: Row, digits: int = 4) -> str:
     """The equations of a row for a cell, or why there are none; rows.jsonl has all of them, with all digits."""
     text = row["failed"] or ("-" if row["equations"] is None else in_short(row["equations"], digits))
-    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-    return text.replace("|", "\\|")
+    return (text if len(text) <= 240 else f"{text[:237]}...").replace("|", "\\|")
 
 
 def missed(rows: Sequence[Row], truths: Mapping[str, Equations], detail: Callable[[Row], str]) -> list[str]:
@@ -161,11 +133,7 @@ def in_short(texts: Mapping[str, str], digits: int = 4) -> str:
 
 
 def in_percent(share: float) -> str:
-    """A share as people write it, with as many digits as it has.
-
-    >>> in_percent(0.001)
-    '0.1 %'
-    """
+    """A share as people write it, with as many digits as it has."""
     return f"{100 * share:g} %"
 
 

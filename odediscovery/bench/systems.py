@@ -43,44 +43,26 @@ from odediscovery.runtime.arrays import Array
 
 DATA = Path(str(resources.files("odediscovery.bench") / "data"))
 ADDITIVE, MULTIPLICATIVE = "additive", "multiplicative"
-# ODEBench stores 512 points, its own solving script 150; the later papers use 150.
-ODEBENCH_SAMPLES = 150
 # A law that one hidden layer of products of powers writes: NPU, then NAU.
 POWER_SUM = "npu_nau"
 RTOL = 1e-10
-# Digits that a float has.
-MAX_DIGITS = 17
 _MOST_EVALUATIONS = 2_000_000
-# Where LSODA gives up: an explicit method of high order, then one for stiff systems.
-_FALLBACKS = ("DOP853", "Radau")
 
 
 @dataclass(frozen=True, eq=False)
 class SuiteSystem:
-    """dx/dt = f(x) with known f, and what is measured of it.
-
-    Args:
-        suite: the suite that it belongs to.
-        id: its short name there.
-        name: what it describes.
-        equations: the truth f.
-        starts: initial values [starts, states]; the last one is the unseen one.
-        t_span: first and last time.
-        n_samples: equally spaced samples on `t_span`, ends included.
-        noise: "additive" (share of each state's standard deviation) or "multiplicative" (share
-            of each value).
-        representation: the smallest chain of units that can write f, as ODEBench's file names
-            them ("npu_nau" for a sum of products of powers).
-    """
+    """dx/dt = f(x) with known f, and what is measured of it."""
 
     suite: str
     id: str
-    name: str
-    equations: Equations
-    starts: Array
-    t_span: tuple[float, float]
-    n_samples: int
-    noise: str
+    name: str  # what it describes
+    equations: Equations  # the truth f
+    starts: Array  # initial values [starts, states]; the last one is the unseen one
+    t_span: tuple[float, float]  # first and last time
+    n_samples: int  # equally spaced samples on `t_span`, ends included
+    noise: str  # "additive" (share of each state's standard deviation) or "multiplicative" (share of each value)
+    # The smallest chain of units that can write f, as ODEBench's file names them ("npu_nau" for a sum of products of
+    # powers).
     representation: str
 
     @property
@@ -137,21 +119,22 @@ def _read(suite: str, entry: Mapping[str, Any], starts: Sequence[Any], samples: 
 
 
 def _fractional() -> list[SuiteSystem]:
-    systems = []
-    for entry in document("fractional.json")["systems"]:
+    def starts(entry: Mapping[str, Any]) -> list[Any]:
         uses = zip(entry["initial_conditions"], entry["ic_use"], strict=True)
-        starts = [start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")]
-        about = {"noise": ADDITIVE, "representation": POWER_SUM}
-        systems.append(_read("fractional", entry, starts, entry["n_samples"], **about))
-    return systems
+        return [start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")]
+
+    about = {"noise": ADDITIVE, "representation": POWER_SUM}
+    every = document("fractional.json")["systems"]
+    return [_read("fractional", entry, starts(entry), entry["n_samples"], **about) for entry in every]
 
 
 def _odebench() -> list[SuiteSystem]:
-    systems = []
-    for entry in document("odebench_dev.json")["systems"]:
+    # ODEBench stores 512 points, its own solving script 150; the later papers use 150.
+    def read(entry: Mapping[str, Any]) -> SuiteSystem:
         about = {"noise": MULTIPLICATIVE, "representation": entry["representation"]}
-        systems.append(_read("odebench", entry, entry["initial_conditions"], ODEBENCH_SAMPLES, **about))
-    return systems
+        return _read("odebench", entry, entry["initial_conditions"], 150, **about)
+
+    return list(map(read, document("odebench_dev.json")["systems"]))
 
 
 def _classics() -> list[SuiteSystem]:
@@ -175,11 +158,7 @@ SUITES: Mapping[str, Callable[[], list[SuiteSystem]]] = {
 
 @cache
 def load_suite(name: str) -> Mapping[str, SuiteSystem]:
-    """All systems of a suite by their ids, in its order.
-
-    >>> len(load_suite("fractional")), len(load_suite("odebench"))
-    (25, 34)
-    """
+    """All systems of a suite by their ids, in its order."""
     if name not in SUITES:
         raise unknown_name("suite", name, SUITES)
     return {system.id: system for system in SUITES[name]()}
@@ -191,11 +170,7 @@ def choose(name: str, ids: Sequence[str] | None = None) -> list[SuiteSystem]:
 
 
 def chosen(known: Mapping[str, Any], ids: Sequence[str] | None, kind: str) -> list[Any]:
-    """What has one of these names, everything if none are given, in the order of what is known.
-
-    Raises:
-        InputError: a name is unknown, with those that exist.
-    """
+    """What has one of these names, everything if none are given, in the order of what is known."""
     for wanted in ids or ():
         if wanted not in known:
             raise unknown_name(kind, wanted, known)
@@ -204,21 +179,13 @@ def chosen(known: Mapping[str, Any], ids: Sequence[str] | None, kind: str) -> li
 
 @dataclass(frozen=True)
 class Protocol:
-    """How the training data are made.
+    """How the training data are made."""
 
-    Args:
-        sigma: noise as a share, 0 for none.
-        drop: share of the samples left out at random, at least 0 and below 1.
-        trajectories: how many of the starts are trained on.
-        seed: of noise, dropping and the methods.
-        digits: significant ones of the values; all if not given.
-    """
-
-    sigma: float = 0.0
-    drop: float = 0.0
-    trajectories: int = 1
-    seed: int = 0
-    digits: int | None = None
+    sigma: float = 0.0  # noise as a share, 0 for none
+    drop: float = 0.0  # share of the samples left out at random, at least 0 and below 1
+    trajectories: int = 1  # how many of the starts are trained on
+    seed: int = 0  # of noise, dropping and the methods
+    digits: int | None = None  # significant ones of the values; all if not given
 
     @property
     def is_clean(self) -> bool:
@@ -234,8 +201,8 @@ class Protocol:
             raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
         if self.seed < 0:
             raise InputError(f"--seed must be at least 0, got {self.seed}")
-        if self.digits is not None and not 1 <= self.digits <= MAX_DIGITS:
-            raise InputError(f"--digits must be at least 1 and at most {MAX_DIGITS}, got {self.digits}")
+        if self.digits is not None and not 1 <= self.digits <= 17:
+            raise InputError(f"--digits must be at least 1 and at most 17, got {self.digits}")
         return self
 
 
@@ -255,17 +222,11 @@ def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
 
 
 def true_trajectory(system: SuiteSystem, start: int) -> Array:
-    """The noise-free states at `system.times`, [n_samples, states].
-
-    Args:
-        start: which of `system.starts`; -1 is the unseen one.
-
-    Raises:
-        FitError: no solver can follow the truth.
-    """
+    """The noise-free states at `system.times`, [n_samples, states]."""
     begin = system.starts[start]
     values = system.equations.simulate(begin, system.times, RTOL, most_evaluations=_MOST_EVALUATIONS)
-    for method in _FALLBACKS:
+    # Where LSODA gives up: an explicit method of high order, then one for stiff systems.
+    for method in ("DOP853", "Radau"):
         if np.isfinite(values).all():
             break
         solved = _solved(system, begin, method, RTOL, 1e-12)
@@ -276,12 +237,7 @@ def true_trajectory(system: SuiteSystem, start: int) -> Array:
 
 
 def rough_trajectory(system: SuiteSystem, start: Array, size: Array, tolerance: float) -> Array:
-    """The states at `system.times` as scipy's Radau gives them at a tolerance, between its steps interpolated.
-
-    Args:
-        start: initial values [states].
-        size: how large each state becomes [states], for the absolute tolerance.
-    """
+    """The states at `system.times` as scipy's Radau gives them at a tolerance, between its steps interpolated."""
     solved = _solved(system, start, "Radau", tolerance, 1e-3 * tolerance * size)
     if solved is None:
         raise FitError(f"Radau does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
@@ -317,11 +273,7 @@ def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
 
 
 def rounded(value: float, digits: int) -> float:
-    """A number to so many significant digits.
-
-    >>> rounded(0.123456, 3), rounded(-98765.4, 3)
-    (0.123, -98800.0)
-    """
+    """A number to so many significant digits."""
     return float(f"{value:.{digits - 1}e}")
 
 

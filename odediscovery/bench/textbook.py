@@ -39,13 +39,6 @@ from odediscovery.textbook.registry import find
 FAULTS = {"counts": 0.04, "rounded": 0.01, "drift": 0.02, "outliers": 0.03, "gaps": 0.03}
 
 
-# Size of the drift and of outliers, in shares of each state's standard deviation; shares of the samples that are off,
-# and that are left out one by one.
-WAVE, OFF, OUTLIERS, MISSING = 0.02, 0.3, 0.02, 0.25
-# One of so many equal parts of the time is left out as a whole; between which shares of the time it begins.
-PARTS, BEGINS = 6.0, (0.15, 0.65)
-
-
 @dataclass(frozen=True)
 class Truth:
     """A textbook law with constants, starts and times."""
@@ -93,8 +86,8 @@ def made(truth: Truth, fault: str, generator: np.random.Generator) -> TimeSeries
     """Samples of a law with one fault."""
     t = np.linspace(0.0, truth.until, truth.samples)
     if fault == "gaps":
-        at = generator.uniform(*BEGINS) * truth.until
-        kept = (generator.random(len(t)) > MISSING) & ((t < at) | (t > at + truth.until / PARTS))
+        at = generator.uniform(0.15, 0.65) * truth.until
+        kept = (generator.random(len(t)) > 0.25) & ((t < at) | (t > at + truth.until / 6.0))
         kept[[0, -1]] = True
         t = t[kept]
     x = equations_of(truth).simulate(np.array(truth.start), t)
@@ -113,11 +106,11 @@ def _faulty(x: Array, spread: Array, noise: Array, way: Array, fault: str, gener
         return rounded
     if fault == "drift":
         phase = generator.uniform(0.0, 2.0 * np.pi, x.shape[1])
-        return x + noise + WAVE * spread * np.sin(2.0 * np.pi * way[:, None] + phase)
+        return x + noise + 0.02 * spread * np.sin(2.0 * np.pi * way[:, None] + phase)
     if fault == "outliers":
-        far = generator.random(x.shape) < OUTLIERS
+        far = generator.random(x.shape) < 0.02
         far.ravel()[generator.integers(far.size)] = True
-        return x + noise + np.where(far, OFF * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
+        return x + noise + np.where(far, 0.3 * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
     return x + noise
 
 

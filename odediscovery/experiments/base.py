@@ -21,11 +21,11 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from odediscovery.bench.summary import table
 from odediscovery.experiments.figures import STYLE
 from odediscovery.runtime.monitor import Monitor
 
-Value = str | int | float | bool
-Row = dict[str, Value]
+Row = dict[str, str | int | float | bool]
 Arrays = dict[str, NDArray[np.float64]]
 
 
@@ -39,19 +39,12 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be reproduced: as the paper prints it or as its code ran, quickly or in full.
+    """What is to be reproduced: as the paper prints it or as its code ran, quickly or in full."""
 
-    Args:
-        preset: "paper" or "as-run".
-        full: True for the sizes of the paper, False for a look that takes seconds.
-        seed: of everything random.
-        device: where networks are trained, "cpu" or "cuda".
-    """
-
-    preset: str = "as-run"
-    full: bool = False
-    seed: int = 0
-    device: str = "cpu"
+    preset: str = "as-run"  # "paper" or "as-run"
+    full: bool = False  # True for the sizes of the paper, False for a look that takes seconds
+    seed: int = 0  # of everything random
+    device: str = "cpu"  # where networks are trained, "cpu" or "cuda"
 
     def generator(self, batch: dict[str, str], purpose: str = "") -> torch.Generator:
         """A random source of the batch's own, whichever other batches are run or resumed."""
@@ -101,7 +94,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The batch for a progress bar."""
+        """The batch in a line."""
         return " ".join(self.batch.values())
 
     def check(self) -> None:
@@ -111,21 +104,14 @@ class Job:
 
 
 class Experiment(ABC):
-    """One experiment of the papers.
+    """One experiment of the papers."""
 
-    Attributes:
-        name: as it is typed behind `odediscovery reproduce`.
-        title: one line above the table.
-        trains: whether it trains networks, and so can use `Plan.device`.
-        full, quick: settings with the sizes of the paper, and for a quick look.
-        axes: values by which batches differ, where there is a batch for every combination.
-    """
-
-    name: str
-    title: str
-    trains = True
-    full: Any = None
-    quick: Any = None
+    name: str  # as it is typed behind `odediscovery reproduce`
+    title: str  # one line above the table
+    trains = True  # whether it trains networks, and so can use `Plan.device`
+    full: Any = None  # settings with the sizes of the paper
+    quick: Any = None  # and for a quick look
+    # Values by which batches differ, where there is a batch for every combination.
     axes: ClassVar[Mapping[str, Iterable[str]]] = {}
 
     def how(self, plan: Plan) -> Any:
@@ -169,10 +155,7 @@ def find(ran: Sequence[Ran], **batch: str) -> Ran | None:
 
 def markdown(rows: Sequence[Mapping[str, str]]) -> str:
     """Rows (a cell by the name of its column) as a Markdown table, its first column flush left, the others right."""
-    if not rows:
-        return ""
-    rule = ["---", *["--:"] * (len(rows[0]) - 1)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (rows[0], rule, *(r.values() for r in rows))) + "\n"
+    return table(list(rows[0]), [row.values() for row in rows], rule="--:") + "\n" if rows else ""
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -197,22 +180,14 @@ def spread(middle: float, deviation: float) -> str:
 
 
 def beside(ours: float, published: float, deviation: float) -> str:
-    """An error beside a published one: within two of its median deviations, or better or worse by more.
-
-    >>> beside(1.1, 1.0, 0.1), beside(0.7, 1.0, 0.1), beside(1.3, 1.0, 0.1)
-    ('within', 'better', 'worse')
-    """
+    """An error beside a published one: within two of its median deviations, or better or worse by more."""
     if abs(ours - published) <= 2.0 * deviation:
         return "within"
     return "better" if ours < published else "worse"
 
 
 def counted(verdicts: Sequence[str]) -> str:
-    """How many errors are within two median deviations, better and worse, in a sentence.
-
-    >>> counted(["within", "better", "within"])
-    'Of 3 medians 2 are within two median deviations of the published one, 1 better by more, 0 worse by more.'
-    """
+    """How many errors are within two median deviations, better and worse, in a sentence."""
     within, better, worse = (list(verdicts).count(v) for v in ("within", "better", "worse"))
     return (
         f"Of {len(verdicts)} medians {within} are within two median deviations of the published one, "

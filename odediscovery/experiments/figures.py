@@ -24,61 +24,25 @@ from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
 from odediscovery.plots.figures import STYLE as SHARED
 from odediscovery.runtime.arrays import Array
 
-
-@dataclass(frozen=True)
-class Look:
-    """Sizes: of figures in inches, of marks, lines and letters in points."""
-
-    # Of a figure, and of one with three panels or more side by side; with one row of panels, and for each further one.
-    width: float = 11.0
-    wide: float = 14.0
-    height: float = 4.8
-    row: float = 2.2
-    # Marks on a line, of a run, of the median of the runs, of a solution.
-    marker: float = 4.0
-    point: float = 6.0
-    median: float = 14.0
-    cross: float = 9.0
-    # Lines that are no data, the line of a median, a line that others are drawn on; letters of a legend.
-    thin: float = 0.8
-    thick: float = 2.4
-    broad: float = 5.0
-    legend: float = 8.0
-    # What remains of a colour where marks or lines lie on each other, and of that of an area.
-    faint: float = 0.6
-    area: float = 0.15
-    # Degrees of names at ticks that are too long to lie.
-    slant: float = 30.0
-    # Part of the room between two ticks that methods share; `scatter` of it belongs to the runs of a method.
-    group: float = 0.8
-    scatter: float = 0.12
-    # Ends of logarithmic axes of errors and of their squares; of axes of per cents and shares, with room for marks;
-    # and of answers of which half are right by chance.
-    errors: tuple[float, float] = (1e-7, 1e4)
-    squares: tuple[float, float] = (1e-9, 1e9)
-    per_cents: tuple[float, float] = (-4.0, 104.0)
-    shares: tuple[float, float] = (-0.02, 1.04)
-    accuracies: tuple[float, float] = (0.2, 1.04)
-
-
-LOOK = Look()
-STYLE: dict[Any, Any] = SHARED | {"legend.fontsize": LOOK.legend, "lines.markersize": LOOK.marker}
+# Lines that are no data, and the line of a median, in points; what remains of a colour where marks lie on each other.
+THIN, THICK, FAINT = 0.8, 2.4, 0.6
+# Part of the room between two ticks that methods share.
+GROUP = 0.8
+# Ends of logarithmic axes of errors, and of axes of per cents and shares, with room for marks.
+ERROR_ENDS, PER_CENTS, SHARES = (1e-7, 1e4), (-4.0, 104.0), (-0.02, 1.04)
+STYLE: dict[Any, Any] = SHARED | {"legend.fontsize": 8.0, "lines.markersize": 4.0}
 
 Values: TypeAlias = NDArray[np.float64]
 
 
 def page(rows: int = 1, *, wide: bool = False) -> Figure:
     """An empty figure with room for so many rows of panels."""
-    return empty_figure(LOOK.wide if wide else LOOK.width, LOOK.height + LOOK.row * (rows - 1))
+    return empty_figure(14.0 if wide else 11.0, 4.8 + 2.2 * (rows - 1))
 
 
 def aside(k: int, of: int) -> float:
-    """Where the k-th of so many methods stands beside their common tick.
-
-    >>> [round(aside(k, 3), 2) for k in range(3)]
-    [-0.27, 0.0, 0.27]
-    """
-    return LOOK.group * (k - (of - 1) / 2) / of
+    """Where the k-th of so many methods stands beside their common tick."""
+    return GROUP * (k - (of - 1) / 2) / of
 
 
 def draw_runs(
@@ -86,13 +50,13 @@ def draw_runs(
 ) -> None:
     """Every run a point, side by side, and their median a short line; `lying`: along the other axis."""
     last = len(values) - 1
-    beside = at + LOOK.scatter * (np.arange(len(values)) - last / 2) / max(last, 1)
+    beside = at + 0.12 * (np.arange(len(values)) - last / 2) / max(last, 1)
     points: tuple[Any, Any] = (beside, np.sort(values))
     middle: tuple[Any, Any] = (at, np.median(values))
     if lying:
         points, middle = points[::-1], middle[::-1]
-    axis.plot(*points, ".", ms=LOOK.point, color=colour, alpha=LOOK.faint, label=label)
-    axis.plot(*middle, "|" if lying else "_", ms=LOOK.median, mew=LOOK.thick, color=colour)
+    axis.plot(*points, ".", ms=6.0, color=colour, alpha=FAINT, label=label)
+    axis.plot(*middle, "|" if lying else "_", ms=14.0, mew=THICK, color=colour)
 
 
 def line_of(i: int) -> dict[str, Any]:
@@ -111,14 +75,7 @@ def draw_groups(
     lying: bool = False,
     first: int = 0,
 ) -> None:
-    """Methods side by side at the tick of every group, which bear their names.
-
-    Args:
-        values: the runs of a group and a method, None where there are none.
-        bars: a bar of the mean in place of points and a median.
-        lying: groups stand at the vertical axis, values at the other.
-        first: place of the first group.
-    """
+    """Methods side by side at the tick of every group, from place `first` on: runs, or `bars` of their mean."""
     for k, method in enumerate(methods):
         label: str | None = method
         for i, group in enumerate(groups, start=first):
@@ -127,7 +84,7 @@ def draw_groups(
                 continue
             at = i + aside(k, len(methods))
             if bars:
-                axis.bar(at, float(np.mean(runs)), LOOK.group / len(methods), color=colours[k], label=label)
+                axis.bar(at, float(np.mean(runs)), GROUP / len(methods), color=colours[k], label=label)
             else:
                 draw_runs(axis, at, runs, colours[k], label, lying=lying)
             label = None
@@ -147,41 +104,26 @@ def legend_below(figure: Figure, axis: Axes, columns: int = 0) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns or len(labels) or 1)
 
 
-# Marks in points: of what is drawn behind, of a method's models and of no more than `FEW` of them; the answer, in the
-# legend too; white lines around marks.
-PALE, PLAIN, LARGE, FEW = 4.5, 5.5, 7.5, 20
-STAR, STAR_IN_LEGEND, EDGE = 19.0, 13.0, 0.7
-# What remains of the colour of what is drawn behind.
-PALENESS = 0.33
-# Letters beside a star, so many points apart from it; they need a share of the axis as room.
-LABEL, APART, ROOM = 9.0, 10.0, 0.3
-# Left, bottom, width and height of the inset as shares of the axes, and letters at its ticks.
-INSET, INSET_LETTERS = (0.3, 0.36, 0.67, 0.3), 8.0
-# Points of a curve; margin of the data above and below, as a share of their range: curves may leave it.
-POINTS, MARGIN = 400, 0.05
+# Marks of a method's models, and of few of them; letters apart from what they name; in points.
+PLAIN, LARGE, APART = 5.5, 7.5, 10.0
+# Points of a curve.
+POINTS = 400
 # Of the states: none of the colours that methods usually have.
 STATES = ("#0072B2", "#CC79A7", "#444444", "#56B4E9", "#E69F00", "#009E73", "#D55E00")
-SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Models of one method: (parameters, error) of each, [models].
-
-    Args:
-        pale: results of others, drawn behind.
-        front: draw the staircase of those that no other beats.
-        star: index of the answer, or None.
-    """
+    """Models of one method: (parameters, error) of each, [models]."""
 
     label: str
     colour: str
     marker: str
     parameters: Array
     errors: Array
-    pale: bool = False
-    front: bool = True
-    star: int | None = None
+    pale: bool = False  # results of others, drawn behind
+    front: bool = True  # draw the staircase of those that no other beats
+    star: int | None = None  # index of the answer, or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +143,7 @@ def fronts_figure(
     errors: tuple[float, float],
     closer: tuple[float, float] | None = None,
 ) -> Figure:
-    """Pareto fronts at the left, data and fitted curves at the right.
-
-    Args:
-        clouds: what stands behind comes first.
-        curves: solutions of the first trajectory of `series`, which is shown.
-        errors: ends of the axis of errors; models outside are not seen.
-        closer: errors that an inset shows once more, where methods lie close together.
-    """
+    """Pareto fronts at the left, data and fitted curves at the right."""
     figure = page(rows=2 if closer else 1)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
     for depth, cloud in enumerate(clouds):
@@ -225,28 +160,28 @@ def fronts_figure(
 
 def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
     x, y = cloud.parameters, cloud.errors
-    size = PALE if cloud.pale else LARGE if len(x) <= FEW else PLAIN
-    look: dict[str, Any] = {"alpha": PALENESS, "mec": "none"} if cloud.pale else {"alpha": 1.0, "mec": "white"}
-    axes.plot(x, y, cloud.marker, color=cloud.colour, mew=EDGE, ms=size, zorder=depth, **look)
+    size = 4.5 if cloud.pale else LARGE if len(x) <= 20 else PLAIN
+    look: dict[str, Any] = {"alpha": 0.33, "mec": "none"} if cloud.pale else {"alpha": 1.0, "mec": "white"}
+    axes.plot(x, y, cloud.marker, color=cloud.colour, mew=0.7, ms=size, zorder=depth, **look)
     if cloud.front:
         order = np.lexsort((y, x))
         least = np.minimum.accumulate(y[order])
-        alpha = LOOK.faint if cloud.pale else 1.0
+        alpha = FAINT if cloud.pale else 1.0
         axes.step(x[order], least, where="post", color=cloud.colour, alpha=alpha, zorder=depth)
     if cloud.star is not None:
         at = x[cloud.star], y[cloud.star]
-        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=STAR, zorder=depth + 1)
+        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=19.0, zorder=depth + 1)
 
 
 def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]) -> None:
     """The same clouds between two errors, in the gap between published models and the answer."""
-    inset = axes.inset_axes(INSET, zorder=2 * len(clouds) + 2)
+    inset = axes.inset_axes((0.3, 0.36, 0.67, 0.3), zorder=2 * len(clouds) + 2)
     for depth, cloud in enumerate(clouds):
         _draw_cloud(inset, cloud, 2 + depth)
     _frame(inset, errors)
     inset.set(title="", xlabel="", ylabel="", xlim=axes.get_xlim())
-    inset.tick_params(labelsize=INSET_LETTERS)
-    axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=LOOK.faint)
+    inset.tick_params(labelsize=8.0)
+    axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=FAINT)
 
 
 def _label_star(axes: Axes, cloud: Cloud) -> None:
@@ -255,7 +190,7 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
         return
     at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
     place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
-    shift, side = (APART, "left") if place < ROOM else (-APART, "right")
+    shift, side = (APART, "left") if place < 0.3 else (-APART, "right")
     axes.annotate(
         cloud.label.replace(", ", ",\n") + f"\n{at[0]:.0f} parameters\nMSE {at[1]:.1e}",
         at,
@@ -264,7 +199,7 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
         va="center",
         textcoords="offset points",
         color=cloud.colour,
-        fontsize=LABEL,
+        fontsize=9.0,
         fontweight="bold",
     )
 
@@ -274,7 +209,7 @@ def _frame(axes: Axes, errors: tuple[float, float]) -> None:
     axes.set(xlabel="number of parameters", ylabel="mean squared error")
     axes.yaxis.set_major_locator(LogLocator(numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_locator(FixedLocator(SIZES))
+    axes.xaxis.set_major_locator(FixedLocator((1, 2, 5, 10, 20, 50, 100, 200, 500)))
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.xaxis.set_minor_locator(NullLocator())
 
@@ -288,9 +223,9 @@ def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
             color=c.colour,
             marker="*" if c.star is not None else c.marker,
             ls="-" if c.front else "none",
-            alpha=LOOK.faint if c.pale else 1.0,
+            alpha=FAINT if c.pale else 1.0,
             mec="white",
-            ms=STAR_IN_LEGEND if c.star is not None else PLAIN if c.pale else LARGE,
+            ms=13.0 if c.star is not None else PLAIN if c.pale else LARGE,
             label=c.label,
         )
         for c in reversed(clouds)
@@ -314,7 +249,7 @@ def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> Non
             fontweight="bold",
         )
     low, high = np.nanmin(run.values), np.nanmax(run.values)
-    margin = MARGIN * (high - low)
+    margin = 0.05 * (high - low)  # curves may leave it
     axes.set_ylim(low - margin, high + margin)
     axes.set_xlabel(series.time_name)
     axes.set_title("Data and fitted curves")

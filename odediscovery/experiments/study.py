@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -37,20 +37,7 @@ from odediscovery.runtime.workers import Backend, Failure
 def reproduce(
     experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor, backend: Backend | None = None
 ) -> list[Ran]:
-    """Run what is not yet in `folder`, then write the rows, the table and the figure.
-
-    Args:
-        folder: to begin, or to go on with.
-        monitor: hears the progress and can stop the work; finished batches stay.
-        backend: where batches are run, side by side; None for here, one after the other.
-
-    Returns:
-        The finished batches, also when the monitor asked to stop before all were.
-
-    Raises:
-        InputError: `folder` holds something else.
-        FitError: a batch could not be done on the backend; the others are written.
-    """
+    """Run what is not yet in `folder`, then write the rows, the table and the figure."""
     asked = {"experiment": experiment.name, **asdict(plan)}
     claim_folder(folder, asked)
     (folder / "batches").mkdir(exist_ok=True)
@@ -58,8 +45,19 @@ def reproduce(
     kept = [_read(folder, batch) for batch in batches]
     missing = [i for i, ran in enumerate(kept) if ran is None]
     failed: list[str] = []
+
+    def one_by_one() -> Iterator[tuple[int, Any]]:
+        """The batches run here, each with its own progress."""
+        for number, i in enumerate(missing):
+            # What was asked to stop runs nothing more.
+            if monitor.stopping():
+                return
+            monitor.stage(f"{i + 1} of {len(batches)}: {' '.join(batches[i].values())}", 1)
+            with suppress(Stopped):
+                yield number, run_batch((experiment, plan, batches[i]), monitor)
+
     if backend is None:
-        ended = _one_by_one(experiment, plan, batches, missing, monitor)
+        ended = one_by_one()
     else:
         tasks = [(experiment, plan, batches[i]) for i in missing]
         monitor.stage(f"{len(missing)} of {len(batches)} batches", len(missing))
@@ -84,24 +82,9 @@ def reproduce(
     return whole
 
 
-# Rows, arrays and seconds of a batch.
-Result: TypeAlias = tuple[list[Row], Arrays, float]
-
-
-def _one_by_one(
-    experiment: Experiment, plan: Plan, batches: Sequence[dict[str, str]], missing: Sequence[int], monitor: Monitor
-) -> Iterator[tuple[int, Result]]:
-    """The batches run here, each with its own progress: pairs (place in `missing`, result)."""
-    for number, i in enumerate(missing):
-        # What was asked to stop runs nothing more.
-        if monitor.stopping():
-            return
-        monitor.stage(f"{i + 1} of {len(batches)}: {' '.join(batches[i].values())}", 1)
-        with suppress(Stopped):
-            yield number, run_batch((experiment, plan, batches[i]), monitor)
-
-
-def run_batch(task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None) -> Result:
+def run_batch(
+    task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None
+) -> tuple[list[Row], Arrays, float]:
     """Rows, arrays and seconds of one batch, or `Stopped` where the monitor asked to stop."""
     keep_freed_memory()
     experiment, plan, batch = task
@@ -114,9 +97,19 @@ def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran]
     seconds, mode = sum(r.seconds for r in ran), "full" if plan.full else "quick"
     done = "" if len(ran) == total else f" {len(ran)} of {total} batches are done."
     command = f"odediscovery reproduce {experiment.name} --preset {plan.preset} --{mode} --seed {plan.seed}"
-    runs = f"{sum(len(r.rows) for r in ran)} runs in {len(ran)} batches"
-    head = f"# {experiment.title}\n\n`{command}`: {runs}, {seconds:.0f} s.{done}\n\n"
-    write_whole(folder / "runs.csv", _csv(plan, ran).encode())
+    count = f"{sum(len(r.rows) for r in ran)} runs in {len(ran)} batches"
+    head = f"# {experiment.title}\n\n`{command}`: {count}, {seconds:.0f} s.{done}\n\n"
+    # All rows under the union of their columns.
+    rows = [
+        {**r.batch, "seed": plan.seed, "run": i, **row, "batch_seconds": r.seconds}
+        for r in ran
+        for i, row in enumerate(r.rows)
+    ]
+    stream = io.StringIO()
+    runs = csv.DictWriter(stream, list(dict.fromkeys(key for row in rows for key in row)), "", lineterminator="\n")
+    runs.writeheader()
+    runs.writerows(rows)
+    write_whole(folder / "runs.csv", stream.getvalue().encode())
     write_whole(folder / "table.md", (head + experiment.table(plan, ran)).encode())
     figures = {experiment.name: experiment.figure(plan, ran)} | experiment.more_figures(plan, ran)
     for name, figure in figures.items():
@@ -124,21 +117,6 @@ def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran]
     document = {"experiment": experiment.name, **asdict(plan), "command": command, "batches": len(ran)}
     document |= {"of": total, "seconds": round(seconds, 1), **provenance()}
     write_whole(folder / "study.json", (json.dumps(document, indent=1) + "\n").encode())
-
-
-def _csv(plan: Plan, ran: Sequence[Ran]) -> str:
-    """All rows under the union of their columns."""
-    rows = [
-        {**r.batch, "seed": plan.seed, "run": i, **row, "batch_seconds": r.seconds}
-        for r in ran
-        for i, row in enumerate(r.rows)
-    ]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    stream = io.StringIO()
-    table = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return stream.getvalue()
 
 
 def _place(folder: Path, batch: dict[str, str], kind: str) -> Path:

@@ -25,19 +25,12 @@ from odediscovery.runtime.device import device_of
 from odediscovery.units import NAU, NMU, AbstractUnit, RealNPU
 from odediscovery.units.base import l1_norm
 
-# Gradient steps between two looks at the monitor.
-BREATH = 100
 # A parameter counts if its size is above this (Neural Power Units, Figs. 4 and 7).
 NONZERO = 1e-3
-# Steps after which the published L1 weights grow tenfold (Neural Power Units, Table A6; Mistry et al.).
-DECADE_STEPS = 10_000
 # Error of all weights with which a solution still counts as exact (Madsen and Johansen, Sec. 4.1).
 WEIGHT_ERROR = 1e-5
-# Weight of iNALU's regulariser, which acts in the second half of training only.
-INALU_REGULARISER = 1e-5
-# Least weight of a kept NMU factor (at 0 it has no gradient), least |value| behind a logarithm,
-# ridge of the exponents' regression, largest ln of the constant that it hands to a hidden unit.
-LEAST_FACTOR, TINY, RIDGE, LARGEST_SHIFT = 0.02, 1e-12, 1e-2, 12.0
+# Least |value| behind a logarithm.
+TINY = 1e-12
 
 
 def relative_scale(y: Tensor) -> Tensor:
@@ -70,45 +63,31 @@ Penalty = Callable[[int], Tensor]  # step -> [members]
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes that nearly every experiment has.
+    """Sizes that nearly every experiment has."""
 
-    Args:
-        runs: members of a batch.
-        steps, batch, rate: gradient steps, samples of each, learning rate.
-        points: samples, or points of the grid, of the test.
-    """
-
-    runs: int = 20
-    steps: int = 10_000
-    batch: int = 64
+    runs: int = 20  # members of a batch
+    steps: int = 10_000  # gradient steps
+    batch: int = 64  # samples of a step
     rate: float = 1e-2
-    points: int = 1000
+    points: int = 1000  # samples, or points of the grid, of the test
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a network is trained.
-
-    Args:
-        steps, rate: gradient steps, and their rate.
-        method: "adam", "rmsprop" or "sgd".
-        loss: "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of
-            `relative_scale`, or "cross-entropy" of the outputs' softmax.
-        clip: largest absolute value of a gradient's entry, or None.
-        project: bring parameters back into the units' ranges after every step; False leaves
-            that to the formulas alone, as the Julia code does.
-        anneal: share of the steps after which the rate falls linearly to 0; 1: never.
-        watch_every: steps between two calls of `watch`.
-    """
+    """How a network is trained."""
 
     steps: int
     rate: float
-    method: str = "adam"
+    method: str = "adam"  # "adam", "rmsprop" or "sgd"
+    # "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of `relative_scale`, or
+    # "cross-entropy" of the outputs' softmax.
     loss: str = "mse"
-    clip: float | None = None
+    clip: float | None = None  # largest absolute value of a gradient's entry, or None
+    # Bring parameters back into the units' ranges after every step; False leaves that to the formulas alone, as the
+    # Julia code does.
     project: bool = True
-    anneal: float = 1.0
-    watch_every: int = 0
+    anneal: float = 1.0  # share of the steps after which the rate falls linearly to 0; 1: never
+    watch_every: int = 0  # steps between two calls of `watch`
 
     def learning_rate(self, step: int) -> float:
         """Rate at a step, counted from 0."""
@@ -133,11 +112,7 @@ def fresh(runs: int, source: torch.Generator | None, unit: Any, n_in: int, n_out
 
 
 def chain(runs: int, source: torch.Generator | None, *parts: nn.Module | tuple[Any, ...]) -> nn.Sequential:
-    """A chain with so many members, drawn layer by layer.
-
-    Args:
-        parts: modules as they are, or (unit, inputs, outputs) and a dictionary of options.
-    """
+    """A chain with so many members, drawn layer by layer."""
     made = []
     for part in parts:
         if isinstance(part, nn.Module):
@@ -190,10 +165,7 @@ def l1(network: nn.Sequential) -> Tensor:
 
 
 def group_norm(network: nn.Sequential) -> Tensor:
-    """Sum of the Euclidean norms of each member's parameter arrays, [members].
-
-    Julia's `norm(params, 1)`: the 1-norm of the list of arrays, each by its own norm.
-    """
+    """Sum of the Euclidean norms of each member's parameter arrays, as Julia's `norm(params, 1)`, [members]."""
     return torch.stack([p.flatten(1).norm(dim=1) for p in network.parameters()]).sum(dim=0)
 
 
@@ -215,20 +187,17 @@ def count_parameters(network: nn.Sequential) -> Tensor:
 
 
 def grown_tenfold(step: int, low: float, high: float) -> float:
-    """A weight that grows tenfold every `DECADE_STEPS` steps from low to high."""
-    return min(low * 10.0 ** (step // DECADE_STEPS), high)
+    """A weight that grows tenfold every 10,000 steps from low to high (Neural Power Units, Table A6; Mistry et al.)."""
+    return min(low * 10.0 ** (step // 10_000), high)
 
 
 def inalu_penalty(network: nn.Sequential, step: int, steps: int, summed: bool = False) -> Tensor:
     """iNALU's regulariser, in the second half of training: by then weights know where they go."""
-    return INALU_REGULARISER * regulariser(network, summed) * (2 * step >= steps)
+    return 1e-5 * regulariser(network, summed) * (2 * step >= steps)
 
 
 def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tensor:
-    """mean |network(x) - y|^power over samples, [members, outputs]; inf where not finite.
-
-    x and y are on the CPU, and so is what comes out, wherever the network is.
-    """
+    """mean |network(x) - y|^power over samples, on the CPU, [members, outputs]; inf where not finite."""
     device = next(network.parameters()).device
     with torch.no_grad():
         difference: Tensor = (network(x.to(device)) - y.to(device)).abs() ** power
@@ -261,16 +230,8 @@ def train(
     penalty: Penalty | None = None,
     watch: Callable[[int, Tensor], None] | None = None,
 ) -> None:
-    """Train all members of a network in place, which is back on the CPU at the end.
-
-    Args:
-        draw: gives a batch (x [members, batch, inputs], y [members, batch, outputs]) a step.
-        job: whose device is trained on, and whose monitor hears of it and can stop it (`Stopped`).
-        name: of the stage, for the progress bar; by default that of the batch.
-        penalty: what is added to each member's loss at a step, [members].
-        watch: called with the step and the losses [members] every `watch_every` steps, with
-            gradients off; it may change parameters (reinitialisation). Both are still on the device then.
-    """
+    """Train all members in place on what `draw` gives a step, under `penalty(step)` [members]; `watch` sees the losses
+    now and then, without gradients, and may change parameters."""
     place = device_of(job.plan.device)
     network.to(place)
     weights = [p for p in network.parameters() if p.requires_grad]
@@ -294,10 +255,8 @@ def train(
 
 
 def set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float | None = None) -> None:
-    """Gradients of the losses of all members, their entries clipped to a limit.
-
-    A member that has left the finite numbers gets no step and spoils nobody else's.
-    """
+    """Gradients of the losses of all members, entries clipped to a limit; a member without finite numbers gets no
+    step."""
     total = torch.where(losses.isfinite(), losses, 0.0).sum()
     for weight, gradient in zip(weights, torch.autograd.grad(total, weights, materialize_grads=True), strict=True):
         gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
@@ -306,7 +265,7 @@ def set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float 
 
 def tell(job: Job, step: int, losses: Tensor) -> None:
     """Show the least loss from time to time, and stop if that was asked for."""
-    if step % BREATH == 0:
+    if step % 100 == 0:
         job.monitor.step(step, float(losses.detach().nan_to_num(torch.inf).min()))
         job.check()
 
@@ -316,9 +275,6 @@ class ChainResiduals:
 
     Levenberg-Marquardt drops members that have converged; the last unknown, which is not free,
     says whose data are meant. The others are the parameters that ask for gradients, unit by unit.
-
-    Args:
-        whole: weight of one more residual w (1 - w^2) for each unknown w, which draws it to -1, 0 or 1.
     """
 
     def __init__(self, network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, whole: float = 0.0) -> None:
@@ -385,16 +341,7 @@ class ChainResiduals:
 def refit(
     network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float, whole: float = 0.0
 ) -> Tensor:
-    """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place.
-
-    Args:
-        x: samples of every member [members, samples, inputs].
-        y, weight: targets and their weights [members, samples, outputs].
-        whole: how much whole weights count beside the samples, see `ChainResiduals`.
-
-    Returns:
-        The sum of squares of each member, [members].
-    """
+    """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place."""
     problem = ChainResiduals(network, x, y, weight, whole)
     unknowns: Array = problem.gathered().numpy()
     free = np.ones(unknowns.shape, dtype=bool)
@@ -408,16 +355,7 @@ def refit(
 
 @torch.no_grad()
 def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Sequential:
-    """The `kept` hidden units of every member whose factors vary most, as a chain of its own.
-
-    Args:
-        network: NAU, then an NMU, an NPU or a RealNPU with one output.
-        x, y: samples that all members share, [1, samples, inputs] and [1, samples, 1].
-
-    Returns:
-        NAU, then an NMU or a RealNPU: gates are 1 and fixed, imaginary parts are left out, and
-        exponents begin where they fit ln |y| best.
-    """
+    """The `kept` hidden units of every member whose factors vary most, as NAU, then an NMU or a RealNPU of gates 1."""
     sums, products = layers(network)
     h = sums(x)
     if isinstance(products, NMU):
@@ -434,7 +372,8 @@ def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Seque
     first.weight.data.copy_(parameters_of(sums)["weight"].gather(1, chosen))
     if isinstance(products, NMU):
         factors = NMU(kept, 1, members=members, dtype=torch.float64)
-        own = products.weight.gather(2, best[:, None]).clamp(LEAST_FACTOR, 1.0)
+        # At 0 a weight has no gradient.
+        own = products.weight.gather(2, best[:, None]).clamp(0.02, 1.0)
         factors.weight.data.copy_(own)
         return nn.Sequential(first, factors)
     powers = RealNPU(kept, 1, members=members, dtype=torch.float64)
@@ -450,21 +389,19 @@ def _regress(first: NAU, powers: RealNPU, x: Tensor, y: Tensor) -> None:
     target = y.abs().clamp_min(TINY).log()
     centred = h - h.mean(dim=1, keepdim=True)
     normal = centred.mT @ centred
-    ridge = RIDGE * normal.diagonal(dim1=1, dim2=2) + TINY * h.shape[1]
+    ridge = 1e-2 * normal.diagonal(dim1=1, dim2=2) + TINY * h.shape[1]
     p = torch.linalg.solve(normal + torch.diag_embed(ridge), centred.mT @ (target - target.mean(dim=1, keepdim=True)))
     constant = (target.mean(dim=1) - (h.mean(dim=1, keepdim=True) @ p)[:, 0])[:, 0]
     members, strongest = torch.arange(len(p)), p[..., 0].abs().argmax(dim=1)
     shift = (constant / p[members, strongest, 0]).nan_to_num(0.0)
     powers.real.data.copy_(p.mT)
-    first.weight.data[members, strongest] *= shift.clamp(-LARGEST_SHIFT, LARGEST_SHIFT).exp()[:, None]
+    first.weight.data[members, strongest] *= shift.clamp(-12.0, 12.0).exp()[:, None]
 
 
 @torch.no_grad()
 def embed(thin: nn.Sequential, chosen: Tensor, network: nn.Sequential, into: Tensor) -> None:
-    """Write members `chosen` of a thinned chain into members `into` of a wide one.
-
-    The thin chain's hidden units come first; the others get weight, gate and exponent 0.
-    """
+    """Write members `chosen` of a thinned chain into the first units of members `into` of a wide one; the others are
+    idle."""
     for small, large in zip(layers(thin), layers(network), strict=True):
         values = parameters_of(small)
         for name, value in parameters_of(large).items():

@@ -147,15 +147,6 @@ def test_a_stopped_run_keeps_what_is_done(here: list[Any], tmp_path: Path) -> No
     assert len(here) == 2
 
 
-@pytest.mark.slow
-def test_a_suite_runs_in_processes_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["bench", "classics", "--ids", "torricelli,logistic", "--sigma", "0"]
-    assert main([*arguments, "--out", str(tmp_path / "rows")]) == 0
-    shown = capsys.readouterr()
-    assert "2 of 2  ours torricelli: exact" in shown.err
-    assert "| ours | 2 of 16 | 2 (100%) |" in shown.out
-
-
 def test_another_study_in_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "study.json").write_text(json.dumps(study_of("fractional", Protocol(), 180.0, {}).shared))
     assert main(["bench", "fractional", "--sigma", "0.1", "--out", str(tmp_path)]) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -70,18 +71,11 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(
     w, errors = truth.exponents.copy(), np.zeros_like(truth.exponents)
     place = int(np.flatnonzero(w[:, 2])[0])
     w[place, 2], errors[place, 2] = power, error
-    found = Equations.from_power_sum(
-        ("S", "I", "R"),
-        PowerSum(truth.coefficients, w),
-        standard_errors=PowerSum(np.zeros_like(truth.coefficients), errors),
-    )
-    assert exponents_alone(found, "R") == [(power, error)]
-
-    class Found:
-        outcome = "converged"
-        equations = found
-
-    monkeypatch.setattr(draws, "discover", lambda _series, _settings: Found)
+    spread = PowerSum(np.zeros_like(truth.coefficients), errors)
+    equations = Equations.from_power_sum(("S", "I", "R"), PowerSum(truth.coefficients, w), standard_errors=spread)
+    assert exponents_alone(equations, "R") == [(power, error)]
+    found = SimpleNamespace(outcome="converged", equations=equations)
+    monkeypatch.setattr(draws, "discover", lambda _series, _settings: found)
     (row,) = FsirNoise().study(1).run(tmp_path)
     assert row["terms"] and row["hit"] is hit and row["returning"] == [(power, error)]
 
@@ -90,14 +84,10 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(
 def test_draws_are_kept_counted_and_not_done_again(
     here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Found:
-        outcome = "converged"
-        equations = get_system("fsir").equations()
-
-    def found(_series: object, settings: Settings) -> type[Found]:
+    def found(_series: object, settings: Settings) -> SimpleNamespace:
         if settings.seed == 4:
             raise ZeroDivisionError("nothing\nat all")
-        return Found
+        return SimpleNamespace(outcome="converged", equations=get_system("fsir").equations())
 
     monkeypatch.setattr(draws, "discover", found)
     out = tmp_path / "draws"
@@ -136,10 +126,8 @@ def test_gaps_ask_for_exponents_within_a_tenth(off: float, hit: bool) -> None:
     assert truth is not None
     law = PowerSum(truth.coefficients, truth.exponents + off * (truth.exponents == 0.5))
 
-    class Found:
-        equations = Equations.from_power_sum(("S", "I", "R"), law)
-
-    row = FsirGaps().describe(Found, simulate_system("fsir"))  # type: ignore[arg-type]
+    found: Any = SimpleNamespace(equations=Equations.from_power_sum(("S", "I", "R"), law))
+    row = FsirGaps().describe(found, simulate_system("fsir"))
     assert row["hit"] is hit and row["off"] == pytest.approx(off)
 
 
@@ -183,25 +171,18 @@ def test_coverage_is_told_of_every_true_constant() -> None:
 
 
 def test_only_what_converged_is_a_claim() -> None:
-    class Found:
-        messages = ("a note",)
-        r2 = 0.9
-
     about, rows = Lawless(), []
-    for draw, Found.outcome in enumerate(("converged", "poor-fit", "stopped")):  # type: ignore[attr-defined]
-        told = about.describe(Found, about.data(0))  # type: ignore[arg-type]
-        end = {"outcome": Found.outcome, "seconds": 1.0, "equations": {"x": "0.1*x"}}  # type: ignore[attr-defined]
-        rows.append({"id": str(draw), "failed": None} | told | end)
+    for outcome in ("converged", "poor-fit", "stopped"):
+        found: Any = SimpleNamespace(messages=("a note",), r2=0.9, outcome=outcome)
+        end = {"outcome": outcome, "seconds": 1.0, "equations": {"x": "0.1*x"}}
+        rows.append({"id": outcome, "failed": None} | about.describe(found, about.data(0)) | end)
     assert [row["claimed"] for row in rows] == [True, False, False]
     assert "| white-noise | 1 of 3 | 1.0 |" in about.markdown(rows)
 
 
 def test_a_law_with_other_terms_covers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Found:
-        outcome, degrees_of_freedom = "converged", 10
-        equations = Equations.parse(["N"], {"N": "0.4*N - 0.01"})
-
-    monkeypatch.setattr(draws, "discover", lambda _series, _settings: Found)
+    found = SimpleNamespace(outcome="converged", equations=Equations.parse(["N"], {"N": "0.4*N - 0.01"}))
+    monkeypatch.setattr(draws, "discover", lambda _series, _settings: found)
     about = Coverage(system="logistic")
     row = filled(Draw("0", "ours", about, 0), about.study(1).columns)
     assert row["terms"] is False and row["constants"] is None

@@ -37,12 +37,6 @@ def test_the_published_runs_are_the_300_of_the_paper() -> None:
     assert min(points, key=lambda p: p.parameters).parameters == 17
 
 
-def test_the_full_grid_is_that_of_the_paper() -> None:
-    members = fsir.FULL.members
-    assert len(members) == 100 and len(set(members)) == 20
-    assert fsir.FULL.gradient_steps == 3000 and fsir.FULL.lbfgs_steps == 1000
-
-
 @pytest.mark.long
 def test_a_grid_is_one_batch_with_a_point_for_each_member(trained: list[Trained]) -> None:
     assert len(trained) == 3 * len(TINY.members)

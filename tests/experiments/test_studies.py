@@ -17,11 +17,9 @@ from odediscovery.experiments.base import Job, Plan, Ran
 from odediscovery.experiments.figures import Cloud, Curve, aside, draw_runs, fronts_figure, line_of, page
 from odediscovery.experiments.studies import arithmetic, digits, fsir, functions, nalu, registers, subset_sums, surfaces
 from odediscovery.experiments.studies.functions import LSTM, Recurrent
-from odediscovery.experiments.studies.networks import Networks
 from odediscovery.experiments.studies.registers import HIGH, LOW, SIGNS, TASKS, pairs, truth
 from odediscovery.experiments.studies.surfaces import TRAINED, diagram, diagram_figure
 from odediscovery.experiments.training import (
-    ACTIVATIONS,
     DISTANCES,
     NONZERO,
     WEIGHT_ERROR,
@@ -52,13 +50,6 @@ def tensor(*values: object) -> torch.Tensor:
 
 
 # Steps
-
-
-def test_the_regulariser_grows_in_the_second_million_of_published_steps_and_ours_by_shares() -> None:
-    how = subset_sums.Setting()
-    assert [how.weight(step, how.growth) for step in (0, 20_000, 10**6, 1_500_000, 4 * 10**6)] == [0, 0, 0, 5, 10]
-    assert [how.weight(share, subset_sums.OUR_GROWTH) for share in (0.1, 0.5)] == [0, 10]
-    assert (how.rate, how.anneal) == (1e-3, 1.0)
 
 
 def test_as_many_published_steps_are_run_as_the_authors_median_needed_or_few() -> None:
@@ -295,18 +286,6 @@ def test_shares_of_runs_below_the_bounds_of_the_paper() -> None:
     assert f"| NPU | 2 s | {expected:.0f} s |" in fsir._time_table(grid, Plan(), [batch, alone])
 
 
-def test_complex_exponents_are_trained_on_fsir_without_noise_alone() -> None:
-    # Their gradients have no closed form: elsewhere they would take hours.
-    batches = [batch for batch in Networks().batches(Plan(full=True)) if batch["method"] == "neural, NPU"]
-    assert batches == [{"system": "fsir", "noise": "0", "method": "neural, NPU"}]
-
-
-def test_relations_are_printed_as_they_are_typed() -> None:
-    x, y = sympy.symbols("x1 x2", real=True)
-    printed = [registers.as_typed(r) for r in (sympy.Eq(x, y), sympy.Ne(x, y), x < y)]
-    assert printed == ["x1 = x2", "x1 != x2", "x1 < x2"]
-
-
 # Seminar, slides and report
 
 
@@ -421,15 +400,6 @@ def test_each_sweep_changes_what_it_says() -> None:
     assert subset_sums.posed({"sweep": "hidden size", "value": "8", "model": "NMU"}, 3, source())[1] == 8
 
 
-def test_autoencoders_have_one_size() -> None:
-    sizes = {}
-    for model in functions.Autoencoder.models:
-        network = functions.autoencoder(model, 2, source())
-        sizes[model] = [(u.n_in, u.n_out) for u in network if hasattr(u, "n_in")]
-    assert all(size == [(1, 8), (8, 8), (8, 8), (8, 1)] for size in sizes.values())
-    assert set(ACTIVATIONS) < set(sizes) and network(torch.ones(2, 7, 1, dtype=torch.float64)).shape == (2, 7, 1)
-
-
 # Images
 
 
@@ -449,7 +419,7 @@ def side(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_images_say_whose_they_are_and_are_learned_from_or_tested_on_not_both(side: int) -> None:
     every = digits.handwritten()
-    assert every.pixels.shape[1:] == (side, side) and every.name == {28: digits.MNIST.name, 8: digits.SMALL.name}[side]
+    assert every.pixels.shape[1:] == (side, side) and every.name == {28: digits.MNIST, 8: digits.SMALL}[side]
     assert (every.pixels.min(), every.pixels.max()) == (-1.0, 1.0)
     numbered = digits.Images(every.pixels, torch.arange(len(every.digits)))
     seen, held_out = digits.divided(numbered, 10, source())

@@ -52,7 +52,7 @@ def damaged_batch(seed: int) -> None:
 def damaged_rows(seed: int) -> None:
     """Rows of a suite that are whole are kept, all others are done again."""
     pick, place = random.Random(seed), Path("kept")
-    kept = Rows.claim(place, {"suite": "test"}, tuple(_ROW))
+    kept = Rows(place, {"suite": "test"}, tuple(_ROW))
     for name in "abc":
         kept.add({**_ROW, "id": name})
     path = place / "rows.jsonl"
@@ -61,7 +61,7 @@ def damaged_rows(seed: int) -> None:
     else:
         lines = [json.dumps(folders.altered(json.loads(line), pick)) for line in path.read_text().splitlines()]
         path.write_text("\n".join(lines) + "\n")
-    again = Rows.claim(place, {"suite": "test"}, tuple(_ROW))
+    again = Rows(place, {"suite": "test"}, tuple(_ROW))
     for name in "abc":
         again.add({**_ROW, "id": name})
         assert again.has(name, "ours")

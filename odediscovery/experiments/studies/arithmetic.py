@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
+from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import (
     OURS,
     Arrays,
@@ -32,34 +34,11 @@ from odediscovery.experiments.base import (
     share,
     spread,
 )
-from odediscovery.experiments.figures import LOOK, draw_groups, draw_surface, page
-from odediscovery.experiments.training import (
-    WEIGHT_ERROR,
-    Draw,
-    Setting,
-    Training,
-    chain,
-    count_parameters,
-    embed,
-    errors,
-    flat,
-    fresh,
-    group_norm,
-    grown_tenfold,
-    inalu_penalty,
-    l1,
-    layers,
-    refit,
-    relative_scale,
-    rows_of,
-    sampler,
-    thinned,
-    train,
-    uniform,
-)
+from odediscovery.experiments.figures import SHARES, draw_groups, draw_surface, page
+from odediscovery.experiments.training import WEIGHT_ERROR, Draw, Setting, Training
 from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
-from odediscovery.units import NALU, NAU, NMU, NPU, UNITS, Dense, NaiveNPU, RealNPU
+from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
 
 # The column of a table that says how an error stands beside the published one.
 WITHIN = "within 2 MAD, better or worse"
@@ -109,38 +88,38 @@ class SimpleArithmetic(Experiment):
         model, how, preset = job.batch["model"], self.how(job.plan), job.plan.preset
         as_run = preset == "as-run"
         network = simple_network(model, how.runs, preset, job.source)
-        rate = AS_RUN_RATE if as_run and model != "iNALU" else RATE
+        rate = 5e-3 if as_run and model != "iNALU" else RATE
         method = "rmsprop" if as_run and model in ("NALU", "iNALU") else "adam"
         training = Training(how.steps, rate, method, project=not as_run)
-        draw = sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
-        penalty = partial(inalu_penalty, network, steps=how.steps, summed=True) if model == "iNALU" else None
-        train(network, draw, training, job, penalty=penalty)
+        draw = nets.sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
+        penalty = partial(nets.inalu_penalty, network, steps=how.steps, summed=True) if model == "iNALU" else None
+        nets.train(network, draw, training, job, penalty=penalty)
         columns, surfaces = dict[str, Tensor](), Arrays()
         for i, task in enumerate(SIMPLE_TASKS):
             grid = _grid(task)
-            columns[f"error {task}"] = errors(network, grid, targets(grid), 1)[:, i]
+            columns[f"error {task}"] = nets.errors(network, grid, targets(grid), 1)[:, i]
             with torch.no_grad():
                 off = (network(grid) - targets(grid)).abs()[..., i].nan_to_num(torch.inf)
             side = round(grid.shape[1] ** 0.5)
             # Of the run that is best at the task.
             surfaces[f"surface {i}"] = off[off.mean(dim=1).argmin()].reshape(side, side).numpy()
-        return rows_of(columns | {"parameters": count_parameters(network)}, training.row()), surfaces
+        return nets.rows_of(columns | {"parameters": nets.count_parameters(network)}, training.row()), surfaces
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        rows = [self.of_task(r, task) for r in ran for task in SIMPLE_TASKS]
+        rows = []
+        for r, (i, task) in product(ran, enumerate(SIMPLE_TASKS)):
+            published, error = SIMPLE_PUBLISHED[r.batch["model"]][i], r.column(f"error {task}")
+            ours = median_deviation(error)
+            rows.append(
+                {
+                    "model and task": f"{r.batch['model']} {task}",
+                    "published, median ± MAD": spread(*published),
+                    "ours, median ± MAD": spread(*ours),
+                    "our best run": number(float(error.min())),
+                    WITHIN: beside(ours[0], *published),
+                }
+            )
         return f"{counted([row[WITHIN] for row in rows])}\n\n{markdown(rows)}"
-
-    def of_task(self, r: Ran, task: str) -> dict[str, str]:
-        """The line of a model and a task."""
-        published, error = SIMPLE_PUBLISHED[r.batch["model"]][SIMPLE_TASKS.index(task)], r.column(f"error {task}")
-        ours = median_deviation(error)
-        return {
-            "model and task": f"{r.batch['model']} {task}",
-            "published, median ± MAD": spread(*published),
-            "ours, median ± MAD": spread(*ours),
-            "our best run": number(float(error.min())),
-            WITHIN: beside(ours[0], *published),
-        }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 6: error surfaces, each of the best run of its model at its task."""
@@ -170,18 +149,18 @@ def targets(x: Tensor) -> Tensor:
 
 def simple_network(model: str, runs: int, preset: str, source: torch.Generator) -> nn.Sequential:
     """A network of simple arithmetic as a preset has it."""
-    outputs, wide = len(SIMPLE_TASKS), DENSE_WIDTH[preset]
+    outputs, wide = len(SIMPLE_TASKS), {"paper": 10, "as-run": 50}[preset]
     if model == "Dense":
         sigmoid = {"activation": "sigmoid"}
-        return chain(runs, source, (Dense, 2, wide, sigmoid), (Dense, wide, wide, sigmoid), (Dense, wide, outputs))
+        return nets.chain(runs, source, (Dense, 2, wide, sigmoid), (Dense, wide, wide, sigmoid), (Dense, wide, outputs))
     unit: Any = UNITS[model]
     if model in ("NALU", "iNALU"):
         biases = {"init_bias": _as_a_column} if model == "NALU" else {}
-        return chain(runs, source, (unit, 2, WIDTH, biases), (unit, WIDTH, outputs, biases))
+        return nets.chain(runs, source, (unit, 2, WIDTH, biases), (unit, WIDTH, outputs, biases))
     gates = CLIPPED if model in ("NPU", "RealNPU") else {}
     if preset == "paper":
-        return chain(runs, source, (NAU, 2, WIDTH), (unit, WIDTH, outputs, gates))
-    return chain(runs, source, (unit, 2, WIDTH, gates), (NAU, WIDTH, outputs))
+        return nets.chain(runs, source, (NAU, 2, WIDTH), (unit, WIDTH, outputs, gates))
+    return nets.chain(runs, source, (unit, 2, WIDTH, gates), (NAU, WIDTH, outputs))
 
 
 def _as_a_column(bias: Tensor, generator: torch.Generator | None = None) -> None:
@@ -231,14 +210,12 @@ class Operation:
         return min(fewer or most, most)
 
     def weight(self, model: str, step: int, preset: str) -> float:
-        """L1 weight of the published training at a step.
-
-        Table A6 prints an end below the start for the product: the end holds from the first step.
-        """
+        """L1 weight of the published training at a step; where Table A6 prints an end below the start, the end
+        holds."""
         if preset == "paper":
-            return grown_tenfold(step, *(self.printed_beta or self.beta))
+            return nets.grown_tenfold(step, *(self.printed_beta or self.beta))
         low, high = self.beta
-        return grown_tenfold(step, (model == "NMU" and self.nmu_beta) or low, high)
+        return nets.grown_tenfold(step, (model == "NMU" and self.nmu_beta) or low, high)
 
     def targets(self, x: Tensor) -> Tensor:
         """y of inputs x [1, batch, inputs], [1, batch, 1]."""
@@ -286,22 +263,15 @@ class LargeArithmetic(Experiment):
 
         a, b = sums of two overlapping subsets;    y = a + b,  a b,  1 / a  or  sqrt a
 
-    Four tasks, five models, ten runs each, of the product twenty. All runs of a model are members of one
-    batch; they see the same endless Sobol sequence and differ in their initial weights alone. What the
-    code behind Table 1 did (`as-run`): of the product twenty runs, of which the ten with the least test
-    error are reported; tests on twice the training range, for the division on [-0.5, 0]; and Julia's
-    `norm(params, 1)`, which sums the Euclidean norms of the weight arrays. The paper prints ten runs, the
-    L1 norm, and tests on [-4, 4] and [-0.5, 0.5], where 1 / a has poles. Gates begin at 1 in the NPU, but
-    at 0.5, as the paper recommends, in the RealNPU. The Sobol sequence must not be scrambled: its first,
-    strongly structured batches are what brings an NMU off the plateau of the product.
+    All runs of a model are members of one batch; they see the same endless Sobol sequence and differ in their
+    initial weights alone. The sequence must not be scrambled: its first, strongly structured batches are what brings
+    an NMU off the plateau of the product. What the paper prints and its code did differs in runs, tests and norm.
 
-    Ours is one recipe for every task and unit and spends a twelfth of the gradient steps: each run
-    has four starts, two from the code's weights and two from the units' own, 2000 steps of Adam each
-    at a rate that falls to 0, under the L1 norm at its final weight. That ends in products of many
-    hidden units with gates between 0 and 1, which fit inside the training range and nowhere else. So
-    every start is thinned to the 4, then 2, then 1 hidden units whose factors vary most (gates 1, no
-    imaginary part), each time refitted by Levenberg-Marquardt without penalty, and the start and size
-    with the least BIC on the training points are kept.
+    Ours is one recipe for every task and unit: four starts a run, two from the code's weights and two from the units'
+    own, 2000 steps of Adam at a rate that falls to 0, under the L1 norm at its final weight. That ends in products of
+    many hidden units with gates between 0 and 1, which fit inside the training range and nowhere else. So every start
+    is thinned to the 4, then 2, then 1 hidden units whose factors vary most (gates 1, no imaginary part), each time
+    refitted by Levenberg-Marquardt, and the start and size with the least BIC on the training points are kept.
     """
 
     name = "large-arithmetic"
@@ -319,11 +289,11 @@ class LargeArithmetic(Experiment):
         trained = _train_published if model == job.batch["model"] else _train_ours
         network, steps = trained(model, task, how, job)
         test = task.test if job.plan.preset == "as-run" else task.printed_test
-        dtype = flat(network).dtype
+        dtype = nets.flat(network).dtype
         inside, outside = (_points(*ends, TEST).to(dtype) for ends in (task.train, test))
-        trained_to, tested = (errors(network, x, task.targets(x))[:, 0] for x in (inside, outside))
-        columns = {"test mse": tested, "train mse": trained_to, "parameters": count_parameters(network)}
-        return rows_of(columns, {"steps": steps, "rate": task.rate}), {}
+        trained_to, tested = (nets.errors(network, x, task.targets(x))[:, 0] for x in (inside, outside))
+        columns = {"test mse": tested, "train mse": trained_to, "parameters": nets.count_parameters(network)}
+        return nets.rows_of(columns, {"steps": steps, "rate": task.rate}), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         model, task = r.batch["model"], TASKS[r.batch["task"]]
@@ -352,7 +322,7 @@ class LargeArithmetic(Experiment):
             for r in (r for r in ran if r.batch["task"] == key):
                 model = r.batch["model"]
                 colour, marker = COLOURS[MODELS.index(model.removesuffix(OURS))], "x" if model.endswith(OURS) else "o"
-                mse = r.column("test mse").clip(*LOOK.squares)
+                mse = r.column("test mse").clip(1e-9, 1e9)
                 (labelled[model],) = axis.plot(r.column("parameters"), mse, marker, color=colour)
             axis.set(title=task.sign, xscale="log", yscale="log", ylabel="test MSE", xlabel="parameters above 0.001")
         figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=len(RECOMMENDED) + 1)
@@ -364,10 +334,10 @@ def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -
     preset, as_run = job.plan.preset, job.plan.preset == "as-run"
     steps = task.steps(model, how.steps, preset)
     network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
-    size = group_norm if as_run else l1
+    size = nets.group_norm if as_run else nets.l1
     training = Training(steps, task.rate, "rmsprop", project=not as_run)
     penalty = lambda step: task.weight(model, step, preset) * size(network)  # noqa: E731
-    train(network, _draw(task, job.plan), training, job, penalty=penalty)
+    nets.train(network, _draw(task, job.plan), training, job, penalty=penalty)
     return network, steps
 
 
@@ -380,8 +350,8 @@ def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tup
     own_start = torch.arange(runs) % count >= STARTS[0]
     for value, drawn in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = drawn.data[own_start].to(value)
-    training = Training(how.our_steps, task.rate, anneal=ANNEAL)
-    train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * l1(network))
+    training = Training(how.our_steps, task.rate, anneal=0.4)
+    nets.train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * nets.l1(network))
     job.monitor.stage("Levenberg-Marquardt", len(KEPT))
     final = _units(model, how.runs, job.source)
     _finish(network.double(), final, task, how)
@@ -393,13 +363,13 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
     samples = how.refit_samples
     x = _points(*task.train, samples).double()
     y = task.targets(x)
-    floor = EXACT * float(y.square().mean())
+    floor = 1e-20 * float(y.square().mean())
     count, chains, criteria = sum(STARTS), [], []
     for kept in KEPT:
-        network = thinned(network, x, y, kept)
+        network = nets.thinned(network, x, y, kept)
         chains.append(network)
-        shared, target = (part.expand(len(flat(network)), -1, -1) for part in (x, y))
-        left = refit(network, shared, target, torch.ones_like(target), how.refit_steps, TOLERANCE)
+        shared, target = (part.expand(len(nets.flat(network)), -1, -1) for part in (x, y))
+        left = nets.refit(network, shared, target, torch.ones_like(target), how.refit_steps, TOLERANCE)
         free = sum(p[0].numel() for p in network.parameters() if p.requires_grad)
         # Less than `floor` is rounding and no reason for a larger network.
         error = (left / samples).clamp_min(floor).nan_to_num(torch.inf)
@@ -408,20 +378,21 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
     best = torch.stack(criteria).reshape(len(KEPT), -1, count).movedim(0, 1).flatten(1).argmin(dim=1)
     for size, small in enumerate(chains):
         runs = (best // count == size).nonzero()[:, 0]
-        embed(small, runs * count + best[runs] % count, final, runs)
+        nets.embed(small, runs * count + best[runs] % count, final, runs)
 
 
 def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     """A network of a model as its units begin by themselves."""
-    last: Any = {"NPU": NPU, "RealNPU": RealNPU, "NMU": NMU, "NALU": NALU, "NaiveNPU": NaiveNPU}[model]
     gates = CLIPPED if model in ("NPU", "RealNPU") else {}
-    return chain(runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (last, INPUTS, 1, gates))
+    return nets.chain(
+        runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (UNITS[model], INPUTS, 1, gates)
+    )
 
 
 def large_network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:
     """The same with the code's weights: matrices uniform between the ends `first`, the NPU's gates 1."""
     network = _units(model, runs, source)
-    for unit in layers(network):
+    for unit in nets.layers(network):
         for name, value in unit.named_parameters():
             if name == "gate" and model == "NPU":
                 value.data.fill_(1.0)
@@ -502,7 +473,7 @@ class Quotients:
 
     def draw(self, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """x [members, count, inputs] and x_i / x_j [members, count, 1]."""
-        x = uniform((len(self.chosen), count, TERMS), self.low, self.high, source)
+        x = nets.uniform((len(self.chosen), count, TERMS), self.low, self.high, source)
         return x, self.of(x)
 
     def of(self, x: Tensor) -> Tensor:
@@ -553,9 +524,9 @@ class Division(Experiment):
         outside = [(o[0], o[-1]) for o in (RANGES[n][1] for n in names)]
         halves = [data.within([o[k] for o in outside]).draw(how.test // 2, job.source)[0] for k in (0, 1)]
         test = torch.cat(halves, dim=1)
-        tested, limit = errors(network, test, data.of(test))[:, 0], data.threshold(test)
+        tested, limit = nets.errors(network, test, data.of(test))[:, 0], data.threshold(test)
         columns = {"range": names, "success": (tested < limit).int(), "test mse": tested, "threshold": limit}
-        return rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
+        return nets.rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         return {
@@ -574,8 +545,8 @@ class Division(Experiment):
         done = {r.batch["model"]: r for r in ran}
         rate = lambda name, model: np.array(_rate(done[model], name)) if model in done else None  # noqa: E731
         draw_groups(axis, self.how(plan).ranges, DIVIDERS, rate, bars=True)
-        axis.axhline(PUBLISHED_RATE, color=MUTED, ls="--", label="RealNPU, published average")
-        axis.set(ylabel="success rate", ylim=(0.0, LOOK.shares[1]), xlabel="training range")
+        axis.axhline(0.702, color=MUTED, ls="--", label="RealNPU, published average")
+        axis.set(ylabel="success rate", ylim=(0.0, SHARES[1]), xlabel="training range")
         figure.legend(loc="outside upper center", ncols=len(DIVIDERS) + 1)
         return figure
 
@@ -588,15 +559,15 @@ def _rate(r: Ran, name: str) -> float:
 def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
     """Adam at a constant rate, under an L1 norm that grows."""
     model = job.batch["model"]
-    network = chain(len(data.chosen), job.source, (UNITS[model], TERMS, 1))
+    network = nets.chain(len(data.chosen), job.source, (UNITS[model], TERMS, 1))
 
     def penalty(step: int) -> Tensor:
         if model == "iNALU":
-            return inalu_penalty(network, step, how.steps)
-        return grown_tenfold(step, *how.l1) * l1(network)
+            return nets.inalu_penalty(network, step, how.steps)
+        return nets.grown_tenfold(step, *how.l1) * nets.l1(network)
 
     training = Training(how.steps, how.rate, project=False)
-    train(network, lambda: data.draw(how.batch, job.source), training, job, penalty=penalty)
+    nets.train(network, lambda: data.draw(how.batch, job.source), training, job, penalty=penalty)
     return network
 
 
@@ -604,17 +575,17 @@ def _divide_ours(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequenti
     """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
     members, starts = len(data.chosen), how.starts
     many = Quotients(*(part.repeat_interleave(starts, dim=0) for part in (data.low, data.high, data.chosen)))
-    unit = fresh(members * starts, job.source, RealNPU, TERMS, 1)
+    unit = nets.fresh(members * starts, job.source, RealNPU, TERMS, 1)
     unit.gate.data.fill_(1.0)
     unit.gate.requires_grad_(False)
     network = nn.Sequential(unit)
     training = Training(how.our_steps, how.our_rate, loss="relative")
-    train(network, lambda: many.draw(how.batch, job.source), training, job)
+    nets.train(network, lambda: many.draw(how.batch, job.source), training, job)
     job.monitor.stage("Levenberg-Marquardt", 1)
     x, y = many.draw(how.refit_samples, job.source)
-    left = refit(network, x, y, 1.0 / relative_scale(y), how.refit_steps, how.refit_tolerance)
+    left = nets.refit(network, x, y, 1.0 / nets.relative_scale(y), how.refit_steps, how.refit_tolerance)
     best = torch.arange(members) * starts + left.reshape(members, starts).argmin(dim=1)
-    final = fresh(members, None, RealNPU, TERMS, 1)
+    final = nets.fresh(members, None, RealNPU, TERMS, 1)
     final.real.data.copy_(unit.real.data[best])
     final.gate.data.fill_(1.0)
     return nn.Sequential(final)

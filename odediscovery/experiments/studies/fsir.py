@@ -39,21 +39,13 @@ from odediscovery.plots.heatmaps import mixed_inputs, network_figure
 from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.published.recipes import (
-    RECIPES,
-    Trajectories,
-    count_parameters,
-    network,
-    random_members,
-    train,
-)
+from odediscovery.search.published import recipes
 from odediscovery.settings import settings_for
 
 MODELS = ("Dense", "NPU", "RealNPU")
 COLOURS = {"Dense": "#E69F00", "NPU": "#56B4E9", "RealNPU": "#009E73"}
 OUR_COLOURS = {"NPU": "#F0B28A", "RealNPU": "#A03C00"}
 MARKERS = {"Dense": "s", "NPU": "^", "RealNPU": "o"}
-ANSWER = "#D55E00"
 # What is shown of the axis of errors: some runs diverge, ours end at integration error.
 ERRORS = (1e-15, 1e4)
 # Errors between which the paper draws its Fig. 4.
@@ -62,9 +54,6 @@ CLOSER = (1e-2, 1e2)
 READABLE = 24
 # What networks in the units of the data were divided by.
 UNSCALED = Scale(np.ones(3), 1.0)
-# The network of the paper's Fig. 5: model and parameters, and its exponents as printed.
-FIGURE_5 = ("RealNPU", 17)
-FIGURE_5_EXPONENTS = ("0.57", "0.62", "0.64")
 NO_EXPONENTS = ("", "", "")
 # What is run beside the published recipe.
 DEFAULT, ALONE = "default", "one member alone"
@@ -74,22 +63,17 @@ NEAR, COMPARED = 0.05, (1e-9, 1e9)
 
 @dataclass(frozen=True)
 class Grid:
-    """What is trained: every width with every L1 weight, `runs` times each, and what is run beside it.
-
-    Args:
-        each, our_widths, adam_steps: random members of ours, so many of each width, each pruned by itself.
-        timed_steps: gradient steps of the member that is timed alone; its LBFGS steps are in proportion.
-    """
+    """What is trained: every width with every L1 weight, `runs` times each, and what is run beside it."""
 
     widths: tuple[int, ...]
     l1: tuple[float, ...]
     runs: int
     gradient_steps: int
     lbfgs_steps: int
-    each: int = 2
+    each: int = 2  # random members of ours of each width, each pruned by itself
     our_widths: tuple[int, ...] = (4,)
     adam_steps: int = 120
-    timed_steps: int = 2
+    timed_steps: int = 2  # gradient steps of the member that is timed alone; its LBFGS steps are in proportion
 
     @property
     def members(self) -> list[tuple[int, float]]:
@@ -150,10 +134,7 @@ def _points(name: str, recipe: str | None = None) -> list[Point]:
 def train_grid(
     model: str, grid: Grid, recipe: str = "as-run", seed: int = 0, monitor: Monitor | None = None, device: str = "cpu"
 ) -> list[Trained]:
-    """All members of a grid of one of `MODELS`, trained side by side; those that diverged have an infinite error.
-
-    `FULL` takes about ten minutes a model, `QUICK` some seconds; the recipe is "as-run" or "paper".
-    """
+    """All members of a grid of a model, trained by a recipe; those that diverged have an infinite error."""
     widths = [width for width, _ in grid.members]
     l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)
     steps = grid.gradient_steps, grid.lbfgs_steps
@@ -161,9 +142,9 @@ def train_grid(
     with torch.no_grad():
         errors = data.mse(field, field.theta).nan_to_num(torch.inf).tolist()
         solutions = data.solutions(field, field.theta)[0].numpy()
-    sizes = count_parameters(field).tolist()
+    sizes = recipes.count_parameters(field).tolist()
     return [
-        Trained(Point(model, sizes[i], errors[i]), *grid.members[i], network(field, i), solutions[i])
+        Trained(Point(model, sizes[i], errors[i]), *grid.members[i], recipes.network(field, i), solutions[i])
         for i in range(field.members)
     ]
 
@@ -177,14 +158,14 @@ def _train(
     monitor: Monitor,
     device: str,
     l1: torch.Tensor | None = None,
-) -> tuple[Any, Trajectories]:
+) -> tuple[Any, recipes.Trajectories]:
     """Random members of these widths, trained by a published recipe; and what they are trained on."""
     given = {"unit": model, "members": len(widths), "adam_steps": steps[0], "lbfgs_steps": steps[1]}
     settings = settings_for(recipe, seed=seed, device=device, **given)
-    series, how = fsir_series(), RECIPES[recipe]
-    data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
-    field = random_members(model, series.n_states, widths, seed)
-    return train(field, data, how, settings, monitor, l1), data
+    series, how = fsir_series(), recipes.RECIPES[recipe]
+    data = recipes.Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
+    field = recipes.random_members(model, series.n_states, widths, seed)
+    return recipes.train(field, data, how, settings, monitor, l1), data
 
 
 def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Trained:
@@ -204,15 +185,7 @@ def pareto_figure(
     alone: Sequence[Point] = (),
     kept: Sequence[Point] = (),
 ) -> Figure:
-    """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves.
-
-    Args:
-        found: what `discover` says; its star bears the stage that found it.
-        trained: members by a published recipe.
-        how: which recipe, and in how many steps if these are few.
-        alone: random members of our training, each pruned by itself.
-        kept: the full grid, where `trained` is too short to show how such networks end.
-    """
+    """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves."""
     whole = [t.point for t in trained if np.isfinite(t.point.mse)]
     clouds = _clouds(julia_points(), "Julia, {} runs", pale=True) + _clouds(kept, "{} kept runs")
     clouds += _clouds(whole, how + ", {} members", **({"marker": "X", "front": False} if kept else {}))
@@ -224,7 +197,7 @@ def pareto_figure(
     clouds.append(
         Cloud(
             source_of(found),
-            ANSWER,
+            "#D55E00",
             "D",
             np.array([row.complexity for row in rows], float),
             np.array([max(row.mse, ERRORS[0]) for row in rows]),
@@ -278,14 +251,7 @@ def _chain(layers: Iterable[tuple[str, dict[str, Array]]]) -> Network:
 
 
 def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> tuple[Figure, Figure]:
-    """Fig. 5: the chain of a law, called a network only if one was trained, and a readable RealNPU.
-
-    Both are in the units of the data.
-
-    Args:
-        found: what `discover` says.
-        trained: members of which the best readable RealNPU is shown; None for the kept one.
-    """
+    """Fig. 5 in the units of the data: the chain of a law, and a readable RealNPU."""
     states, time = found.equations.states, found.series.time_name
     law = found.equations.power_sum
     chain = None if law is None else network_of(law, UNSCALED)
@@ -314,8 +280,8 @@ def comparison(
     again = {t.point: t for t in trained if np.isfinite(t.point.mse)}
     for model in reversed(MODELS):
         for what, p in _notable(points, model):
-            paper = (model, p.parameters) == FIGURE_5
-            exponents = FIGURE_5_EXPONENTS if paper else NO_EXPONENTS
+            paper = (model, p.parameters) == ("RealNPU", 17)
+            exponents = ("0.57", "0.62", "0.64") if paper else NO_EXPONENTS  # as printed
             name = f"{model}, Julia, {what}{' (Fig. 5 of the paper)' if paper else ''}"
             rows.append((name, str(p.parameters), f"{p.mse:.4f}", *exponents))
         for what, p in _notable(kept, model):

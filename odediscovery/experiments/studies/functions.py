@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import (
     Arrays,
     Experiment,
@@ -25,24 +26,13 @@ from odediscovery.experiments.base import (
     number,
     spread,
 )
-from odediscovery.experiments.figures import LOOK, Values, draw_groups, line_of, page
-from odediscovery.experiments.training import (
-    ACTIVATIONS,
-    Setting,
-    Training,
-    chain,
-    errors,
-    fresh,
-    rows_of,
-    sampler,
-    train,
-    uniform,
-)
+from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, Values, draw_groups, line_of, page
+from odediscovery.experiments.training import ACTIVATIONS, Setting, Training
 from odediscovery.plots.figures import COLOURS, GRID, MUTED
 from odediscovery.runtime.arrays import Mask
-from odediscovery.units import NAC, NALU, NAU, AbstractUnit, Dense
+from odediscovery.units import UNITS, AbstractUnit, Dense
 
-ARITHMETIC: dict[str, Callable[..., AbstractUnit]] = {"NAC": NAC, "NAU": NAU, "NALU": NALU}
+ARITHMETIC = ("NAC", "NAU", "NALU")
 # The words "fail outside" as a number: so many times the error inside.
 FAILS = 10.0
 
@@ -56,9 +46,7 @@ def measured(network: nn.Sequential, x: Values, inside: Mask, runs: int) -> tupl
     return curves, {f"error {name}": mean.tolist() for name, mean in means.items()}
 
 
-UNITS = ("NAC", "NALU")
-# Width of the dense nets, their rate and largest entry of a gradient, and the rate of the units.
-WIDTH, DENSE_RATE, CLIP, UNIT_RATE = 8, 1e-3, 1.0, 1e-2
+WIDTH = 8  # of the dense nets
 # Training range, and the end of the test range.
 LOW, HIGH, FARTHEST = -10.0, 10.0, 20.0
 
@@ -68,11 +56,9 @@ class Extrapolation(Experiment):
 
         y = x,    trained on x ~ U(-10, 10), tested on the grid -10, -9.9 ... 20
 
-    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers, squared loss and
-    plain gradient descent; beside them one NAC and one NALU, 1 -> 1, which the report does not put
-    into this test, with its smooth L1 loss and RMSProp. The report prints a figure, no number, and
-    neither rate, batch nor steps: ours are constants above, and gradients are clipped entry by entry
-    because descent at inputs up to 10 is unstable otherwise. Both presets are the same.
+    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers, squared loss and plain gradient descent,
+    whose gradients are clipped, or it would be unstable; beside them one NAC and one NALU with smooth L1 loss and
+    RMSProp. The report prints a figure, no number, and neither rate, batch nor steps.
 
     Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
     """
@@ -81,24 +67,24 @@ class Extrapolation(Experiment):
     title = "Numerical extrapolation failures (NAC/NALU report, Sec. 2): y = x beyond the training"
     full = Setting(steps=20_000, points=301)
     quick = replace(full, runs=3, steps=400)
-    models = (*ACTIVATIONS, *UNITS)
+    models = (*ACTIVATIONS, "NAC", "NALU")
     axes: ClassVar = {"model": models}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, model = self.how(job.plan), job.batch["model"]
         if model in UNITS:
-            network = chain(how.runs, job.source, (ARITHMETIC[model], 1, 1))
-            training = Training(how.steps, UNIT_RATE, "rmsprop", "smooth-l1")
+            network = nets.chain(how.runs, job.source, (UNITS[model], 1, 1))
+            training = Training(how.steps, 1e-2, "rmsprop", "smooth-l1")
         else:
             first, second = (ACTIVATIONS[model](how.runs) for _ in range(2))
             layers = (Dense, 1, WIDTH), first, (Dense, WIDTH, WIDTH), second, (Dense, WIDTH, 1)
-            network = chain(how.runs, job.source, *layers)
-            training = Training(how.steps, DENSE_RATE, "sgd", clip=CLIP)
-        train(network, sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
+            network = nets.chain(how.runs, job.source, *layers)
+            training = Training(how.steps, 1e-3, "sgd", clip=1.0)
+        nets.train(network, nets.sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
         x = np.linspace(LOW, FARTHEST, how.points)
         curves, columns = measured(network, x, x <= HIGH, how.runs)
         middle = np.argsort(columns["error outside"], kind="stable")[how.runs // 2]
-        rows = rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch})
+        rows = nets.rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch})
         return rows, {"x": x, "median run": curves[middle], "median": np.median(curves, axis=0)}
 
     def line(self, r: Ran) -> dict[str, str]:
@@ -124,7 +110,7 @@ class Extrapolation(Experiment):
         figure = page()
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         left.axvspan(LOW, HIGH, color=GRID, lw=0)
-        left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=LOOK.broad, alpha=LOOK.faint, label="y = x")
+        left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=5.0, alpha=FAINT, label="y = x")
         for r in ran:
             model = r.batch["model"]
             left.plot(r.arrays["x"], r.arrays["median run"], label=model, **line_of(self.models.index(model)))
@@ -134,7 +120,7 @@ class Extrapolation(Experiment):
 
         def errors(model: str, where: str) -> Values | None:
             r = find(ran, model=model)
-            return None if r is None else r.column(f"error {where}").clip(*LOOK.errors)
+            return None if r is None else r.column(f"error {where}").clip(*ERROR_ENDS)
 
         models = [r.batch["model"] for r in ran]
         draw_groups(right, models, ("inside", "outside"), errors, colours=(MUTED, COLOURS[1]), lying=True)
@@ -172,11 +158,8 @@ class Autoencoder(Experiment):
 
         y = x,    1 -> 8 -> 8 -> 8 -> 1,    trained on x ~ U(-5, 5), tested on the grid -20, -19.8 ... 20
 
-    All models have the same layers, method and data, and differ in the nonlinearity alone: the nine of
-    the report, none at all, and layers of NAC, NAU and NALU in place of dense ones. `extrapolation` is
-    the report's own, smaller network; this is the seminar's "Autoencoder (same size)", with the figures
-    of the paper that it comes from: three hidden layers of 8, 10 000 steps at rate 0.01 on the squared
-    error, mean absolute error of 100 models (20 are enough for medians). Batch and method (Adam) are ours.
+    All models have the same layers, method (Adam) and data, and differ in the nonlinearity alone: the nine of the
+    report, none at all, and layers of NAC, NAU and NALU in place of dense ones.
 
     Source: the seminar, "NN fail at Extrapolation", after Fig. 1 of Trask et al. (2018); a figure there.
     """
@@ -192,11 +175,11 @@ class Autoencoder(Experiment):
         how = self.how(job.plan)
         network = autoencoder(job.batch["model"], how.runs, job.source)
         training = Training(how.steps, how.rate, anneal=0.5)
-        train(network, sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), training, job)
+        nets.train(network, nets.sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), training, job)
         x = np.linspace(-FAR_EDGE, FAR_EDGE, how.points)
         curves, columns = measured(network, x, np.abs(x) <= EDGE, how.runs)
         mean = np.nan_to_num(np.abs(curves - x), nan=np.inf).mean(axis=0)
-        return rows_of(columns, training.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
+        return nets.rows_of(columns, training.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
 
     def line(self, r: Ran) -> dict[str, str]:
         inside, outside = r.column("error inside"), r.column("error outside")
@@ -217,9 +200,9 @@ class Autoencoder(Experiment):
         axis = figure.subplots()
         axis.axvspan(-EDGE, EDGE, color=GRID, lw=0)
         for r in ran:
-            model, error = r.batch["model"], r.arrays["mean error"].clip(*LOOK.errors)
+            model, error = r.batch["model"], r.arrays["mean error"].clip(*ERROR_ENDS)
             axis.plot(r.arrays["x"], error, label=model, **line_of(self.models.index(model)))
-        least = f"mean absolute error, at least {LOOK.errors[0]:.0e}"
+        least = f"mean absolute error, at least {ERROR_ENDS[0]:.0e}"
         axis.set(yscale="log", xlabel="x", ylabel=least, title="grey: training range")
         figure.legend(loc="outside right center")
         return figure
@@ -230,8 +213,8 @@ def autoencoder(model: str, runs: int, source: torch.Generator) -> nn.Sequential
     parts: list[Any] = []
     for i, (inputs, outputs) in enumerate(pairwise(SIZES)):
         parts += [ACTIVATIONS[model](runs)] if i and model in ACTIVATIONS else []
-        parts.append((ARITHMETIC.get(model, Dense), inputs, outputs))
-    return chain(runs, source, *parts)
+        parts.append((UNITS.get(model, Dense), inputs, outputs))
+    return nets.chain(runs, source, *parts)
 
 
 FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -255,8 +238,6 @@ FUNCTIONS_PUBLISHED: dict[tuple[str, str], tuple[tuple[float, ...], tuple[float,
     ("recurrent", "NAC"): ((0.0, 0.0, 1.5, 1.2, 2.3, 2.1), (0.0, 0.0, 88.4, 1000.0, 123.7, 1000.0)),
     ("recurrent", "NALU"): ((0.0,) * 6, (0.0, 0.0, 0.0, 1000.0, 0.0, 0.0)),
 }
-# Per cent: above the most one table prints "> 999", below the least the other prints 0.0.
-MOST, NOTHING = 999.0, 0.05
 # Inputs at once or a step, those that a and b take, ranges, and steps of a sequence.
 INPUTS = {"static": 10, "recurrent": 4}
 SUBSETS = {"static": (slice(0, 5), slice(3, 8)), "recurrent": (slice(0, 2), slice(1, 3))}
@@ -266,29 +247,18 @@ LENGTHS = {"static": (1, 1), "recurrent": (10, 100)}
 
 @dataclass(frozen=True)
 class FunctionSetting(Setting):
-    """Ours throughout: the documents give no training.
-
-    Args:
-        recurrent_steps, recurrent_clip: steps over sequences, and largest entry of a gradient there.
-        drawn: random nets that set the 100 %.
-    """
+    """Ours throughout: the documents give no training."""
 
     runs: int = 10
     points: int = 500
-    recurrent_steps: int = 2000
-    recurrent_clip: float = 0.1
+    recurrent_steps: int = 2000  # over sequences
+    recurrent_clip: float = 0.1  # largest entry of a gradient there
     width: int = 8
-    drawn: int = 30
+    drawn: int = 30  # random nets that set the 100 %
 
 
 class Recurrent(nn.Module):
-    """h_t = cell([x_t, h_{t-1}]), h_0 = 0, y = output(h_T); x [members, batch, steps * inputs].
-
-    Args:
-        cell: the LSTM, a dense layer (a rectifier follows) or a unit, from inputs and state to state.
-        output: from the state to y.
-        inputs: of a step.
-    """
+    """h_t = cell([x_t, h_{t-1}]), h_0 = 0, y = output(h_T); x [members, batch, steps * inputs]."""
 
     def __init__(self, cell: nn.Module, output: AbstractUnit, inputs: int) -> None:
         super().__init__()
@@ -308,12 +278,7 @@ class Recurrent(nn.Module):
 
 
 class LSTM(nn.Module):
-    """c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); (f, i, g, o) = W [x, h] + b.
-
-    Args:
-        n_in: inputs and state together.
-        width: of the state.
-    """
+    """c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); (f, i, g, o) = W [x, h] + b."""
 
     def __init__(self, n_in: int, width: int, **base: Any) -> None:
         super().__init__()
@@ -335,11 +300,8 @@ class SimpleFunctions(Experiment):
     Recurrent: 4 inputs a step for 10 steps, a and b are sums over all steps, a state of 8, one output
     layer on the last state: LSTM, ReLU, NAC, NALU, whose state is unit([inputs, state]).
 
-    Errors are in per cent of a dense net's that was just drawn: 0 is exact, 100 is random. Interpolation
-    is the training range, extrapolation beyond it: static inputs U(1, 2), then U(2, 6); recurrent
-    sequences of 10 steps U(0.1, 0.2), then of 100. The documents print neither subsets nor ranges,
-    sizes, rate and steps: these are ours. a is a sum of five inputs (recurrent: two), b as well, they
-    share half of them.
+    Errors are in per cent of a dense net's that was just drawn: 0 is exact, 100 is random. Extrapolation is on larger
+    inputs (static) or longer sequences (recurrent). Neither subsets nor ranges, sizes, rate and steps are printed.
 
     Source: the seminar, table of the NALU; Trask et al. (2018), Sec. 4.1, Table 1.
     """
@@ -372,10 +334,10 @@ class SimpleFunctions(Experiment):
         if kind == "recurrent":
             # Rectified sums over many steps explode once; entries of gradients are clipped.
             training = replace(training, steps=how.recurrent_steps, clip=how.recurrent_clip)
-        scale = [errors(random, *test)[:, 0].median() for test in tests]
-        train(network, draw, training, job)
-        ours = [100.0 * errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
-        return rows_of(dict(zip(REACHES, ours, strict=True)), training.row()), {}
+        scale = [nets.errors(random, *test)[:, 0].median() for test in tests]
+        nets.train(network, draw, training, job)
+        ours = [100.0 * nets.errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
+        return nets.rows_of(dict(zip(REACHES, ours, strict=True)), training.row()), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = "Error in per cent of a random dense net's: published / ours (median run; best run).\n"
@@ -399,9 +361,9 @@ class SimpleFunctions(Experiment):
         for row, (kind, models) in zip(axes, FUNCTION_MODELS.items(), strict=True):
             for axis, name in zip(row, REACHES, strict=True):
                 done = {(r.batch["task"], r.batch["model"]): r for r in ran if r.batch["kind"] == kind}
-                clipped = {key: r.column(name).clip(*LOOK.errors) for key, r in done.items()}
+                clipped = {key: r.column(name).clip(*ERROR_ENDS) for key, r in done.items()}
                 draw_groups(axis, [*FUNCTIONS], models, lambda *key, clipped=clipped: clipped.get(key))
-                axis.axhline(NOTHING, color=MUTED, lw=LOOK.thin, ls=":")
+                axis.axhline(0.05, color=MUTED, lw=THIN, ls=":")
                 axis.set(yscale="log", title=f"{kind}, {name}; dotted: prints as 0.0")
             if row[0].get_legend_handles_labels()[0]:
                 row[0].legend(ncols=len(models))
@@ -411,30 +373,25 @@ class SimpleFunctions(Experiment):
 
 def build(kind: str, model: str, width: int, runs: int, source: torch.Generator) -> nn.Sequential:
     """A network of `FUNCTION_MODELS`, as the one module or the layers of a chain."""
-    units: dict[str, Callable[..., AbstractUnit]] = {"NAC": NAC, "NALU": NALU}
-    unit, inputs = units.get(model, Dense), INPUTS[kind]
+    unit, inputs = UNITS.get(model, Dense), INPUTS[kind]
     if kind == "static":
         between = [nn.ReLU6()] if model == "ReLU6" else []
-        return chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
-    if model not in units:
+        return nets.chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
+    if model not in UNITS:
         # A rectified cell is drawn behind an LSTM that is not used: so the kept runs began.
         cell: nn.Module = LSTM(inputs + width, width, members=runs, generator=source, dtype=torch.float64)
     if model != "LSTM":
-        cell = chain(runs, source, (unit, inputs + width, width), *([nn.ReLU()] if model == "ReLU" else []))
-    return nn.Sequential(Recurrent(cell, fresh(runs, source, unit, width, 1), inputs))
+        cell = nets.chain(runs, source, (unit, inputs + width, width), *([nn.ReLU()] if model == "ReLU" else []))
+    return nn.Sequential(Recurrent(cell, nets.fresh(runs, source, unit, width, 1), inputs))
 
 
 def drawn(kind: str, task: str, far: int, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Inputs [1, count, steps * inputs] and the function's values [1, count, 1].
-
-    Args:
-        far: 0 for the training range, 1 beyond it.
-    """
+    """Inputs [1, count, steps * inputs] and the function's values [1, count, 1]."""
     steps, inputs = LENGTHS[kind][far], INPUTS[kind]
-    x = uniform((1, count, steps, inputs), *LIMITS[kind][far], source)
+    x = nets.uniform((1, count, steps, inputs), *LIMITS[kind][far], source)
     a, b = (x[..., subset].sum(dim=(-1, -2)) for subset in SUBSETS[kind])
     return x.flatten(2), FUNCTIONS[task](a, b)[..., None]
 
 
 def _shown(value: float) -> str:
-    return "> 999" if not value <= MOST else f"{value:.1f}"
+    return "> 999" if not value <= 999.0 else f"{value:.1f}"

@@ -13,23 +13,24 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
+from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, wilson
-from odediscovery.experiments.figures import LOOK, Values, aside, draw_groups, draw_runs, legend_below, page
-from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
-from odediscovery.experiments.training import (
-    Draw,
-    Setting,
-    Training,
-    chain,
-    fresh,
-    layers,
-    rows_of,
-    sampler,
-    train,
-    uniform,
+from odediscovery.experiments.figures import (
+    ERROR_ENDS,
+    GROUP,
+    PER_CENTS,
+    THIN,
+    Values,
+    aside,
+    draw_groups,
+    draw_runs,
+    legend_below,
+    page,
 )
+from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
+from odediscovery.experiments.training import Draw, Setting, Training
 from odediscovery.plots.figures import COLOURS, INK
-from odediscovery.units import NAC, NALU, NAU, NMU, NPU, AbstractUnit, Dense, iNALU
+from odediscovery.units import UNITS, AbstractUnit, Dense
 from odediscovery.units.base import redraw
 from odediscovery.units.nac import accumulator
 
@@ -69,9 +70,6 @@ TOLERANCE, SOLVED = 0.01, 99.0
 # the test and of the losses by which members are drawn anew.
 OPERANDS = {"NAC": tuple(range(1, 11)), "NALU": (2, 5)}
 SAMPLES, HELD_OUT = 10_000, 1_000
-# Steps between two looks at the members, looks without a fall of the loss below `FALL` times the lowest after which a
-# member is drawn anew, and its loss, as a share of the best constant's, below which it is not.
-WATCH_EVERY, PATIENCE, FALL, GOOD_ENOUGH = 200, 5, 0.9, 1e-3
 
 
 @dataclass(frozen=True)
@@ -93,15 +91,12 @@ class Operands(Experiment):
         NALU:  +, - as above, * : x1 x2 ... xn, / : x1 / x2 / ... / xn, sqrt x1, x1^2, n = 2 and 5,
                plain, with reinitialisation (Sec. 5.1), with independent weights (Sec. 7.1), with both
 
-    One unit n -> 1, smooth L1 loss, RMSProp of decay 0.9. The report is silent on the rest, ours is:
+    One unit n -> 1, smooth L1 loss, RMSProp of decay 0.9; on the rest the report is silent. Accuracy is the share of
+    test samples whose error is below 1 % of the true value. A member is drawn anew when its loss on 1000 samples of
+    the training range has not fallen by a tenth in 1000 steps and is above 0.1 % of the loss of the best constant; the
+    best is kept. All |W| < 1, so one NALU has no exponent 2: the square is beyond it, whatever the training.
 
-    - inputs of the NALU U(1, 5), tested on U(0.5, 8), so that five factors stay in reason;
-    - accuracy (undefined there): the share of test samples whose error is below 1 % of the true value;
-    - a member is drawn anew when its loss on 1000 samples of the training range has not fallen by
-      a tenth in 1000 steps and is above 0.1 % of the loss of the best constant; the best is kept.
-
-    All |W| < 1, so one NALU has no exponent 2: the square is beyond it, whatever the training.
-    Both presets are the same. Source: nac_nalu_project.md; Schloer, Ring, Hotho, iNALU (2020).
+    Source: nac_nalu_project.md; Schloer, Ring, Hotho, iNALU (2020).
     """
 
     name = "operands"
@@ -123,17 +118,17 @@ class Operands(Experiment):
         how, task, operands = self.how(job.plan), TASKS[job.batch["task"]], int(job.batch["operands"])
         inside, outside = RANGES[kind]
         options = {"independent": variant in ("independent", "both")} if kind == "NALU" else {}
-        unit = fresh(how.runs, job.source, NAC if kind == "NAC" else NALU, operands, 1, **options)
+        unit = nets.fresh(how.runs, job.source, UNITS[kind], operands, 1, **options)
 
         def draw(runs: int, count: int, ends: tuple[float, float], source: torch.Generator) -> Draw:
-            return sampler((runs, count, operands), *ends, source, lambda x: task(x)[..., None])
+            return nets.sampler((runs, count, operands), *ends, source, lambda x: task(x)[..., None])
 
         again = None
         if variant in ("reinitialised", "both"):
             again = Reinitialisation(unit, *draw(1, HELD_OUT, inside, job.source)(), job.source)
         steps = how.nac_steps if kind == "NAC" else how.nalu_steps
-        training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=WATCH_EVERY)
-        train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
+        training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=200)
+        nets.train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
         if again is not None:
             again.finish()
         x, y = draw(1, SAMPLES, outside, job.fresh("test"))()
@@ -147,7 +142,7 @@ class Operands(Experiment):
             columns["weight error"] = (weights[:, 0] - truth).abs().amax(dim=1)
         if again is not None:
             columns["redrawn"] = again.redrawn
-        return rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch}), {}
+        return nets.rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         return (
@@ -168,24 +163,18 @@ class Operands(Experiment):
         for axis, n in zip(below, counts, strict=True):
             _draw_nalu(axis, ran, n)
         for axis in (top, *below):
-            axis.set(ylim=LOOK.per_cents, ylabel="accuracy, %")
+            axis.set(ylim=PER_CENTS, ylabel="accuracy, %")
         legend_below(figure, next((a for a in below if a.get_legend_handles_labels()[0]), top))
         return figure
 
 
 class Reinitialisation:
-    """Draws members anew that are stuck, and remembers the best each member has been.
-
-    Args:
-        unit: the network.
-        x, y: held-out samples [1, samples, ...] of the training range, to measure the loss on.
-        source: of the new parameters.
-    """
+    """Draws members anew that are stuck, and remembers the best each member has been."""
 
     def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator) -> None:
         self.unit, self.x, self.y, self.source = unit, x, y, source
         middle = y.median().expand_as(y)
-        self.threshold = GOOD_ENOUGH * float(smooth_l1_loss(middle, y))
+        self.threshold = 1e-3 * float(smooth_l1_loss(middle, y))
         self.best = torch.full((unit.members,), torch.inf, dtype=torch.float64)
         self.kept = {name: p.detach().clone() for name, p in unit.named_parameters()}
         self.lowest = self.best.clone()
@@ -195,10 +184,10 @@ class Reinitialisation:
     def __call__(self, step: int, losses: Tensor) -> None:
         """Look at all members; the losses of one small batch are too noisy to judge by."""
         loss = self._keep()
-        fell = loss < FALL * self.lowest
+        fell = loss < 0.9 * self.lowest
         self.lowest = torch.where(fell, loss, self.lowest)
         self.waited = torch.where(fell, 0, self.waited + 1)
-        stuck = (self.waited >= PATIENCE) & (loss > self.threshold)
+        stuck = (self.waited >= 5) & (loss > self.threshold)
         if stuck.any():
             redraw(self.unit, stuck, self.source)
             self.lowest[stuck], self.waited[stuck] = torch.inf, 0
@@ -273,7 +262,7 @@ def _mark(axis: Axes, at: float, width: float, published: float | None, label: s
     """A published accuracy as a dotted line across what stands there."""
     if published is not None:
         ends = [at - width / 2, at + width / 2]
-        axis.plot(ends, [published] * 2, color=INK, lw=LOOK.thin, ls=":", label=label)
+        axis.plot(ends, [published] * 2, color=INK, lw=THIN, ls=":", label=label)
 
 
 def _draw_nac(axis: Axes, ran: Sequence[Ran], counts: Sequence[int]) -> None:
@@ -283,7 +272,7 @@ def _draw_nac(axis: Axes, ran: Sequence[Ran], counts: Sequence[int]) -> None:
     )
     for n in counts:
         for k, task in enumerate(tasks):
-            _mark(axis, n + aside(k, len(tasks)), LOOK.group / len(tasks), NAC_PUBLISHED.get((task, n)))
+            _mark(axis, n + aside(k, len(tasks)), GROUP / len(tasks), NAC_PUBLISHED.get((task, n)))
     signed = _accuracy(ran, unit="NAC", task="signed")
     if signed is not None:
         draw_runs(axis, behind, signed, COLOURS[2])
@@ -295,14 +284,13 @@ def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
     shown = {"unit": "NALU", "operands": str(operands)}
     draw_groups(axis, NALU_TASKS, VARIANTS, lambda task, variant: _accuracy(ran, task=task, variant=variant, **shown))
     for i, task in enumerate(NALU_TASKS):
-        _mark(axis, i, LOOK.group, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
+        _mark(axis, i, GROUP, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
     axis.set(title=f"NALU, {operands} operands", xlim=(-0.5, len(NALU_TASKS) - 0.5))
 
 
-STACKED: dict[str, type[AbstractUnit]] = {"NALU": NALU, "iNALU": iNALU, "NAU": NAU}
-SIGNED_UNITS: dict[str, type[AbstractUnit]] = {"NALU": NALU, "iNALU": iNALU, "NMU": NMU, "NPU": NPU}
-# What reads digits; a dense net beside the units.
-READERS: dict[str, type[AbstractUnit]] = {**STACKED, "dense": Dense}
+# Units that add, that multiply inputs of both signs, and what reads digits.
+STACKED, SIGNED_UNITS = ("NALU", "iNALU", "NAU"), ("NALU", "iNALU", "NMU", "NPU")
+READERS = (*STACKED, "dense")
 DEPTHS = (1, 2, 3, 4, 5)
 WIDTH = 4
 INSIDE, SIGNS = (1.0, 10.0), (-2.0, 2.0)
@@ -335,19 +323,13 @@ class StackedUnits(Experiment):
         product:  y = x1 x2 by one unit, x ~ U(-2, 2)
         digits:   which of ten digits an image shows, by three layers of 16, 16 and 10 units on its pixels
 
-    Four layers of NALU "could calculate x^4 for each output, the following layer (x^4)^4, ultimately
-    x^(4^l)": the worst case below is that, all gates closed and all weights 1, at x = 10. Everything is
-    single precision, the default of torch, where numbers end at 3.4e38. A run is lost once
-    its loss is no number; it gets no step from then on.
+    Layers of NALU compute up to x^(4^l): the worst case below is that, all gates closed and all weights 1, at x = 10.
+    Everything is single precision, where numbers end at 3.4e38; a run is lost once its loss is no number. The digits
+    are the largest of ten outputs, trained on the cross-entropy of their softmax. At a constant rate stacks end where
+    the steps of RMSProp leave them, a few per cent from the sum. The NALU here computes (1 - g) m as one exponential,
+    so that a closed gate silences a product that would overflow: one reason less for a run to be lost.
 
-    The digits are the largest of ten outputs, trained on the cross-entropy of their softmax, pixels from
-    0 to 1; layers of NAU are one linear map, those of a dense net have a ReLU between them.
-
-    Source: nac_nalu_project.md, Secs. 6.1 and 6.2; after Schloer, Ring, Hotho, iNALU (2020). Both give
-    no number; ranges, sizes, rate and steps are ours, loss (but for the digits) and method those of the
-    report. At a constant rate stacks end where the steps of RMSProp leave them, a few per cent from the
-    sum. The NALU here computes (1 - g) m as one exponential, so that a closed gate silences a product
-    that would overflow: one reason less for a run to be lost.
+    Source: nac_nalu_project.md, Secs. 6.1 and 6.2, without a number; after Schloer, Ring, Hotho, iNALU (2020).
     """
 
     name = "stacked-units"
@@ -367,8 +349,8 @@ class StackedUnits(Experiment):
         if task == "digits":
             return _read_digits(self.full_digits if job.plan.full else self.quick_digits, job), {}
         how = self.how(job.plan)
-        sizes: Any = [(SIGNED_UNITS[model], 2, 1)] if task == "product" else [(STACKED[model], WIDTH, WIDTH)] * depth
-        network = chain(how.runs, job.source, *sizes).float()
+        sizes: Any = [(UNITS[model], 2, 1)] if task == "product" else [(UNITS[model], WIDTH, WIDTH)] * depth
+        network = nets.chain(how.runs, job.source, *sizes).float()
         test = _samples(task, how.points, job.source)
         before = _sizes(network, test[0])
 
@@ -384,7 +366,7 @@ class StackedUnits(Experiment):
             "relative error": error.nan_to_num(LOST, LOST),
         }
         worst = worst_case(model, depth) if task == "sum" else LOST
-        return rows_of(columns, how.training("smooth-l1").row() | {"worst case": worst}), {}
+        return nets.rows_of(columns, how.training("smooth-l1").row() | {"worst case": worst}), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         lost, error = r.column("lost"), r.column("relative error")
@@ -410,11 +392,11 @@ class StackedUnits(Experiment):
             r = find(ran, task=task, model=model, layers=depth)
             if r is None:
                 return None
-            return 100.0 * r.column("accuracy") if task == "digits" else r.column("relative error").clip(*LOOK.errors)
+            return 100.0 * r.column("accuracy") if task == "digits" else r.column("relative error").clip(*ERROR_ENDS)
 
         figure = page(wide=True)
         axes = figure.subplots(1, 3, width_ratios=(3, 2, 2))
-        least, most = LOOK.errors
+        least, most = ERROR_ENDS
         draw_groups(axes[0], [*map(str, DEPTHS)], [*STACKED], lambda depth, model: shown("sum", model, depth), first=1)
         for axis, task, depth, models in ((axes[1], "product", "1", SIGNED_UNITS), (axes[2], "digits", "3", READERS)):
             for i, model in enumerate(models):
@@ -427,7 +409,7 @@ class StackedUnits(Experiment):
         axes[1].set(title="product of inputs of both signs")
         for axis in axes[:2]:
             axis.set(yscale="log", ylabel="relative error", ylim=(least / 2, 2 * most))
-        axes[2].set(title="digits by three layers", ylabel="read right, %; lost runs at 0", ylim=LOOK.per_cents)
+        axes[2].set(title="digits by three layers", ylabel="read right, %; lost runs at 0", ylim=PER_CENTS)
         return figure
 
 
@@ -438,7 +420,7 @@ def _lost_at(network: nn.Sequential, draw: Draw, loss: str, how: Stacking, job: 
     def watch(step: int, losses: Tensor) -> None:
         lost[~losses.isfinite().cpu() & lost.isinf()] = float(step)
 
-    train(network, draw, how.training(loss), job, watch=watch)
+    nets.train(network, draw, how.training(loss), job, watch=watch)
     return lost
 
 
@@ -467,7 +449,7 @@ def _read_digits(how: Stacking, job: Job) -> list[Row]:
         "lost at": lost,
         "accuracy": torch.where(gone, 0.0, right),
     }
-    return rows_of(columns, how.training("cross-entropy").row() | {"images": seen.name})
+    return nets.rows_of(columns, how.training("cross-entropy").row() | {"images": seen.name})
 
 
 def reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Sequential:
@@ -475,8 +457,8 @@ def reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Se
     parts: list[Any] = []
     for n_in, n_out in ((pixels, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, CLASSES)):
         parts += [nn.ReLU()] if parts and model == "dense" else []
-        parts.append((READERS[model], n_in, n_out))
-    return chain(runs, source, *parts).float()
+        parts.append((UNITS.get(model, Dense), n_in, n_out))
+    return nets.chain(runs, source, *parts).float()
 
 
 def _inputs(images: Images) -> Tensor:
@@ -507,8 +489,8 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
 
 def worst_case(model: str, depth: int) -> float:
     """Largest output of a stack at x = 10 whose sums are open for NAU and closed for the others."""
-    network = nn.Sequential(*(STACKED[model](WIDTH, WIDTH) for _ in range(depth))).float()
-    for unit in layers(network):
+    network = nn.Sequential(*(UNITS[model](WIDTH, WIDTH) for _ in range(depth))).float()
+    for unit in nets.layers(network):
         for name, value in unit.named_parameters():
             closed = name in ("gate", "bias")
             value.data.fill_(-OPEN if closed else 1.0 if model == "NAU" else OPEN)
@@ -528,9 +510,9 @@ def _published(batch: dict[str, str]) -> str:
 def _samples(task: str, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
     """Inputs [1, count, inputs] and targets [1, count, outputs] in single precision."""
     if task == "product":
-        x = uniform((1, count, 2), *SIGNS, source).float()
+        x = nets.uniform((1, count, 2), *SIGNS, source).float()
         return x, x[..., :1] * x[..., 1:]
-    x = uniform((1, count, WIDTH), *INSIDE, source).float()
+    x = nets.uniform((1, count, WIDTH), *INSIDE, source).float()
     return x, x.sum(dim=-1, keepdim=True).expand(-1, -1, WIDTH)
 
 

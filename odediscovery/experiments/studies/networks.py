@@ -26,7 +26,7 @@ from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown
-from odediscovery.experiments.figures import LOOK, draw_groups, legend_below, page
+from odediscovery.experiments.figures import PER_CENTS, draw_groups, legend_below, page
 from odediscovery.laws.equations import Equations
 from odediscovery.neural.equations import equations
 from odediscovery.neural.prune import prune
@@ -71,11 +71,7 @@ FULL = {
     "kepler_radial": "fractional",
     "two_temperature_metal": "fractional",
 }
-# Systems that README's lines are run on, beside fSIR: another classic, and the first two of `fractional`.
-AS_IN_README = ("lotka-volterra", "von_bertalanffy", "theta_logistic")
 QUICK = {"fsir": "classics", "torricelli": "classics"}
-# Runs in full: of networks on fSIR, of the default there, of either elsewhere.
-NEURAL_RUNS, DEFAULT_RUNS, OTHER_RUNS = 20, 5, 1
 SMALL = {"members": 4, "hidden": 3, "adam_steps": 300}
 NOISE = ("0", "0.02")
 
@@ -127,9 +123,9 @@ class Networks(Experiment):
         for axis, column, scale, bars in ((above, "exact", 100, True), (below, "seconds", 1, False)):
             values = {key: scale * r.column(column) for key, r in done.items()}
             draw_groups(axis, names, [*METHODS], lambda *key, values=values: values.get(key), bars=bars)
-        above.set(ylabel="exact runs, %", ylim=(0.0, LOOK.per_cents[1]), title="Networks alone beside the default")
+        above.set(ylabel="exact runs, %", ylim=(0.0, PER_CENTS[1]), title="Networks alone beside the default")
         below.set(ylabel="processor time of a fit, s", yscale="log")
-        below.set_xticks(range(len(names)), names, rotation=LOOK.slant, ha="right")
+        below.set_xticks(range(len(names)), names, rotation=30.0, ha="right")
         legend_below(figure, above)
         return figure
 
@@ -144,7 +140,9 @@ def _is_run(system: str, noise: str, method: str) -> bool:
     first = system in ("fsir", "torricelli")
     if method.endswith(" NPU"):
         return first and noise == "0"
-    return not method.startswith("README") or (noise == "0" and (first or system in AS_IN_README))
+    return not method.startswith("README") or (
+        noise == "0" and (first or system in ("lotka-volterra", "von_bertalanffy", "theta_logistic"))
+    )
 
 
 def _noise(noise: str) -> str:
@@ -154,10 +152,10 @@ def _noise(noise: str) -> str:
 def _runs(batch: dict[str, str]) -> int:
     """Fits of a batch in full."""
     if batch["method"].startswith("README"):
-        return NEURAL_RUNS
+        return 20
     if batch["system"] != "fsir":
-        return OTHER_RUNS
-    return DEFAULT_RUNS if batch["method"] == "default" else NEURAL_RUNS
+        return 1
+    return 5 if batch["method"] == "default" else 20
 
 
 def _fit(suite: str, job: Job, seed: int) -> Row:

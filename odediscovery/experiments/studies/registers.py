@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number
-from odediscovery.experiments.figures import LOOK, page
+from odediscovery.experiments.figures import THIN, page
 from odediscovery.experiments.training import Setting, Training, chain, layers, parameters_of, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NSR, Dense
@@ -31,11 +31,7 @@ def equal_share(task: str) -> float:
 
 
 def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
-    """Pairs of integers from low to high, [*shape, 2].
-
-    Of the pairs a part `equal` is equal; of the rest half are neighbours, the others drawn
-    independently until they differ (a shift by a random non-zero amount, wrapped around).
-    """
+    """Pairs of integers from low to high, [*shape, 2]: a part `equal` is equal, half of the rest are neighbours."""
     first = torch.randint(low, high + 1, shape, generator=source)
     kind = torch.rand(shape, generator=source)
     up = 2 * torch.randint(0, 2, shape, generator=source) - 1
@@ -81,9 +77,8 @@ PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
     ("NSR", "="): (0.99, *[0.93] * 12),
     ("NSR", "!="): (0.99, *[0.92] * 12),
 }
-# Of the register, and of the dense net: the paper names its layers, the rest is ours.
-SCALE, REDUNDANCY, RATE = 3.0, 8, 0.05
-WIDTH, MLP_RATE = 16, 0.005
+# Of the dense net.
+WIDTH = 16
 
 
 class Comparisons(Experiment):
@@ -91,14 +86,12 @@ class Comparisons(Experiment):
 
         y = 1 if x1 R x2 else 0,    R one of  >  <  >=  <=  =  !=
 
-    A Neural Status Register (`units/nsr.py`) against a dense net 2 -> 16 -> 16 -> 1 with tanh and a
-    sigmoid at the end, both trained on mean squared error with Adam. Half of the test pairs are
-    equal; of the others half are neighbours (x2 = x1 + 1 or x1 - 1) and half are drawn at random, all
-    uniform on the integers of magnitude up to 1e2 ... 1e13 (exact in double precision).
+    A Neural Status Register against a dense net 2 -> 16 -> 16 -> 1 with tanh and a sigmoid at the end, both trained on
+    mean squared error with Adam. Half of the test pairs are equal; of the others half are neighbours and half are drawn
+    at random, all uniform on the integers of magnitude up to 1e2 ... 1e13 (exact in double precision).
 
-    Source: Faber and Wattenhofer, Neural Status Registers (2020), "Learning comparisons on data from
-    [-10; 9]". How its pairs are drawn is not printed; a third of our training pairs for the
-    inequalities and half for = and != are equal, a sixth and a quarter are neighbours.
+    Source: Faber and Wattenhofer, Neural Status Registers (2020), "Learning comparisons on data from [-10; 9]", which
+    does not print how its pairs are drawn.
     """
 
     name = "comparisons"
@@ -111,7 +104,7 @@ class Comparisons(Experiment):
         how, register, task = self.how(job.plan), job.batch["model"] == "NSR", job.batch["task"]
         shared: Row = {"batch": how.batch}
         if register:
-            options = {"scale": SCALE, "redundancy": REDUNDANCY}
+            options = {"scale": 3.0, "redundancy": 8}
             network = chain(how.runs, job.source, (NSR, 2, 1, options))
             shared |= options
         else:
@@ -123,7 +116,7 @@ class Comparisons(Experiment):
             x = pairs((how.runs, how.batch), LOW, HIGH, equal_share(task), job.source)
             return x, truth(task, x)
 
-        training, source = Training(how.steps, RATE if register else MLP_RATE), job.fresh("test")
+        training, source = Training(how.steps, 0.05 if register else 0.005), job.fresh("test")
         train(network, draw, training, job)
         limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
         columns = {
@@ -159,7 +152,7 @@ class Comparisons(Experiment):
             axis.set_title(f"x1 {SIGNS.get(task, task)} x2")
             for model, colour in zip(MODELS, COLOURS, strict=False):
                 _draw_model(axis, find(ran, model=model, task=task), model, task, colour)
-        axes[0, 0].set_ylim(*LOOK.accuracies)
+        axes[0, 0].set_ylim(0.2, 1.04)
         axes[0, 0].set_xticks(range(len(RANGES))[::2], RANGES[::2])
         for axis in axes[1]:
             axis.set_xlabel("largest magnitude of the integers")
@@ -191,10 +184,10 @@ def as_typed(relation: sympy.Basic) -> str:
 
 def _draw_model(axis: Axes, r: Ran | None, model: str, task: str, colour: str) -> None:
     place = range(len(RANGES))
-    axis.plot(place, PUBLISHED[model, task], color=colour, lw=LOOK.thin, ls="--", label=f"{model}, published")
+    axis.plot(place, PUBLISHED[model, task], color=colour, lw=THIN, ls="--", label=f"{model}, published")
     if r is not None:
         ours = np.stack([r.column(f"accuracy {name}") for name in RANGES])
-        axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=LOOK.area, lw=0)
+        axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=0.15, lw=0)
         axis.plot(place, ours.mean(axis=1), "o-", color=colour, label=f"{model}, mean and range of {len(r.rows)} runs")
 
 
@@ -204,8 +197,6 @@ COPIES = (1, 2, 4, 8)
 KINDS = [*(("whole", str(copies)) for copies in COPIES), ("real", str(COPIES[-1]))]
 # Tested up to: whole numbers are exact in double precision there, and differences of reals nearly.
 FAR = {"whole": 1e13, "real": 1e6}
-# Smallest and largest difference of real neighbours.
-NEAR = (0.1, 1.0)
 
 
 class StatusRegisters(Experiment):
@@ -213,11 +204,9 @@ class StatusRegisters(Experiment):
 
         B+ = tanh(lambda d),  B0 = 1 - 2 tanh(lambda d)^2,    lambda = 0.1, 0.3 ... 30
 
-    At lambda = 1 a difference of 0.5 has B0 = 0.57: it counts as none. Each of the six comparisons is
-    learned with every lambda and with 1, 2, 4 and 8 copies, from whole numbers -10 to 9, and with 8
-    copies from real numbers in that range, whose neighbours differ by 0.1 to 1; tested there and at
-    numbers up to 1e13 (reals to 1e6: beyond it differences of 0.1 lose their digits). All
-    lambdas, five runs of each, are members of one batch: tanh(lambda d) is the bit of the inputs lambda x.
+    Each of the six comparisons is learned with every lambda and with 1, 2, 4 and 8 copies, from whole numbers -10 to 9,
+    and with 8 copies from real numbers in that range, whose neighbours differ by 0.1 to 1; tested there and far away.
+    All lambdas, five runs of each, are members of one batch: tanh(lambda d) is the bit of the inputs lambda x.
 
     Source: Faber and Wattenhofer, Neural Status Registers (2020); the seminar, "Continuous Relaxation
     and Floating Point Comparison", which prints no table of these sweeps.
@@ -274,17 +263,14 @@ class StatusRegisters(Experiment):
                     y = [np.mean([_mean(r, "far", scale) for r in done]) for scale in SCALES]
                     named = f"{inputs}, {copies} {'copy' if copies == '1' else 'copies'}"
                     axis.plot(SCALES, y, "o-", color=COLOURS[i], label=named)
-            axis.set(xscale="log", xlabel="lambda", title=title, ylim=LOOK.accuracies)
+            axis.set(xscale="log", xlabel="lambda", title=title, ylim=(0.2, 1.04))
         axes[0].set_ylabel("accuracy far outside")
         axes[0].legend()
         return figure
 
 
 def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Generator) -> Tensor:
-    """Pairs [1, count, 2] of "whole" or "real" numbers up to a limit; those of training begin at -10, others at -limit.
-
-    A part `equal` is equal, of the rest half are neighbours.
-    """
+    """Pairs [1, count, 2] of "whole" or "real" numbers up to a limit; those of training begin at -10."""
     low = LOW if limit == HIGH else -limit
     if inputs == "whole":
         return pairs((1, count), round(low), round(limit), equal, source)
@@ -292,7 +278,7 @@ def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Gen
     other = uniform((1, count), low, limit, source)
     kind = uniform((1, count), 0.0, 1.0, source)
     side = 2.0 * (uniform((1, count), 0.0, 1.0, source) < 0.5) - 1.0
-    near = first + side * NEAR[0] * (NEAR[1] / NEAR[0]) ** uniform((1, count), 0.0, 1.0, source)
+    near = first + side * 0.1 * 10.0 ** uniform((1, count), 0.0, 1.0, source)
     second = torch.where(kind < equal, first, torch.where(kind < equal + (1.0 - equal) / 2, near, other))
     return torch.stack([first, second], dim=-1)
 

@@ -39,11 +39,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def get_experiment(name: str) -> Experiment:
-    """The experiment of a name.
-
-    Raises:
-        InputError: there is none, with the nearest that there is.
-    """
+    """The experiment of a name."""
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, tuple(EXPERIMENTS))
     return EXPERIMENTS[name]

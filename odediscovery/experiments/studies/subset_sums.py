@@ -21,24 +21,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
-from odediscovery.experiments.figures import LOOK, page
-from odediscovery.experiments.training import (
-    WEIGHT_ERROR,
-    Training,
-    chain,
-    embed,
-    errors,
-    layers,
-    parameters_of,
-    refit,
-    regulariser,
-    rows_of,
-    train,
-    uniform,
-)
+from odediscovery.experiments.figures import PER_CENTS, SHARES, page
+from odediscovery.experiments.training import WEIGHT_ERROR, Training
 from odediscovery.plots.figures import COLOURS
-from odediscovery.units import NAC, NALU, NAU, NMU, AbstractUnit, Linear, MultiplicativeNAC, glorot
+from odediscovery.units import NAU, NMU, UNITS, AbstractUnit, glorot
 from odediscovery.units.base import Arrays as Weights
 from odediscovery.units.base import Initialiser, Tensors, weighted_sum
 from odediscovery.units.nac import accumulator
@@ -52,47 +40,34 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "(x1+x2)(x1+x2+x3+x4)": lambda a, b: a * b,
 }
 FOUR = "(x1+x2)(x1+x2+x3+x4)"
-# Largest first weight of a NAU in its authors' code: min(0.5, sqrt(3) std).
-FIRST_WEIGHT = 0.5
 # Where the first weights of an NMU lie there: in the middle half of [0, 1].
 MIDDLE = partial(nn.init.uniform_, a=0.25, b=0.75)
 
 
-# Ours: rate, share of the steps after which it falls, those between which the regulariser grows; tolerance of the
-# Levenberg-Marquardt refits, and how much whole weights count in them, one after the other; half a unit's error of one
-# weight of a hundred moves the relative residuals of 400 samples by 0.2 together; relative error of a start that fits.
-OUR_RATE, OUR_ANNEAL, OUR_GROWTH = 1e-2, 0.5, (0.2, 0.4)
-TOLERANCE, WHOLES, FITTED = 1e-6, (0.003, 0.03, 0.1), 1e-7
+# Ours: rate, and shares of the steps between which the regulariser grows.
+OUR_RATE, OUR_GROWTH = 1e-2, (0.2, 0.4)
+# How much whole weights count in refits, one after the other: half a unit's error of one weight of a hundred moves the
+# relative residuals of 400 samples by 0.2 together.
+WHOLES = (0.003, 0.03, 0.1)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Sec. 4.1 of Madsen and Johansen and their code's defaults, and what our training takes.
-
-    Args:
-        hidden: width between the two layers.
-        steps, rate: theirs are 5e6 steps at a constant rate; `anneal` below 1: the share of the steps after
-            which the rate falls to 0.
-        points: samples of the test.
-        sparse: weight of the sparsity regulariser, which grows between the two steps `growth`.
-        checks: how often a run is tested.
-        starts, our_steps: most starts of each of our runs, and the Adam steps of one.
-        refit_samples, refit_steps: of the Levenberg-Marquardt refits.
-    """
+    """Sec. 4.1 of Madsen and Johansen and their code's defaults, and what our training takes."""
 
     runs: int = 50
-    hidden: int = 2
-    steps: int = 20_000
+    hidden: int = 2  # width between the two layers
+    steps: int = 20_000  # theirs are 5e6 at a constant rate
     rate: float = 1e-3
-    anneal: float = 1.0
+    anneal: float = 1.0  # share of the steps after which the rate falls to 0
     batch: int = 128
-    points: int = 1000
-    sparse: float = 10.0
+    points: int = 1000  # samples of the test
+    sparse: float = 10.0  # weight of the sparsity regulariser, which grows between the two steps `growth`
     growth: tuple[float, float] = (1e6, 2e6)
-    checks: int = 200
-    starts: int = 8
-    our_steps: int = 1000
-    refit_samples: int = 400
+    checks: int = 200  # how often a run is tested
+    starts: int = 8  # at most, of each of our runs
+    our_steps: int = 1000  # Adam steps of a start
+    refit_samples: int = 400  # of Levenberg-Marquardt
     refit_steps: int = 60
 
     def weight(self, at: float, growth: tuple[float, float]) -> float:
@@ -118,15 +93,15 @@ class Data:
     def draw(self, inside: tuple[float, float], count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """The same x [1, count, inputs] for every run, and the runs' targets."""
         inputs = self.chosen.shape[1]
-        x = uniform((1, count, inputs), *inside, source)
+        x = nets.uniform((1, count, inputs), *inside, source)
         return x, self.targets(x)
 
 
 def sparsity(network: nn.Sequential) -> Tensor:
     """max over all weights of min(|W|, |1 - |W||), [members]; gates left aside."""
     parts = []
-    for unit in layers(network):
-        p = parameters_of(unit)
+    for unit in nets.layers(network):
+        p = nets.parameters_of(unit)
         weights = [accumulator(p["weight"], p["mask"])] if "mask" in p else [v for k, v in p.items() if k != "gate"]
         for weight in weights:
             size = weight.detach().abs()
@@ -135,19 +110,12 @@ def sparsity(network: nn.Sequential) -> Tensor:
 
 
 class Watched:
-    """The checks of every member, judged where its error inside the training range is least.
-
-    Args:
-        inside, outside: samples (x, y) of the two ranges.
-        limit: largest error outside of a solution, [members].
-
-    Attributes:
-        won, sparse, error: whether it succeeds there, its sparsity error and its error outside, [members].
-        solved: first step whose error outside is small enough, nan without one.
-    """
+    """The checks of every member, judged where its error inside the training range is least."""
 
     def __init__(self, inside: tuple[Tensor, Tensor], outside: tuple[Tensor, Tensor], limit: Tensor) -> None:
         self.inside, self.outside, self.limit = inside, outside, limit
+        # The least error inside, [members], and there the sparsity error and the error outside; the first step at
+        # which the error outside is small enough.
         self.least = torch.full_like(limit, torch.inf)
         unknown = torch.full_like(limit, torch.nan)
         self.sparse, self.error, self.solved = unknown, unknown.clone(), unknown.clone()
@@ -159,7 +127,7 @@ class Watched:
 
     def look(self, step: int, network: nn.Sequential) -> None:
         """One check."""
-        inside, outside = (errors(network, *samples)[:, 0] for samples in (self.inside, self.outside))
+        inside, outside = (nets.errors(network, *samples)[:, 0] for samples in (self.inside, self.outside))
         self.solved[self.solved.isnan() & (outside < self.limit)] = float(step)
         better = inside < self.least
         self.least[better], self.error[better] = inside[better], outside[better]
@@ -178,23 +146,19 @@ def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequen
         return watched
     network = published()
     watched = Watched(data.draw(data.inside, how.points, job.source), test, limit)
-    train(
+    nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
         Training(how.steps, how.rate, anneal=how.anneal, watch_every=max(how.steps // how.checks, 1)),
         job,
         watch=lambda step, _loss: watched.look(step, network),
-        penalty=lambda step: how.weight(step, how.growth) * regulariser(network),
+        penalty=lambda step: how.weight(step, how.growth) * nets.regulariser(network),
     )
     return watched
 
 
 def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Sequential, Tensor]:
-    """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted; fewest hidden units first.
-
-    Returns:
-        The best start of every run, its idle units with weights 0, and the Adam steps it came after.
-    """
+    """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted; fewest hidden units first."""
     runs, inputs = data.chosen.shape[:2]
     final = two_layers(model, inputs, runs, job.source, hidden=how.hidden)
     least = torch.full((runs,), torch.inf, dtype=torch.float64)
@@ -202,7 +166,7 @@ def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Seque
     # A product of a single unit is a sum, so that two are the fewest.
     tries = [(width, start) for width in range(2, how.hidden + 1) for start in range(1, how.starts + 1)]
     for count, (width, start) in enumerate(tries, start=1):
-        left = (least > FITTED).nonzero()[:, 0]
+        left = (least > 1e-7).nonzero()[:, 0]
         if not len(left):
             break
         network = two_layers(model, inputs, len(left), job.source, clip=False, hidden=width)
@@ -210,28 +174,28 @@ def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Seque
         better = missed < least[left]
         least[left[better]] = missed[better]
         taken[left[better]] = float(count * how.our_steps)
-        embed(network, better.nonzero()[:, 0], final, left[better])
+        nets.embed(network, better.nonzero()[:, 0], final, left[better])
     return final, taken
 
 
 def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: str) -> Tensor:
     """One start of every run, in place; the relative error that remains, [members]."""
-    last = layers(network)[1]
-    train(
+    last = nets.layers(network)[1]
+    nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
-        Training(how.our_steps, OUR_RATE, loss="relative", anneal=OUR_ANNEAL),
+        Training(how.our_steps, OUR_RATE, loss="relative", anneal=0.5),
         job,
         name=f"{job.name}, {name}: Adam",
-        penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(parameters_of(last)),
+        penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(nets.parameters_of(last)),
     )
     job.monitor.stage(f"{job.name}, {name}: Levenberg-Marquardt", len(WHOLES))
     x, y = data.draw(data.inside, how.refit_samples, job.source)
     x, weight = x.expand(len(y), -1, -1), torch.ones_like(y) / y.abs().mean(dim=1, keepdim=True)
     for i, whole in enumerate(WHOLES, start=1):
-        refit(network, x, y, weight, how.refit_steps, TOLERANCE, whole)
+        nets.refit(network, x, y, weight, how.refit_steps, 1e-6, whole)
         job.monitor.step(i)
-    for unit in layers(network):
+    for unit in nets.layers(network):
         for value in unit.parameters():
             value.data.copy_(value.data.round().clamp(-1.0, 1.0))
         unit.project_()
@@ -243,23 +207,17 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
 def two_layers(
     model: str, inputs: int, runs: int, source: torch.Generator, *, clip: bool = True, hidden: int = 2
 ) -> nn.Sequential:
-    """An adding layer and that of the operation.
-
-    Args:
-        model: the second layer's unit; NALU, NAC and Linear are both layers.
-        clip: whether the weights of NAU stay in [-1, 1], and begin within [-0.5, 0.5] as their authors' do.
-        hidden: width between the layers.
-    """
-    units = {"NAC": NAC, "Linear": Linear, "NALU": NALU, "NAU": NAU, "MultiplicativeNAC": MultiplicativeNAC, "NMU": NMU}
+    """An adding layer and that of the operation."""
     first = {"MultiplicativeNAC": "NAC", "NMU": "NAU"}.get(model, model)
     made = []
     for name, n_in, n_out in ((first, inputs, hidden), (model, hidden, 1)):
         options: dict[str, Any] = {"init_weight": MIDDLE} if name == "NMU" else {}
         if name == "NAU":
-            scale = min(1.0, FIRST_WEIGHT / math.sqrt(6.0 / (n_in + n_out))) if clip else 1.0
+            # The largest first weight in its authors' code is min(0.5, sqrt(3) std).
+            scale = min(1.0, 0.5 / math.sqrt(6.0 / (n_in + n_out))) if clip else 1.0
             options = {"clip": clip, "init_weight": glorot(scale)}
-        made.append((units[name], n_in, n_out, options))
-    return chain(runs, source, *made)
+        made.append((UNITS[name], n_in, n_out, options))
+    return nets.chain(runs, source, *made)
 
 
 def subsets(task: str, runs: int, source: torch.Generator, inputs: int = INPUTS, overlap: float = OVERLAP) -> Tensor:
@@ -311,25 +269,19 @@ STATIC_PUBLISHED: dict[tuple[str, str], tuple[str, str, str]] = {
 
 
 class StaticArithmetic(Experiment):
-    """Sums, differences and products of two subset sums of a hundred inputs (slides, Table 2).
+    """Sums, differences and products of two subset sums of a hundred inputs, or of four (slides, Table 2).
 
-        a, b = sums of two overlapping subsets of x;    t = a + b,  a - b,  a b
-        and of four inputs:    t = (x1 + x2)(x1 + x2 + x3 + x4)
+    As in the authors' evaluation, a run is judged at the check where its error on fresh samples of the training range
+    [1, 2] is least: it succeeds if its error (MSE) on [2, 6] is below that of the exact solution whose weights are all
+    off by 1e-5 there, and that is where its sparsity error, max min(|W|, |1 - |W||), is taken; solved-at is the first
+    check whose error on [2, 6] is. The authors trained 100 seeds for 5e6 steps, in which the regulariser grows from
+    the millionth to the two millionth, on four inputs 2e5 without it; here it is 50 seeds and the first of these
+    steps. First weights of NAU are Glorot's; the authors' are at most 0.5, which differs where inputs are few.
 
-    A network has two layers, an adding one and that of the operation. As in the authors' evaluation, a
-    run is judged at the check where its error on fresh samples of the training range [1, 2] is least: it
-    succeeds if its error (MSE) on [2, 6] is below that of the exact solution whose weights are all off by
-    1e-5 there, and that is where its sparsity error, max min(|W|, |1 - |W||), is taken; solved-at is the
-    first check whose error on [2, 6] is. The authors trained 100 seeds at a rate of 1e-3, 5e6 steps in
-    which the regulariser grows from the millionth to the two millionth, on four inputs 2e5 without it.
-    Here it is 50 seeds and the first of these steps, before the regulariser is on: 20 000 or 100 000 where
-    the authors' median run is solved within them, else 2000, which show a beginning and no more. First
-    weights of NAU are Glorot's; the authors' are at most 0.5, which differs where inputs are few.
-
-    Ours, for NAU and NMU: 1000 Adam steps on relative errors, the second layer's regulariser growing over
-    the second fifth, then Levenberg-Marquardt on 400 samples, in which every weight w has a residual
-    w (1 - w^2) of its own that counts more and more, and rounding to weights that the unit may have. A
-    run whose rounded weights have not fitted the samples begins anew, eight times at most.
+    Ours, for NAU and NMU: 1000 Adam steps on relative errors, the second layer's regulariser growing over the second
+    fifth, then Levenberg-Marquardt on 400 samples, in which every weight w has a residual w (1 - w^2) of its own that
+    counts more and more, and rounding to weights that the unit may have. A run whose rounded weights have not fitted
+    the samples begins anew, eight times at most.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Table 2 and Sec. 4.1.
     """
@@ -363,7 +315,7 @@ class StaticArithmetic(Experiment):
             "threshold": watched.limit,
         }
         steps, rate = (how.our_steps, OUR_RATE) if ours else (how.steps, how.rate)
-        return rows_of(columns, {"steps": steps, "rate": rate}), {}
+        return nets.rows_of(columns, {"steps": steps, "rate": rate}), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         won = r.column("success")
@@ -397,7 +349,7 @@ class StaticArithmetic(Experiment):
                 y = np.append(np.arange(len(done) + 1), len(done)) / len(solved)
                 look = {"color": colours[model.removesuffix(OURS)], "ls": "--" if model.endswith(OURS) else "-"}
                 axis.step(x, y, where="post", label=model, **look)
-            axis.set(title=task, xlabel="step", ylabel="share solved", ylim=LOOK.shares)
+            axis.set(title=task, xlabel="step", ylabel="share solved", ylim=SHARES)
             if axis.lines:
                 axis.legend()
         return figure
@@ -475,20 +427,13 @@ class Gated(AbstractUnit):
 class ProductSweeps(Experiment):
     """Products of two sums when hidden size, inputs, overlap or range change; units with a gate between them.
 
-        t = a b,  a, b sums of two overlapping subsets of the inputs (`static-arithmetic`)
+    One parameter at a time leaves its default: 2 hidden units, 100 inputs, overlap 1/2, trained on [1, 2] and tested on
+    [2, 6]. Beside it, on sums and products, a gate that may choose (`Gated`) against the unit alone. Verdicts are those
+    of `static-arithmetic`; the published training is compressed. Ours tries two hidden units first and more where
+    those do not fit; units that stay idle get weights of 0.
 
-    One parameter at a time leaves its default: 2 hidden units, 100 inputs, overlap 1/2, trained on
-    [1, 2] and tested on [2, 6]. Beside it, on sums and products, a gate that may choose,
-
-        y = g NAU(x) + (1 - g) NMU(x),    g = sigmoid(G x)
-
-    against the unit alone, what the slides call "gating does not converge consistently".
-
-    Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020): Fig. 3, a figure without numbers,
-    whose ranges are those of its Appendix C.4; gating from Appendix C.5 (success of the gated pair: 37 %
-    on +, 62 % on ×). Verdicts are those of `static-arithmetic`; the published training is compressed, with the
-    regulariser that grows from the half to three quarters of the steps. Ours tries two hidden units first and more
-    where those do not fit; units that stay idle get weights of 0.
+    Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020): Fig. 3, a figure without numbers, whose ranges are
+    those of its Appendix C.4; gating from Appendix C.5.
     """
 
     name = "product-sweeps"
@@ -514,7 +459,7 @@ class ProductSweeps(Experiment):
         how = replace(how, hidden=hidden)
         watched = judged(data, how, job, lambda: _network(data, how, job), "NMU" if ours else "")
         columns = {"success": watched.won.int(), "solved at": watched.solved, "test mse": watched.error}
-        return rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
+        return nets.rows_of(columns, {"steps": how.our_steps if ours else how.steps}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = f"Runs of {len(ran[0].rows)} that succeed; in parentheses the median step after which they do.\n"
@@ -549,7 +494,7 @@ class ProductSweeps(Experiment):
                 done = {k: 100.0 * float(r.column("success").mean()) for k, r in found.items() if r is not None}
                 axis.plot(list(done), list(done.values()), "o-", color=COLOURS[i], label=model)
             axis.set_xticks(range(len(values)), values)
-            axis.set(title=name, ylabel="success, %", ylim=LOOK.per_cents)
+            axis.set(title=name, ylabel="success, %", ylim=PER_CENTS)
         axis.legend()
         return figure
 
@@ -571,7 +516,7 @@ def _network(data: Data, how: Setting, job: Job) -> nn.Sequential:
     """What is trained as published: two layers, or a NAU before a gate."""
     inputs, model = data.chosen.shape[1], job.batch["model"]
     if model == "gated":
-        return chain(how.runs, job.source, (NAU, inputs, how.hidden, {"clip": True}), (Gated, how.hidden, 1))
+        return nets.chain(how.runs, job.source, (NAU, inputs, how.hidden, {"clip": True}), (Gated, how.hidden, 1))
     model = {"+": "NAU", "×": "NMU"}[data.task] if model == "alone" else model
     return two_layers(model, inputs, how.runs, job.source, hidden=how.hidden)
 

@@ -17,21 +17,17 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
-from odediscovery.experiments.figures import LOOK, STYLE, aside, draw_surface, page
+from odediscovery.experiments.figures import STYLE, THICK, THIN, aside, draw_surface, page
 from odediscovery.experiments.training import fresh, parameters_of, uniform
 from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
 from odediscovery.runtime.arrays import ABOVE_ZERO
-from odediscovery.units import NAC, NAU, NMU, NPU, AbstractUnit, MultiplicativeNAC, NaiveNPU, RealNPU
+from odediscovery.units import NAC, NAU, NMU, NPU, UNITS, AbstractUnit, NaiveNPU, RealNPU
 from odediscovery.units.nac import EPSILON, accumulator
 from odediscovery.units.npu import AbstractPowerUnit
 
 # Weights that are scanned in Fig. 3, the batch of the code, the size of the irrelevant input, and from
 # which w2 on the plateau begins.
 W1, W2, BATCH, SMALL, PLATEAU = (-1.0, 2.5), (-0.2, 1.0), 32, 0.05, 0.75
-# Gradients are shown from 0 to twice the NPU's median beyond PLATEAU: a scale of decades makes a plateau of a
-# seventh of it look like the rest. The paper's loss is a sum of absolute values, the code's a mean of squares.
-GRADIENT_SCALE = {"paper": (0.0, 18.0), "as-run": (0.0, 1.9)}
-LOSS_SCALE = (1e-2, 1e3)
 # Weights that are scanned in the slides.
 WEIGHTS = (-1.5, 1.5)
 GATES = {"NaiveNPU": None, "NPU, gates 0.5": (0.5, 0.5), "NPU, gates (1, 0)": (1.0, 0.0)}
@@ -84,7 +80,8 @@ class GradientSurface(Experiment):
         """Three panels of gradient norms, four of losses."""
         figure = page(rows=2, wide=True)
         parts: Any = figure.subfigures(2, 1)
-        norms = Normalize(*GRADIENT_SCALE[plan.preset]), LogNorm(*LOSS_SCALE)
+        # To twice the NPU's median gradient beyond PLATEAU: on a scale of decades a seventh of it looks like the rest.
+        norms = Normalize(0.0, 18.0 if plan.preset == "paper" else 1.9), LogNorm(1e-2, 1e3)
         boxes = (*W1, *W2), (*WEIGHTS, *WEIGHTS)
         labels = "gradient norm", "RMS loss"
         for part, panels, norm, box, label in zip(parts, ([*GATES], [*EPSILONS]), norms, boxes, labels, strict=True):
@@ -95,7 +92,7 @@ class GradientSurface(Experiment):
                     continue
                 image = draw_surface(axis, r.arrays["surface"], box, norm, aspect="auto", cmap="viridis")
                 axis.set(xlabel="w1", ylabel="w2")
-                axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=LOOK.cross, mew=LOOK.thick)
+                axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=9.0, mew=THICK)
                 part.colorbar(image, ax=axis, extend="max", label=label)
                 if gradient:
                     axis.axhline(PLATEAU, color="white", ls=":")
@@ -171,12 +168,7 @@ Box = tuple[float, float, str, str]
 
 
 def diagram_figure(unit: AbstractPowerUnit) -> Figure:
-    """A power unit from input to output (Figs. 1 and 2 of Neural Power Units).
-
-    Which boxes there are follows from the parameters of the unit: without imaginary weights nothing crosses
-    between size and angle, and without gates the input is taken as it is. Colours are the paper's: vectors
-    green, trained arrays orange, functions blue, the gate on hatched ground.
-    """
+    """A power unit from input to output in the paper's colours (Figs. 1 and 2), its boxes those of its parameters."""
     boxes, arrows = diagram(unit)
     last = max(x for x, *_ in boxes.values())
     with rc_context(STYLE):
@@ -250,7 +242,7 @@ def _draw_arrow(axes: Axes, start: str, end: str) -> None:
         arrowprops={
             "arrowstyle": "->",
             "color": MUTED,
-            "lw": LOOK.thin,
+            "lw": THIN,
             "patchA": one.get_bbox_patch(),
             "patchB": other.get_bbox_patch(),
             "shrinkA": 0.0,
@@ -267,7 +259,7 @@ GRADIENTS: dict[str, tuple[type[AbstractUnit], str]] = {
     "NAU, W": (NAU, "weight"),
 }
 PARTS = ("target", "own output")
-PRODUCTS: dict[str, type[AbstractUnit]] = {"MultiplicativeNAC": MultiplicativeNAC, "NMU": NMU}
+PRODUCTS = ("MultiplicativeNAC", "NMU")
 # Inputs of the products: around 0, as a network should begin, and away from it.
 RANGES = {"around 0": (-1.0, 1.0), "1 to 2": (1.0, 2.0)}
 # Standard errors from 0 within which an expectation counts as 0.
@@ -354,13 +346,7 @@ class Expectations(Experiment):
 
 
 def gradient(name: str, part: str, size: int, members: int, samples: int, source: torch.Generator) -> Tensor:
-    """d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members].
-
-    Args:
-        name: of `GRADIENTS`.
-        part: "target" for -2 t z, "own output" for z^2.
-        size: how many inputs; t is their sum.
-    """
+    """d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members]."""
     kind, parameter = GRADIENTS[name]
     unit = fresh(members, source, kind, size, 1)
     x = uniform((members, samples, size), 1.0, 2.0, source)
@@ -374,7 +360,7 @@ def output(
     name: str, inside: tuple[float, float], size: int, members: int, source: torch.Generator
 ) -> tuple[Tensor, float]:
     """Outputs z [members] of a product of fresh weights at random x, and E[z] by its formula."""
-    unit = fresh(members, source, PRODUCTS[name], size, 1)
+    unit = fresh(members, source, UNITS[name], size, 1)
     z = unit(uniform((members, 1, size), *inside, source)).detach().flatten()
     middle = sum(inside) / 2
     if name == "NMU":
@@ -419,7 +405,7 @@ def _draw_gradients(axis: Axes, ran: Sequence[Ran]) -> None:
         # A little apart, so that zeros do not hide each other.
         place = r.column("inputs") * (1.0 + aside(i, len(ran)) / 2)
         axis.errorbar(place, mean, ZERO * error, label=f"{r.batch['of']}, {r.batch['part']}", capsize=3, **look)
-    axis.axhline(0.0, color=INK, lw=LOOK.thin)
+    axis.axhline(0.0, color=INK, lw=THIN)
     axis.set_xscale("log", base=2)
     axis.set(xlabel="inputs", ylabel="mean gradient / mean size", title="does the gradient know the task?")
     axis.legend(ncols=2, loc="center", bbox_to_anchor=(0.5, 0.72))
@@ -433,7 +419,7 @@ def _draw_outputs(axis: Axes, ran: Sequence[Ran]) -> None:
         sure = np.where(np.abs(mean) > ZERO * r.column("standard error"), mean, np.nan)
         axis.plot(inputs, sure, "o-", color=COLOURS[i], label=named)
         axis.plot(inputs, r.column("formula"), ":", color=COLOURS[i], label="its formula")
-    axis.axhline(1.0, color=INK, lw=LOOK.thin)
+    axis.axhline(1.0, color=INK, lw=THIN)
     axis.set_xscale("log", base=2)
     axis.set(yscale="log", ylim=(1e-9, 1e12), xlabel="inputs", ylabel="E[z]", title="outputs of fresh products")
     axis.legend(ncols=2, loc="upper right", bbox_to_anchor=(1.0, 0.2))
