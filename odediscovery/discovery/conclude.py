@@ -229,7 +229,7 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
     p = verdict.p
     still = np.flatnonzero(p.constant & ~p.data.is_control)
     notes: list[str] = [never_changes(p.data.states[i]) for i in still]
-    notes += [*p.messages, *explain_two_values(p.data), *_relation(p)]
+    notes += [*p.messages, *verdict.reasons, *explain_two_values(p.data), *_relation(p)]
     notes += name_undetermined(next(row.equations for row in front if row.selected))
     if any(row.equations.power_sum is None for row in front):
         notes.append(two_complexities())

@@ -27,6 +27,7 @@ from odediscovery.discovery.preference import (
     named_winner,
     noiseless,
     prefer_textbook,
+    prefer_what_predicts,
     seconds_for,
     stand_beside,
     textbook_laws,
@@ -216,6 +217,11 @@ CHANGES = (
         "short quotients",
         "terms over sums, and functions of one state, lose constants where that is as good",
         lambda verdict, task, whole: simplify_quotients(verdict, task.monitor),
+    ),
+    Change(
+        "left-out blocks",
+        "a simpler law is claimed if it clearly predicts blocks of time better that it was not fitted to",
+        lambda verdict, task, whole: prefer_what_predicts(verdict, task.monitor),
     ),
     Change(
         "names",

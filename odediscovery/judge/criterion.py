@@ -40,12 +40,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.series import pooled
+from odediscovery.judge.notes import Note
 from odediscovery.laws.power_sum import (
     SIMPLE,
     Free,
@@ -406,11 +407,13 @@ class Verdict:
         p: the data that they were judged on: whole trajectories, or pieces of them.
         rows: the laws, one for each row of the Pareto front and rivals of them.
         chosen: index of the law that is claimed.
+        reasons: why closer laws were passed over, for the reader.
     """
 
     p: Problem
     rows: tuple[Judged, ...]
     chosen: int
+    reasons: tuple[Note, ...] = ()
 
     @classmethod
     def of(cls, p: Problem, rows: Sequence[Judged]) -> Verdict:
@@ -421,6 +424,16 @@ class Verdict:
     def best(self) -> Judged:
         """The law that is claimed."""
         return self.rows[self.chosen]
+
+    def passed_over(self, chosen: int, why: Callable[[int], Note]) -> Verdict:
+        """The verdict for another law.
+
+        Args:
+            chosen: its index.
+            why: what is said of the law that was claimed before, from its complexity.
+        """
+        note = why(self.best.polished.law.complexity)
+        return dataclasses.replace(self, chosen=chosen, reasons=(*self.reasons, note))
 
     def with_best(self, row: Judged) -> Verdict:
         """The same with another row for the law that is claimed."""

@@ -265,6 +265,15 @@ def simpler_and_nearer(complexity: int, reason: str) -> Note:
     )
 
 
+def weaker_between(complexity: int) -> Note:
+    """A closer law was passed over: it predicts samples worse that it was not fitted to."""
+    return Note(
+        f"equations of complexity {complexity} are closer to these samples, but predicted blocks of time that were "
+        "left out worse than the simpler ones above: they were passed over",
+        Weight.CHOICE,
+    )
+
+
 def close_rivals(complexities: Sequence[int]) -> Note:
     """Other rows of the front that the data hardly tell from the chosen one.
 

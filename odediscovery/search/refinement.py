@@ -64,7 +64,7 @@ def residual_sigma(p: Problem, found: Polished) -> Array:
 
 
 def _polished(
-    p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None, fully: bool = True
+    p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = EVALUATIONS, fully: bool = True
 ) -> Polished:
     return polish(
         law,
@@ -221,7 +221,7 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
             found[i] = judge_on(p, after, rows[i].origin, fragile=rows[i].fragile)
         monitor.step(len(found))
     order = [i for i in kept if i in found]
-    return Verdict(p, tuple(found[i] for i in order), order.index(chosen))
+    return Verdict(p, tuple(found[i] for i in order), order.index(chosen), verdict.reasons)
 
 
 def follows(p: Problem, found: Polished, most: float = LOST) -> bool:

@@ -41,6 +41,7 @@ CASES: dict[str, Note] = {
     "tried": notes.tried("x' = -k*x with k = 0.500(10)", 0.953, 12.0),
     "comes_to_rest": notes.comes_to_rest("h = 4.180(50)"),
     "simpler_and_nearer": notes.simpler_and_nearer(3, "they explain less of y (R2 = 0.210 instead of 0.870)"),
+    "weaker_between": notes.weaker_between(16),
     "close_rivals": notes.close_rivals([4, 7]),
     "never_changes": notes.never_changes("c"),
     "one_orbit": notes.one_orbit("5.54"),

@@ -41,7 +41,6 @@ none of their constants moves alone. The inner constant is looked for on a grid,
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -60,7 +59,6 @@ from odediscovery.laws.power_sum import (
     constant_penalty,
     count,
     filled,
-    fractional,
     picked,
     snap_penalty,
 )
@@ -273,48 +271,6 @@ def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
 
 
 # Shared monomials.
-
-
-def share_monomials(law: PowerSum, free: Free, x: Array) -> list[tuple[PowerSum, Free]]:
-    """The law with one equation made of monomials that others have, of each number of them the nearest set.
-
-    Equations that have no monomial of their own stay, and none gets more terms than it has. The nearest laws at the
-    states x [samples, states] first; exponents are fitted or held as before.
-    """
-    used, found = law.coefficients != 0, list[tuple[float, PowerSum, Free]]()
-    w = law.exponents[:, : x.shape[1]]
-    rooted = (fractional(w) | (w < 0.0)).any(axis=0)
-    # Elsewhere roots and negative powers are no numbers.
-    x = x[(np.isfinite(x) & ((x > 0.0) | ~rooted)).all(axis=1)]
-    with np.errstate(all="ignore"):
-        values, slopes = law.monomials(x), law.rhs(x)
-        usable = np.isfinite(values**2).all(axis=1) & np.isfinite(slopes**2).all(axis=1)
-    values, slopes = values[usable], slopes[usable]
-    if not len(values):
-        return []
-    for i in np.flatnonzero(used.any(axis=1)):
-        others = np.delete(used, i, axis=0).any(axis=0)
-        most = min(int(used[i].sum()), int(others.sum())) if (used[i] & ~others).any() else 0
-        for terms in range(1, most + 1):
-            sets = itertools.islice(itertools.combinations(np.flatnonzero(others).tolist(), terms), 1000)
-            misfit, few, a = min((_fitted(values, slopes[:, i], s) for s in sets), key=lambda fit: fit[0])
-            # A fifth of the rms of its slopes; the refit decides, this only bounds the tries.
-            if misfit > 0.2**2:
-                continue
-            coefficients = law.coefficients.copy()
-            coefficients[i] = 0.0
-            coefficients[i, few] = a
-            shared = law.with_constants(coefficients, *law.constants[1:])
-            found.append((misfit, *without_unused(shared, (coefficients != 0, *free[1:]))))
-    return [(shared, fitted) for _, shared, fitted in sorted(found, key=lambda one: one[0])[:8]]
-
-
-def _fitted(values: Array, slopes: Array, few: tuple[int, ...]) -> tuple[float, list[int], Array]:
-    """What some monomials leave of the squares of slopes, as a share of these; the monomials; their coefficients."""
-    chosen = values[:, few]
-    a = np.asarray(np.linalg.lstsq(chosen, slopes, rcond=None)[0], dtype=np.float64)
-    left = float(np.sum((chosen @ a - slopes) ** 2) / max(np.sum(slopes**2), ABOVE_ZERO))
-    return left, list(few), a
 
 
 # Terms over one sum.
