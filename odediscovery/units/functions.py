@@ -73,7 +73,7 @@ class Functions(AbstractUnit):
         names, of = zip(*(self.functions[i] for i in order), strict=True)
         kinds = [STATE_FUNCTIONS[name] for name in dict.fromkeys(names)]
         sizes = [names.count(kind.name) for kind in kinds]
-        sorted_places, states, back = torch.tensor([order, of, np.argsort(order).tolist()], device=p["rate"].device)
+        sorted_places, states, back = torch.tensor([order, of, np.argsort(order).tolist()]).to(p["rate"].device)
         rate = p["rate"][..., None, :][..., sorted_places]
 
         def functions(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A law written shorter: simple exponents, short decimals, shared monomials, quotients with fewer constants.
+"""A law written shorter: simple exponents, short decimals, quotients with fewer constants.
 
 A refit says of each shorter law whether it is as good.
 
@@ -14,11 +14,6 @@ Short decimals. A constant v known within e is by chance as near to a decimal of
 Where P is next to nothing the decimal is what was meant, and shorter: to write v takes ln(|v| / e), to write m
 d ln 10. A law of such constants is taken where what it leaves is worse by less than it saves
 (Rissanen, Modeling by shortest data description, Automatica 14, 1978).
-
-Shared monomials. What leaves one state often enters another. An equation that was grown alone has monomials of its
-own, and in noise several of those may meet the data together although they are far from the true ones: farther than
-the parabola reaches by which simple exponents are tried. The slopes of a law that follows the data tell which
-monomials of the others may do as well, and of these there are no exponents to pay for.
 
 Terms over one sum.
 
