@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dataclasses
 import io
 import itertools
 import math
@@ -31,7 +30,7 @@ from example_files import FILES, ROOT
 from markdown_it import MarkdownIt
 
 from odediscovery.command.cli import main
-from odediscovery.discovery import preference
+from odediscovery.discovery import changes
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = ("console", "python", "text", "json")
@@ -123,8 +122,8 @@ def run(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
     # What a fit prints must not depend on how fast the machine is, or on lines being counted.
-    slow = {name: LEISURE * getattr(preference.SIMPLE, name) for name in ("small_seconds", "seconds")}
-    monkeypatch.setattr(preference, "SIMPLE", dataclasses.replace(preference.SIMPLE, **slow))
+    for name in ("SMALL_SECONDS", "SECONDS"):
+        monkeypatch.setattr(changes, name, LEISURE * getattr(changes, name))
 
     def of(command: str) -> str:
         if command not in printed:

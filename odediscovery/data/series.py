@@ -26,10 +26,11 @@ from odediscovery.data.recorded import even_times, long_enough, restarted, trial
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.signals import array_deviations, checked_trajectories, float_arrays, with_sigma
-from odediscovery.data.table import Table, assigned, check_letters, check_names, names_in
+from odediscovery.data.table import Table, assigned, check_names, names_in
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.texts import check_letters
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,9 +21,9 @@ import pandas as pd
 
 from odediscovery.data.frames import with_index_as_columns
 from odediscovery.data.recorded import Arithmetic, split_name
-from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, check_letters, clean_name, split_unit
+from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, clean_name, split_unit
 from odediscovery.errors import InputError
-from odediscovery.runtime.texts import shortened
+from odediscovery.runtime.texts import check_letters, shortened
 
 # Later pandas always read numbers to the last bit, and warn of the option.
 _OLD = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)

@@ -20,7 +20,7 @@ from odediscovery.data.dates import Clock, is_moment, times_in
 from odediscovery.data.signals import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.texts import MAX_NAME_LETTERS, has_unseen, shortened
+from odediscovery.runtime.texts import check_letters, shortened
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
@@ -271,15 +271,3 @@ def check_names(names: Sequence[str], expected: int | None) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"the name {shortened(twice)} is given twice; every column needs its own")
-
-
-def check_letters(name: str) -> None:
-    """Whether a name can be shown: neither overlong nor with characters that nobody sees."""
-    if len(name) > MAX_NAME_LETTERS:
-        raise InputError(
-            f"the name {shortened(name)} has {len(name)} letters, at most {MAX_NAME_LETTERS} are possible; shorten it"
-        )
-    if has_unseen(name):
-        raise InputError(
-            f"the name {shortened(name)} has control characters or marks of direction, which nobody sees; take them out"
-        )

@@ -193,6 +193,9 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
     )
 
 
+# Seconds of the processor that a fit takes at most, of a small table and of any other. In 10 s no more of 126 thinned
+# random tables were right than in 7; with pictures it is 8 s.
+SMALL_SECONDS, SECONDS = 6.6, 30.0
 # Share of the time of a fit for the search, the rest for judging what it found
 SEARCH_SHARE = 0.6
 # To how many digits criteria are compared [digits behind the point]
@@ -253,8 +256,7 @@ def seconds_for(task: Task) -> float | None:
         return None
     rows = sum(len(run.time) for run in task.every.trajectories)
     small = rows < 50 and task.series.n_states <= 3
-    # In 10 s no more of 126 thinned random tables were right than in 7; with pictures it is 8 s.
-    return 6.6 if small else 30.0
+    return SMALL_SECONDS if small else SECONDS
 
 
 def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> Verdict:

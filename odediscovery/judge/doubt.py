@@ -325,7 +325,7 @@ def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, n
 
 
 # An exponent nearer than this is at a whole number
-WHOLE = 1e-4
+WHOLE_POWER = 1e-4
 # An equation of more terms has to need each of them, all with whole powers; the laws of the suites have at most so
 # many
 TERMS = 3
@@ -443,7 +443,7 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
     w = law.exponents
     off = np.abs(w - np.round(w))
     # An exponent nearer than this to a whole number, and not at it, is a sign of another law
-    nearly = (off > WHOLE) & (off < 0.02)
+    nearly = (off > WHOLE_POWER) & (off < 0.02)
     used = law.coefficients != 0
     inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
     many = (used.sum(axis=1) > TERMS) | (used.sum(axis=1) + inside > CONSTANTS)

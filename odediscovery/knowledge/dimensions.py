@@ -233,7 +233,7 @@ def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str])
     In "h' = v" nothing stands before v: its unit has to be that of h over that of time. A number that
     was written, as in "v' = 9.81 + ?", may have any unit. Without pint nothing is checked.
     """
-    if not units or find_spec("pint") is None:
+    if find_spec("pint") is None:
         return
     import pint  # noqa: PLC0415 (slow to load, and seldom needed)
 

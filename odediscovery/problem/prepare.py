@@ -797,7 +797,8 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
     )
     check_known(known, whole)
     known = without_other_doses(known, settings)
-    check_dimensions(known, whole.time_name, whole.units)
+    if whole.units:
+        check_dimensions(known, whole.time_name, whole.units)
     return infer_latent_states(whole, settings.hidden_states, known), known
 
 

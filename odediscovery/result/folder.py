@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 from odediscovery.data.controls import with_interpolations
 from odediscovery.data.series import TimeSeries, read_series, series_text, with_columns
-from odediscovery.data.table import check_letters, check_names
+from odediscovery.data.table import check_names
 from odediscovery.errors import InputError
 from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.equations import Equations
@@ -32,6 +32,7 @@ from odediscovery.result.profiled import Profile
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.archives import DAMAGED, read_bytes, read_json
 from odediscovery.runtime.files import Claim, claimed
+from odediscovery.runtime.texts import check_letters
 from odediscovery.settings import Settings
 from odediscovery.stages.values import FoundBy
 

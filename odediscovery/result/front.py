@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.table import check_letters
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import number, plain
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.texts import check_letters
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from odediscovery.errors import InputError
+
 # C0, DEL and C1; embeddings, overrides and isolates of direction; half of a pair.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 # An equals sign between spaces that no line ends at.
@@ -42,3 +44,15 @@ def shortened(cell: object) -> str:
     """A cell in quotes, cut if it is long."""
     cell = cell if isinstance(cell, str) else repr(cell)
     return repr(cell if len(cell) <= 40 else f"{cell[:37]}...")
+
+
+def check_letters(name: str) -> None:
+    """Whether a name can be shown: neither overlong nor with characters that nobody sees."""
+    if len(name) > MAX_NAME_LETTERS:
+        raise InputError(
+            f"the name {shortened(name)} has {len(name)} letters, at most {MAX_NAME_LETTERS} are possible; shorten it"
+        )
+    if has_unseen(name):
+        raise InputError(
+            f"the name {shortened(name)} has control characters or marks of direction, which nobody sees; take them out"
+        )

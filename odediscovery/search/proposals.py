@@ -15,7 +15,7 @@ import numpy as np
 
 from odediscovery.families import TRIGONOMETRIC, Family
 from odediscovery.judge.criterion import rank, score
-from odediscovery.judge.doubt import WHOLE, interval_squares, is_explained
+from odediscovery.judge.doubt import WHOLE_POWER, interval_squares, is_explained
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.search.moves import Proposal, Search, begins_a_sine, in_doubt, likeliest, simplest
@@ -159,7 +159,7 @@ def _with_whole_powers(law: PowerSum) -> PowerSum:
     """The law with powers at whole numbers that are nearly there: equations in doubt disturb those of others."""
     a, w, *inner = law.constants
     whole = np.round(w)
-    return law.with_constants(a, np.where(np.abs(w - whole) < WHOLE, whole, w), *inner)
+    return law.with_constants(a, np.where(np.abs(w - whole) < WHOLE_POWER, whole, w), *inner)
 
 
 def trained_members(at: Search) -> Iterator[Proposal]:

@@ -119,7 +119,7 @@ LEAST_START = 1e-8
 
 # Weights c [states] and value V of sums that share no state; all their weights are positive and
 # their states nonnegative.
-Sums: TypeAlias = tuple[tuple[Array, float], ...]
+ConservedSums: TypeAlias = tuple[tuple[Array, float], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ class Starts:
     """
 
     nonnegative: Mask  # states that do not start below 0 [states]
-    sums: Sums = ()  # conserved sums with their values
+    sums: ConservedSums = ()  # conserved sums with their values
     known: Array | None = None  # first values that are known [trajectories, states], nan elsewhere; None for none
 
     def roots(

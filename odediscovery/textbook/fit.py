@@ -187,8 +187,8 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
     # Powers have no unit; anything else is compared by its size.
     # Powers that differ by less begin alike
     alike = np.array([0.3 if what.split(" ")[0] in (POWER, ANYTHING) else 0.0 for what in sought.values()])
-    for point, _, misfit in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
-        if len(found) == 2 * most or misfit > 32.0 * worst:
+    for point, _, missed in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
+        if len(found) == 2 * most or missed > 32.0 * worst:
             break
         if any((np.abs(point - other) <= alike + 0.5 * np.abs(other)).all() for other in taken):
             continue

@@ -30,7 +30,14 @@ from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.flows.flows import BEGINNINGS, Compartments, Flow, Rough, Structure, law_of, rough_fits, units
 from odediscovery.settings import Settings
-from odediscovery.solve.sensitivities import LEAST_START, Starts, Sums, known_starts, residual_squares, tolerance
+from odediscovery.solve.sensitivities import (
+    LEAST_START,
+    ConservedSums,
+    Starts,
+    known_starts,
+    residual_squares,
+    tolerance,
+)
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shorten import snap
 from odediscovery.stages.values import Judged, Origin, Polished
@@ -304,7 +311,7 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
     )
 
 
-def _sums(p: Problem, known: Knowledge) -> Sums:
+def _sums(p: Problem, known: Knowledge) -> ConservedSums:
     """Conserved sums with their values, dimensionless, that start values have to keep."""
     found: list[tuple[Array, float]] = []
     taken = np.zeros(len(known.states), dtype=bool)

@@ -54,9 +54,9 @@ from odediscovery.laws.records import Covariance
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.solve.sensitivities import (
+    ConservedSums,
     Evaluation,
     Starts,
-    Sums,
     TrajectoryResiduals,
     known_starts,
     residual_squares,
@@ -223,7 +223,7 @@ def polish(
     free: Free | None = None,
     most: int = 25,
     relative_sigma: Sequence[Array] | None = None,
-    sums: Sums = (),
+    sums: ConservedSums = (),
     fully: bool = True,
     ftol: float | None = None,
 ) -> PolishedLaw[Law]:
