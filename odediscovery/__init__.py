@@ -15,8 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odediscovery.data.controls import load_with_controls, with_controls
-    from odediscovery.data.series import TimeSeries, Trajectory, load_csv, write_csv
+    from odediscovery.data.series import TimeSeries, Trajectory, load_csv, load_with_controls, with_controls, write_csv
     from odediscovery.data.signals import Signal
     from odediscovery.discovery.discover import discover
     from odediscovery.discovery.fit_constants import fit_constants
@@ -46,8 +45,7 @@ __all__ += ["notebook_html", "pareto", "plot_fit", "plot_laws", "prune", "settin
 __all__ += ["term_library", "train", "with_controls", "write_csv"]
 
 _HOME = {
-    "data.controls": ("load_with_controls", "with_controls"),
-    "data.series": ("TimeSeries", "Trajectory", "load_csv", "write_csv"),
+    "data.series": ("TimeSeries", "Trajectory", "load_csv", "load_with_controls", "with_controls", "write_csv"),
     "data.signals": ("Signal",),
     "discovery.discover": ("discover",),
     "discovery.fit_constants": ("fit_constants",),

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from faces import awkward, cascade, discovery
 
-from odediscovery.data.controls import with_controls
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.series import Scale, TimeSeries, with_controls
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from scipy.integrate import solve_ivp
 
-from odediscovery.data.controls import with_controls
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, with_controls
 from odediscovery.data.signals import Signal
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum

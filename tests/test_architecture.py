@@ -31,9 +31,6 @@ ROOMS = (
     "solve",
     "fitting",
     "stages",
-    "stages.grow",
-    "stages.prune",
-    "stages.polish",
     "neural",
     "judge",
     "result",
@@ -92,7 +89,7 @@ WAITING = {
     "discovery.discover": "search.published.recipes search.flows.contest",
     "discovery.task": "runtime.device",
     "knowledge.dimensions": "pint",
-    "search.proposals": "neural.members",
+    "search.search": "neural.members",
 }
 STANDARD_ONLY = (
     "errors",

@@ -41,7 +41,7 @@ from odediscovery.bench.series_cases import CASES, STARTS, Case, NamedLaw, least
 from odediscovery.bench.summary import Cell, by, grouped, longest, middle, size, table
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
 from odediscovery.discovery.discover import discover
-from odediscovery.discovery.holdout import r2_of, relative_error, split
+from odediscovery.discovery.task import r2_of, relative_error, split
 from odediscovery.errors import unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.result.discovery import Discovery

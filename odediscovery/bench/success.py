@@ -18,16 +18,15 @@ from odediscovery.bench.scores import same_terms
 from odediscovery.data.series import pooled
 from odediscovery.judge.criterion import penalty
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.records import SETTLED, Candidate
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.networks.vector_field import trained_laws_of
 from odediscovery.neural.members import random_members
 from odediscovery.neural.train import train_members
-from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
-from odediscovery.stages.prune.prune import Elimination, prune_laws
-from odediscovery.stages.values import SETTLED, Candidate
+from odediscovery.stages.prune import Elimination, prune_laws
 
 # Widths of the paper's grid.
 WIDTHS = (6, 9, 12, 15, 20)

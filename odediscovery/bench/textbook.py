@@ -25,9 +25,9 @@ from odediscovery.bench.scores import same_terms
 from odediscovery.bench.series import counts_of_verdicts, fitted_numbers, fitted_scores, verdict
 from odediscovery.bench.summary import Cell, by, grouped, size
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.holdout import r2_of
+from odediscovery.discovery.task import r2_of
 from odediscovery.laws.equations import Equations
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import prepare
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings, settings_for

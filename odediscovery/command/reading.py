@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from odediscovery.command.flags import Columns, assignments, names_in
-from odediscovery.data.controls import load_with_controls, read_controls, read_doses
 from odediscovery.data.dates import date_of_time, time_of_date
-from odediscovery.data.series import TimeSeries, series_text
+from odediscovery.data.series import TimeSeries, load_with_controls, read_controls, read_doses, series_text
 from odediscovery.data.signals import MOMENT, Signal
 from odediscovery.errors import InputError
 from odediscovery.many.run import Table, opened_table
-from odediscovery.problem.prepare import columns_of_groups, dose_columns
+from odediscovery.problem.problem import columns_of_groups, dose_columns
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.folder import read_document
 from odediscovery.runtime.arrays import Array

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odediscovery.data.controls import explain_two_values
-from odediscovery.data.series import TimeSeries, pooled
+from odediscovery.data.series import TimeSeries, explain_two_values, pooled
 from odediscovery.judge.claim import (
     EXPLAINED,
     EXPLAINED_STRUCTURED,
     Claim,
+    ResidualTests,
+    examine_residuals,
     has_idle_terms,
     idle_terms,
+    is_walk_as_good,
     least_shares,
     share_in_pieces,
     shares_explained,
+    unlike_a_law,
 )
 from odediscovery.judge.criterion import Verdict, find_ties, non_dominated, penalty
-from odediscovery.judge.doubt import ResidualTests, examine_residuals, is_walk_as_good, unlike_a_law
-from odediscovery.judge.identifiability import name_undetermined, with_enough_digits
 from odediscovery.judge.notes import (
     bound_states,
     close_rivals,
@@ -36,9 +37,10 @@ from odediscovery.judge.notes import (
     runs_from_its_starts,
     two_complexities,
 )
+from odediscovery.judge.remarks import name_undetermined, with_enough_digits
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import count, expanded
-from odediscovery.laws.records import Estimates, monomial_names
+from odediscovery.laws.records import Estimates, FoundBy, Judged, Polished, monomial_names, residual_freedom
 from odediscovery.networks.chain import Network, network_of
 from odediscovery.problem.problem import Problem, in_user_units, linear_relation
 from odediscovery.result.discovery import Discovery, rows_about_as_good
@@ -48,9 +50,8 @@ from odediscovery.runtime.monitor import DRAWING, TELLING, Monitor
 from odediscovery.search.refinement import leaves_nothing
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.polish import unscaled_errors, without_rounding
-from odediscovery.stages.values import FoundBy, Judged, Polished, residual_freedom
-from odediscovery.textbook.judged import price_of_name
+from odediscovery.stages.polish import unscaled_errors, without_rounding
+from odediscovery.textbook.fit import price_of_name
 
 if TYPE_CHECKING:
     from odediscovery.population.told import WrittenForm

@@ -13,63 +13,66 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from threadpoolctl import threadpool_limits
+
 from odediscovery.data.recorded import FOUND, dose_factor
 from odediscovery.data.series import TimeSeries, check_series, with_even_times
-from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
-from odediscovery.discovery.fit_constants import fit_form
-from odediscovery.discovery.holdout import continue_over, split
-from odediscovery.discovery.preference import (
+from odediscovery.discovery.changes import (
     SEARCH_SHARE,
     charge_fragile,
+    cut_until_followed,
+    drop_excess,
+    drop_idle_terms,
     explain_dominated,
+    explain_open_exponents,
+    join_longer_pieces,
     join_textbook,
+    judge_all_samples,
+    judge_shortlist,
     judge_textbook,
+    lower_noise,
     named_winner,
     noiseless,
     prefer_textbook,
     prefer_what_predicts,
-    seconds_for,
-    stand_beside,
-    textbook_laws,
-)
-from odediscovery.discovery.refine import (
-    cut_until_followed,
-    drop_excess,
-    drop_idle_terms,
-    explain_open_exponents,
-    join_longer_pieces,
-    judge_all_samples,
-    judge_shortlist,
-    lower_noise,
     refine_constants,
+    seconds_for,
     simplify_exponents,
     simplify_quotients,
+    stand_beside,
     stay_with_few,
+    textbook_laws,
     write_short,
 )
-from odediscovery.discovery.task import Task, check_asked, check_size, laws_asked_for, notes_on, pose_task
+from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
+from odediscovery.discovery.fit_constants import fit_form
+from odediscovery.discovery.task import (
+    Task,
+    check_asked,
+    check_size,
+    continue_over,
+    laws_asked_for,
+    notes_on,
+    pose_task,
+    split,
+)
 from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.claim import turning_state
 from odediscovery.judge.criterion import NO_EVIDENCE, Verdict
-from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit
-from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
+from odediscovery.judge.remarks import check_extrapolation, closed_orbit, unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import break_controls, with_breaks, without_controls
-from odediscovery.problem.problem import Problem
-from odediscovery.result.discovery import Discovery
-from odediscovery.result.remarks import outliers, rest
-from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
-from odediscovery.runtime.resources import at_most, blas_threads
+from odediscovery.laws.records import Candidate, Polished
+from odediscovery.problem.problem import Problem, break_controls, with_breaks, without_controls
+from odediscovery.result.discovery import Discovery, outliers, rest
+from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, at_most, drawn
 from odediscovery.search.moves import at_rest, each_alone, is_settled, warm_start
 from odediscovery.search.refinement import count_independent, shorten_windows
 from odediscovery.search.search import search, train_networks, vocabulary
 from odediscovery.settings import Settings
-from odediscovery.stages.values import Candidate, Polished
 from odediscovery.textbook.broken import broken_note, find_break, fit_broken
-from odediscovery.textbook.fit import FittedForm, fit_textbook
-from odediscovery.textbook.judged import criterion_of
+from odediscovery.textbook.fit import FittedForm, criterion_of, fit_textbook
 
 
 def discover(
@@ -110,7 +113,9 @@ def discover(
     if settings.breaks is None and not settings.doses:
         series = with_even_times(series)
     earlier, later = split(series, settings.holdout)
-    one = blas_threads(settings.threads)
+    # The matrices of a fit are small and many: threads wait for each other longer than they multiply. On two cores
+    # growing took six times the time of the processor without a limit.
+    one = threadpool_limits(settings.threads or 1, user_api="blas")
     with at_most(settings.max_memory), one, drawn(monitor, settings.max_seconds) as hears:
         found = _search(earlier, settings, hears, before, families)
         return found if later is None else continue_over(found, earlier, later)

@@ -25,20 +25,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from odediscovery.data.controls import append_controls
-from odediscovery.data.series import Scale, TimeSeries, check_series, pooled
+from odediscovery.data.series import Scale, TimeSeries, append_controls, check_series, pooled
 from odediscovery.data.signals import Trajectory
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, groups_result
 from odediscovery.errors import FitError, InputError
-from odediscovery.judge.claim import EXPLAINED, EXPLAINED_STRUCTURED, Claim, shares_explained
+from odediscovery.judge.claim import EXPLAINED, EXPLAINED_STRUCTURED, Claim, examine_residuals, shares_explained
 from odediscovery.judge.criterion import Verdict, judge_on
-from odediscovery.judge.doubt import examine_residuals
-from odediscovery.judge.identifiability import Refit, split_known, undetermined_exponents
+from odediscovery.judge.remarks import Refit, split_known, undetermined_exponents
 from odediscovery.laws.compiled import vector_field
 from odediscovery.laws.equations import Equations, Form, Written, read_form
 from odediscovery.laws.power_sum import Free, PowerSum, all_free
-from odediscovery.problem.prepare import find_interpolation, pose
-from odediscovery.problem.problem import Problem, apply_knowledge_to_fit
+from odediscovery.laws.records import Origin, Polished, PolishedForm
+from odediscovery.problem.problem import Problem, apply_knowledge_to_fit, find_interpolation, pose
 from odediscovery.result.compare import criterion
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
@@ -48,8 +46,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refinement import residual_sigma, sigma_of
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import Origin, Polished, PolishedForm
+from odediscovery.stages.polish import polish
 from odediscovery.textbook.fit import Fitter
 
 # Draws of the constants from which the integral form is fitted; cost: seconds

@@ -1,31 +1,52 @@
-"""What a fit begins with: the posed series, and the laws that the user asks for.
+"""What a fit is asked to do: the posed series, laws that the user asks for, and the time that is held out.
 
-What a fit is asked to do: the series, what the user knows, the options and the monitor.
+The last share of the measured time is kept from the fit; the equations are continued over it.
 
-Laws that the user asks for, by name or written down, fitted and told beside what is found.
+    R2 = 1 - sum (x - x_sim)^2 / sum (x - mean x)^2
+
+over all held-out values of all states and trajectories, in the units of the data, each state
+about its own mean over the held-out samples (variance weighted, like the R2 of the fit). x_sim
+starts at the fitted start values, at the first time of the trajectory, and goes through the
+whole time, so errors that build up on the way count too. Below 0, the mean of the held-out values
+would have been nearer, which nobody knew before; where they hardly change that happens easily. So
+
+    off = sqrt(mean (x - x_sim)^2 / variance of the fitted values),    states summed up
+
+is reported too, beside the same number for the last fitted values held constant. Equations that are
+farther off than those, and clearly off, do not hold at later times and are refused.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import sympy
 
-from odediscovery.data.controls import drop_appended_controls
-from odediscovery.data.series import TimeSeries, complete, measured
+from odediscovery.data.series import TimeSeries, complete, drop_appended_controls, measured
+from odediscovery.data.signals import LEAST_VALUES
 from odediscovery.errors import InputError
 from odediscovery.judge.criterion import Verdict
-from odediscovery.judge.notes import Note, tried
+from odediscovery.judge.notes import Note, cannot_be_continued, continued, in_order, tried
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Form, read_form
-from odediscovery.problem.prepare import pose_known, thin_series, with_known_states
-from odediscovery.problem.problem import Problem
-from odediscovery.runtime.monitor import SEARCHING, Monitor
-from odediscovery.runtime.resources import GIGABYTE
+from odediscovery.problem.problem import Problem, pose_known, thin_series, with_known_states
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import GIGABYTE, SEARCHING, Monitor
 from odediscovery.settings import Settings
-from odediscovery.textbook.fit import FittedForm, Fitter, path_of, start_of, worst_of
-from odediscovery.textbook.judged import criterion_of, named_constants, row_of
+from odediscovery.textbook.fit import (
+    FittedForm,
+    Fitter,
+    criterion_of,
+    named_constants,
+    path_of,
+    row_of,
+    start_of,
+    worst_of,
+)
 from odediscovery.textbook.registry import ANYTHING, template
 
 # Copies of the samples, and matrices of all states, that a fit has at a time.
@@ -183,3 +204,170 @@ def _nearest(form: Form, name: str, state: str) -> str:
         if any(part.name == name for part in side.free_symbols):
             return str(symbol.name)
     return state
+
+
+# Fewest held-out values of a state; one value has no variance
+VALUES = 2
+
+
+def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | None]:
+    """The series until the last `share` of each trajectory's time, and what is left of it.
+
+        earlier: t <= t_first + (1 - share) (t_last - t_first),    later: the rest
+
+    Args:
+        share: at least 0, below 1; 0 keeps nothing back.
+
+    Returns:
+        The earlier samples, and the later ones: as many trajectories, which may be empty; None
+        for a share of 0.
+
+    Raises:
+        InputError: too few samples on one of the sides.
+
+    >>> series = TimeSeries.from_arrays(np.arange(10.0), np.arange(10.0))
+    >>> earlier, later = split(series, 0.2)
+    >>> earlier.trajectories[0].time[-1], later.trajectories[0].time
+    (np.float64(7.0), array([8., 9.]))
+    """
+    if share == 0.0:
+        return series, None
+    before, after = [], []
+    for run in series.trajectories:
+        last = run.time[-1] - share * (run.time[-1] - run.time[0])
+        # A time on the edge may be off by its last digit.
+        # A time on the edge may be off by this [share of the measured time]; rounding of times that were written in
+        # decimals
+        count = int(np.sum(run.time <= last + 1e-9 * (run.time[-1] - run.time[0])))
+        before.append(run.part(slice(count)))
+        after.append(run.part(slice(count, None)))
+    earlier = dataclasses.replace(series, trajectories=tuple(before))
+    later = dataclasses.replace(series, trajectories=tuple(after))
+    _check(earlier, later, share)
+    return earlier, later
+
+
+def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
+    kept, held = (
+        np.sum([np.isfinite(t.values).sum(axis=0) for t in part.trajectories], axis=0) for part in (earlier, later)
+    )
+    for state, left, back in zip(earlier.states, kept, held, strict=True):
+        if left < LEAST_VALUES:
+            raise InputError(
+                f"--holdout {share:g} leaves {left} values of {state!r} to fit, at "
+                f"least {LEAST_VALUES} are needed; keep less back"
+            )
+        if back < VALUES:
+            raise InputError(
+                f"--holdout {share:g} keeps {back} values of {state!r} back, at least "
+                f"{VALUES} are needed; keep more back"
+            )
+    for run in earlier.trajectories:
+        samples = int(np.isfinite(run.values).any(axis=1).sum())
+        if samples < 2:
+            name = f"trajectory {run.label!r}" if run.label else "the series"
+            raise InputError(
+                f"--holdout {share:g} leaves {samples} samples of {name} to fit, at least 2 are needed; keep less back"
+            )
+
+
+def r2_of(later: TimeSeries, continued: Sequence[Array]) -> tuple[float, Array]:
+    """R2 of what continues a series, over all states and of each alone [states].
+
+    Args:
+        later: held-out samples.
+        continued: states at their times, [samples, states] a trajectory.
+
+    Returns:
+        -inf where `continued` is not finite; nan where nothing varies.
+
+    >>> later = TimeSeries.from_arrays([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
+    >>> r2_of(later, [np.array([[1.0], [2.0], [3.0], [3.0]])])[0]
+    0.8
+    """
+    values = np.concatenate([t.values for t in later.trajectories])
+    errors = np.where(np.isfinite(values), np.concatenate(continued) - values, 0.0)
+    left = np.where(np.isfinite(errors).all(axis=0), np.nansum(errors**2, axis=0), np.inf)
+    spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(spread > 0, 1.0 - left / spread, np.nan)
+        whole = 1.0 - left.sum() / spread.sum() if spread.sum() > 0 else np.nan
+    return float(whole), each
+
+
+def continue_solutions(found: Discovery, later: TimeSeries) -> list[Array]:
+    """The equations at held-out times, from the fitted starts, [samples, states] a trajectory.
+
+    Args:
+        later: states that were measured; the equations may have more.
+
+    Returns:
+        nan from where a solution blows up.
+    """
+    places = [found.equations.states.index(state) for state in later.states]
+    ends = []
+    for run, rest, start in zip(found.series.trajectories, later.trajectories, found.initial_values, strict=True):
+        times = np.concatenate([run.time[:1], rest.time])
+        acting = run.controls
+        if acting is not None and rest.controls is not None:
+            acting = acting.joined(rest.controls)
+        ends.append(
+            found.equations.simulate(start, times, controls=acting)[1:, places]
+            if len(rest.time)
+            else np.empty((0, len(places)))
+        )
+    return ends
+
+
+def relative_error(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]) -> float:
+    """Root of the mean squared error over held-out samples, over the spread of the fitted ones.
+
+    Args:
+        ends: states at the held-out times, [samples, states] a trajectory.
+    """
+    before, after = (np.concatenate([t.values for t in part.trajectories]) for part in (earlier, later))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        squares = np.nanmean(np.square(np.concatenate(ends) - after), axis=0)
+        return float(np.sqrt(squares.sum() / np.nanvar(before, axis=0).sum()))
+
+
+def hold_last_values(earlier: TimeSeries, later: TimeSeries) -> list[Array]:
+    """The last fitted value of each state at all held-out times, as if nothing changed any more."""
+    ends = []
+    for run, rest in zip(earlier.trajectories, later.trajectories, strict=True):
+        last = [column[np.isfinite(column)][-1:] for column in run.values.T]
+        values = [float(value[0]) if len(value) else np.nan for value in last]
+        ends.append(np.tile(values, (len(rest.time), 1)))
+    return ends
+
+
+def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> Discovery:
+    """The result with its R2 on held-out samples, a sentence about it, and the verdict.
+
+    Args:
+        found: fitted to `earlier`.
+        later: the held-out samples.
+    """
+    ends = continue_solutions(found, later)
+    whole, each = r2_of(later, ends)
+    count = sum(len(run.time) for run in later.trajectories)
+    if not all(np.isfinite(x).all() for x in ends):
+        return _with_note(found, cannot_be_continued(count), refused=True)
+    by_state = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
+    off, still = relative_error(earlier, later, ends), relative_error(earlier, later, hold_last_values(earlier, later))
+    # Error from which on equations may be refused [spread of the fitted values]
+    refused = off > max(still, 0.05)
+    note = continued(count, _number(whole), f" ({by_state})" * (len(each) > 1), off, still, refused)
+    found = dataclasses.replace(found, r2_heldout=whole if np.isfinite(whole) else None)
+    return _with_note(found, note, refused=refused)
+
+
+def _with_note(found: Discovery, note: Note, *, refused: bool) -> Discovery:
+    outcome = "poor-fit" if refused else found.outcome
+    return dataclasses.replace(found, outcome=outcome, messages=in_order((*found.messages, note)))
+
+
+def _number(r2: float) -> str:
+    if np.isfinite(r2):
+        return f"{r2:.3f}" if abs(r2) < 100.0 else f"{r2:.3g}"
+    return "unknown" if np.isnan(r2) else "none"

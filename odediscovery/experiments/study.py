@@ -29,8 +29,7 @@ from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Ro
 from odediscovery.plots.figures import save_figure
 from odediscovery.runtime.archives import DAMAGED
 from odediscovery.runtime.files import write_whole
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.resources import keep_freed_memory
+from odediscovery.runtime.monitor import Monitor, keep_freed_memory
 from odediscovery.runtime.workers import Backend, Failure
 
 

@@ -5,9 +5,8 @@ the registry then finds it, and so do growing, printing, prices and the document
 """
 
 # Importing is registering.
-from odediscovery.families.base import Family, Function, Seen, StateFunction, Terms
+from odediscovery.families.base import POWERS, Family, Function, Seen, StateFunction, Terms
 from odediscovery.families.functions import FUNCTIONS, TRIGONOMETRIC  # noqa: F401
-from odediscovery.families.powers import POWERS
 from odediscovery.families.sums import EXPONENTIAL_SUMS, HILL_FUNCTIONS, SUMS  # noqa: F401
 
 # What is imported above, from simple to rich.

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.families.base import Seen, Terms, rows_of
-from odediscovery.families.powers import MAX_COARSE, MAX_TRIPLES, ONCE, WHOLE_GRID
+from odediscovery.families.base import MAX_COARSE, MAX_TRIPLES, ONCE, WHOLE_GRID, Seen, Terms, rows_of
 
 
 def products(seen: Seen) -> Terms:

@@ -7,9 +7,8 @@ import math
 
 import numpy as np
 
-from odediscovery.families.base import Family, Seen, Terms, rows_of
+from odediscovery.families.base import Family, Seen, Terms, powers_of, rows_of
 from odediscovery.families.functions import EXP
-from odediscovery.families.powers import powers_of
 from odediscovery.runtime.arrays import Array
 
 # Constants b of a sum 1 + b m in units of 1 / max(m).

@@ -8,7 +8,7 @@ intervals is integrated interval by interval, so that no Runge-Kutta stage reads
 interval's duration, and missing values weigh nothing.
 
 Levenberg-Marquardt knows no equations. Three more loops of this name stand elsewhere, each with its reason at its
-head, because they minimise something else or a batch of another kind: `stages/grow/grow.py` (a likelihood without
+head, because they minimise something else or a batch of another kind: `stages/grow.py` (a likelihood without
 known variances, coefficients eliminated), `search/flows/flows.py` (a fixed number of steps, members by the
 ten thousand) and `population/groups.py` (groups that are solved together or not at all).
 """
@@ -28,8 +28,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.networks.chain import AnyChain, Rhs
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.resources import fitting_at_once
+from odediscovery.runtime.monitor import Monitor, fitting_at_once
 from odediscovery.solve.grids import (
     DEFAULT_GRID,
     GRIDS,

@@ -1,4 +1,14 @@
-"""Whether what was found may be called a law, and which of its terms are significant.
+"""Whether what was found may be called a law: tests of residuals, doubts, and which terms are significant.
+
+Are the residuals of a law noise? Tests of their signs and of neighbours, and a walk as a rival.
+
+Laws that run away: from starts that the data allow, they leave everything measured behind.
+
+A law may follow a trajectory along an edge from which it would fall: to one side of the fitted
+start its solutions blow up. The measured system did not, and where it started is known to
+within an error only, so such a law is doubted.
+
+When a law is doubted: because of its residuals, or because it does not look like a law.
 
 Whether equations are claimed as a law: judged by the state that they explain least.
 
@@ -11,28 +21,550 @@ with the factor f of residuals that have a memory (`autocorrelation_inflation`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import fdtri
 
+from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.data.series import TimeSeries, pooled
-from odediscovery.judge.doubt import ResidualTests
+from odediscovery.judge.criterion import correction
 from odediscovery.judge.notes import (
     Note,
     idle_terms_left,
     poor_fit,
     stopped,
+    structured_residuals,
     turns_back,
     unexplained_states,
     walk_as_good,
+    widened_errors,
 )
-from odediscovery.laws.records import interval
-from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.laws.power_sum import PowerSum, constant_penalty
+from odediscovery.laws.records import SETTLED, Candidate, Judged, Polished, interval, residual_freedom
+from odediscovery.problem.problem import Problem, increment_squares
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import TIME_SPENT, Monitor
-from odediscovery.stages.values import Judged, Polished, residual_freedom
+from odediscovery.solve.sensitivities import residuals
+from odediscovery.stages.polish import holds_outside, interval_errors
+
+# Residuals of a state from which on it is tested: the normal approximation of the number of runs needs about ten of
+# each sign
+RESIDUAL_FEW = 20
+# Distance from the expected value from which on residuals are clearly no noise [standard deviations]
+CLEAR = 4.0
+# Correlation of neighbours up to which it counts as none [standard deviations]
+UNLIKELY = 2.0
+# Largest correlation of neighbours that widens standard errors
+LARGEST_CORRELATION = 0.99
+
+# Grid of the logarithms of a walk's variance a step, relative to that of the noise: from a walk that
+# hardly moves to one in which the noise is not seen.
+WALK_LOG_VARIANCES = np.linspace(-12.0, 16.0, 57)
+
+
+@dataclass(frozen=True)
+class ResidualTests:
+    """What the tests say about the residuals of a law.
+
+    Args:
+        few_runs: states with too few runs of one sign: index, number of runs, expected number.
+        correlated: states whose neighbouring residuals correlate: index, correlation.
+        inflation: factor by which that widens standard errors, at least 1.
+    """
+
+    few_runs: tuple[tuple[int, int, int], ...] = ()
+    correlated: tuple[tuple[int, float], ...] = ()
+    inflation: float = 1.0
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether nothing speaks against noise."""
+        return not (self.few_runs or self.correlated)
+
+    def sentences(self, states: Sequence[str], explained: bool = False) -> list[Note]:
+        """What the reader should know.
+
+        Args:
+            states: their names.
+            explained: whether it is known why residuals are no noise.
+        """
+        seen = {
+            i: f"{found} runs of one sign where about {expected} are expected" for i, found, expected in self.few_runs
+        }
+        seen |= {i: f"neighbouring residuals correlate by {r:.2f}" for i, r in self.correlated if i not in seen}
+        named = [f"{states[i]}: {text}" if len(seen) > 1 else text for i, text in seen.items()]
+        notes = [structured_residuals([states[i] for i in seen], named)] if seen and not explained else []
+        if self.inflation > 1.0:
+            notes.append(widened_errors(self.inflation, self.inflation >= largest_inflation()))
+        return notes
+
+
+def largest_inflation() -> float:
+    """The largest factor by which standard errors are widened."""
+    r = LARGEST_CORRELATION
+    return float(np.sqrt((1.0 + r) / (1.0 - r)))
+
+
+def examine_residuals(residuals: Sequence[Array]) -> ResidualTests:
+    """All tests of the residuals of a law, [samples, states] a trajectory, nan where unmeasured."""
+    return ResidualTests(
+        tuple(too_few_runs(residuals)), tuple(autocorrelated(residuals)), autocorrelation_inflation(residuals)
+    )
+
+
+def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """How many runs of one sign the residuals of every state have, and should have.
+
+        expected  1 + 2 a b / n,    variance  (m - 1) (m - 2) / (n - 1)  with  m = expected
+
+    for a residuals above 0, b below and n = a + b; summed over trajectories.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Returns:
+        Number of runs, expected number and its standard deviation, all [states].
+
+    Source: Wald and Wolfowitz, Annals of Mathematical Statistics 11 (1940).
+
+    >>> slow = np.sin(np.linspace(0.0, 6.0, 50))[:, None]
+    >>> found, expected, spread = runs([slow])
+    >>> int(found[0]), round(float(expected[0]), 1)
+    (2, 25.5)
+    """
+    states = residuals[0].shape[1]
+    found, expected, variance = np.zeros(states), np.zeros(states), np.zeros(states)
+    for r in residuals:
+        for i in range(states):
+            above = r[np.isfinite(r[:, i]) & (r[:, i] != 0), i] > 0
+            n, a = len(above), int(above.sum())
+            if n < 2:
+                continue
+            m = 1.0 + 2.0 * a * (n - a) / n
+            found[i] += 1 + np.count_nonzero(above[1:] != above[:-1])
+            expected[i] += m
+            variance[i] += (m - 1.0) * (m - 2.0) / (n - 1.0)
+    return found, expected, np.sqrt(np.maximum(variance, 0.0))
+
+
+def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
+    """Correlation of neighbouring residuals of every state, and how many pairs it is from.
+
+        r = sum e_t e_{t+1} / sum e_t^2,    standard deviation 1 / sqrt(pairs) for noise
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Source: Durbin and Watson, Biometrika 37 (1950).
+
+    >>> slow = np.sin(np.linspace(0.0, 6.0, 50))[:, None]
+    >>> bool(correlations([slow])[0][0] > 0.9)
+    True
+    """
+    with np.errstate(all="ignore"):  # of a law that runs away nothing is known
+        products = sum(np.nansum(r[1:] * r[:-1], axis=0) for r in residuals)
+        pairs = sum(np.isfinite(r[1:] * r[:-1]).sum(axis=0) for r in residuals)
+        squares = sum(np.nansum(r**2, axis=0) for r in residuals)
+        return products / np.maximum(squares, ABOVE_ZERO), np.asarray(pairs)
+
+
+def memory(residuals: Sequence[Array]) -> Array:
+    """The correlation of neighbouring residuals of every state, 0 where chance explains it [states].
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+    """
+    r, pairs = correlations(residuals)
+    clear = r > UNLIKELY / np.sqrt(np.maximum(pairs, 1))
+    # Hardly anything is known of a walk: its steps, not it, would be noise.
+    return np.where(clear, np.minimum(r, LARGEST_CORRELATION), 0.0)
+
+
+def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
+    """The factor by which memory in the residuals widens standard errors, at least 1.
+
+        sqrt((1 + r) / (1 - r)),  r the largest correlation of a state's neighbouring residuals
+
+    N residuals, each r times the last one plus new noise, carry as much information as
+    N (1 - r) / (1 + r) without memory. An r that chance explains counts as 0.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Source: Bartlett, Journal of the Royal Statistical Society 98 (1935).
+
+    >>> random = np.random.default_rng(0)
+    >>> noise = random.standard_normal((4001, 1))
+    >>> round(autocorrelation_inflation([noise]), 1), round(autocorrelation_inflation([noise[1:] + noise[:-1]]), 1)
+    (1.0, 1.7)
+    """
+    largest = float(np.max(memory(residuals), initial=0.0))
+    return float(np.sqrt((1.0 + largest) / (1.0 - largest)))
+
+
+def autocorrelated(residuals: Sequence[Array]) -> list[tuple[int, float]]:
+    """States whose neighbouring residuals clearly correlate: index and correlation.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+    """
+    r, pairs = correlations(residuals)
+    clear = (pairs >= RESIDUAL_FEW) & (r > CLEAR / np.sqrt(np.maximum(pairs, 1)))
+    return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
+
+
+def has_no_memory(residuals: Sequence[Array]) -> bool:
+    """Whether every state has enough residuals, and neighbouring ones do not correlate.
+
+    >>> random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 100)
+    >>> noise, wave = random.standard_normal((100, 1)), np.sin(t)[:, None]
+    >>> has_no_memory([noise]), has_no_memory([noise + wave]), has_no_memory([noise[:10]])
+    (True, False, False)
+    """
+    r, pairs = correlations(residuals)
+    return bool(np.all((pairs >= RESIDUAL_FEW) & (r < UNLIKELY / np.sqrt(np.maximum(pairs, 1)))))
+
+
+def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
+    """States whose residuals have clearly too few runs of one sign for noise.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Returns:
+        Index of the state, number of runs and expected number.
+    """
+    counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
+    found, expected, spread = runs(residuals)
+    clear = (counts >= RESIDUAL_FEW) & (found < expected - CLEAR * spread) & (spread > 0)
+    return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]
+
+
+def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = None) -> Array:
+    """The misfit of a random walk seen through noise, for every state, on the scale of a law's misfit.
+
+        x_{k+1} = x_k + sqrt(q dt) s u_k,    y_k = x_k + s shape_k e_k,    u, e ~ N(0, 1)
+        misfit  = min over q of  n ln(mean v_k^2 / F_k) + n mean ln(F_k / shape_k^2)
+
+    with the errors v_k of a Kalman filter's forecasts and their variances s^2 F_k; the first value
+    of each trajectory, which nothing forecasts, counts like the mean of the others. It is the
+    counterpart of n ln(SSR / n): a walk knows no law, so a law whose misfit is larger is none.
+
+    Args:
+        relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory
+            (default: all alike).
+
+    Returns:
+        [states], nan where nothing was measured.
+
+    Source: Harvey, Forecasting, Structural Time Series Models and the Kalman Filter (1989), ch. 4.
+
+    >>> t, random = np.arange(50.0), np.random.default_rng(0)
+    >>> noise = TimeSeries.from_arrays(t, random.standard_normal(50))
+    >>> walk = TimeSeries.from_arrays(t, np.cumsum(random.standard_normal(50)))
+    >>> noise_variance = np.exp(walk_misfit(noise) / 50)  # a walk that hardly moves
+    >>> bool(0.5 < noise_variance[0] < 1.5), bool(walk_misfit(walk)[0] < 30.0)
+    (True, True)
+    """
+    q = np.exp(WALK_LOG_VARIANCES)
+    step = float(np.median(np.concatenate([np.diff(t.time) for t in series.trajectories])))
+    states = len(series.states)
+    squares, logs = np.zeros((states, len(q))), np.zeros((states, len(q)))
+    counts, forecasts = np.zeros(states), np.zeros(states)
+    for i, t in enumerate(series.trajectories):
+        own = np.ones_like(t.values) if relative_sigma is None else relative_sigma[i]
+        seen, variance = np.isfinite(t.values), own**2
+        gaps = np.diff(t.time, prepend=t.time[0]) / step
+        mean, spread = np.full((states, 1), np.nan), np.zeros((states, len(q)))
+        for y, there, r, gap in zip(np.nan_to_num(t.values), seen, variance, gaps, strict=True):
+            spread = spread + q * gap
+            first = there & np.isnan(mean[:, 0])
+            f = spread + r[:, None]
+            judged = (there & ~first)[:, None]
+            error = np.where(judged, y[:, None] - mean, 0.0)
+            squares += error**2 / f
+            logs += np.where(judged, np.log(f / r[:, None]), 0.0)
+            forecasts += judged[:, 0]
+            gain = np.where(there[:, None], spread / f, 0.0)
+            mean = np.where(first[:, None], y[:, None], mean + gain * error)
+            spread = np.where(first[:, None], r[:, None], spread * (1.0 - gain))
+        counts += seen.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.log(squares / forecasts[:, None]) + logs / forecasts[:, None]
+    best: Array = np.where(forecasts > 0, counts * each.min(axis=1), np.nan)
+    return best
+
+
+def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, starts: int) -> bool:
+    """Whether a random walk, which knows no law, explains the data as well as a law does.
+
+    Both are compared by misfit and penalty; the walk pays for one variance a state.
+
+    Args:
+        squares: of the weighted residuals of the law [states].
+        counts: observed values [states].
+        price: penalty of the law, as it was chosen.
+        starts: number of fitted start values.
+    """
+    seen = (counts > 0) & ~p.constant
+    n, samples = counts[seen], float(counts.sum())
+    with np.errstate(divide="ignore"):
+        law = float(np.sum(n * np.log(squares[seen] / n))) + price
+    fitted = int(seen.sum())
+    walk = walk_misfit(p.data, p.relative_sigma)[seen].sum()
+    walk += fitted * constant_penalty(len(counts), samples) * correction(samples, fitted + starts)
+    return bool(walk < law)
+
+
+def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask) -> bool:
+    """Whether a solution that starts within an error of the fitted start leaves the data behind.
+
+    Each state's start is moved by its error to either side, the others stay.
+
+    Args:
+        initial: fitted start values [trajectories, states], without controls.
+        error: how uncertain they are [trajectories, states], without controls.
+        nonnegative: states that do not start below 0.
+    """
+    values = np.concatenate([t.values for t in series.trajectories])
+    # A solution so far from its fitted course has left the data behind [range of the data]
+    reach = 10.0 * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
+    nonnegative = nonnegative[~series.is_control]
+    for i, side in itertools.product(range(initial.shape[1]), (-1.0, 1.0)):
+        start = initial.copy()
+        start[:, i] += side * error[:, i]
+        start = np.where(nonnegative, np.maximum(start, 0.0), start)
+        # Relative tolerance of the integration
+        left = residuals(law, series, start, 1e-6)
+        if any(np.any(np.abs(np.nan_to_num(r, posinf=np.inf)) > reach) for r in left):
+            return True
+    return False
+
+
+# An exponent nearer than this is at a whole number
+WHOLE_POWER = 1e-4
+# An equation of more terms has to need each of them, all with whole powers; the laws of the suites have at most so
+# many
+TERMS = 3
+# Terms and sums of an equation together, above which it is doubted
+CONSTANTS = 5
+# Squared t statistic from which on a term is needed
+NEEDED = 100.0
+# Distance of the mean square of mere noise above its expected value [standard deviations]
+LIKELY = 3.0
+# Noise without memory may be so many times larger than it was estimated [ratio of mean squares]
+UNDERESTIMATED = 3.0
+
+
+def interval_squares(law: PowerSum, p: Problem) -> Array:
+    """Mean squared error of every state at the ends of intervals from measured starts [states].
+
+    In units of the mean squared increment of each state; inf where the law blows up.
+    """
+    return _relative_squares(interval_errors(law, p), p)
+
+
+def _relative_squares(errors: Sequence[Array], p: Problem) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.mean(np.concatenate(errors) ** 2, axis=0) / increment_squares(p)
+    result: Array = np.where(np.isfinite(squares), squares, np.inf)
+    return result
+
+
+def is_explained(law: PowerSum, p: Problem) -> Mask:
+    """Whether what an equation leaves of the intervals is integration error or noise, bool [states].
+
+        expected^2 = sigma_i^2 + sum_j (x_i(t + h; x + sigma_j) - x_i(t + h; x))^2
+
+    Noise of both ends makes neighbouring errors differ; a wrong term makes them alike. Noise that
+    is only estimated may be curvature, so on data that were not smoothed errors must have no memory.
+    """
+    errors = interval_errors(law, p)
+    settled: Mask = _relative_squares(errors, p) <= SETTLED
+    if settled.all():
+        return settled
+    sigma = np.maximum(p.noise, p.floor)
+    expected = [np.broadcast_to(sigma**2, e.shape) for e in errors]
+    for j in np.flatnonzero(~p.data.is_control):
+        moved = interval_errors(law, p, sigma * (np.arange(len(sigma)) == j))
+        with np.errstate(all="ignore"):  # a law that blows up explains nothing
+            expected = [v + (m - e) ** 2 for v, m, e in zip(expected, moved, errors, strict=True)]
+    with np.errstate(all="ignore"):
+        relative = [e / np.sqrt(v) for e, v in zip(errors, expected, strict=True)]
+    squares = np.mean(np.concatenate(relative) ** 2, axis=0)
+    result: Mask = squares <= UNDERESTIMATED
+    if p.noisiness <= CLEAN_SHARE and result.any():
+        r, pairs = correlations([np.nan_to_num(e) for e in relative])
+        result &= r < UNLIKELY / np.sqrt(np.maximum(pairs, 1))
+    return settled | result
+
+
+def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
+    """Standard errors of coefficients and exponents if they are fitted to intervals.
+
+        covariance = (J' J)^-1,    J = d (errors / (sqrt(2) sigma)) / d (coefficients, exponents)
+
+    by differences, with the noise of the data as sigma.
+
+    Returns:
+        Of coefficients [states, monomials] and exponents [monomials, features]; 0 where one is 0.
+    """
+    sigma = np.sqrt(2.0) * np.maximum(p.noise, p.floor)
+    a, w, *inner = law.constants
+    step = np.sqrt(np.finfo(float).eps)
+
+    def weighted(a: Array, w: Array) -> Array:
+        errors = np.concatenate(interval_errors(law.with_constants(a, w, *inner), p))
+        result: Array = (errors / sigma)[:, ~p.constant].ravel()
+        return result
+
+    here, columns = weighted(a, w), []
+    for values, is_exponent in ((a, False), (w, True)):
+        for place in map(tuple, np.argwhere(values)):
+            moved, h = values.copy(), step * abs(values[place])
+            moved[place] += h
+            columns.append((weighted(*((a, moved) if is_exponent else (moved, w))) - here) / h)
+    jacobian = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
+    size = np.maximum(column_norms(jacobian), np.finfo(float).tiny)
+    unit = jacobian / size
+    with np.errstate(over="ignore"):  # the error of a constant that nothing feels is infinite
+        # Least eigenvalue that counts [the largest]
+        errors = np.sqrt(np.diag(np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True))) / size
+    of_a, of_w = np.zeros(a.shape), np.zeros(w.shape)
+    of_a[a != 0], of_w[w != 0] = np.split(errors, [np.count_nonzero(a)])
+    return of_a, of_w
+
+
+def doubtful(law: PowerSum, p: Problem) -> Mask:
+    """Equations that leave residuals or do not look like a law, bool [states].
+
+    Args:
+        law: dimensionless.
+        p: the data it was found in.
+    """
+    left = ~is_explained(law, p)
+    return (left if left.all() else left | unlike_a_law(law, p)) & ~p.constant
+
+
+def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
+    """Equations that do not look like a law, bool [states].
+
+    A law does without exponents that are nearly whole, without terms that cancel, and without many
+    terms, unless their powers are whole and the data could spare none of them: an approximation gains
+    a little with every term, a law nearly everything with the last.
+
+    Args:
+        law: dimensionless.
+        p: the data it was found in.
+    """
+    w = law.exponents
+    off = np.abs(w - np.round(w))
+    # An exponent nearer than this to a whole number, and not at it, is a sign of another law
+    nearly = (off > WHOLE_POWER) & (off < 0.02)
+    used = law.coefficients != 0
+    inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
+    many = (used.sum(axis=1) > TERMS) | (used.sum(axis=1) + inside > CONSTANTS)
+    if nearly.any() or many.any():
+        of_a, of_w = constant_errors(law, p)
+        nearly &= off > LIKELY * of_w
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(used, (law.coefficients / of_a) ** 2, np.inf).min(axis=1)
+        samples = sum(len(t.values) for t in p.smooth.trajectories)
+        share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
+        whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
+        # What a needed term explains at least of the increments of clean data [`SETTLED`, or what a law of
+        # products of two states leaves]
+        small = share < 1000.0 * _least_left(law, p)
+        if (many & whole & small).any() and holds_outside(p, law):
+            small[:] = False
+        many &= ~whole | (gain < NEEDED) | small
+    found: Mask = (used & nearly.any(axis=1)).any(axis=1) | has_cancelling_terms(law, p) | many
+    return found
+
+
+def _least_left(law: PowerSum, p: Problem) -> Array:
+    """What approximations of the same terms would leave at least of each equation, as `interval_squares` [states].
+
+    A series goes on to higher powers, and may leave any little; products of two states are the first terms of one
+    that leaves much, so there it counts what the law itself leaves.
+    """
+    degrees = np.where(law.coefficients != 0, np.abs(law.exponents).sum(axis=1), 0.0).max(axis=1, initial=0.0)
+    rounding = 2.0 * p.floor**2 / increment_squares(p)
+    left = np.clip(interval_squares(law, p), np.minimum(rounding, SETTLED), SETTLED)
+    plain = law.features is None
+    # Highest power of a law that is no first part of a series
+    least: Array = np.where(plain & (degrees <= 2.0), left, SETTLED)
+    return least
+
+
+def has_cancelling_terms(law: PowerSum, p: Problem) -> Mask:
+    """Whether terms of an equation are many times larger than their sum, bool [states]."""
+    values = np.concatenate([t.values for t in p.smooth.trajectories])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        terms = law.monomials(values)[:, None, :] * law.coefficients
+        ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
+    # Terms so many times larger than their sum cancel [ratio of rms]
+    result: Mask = ratio > 30.0
+    return result
+
+
+def leaves_noise(p: Problem, best: Candidate) -> bool:
+    """Whether what a law leaves of noisy data is noise.
+
+    In short, irregular trajectories noise is easily underestimated. Residuals may then be larger than
+    the estimate, as long as they have no memory.
+    """
+    if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
+        return not escapes(p, best)
+    own = ~p.data.is_control
+    return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
+
+
+def escapes(p: Problem, c: Candidate) -> bool:
+    """Whether a law runs away from starts that the data allow, over as many samples as it can be followed.
+
+    Where windows had to be shortened it is asked of pieces as long as these, each from its smoothed start.
+    """
+    q, initial = p, c.initial
+    if p.longest_window is not None:
+        q = p.pieces(p.longest_window)
+        initial = q.initial
+    return runs_away(c.law, q.data, initial, q.start_errors, q.nonnegative)
+
+
+def needs_every_term(found: Polished, nonnegative: Mask, *, long: bool = False) -> bool:
+    """Whether a law of whole powers has no term that the data could spare, and not too many.
+
+    An approximation gains a little with every term, a law nearly everything with the last; the series of
+    another law shows in its degree. Many terms may stand for real powers, but not where all states change sign.
+
+    Args:
+        found: the law, refined.
+        nonnegative: states that do not change their sign, of those that change, bool [states].
+        long: whether it may have any number of terms, of any degree.
+    """
+    a, w = found.law.coefficients, found.law.exponents
+    few = (a != 0).sum(axis=1).max() <= CONSTANTS
+    if found.law.features is None:
+        # Highest power of a long law of whole powers that is believed in noise; the series of a sine goes on to the
+        # fifth and farther
+        few = (few or not nonnegative.any()) and np.abs(w).sum(axis=1).max(initial=0.0) <= 3.0
+    needed = a**2 >= NEEDED * found.errors.coefficients**2
+    return bool((few or long) and np.array_equal(w, np.round(w)) and needed[a != 0].all())
+
+
+def is_short(law: PowerSum) -> bool:
+    """Whether no equation has more than `TERMS` terms."""
+    return bool((law.coefficients != 0).sum(axis=1).max() <= TERMS)
+
+
+def is_within_noise(p: Problem, c: Candidate) -> bool:
+    """Whether the residuals of a law are no larger than noise that was underestimated."""
+    return c.mean_square <= UNDERESTIMATED * max(p.unexplained, 1.0)
+
 
 # Least share of the variance that a law explains, of all states and of each
 EXPLAINED = 0.5

@@ -58,10 +58,10 @@ from odediscovery.laws.power_sum import (
     powers,
     value_penalty,
 )
+from odediscovery.laws.records import Candidate, Judged, Origin, Polished
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
-from odediscovery.stages.prune.prune import wald_statistic
-from odediscovery.stages.values import Candidate, Judged, Origin, Polished
+from odediscovery.stages.prune import wald_statistic
 
 
 @dataclass(frozen=True)

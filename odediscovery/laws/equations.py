@@ -37,9 +37,18 @@ from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
-from odediscovery.laws.expressions import exact, identifiers, number, parse, text
+from odediscovery.laws.expressions import (
+    exact,
+    identifiers,
+    julia_source,
+    latex_rows,
+    number,
+    parse,
+    pretty_text,
+    python_source,
+    text,
+)
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, signs
-from odediscovery.laws.printing import julia_source, latex_rows, pretty_text, python_source
 from odediscovery.runtime.arrays import Array
 
 

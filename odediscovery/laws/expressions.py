@@ -1,10 +1,21 @@
-"""Text to sympy and back, without ever evaluating text.
+r"""Laws as text: read into sympy without ever evaluating text, and printed in every notation.
 
 sympy's own readers call `eval`; files and columns come from strangers. Here Python's `ast` only
 takes the text apart, and a walk over the tree builds the expression from a short list of what is
 allowed: numbers, known names, + - * / **, and a handful of functions. Numbers are computed as
 Python floats, so that an expression read back has the very same constants. A name is a symbol
 and never looked up anywhere, so columns called `S`, `I`, `E`, `sin` or `lambda_` are ordinary.
+
+Laws for people, as text and LaTeX, and as source code, in Python and Julia.
+
+A fitted constant is printed as 0.06003(12): the value to the place of the second digit of its
+standard error, and these two digits in parentheses, the notation of metrology (JCGM 100:2008,
+7.2.2), also within functions and inner sums. Constants that were set to a round number carry no
+error and stand bare; an exponent of 1 and a coefficient of 1 are left out. Terms come in a fixed
+order: gains before losses, then by the sum of their exponents, then in the order of the states.
+
+A column may have the name of a word of the language or of an argument of the printed function. Its
+variable then gets underscores until the name is free.
 """
 
 from __future__ import annotations
@@ -12,17 +23,20 @@ from __future__ import annotations
 import ast
 import keyword
 import math
+import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from typing import NamedTuple, TypeAlias
+from functools import partial, reduce
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import sympy
 
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import STATE_FUNCTIONS
-from odediscovery.runtime.arrays import ABOVE_ZERO
+from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
+from odediscovery.laws.power_sum import Features, PowerSum, signs
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 MAX_EQUATION_LETTERS, MAX_NESTING = 100_000, 60
 # sympy raises numbers to whole powers at once: without a limit, (2*x)**999999999 would hang.
@@ -312,3 +326,334 @@ def join_terms(terms: Iterable[tuple[bool, str]]) -> str:
         else:
             written = f"-{term}" if minus else term
     return written or "0"
+
+
+# More digits than this say nothing: no solver here is that accurate.
+_MAX_DIGITS = 12
+
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi "
+    "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+)
+_ESCAPES = {
+    "\\": r"\backslash{}",
+    "=": r"\char61{}",
+    " ": r"\ ",
+    "^": r"\hat{}",
+    "~": r"\sim{}",
+    **{c: f"\\{c}" for c in "_%$#&{}"},
+}
+
+
+# What is printed is `Equations`, which imports this file.
+Printable: TypeAlias = Any
+
+
+def constant(value: float, error: float = math.nan, digits: int = 4, spare: int = 0) -> str:
+    """A number to the precision of its standard error, 0.06003(12): bare where that is 0, `digits` where it is nan.
+
+    Constants that mean something together only have `spare` digits beyond the two of the error.
+    """
+    if error == 0:
+        return _general(value, _MAX_DIGITS)
+    if not (math.isfinite(error) and math.isfinite(value)):
+        return _general(value, digits + spare)
+    place = _exponent(error, 2) - 1 - spare
+    top = max(_exponent(value, 3) if value else place + 1, place + 1)
+    if top - place >= _MAX_DIGITS:
+        return _general(value, _MAX_DIGITS)
+    shift = 0 if place <= 0 and _is_plain(top) else top
+    decimals = max(shift - place, 0)
+    number = f"{value / 10.0**shift:.{decimals}f}({round(error / 10.0**place)})"
+    return number if shift == 0 else f"{number}e{shift}"
+
+
+def law_constant(value: float, error: float, digits: int, spare: int = 0) -> str:
+    """A constant of a law: as `constant`, and with (?) where the error is as large as the value.
+
+    To the place of such an error it would be printed as another number.
+
+    >>> law_constant(0.222, 78.0, 4), law_constant(-3.2e-36, 6.4e-35, 4), law_constant(0.5, 0.01, 4)
+    ('0.222(?)', '-3.2(?)e-36', '0.500(10)')
+    """
+    if value and math.isfinite(value) and math.isfinite(error) and error >= abs(value):
+        mantissa, _, exponent = _general(value, 3 + spare).partition("e")
+        return f"{mantissa}(?)" + (f"e{exponent}" if exponent else "")
+    return constant(value, error, digits, spare)
+
+
+def read_constant(written: str) -> float:
+    """The number that stands there: 0.06003 for 0.06003(12)."""
+    return float(re.sub(r"\([^)]*\)", "", written))
+
+
+def as_printed(law: PowerSum, errors: PowerSum, digits: int, spare: int) -> PowerSum:
+    """The law with its constants as a reader of the printed equations would copy them."""
+
+    def copied(values: Array, of: Array, factors: Array) -> Array:
+        pairs = np.stack([values * factors, of * np.abs(factors)], axis=-1).reshape(-1, 2)
+        read = [read_constant(law_constant(float(v), float(e), digits, spare)) if v else 0.0 for v, e in pairs]
+        return np.array(read).reshape(values.shape) / factors
+
+    (a, w, b, v), (a_error, w_error, b_error, v_error) = law.constants, errors.constants
+    rates = np.ones(w.shape[1])
+    if law.features is not None:
+        own = [f.rate if power_is_rate(f) else 1.0 for f in law.features.functions]
+        rates[law.features.states : law.features.simple] = own
+    inner = np.broadcast_to(rates[: v.shape[1]], v.shape)
+    one = np.ones_like
+    return law.with_constants(
+        copied(a, a_error, one(a)),
+        copied(w, w_error, np.broadcast_to(rates, w.shape)),
+        copied(b, b_error, one(b)),
+        copied(v, v_error, inner),
+    )
+
+
+def _is_plain(power: int) -> bool:
+    """Whether a number of this power of ten needs no exponent: beyond, zeros would hide the digits that matter."""
+    return -4 <= power < 7
+
+
+def _exponent(value: float, digits: int) -> int:
+    """Power of ten of a number rounded to some digits."""
+    return int(f"{value:.{digits - 1}e}".partition("e")[2])
+
+
+def _general(value: float, digits: int) -> str:
+    """At most `digits` significant digits, without the zeros at the end."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    power = _exponent(value, digits)
+    if _is_plain(power):
+        written = f"{value:.{max(digits - 1 - power, 0)}f}"
+        return written.rstrip("0").rstrip(".") if "." in written else written
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa}e{int(exponent)}"
+
+
+class _Notation(NamedTuple):
+    """How sums of products are written."""
+
+    name: Callable[[str], str]  # a column
+    minus: str  # -x as a base
+    power: Callable[[str], str]
+    times: str
+    number: Callable[[str], str]
+
+
+def pretty_text(equations: Printable, digits: int) -> str:
+    """See `Equations.pretty`."""
+    plain = _Notation(str, "(-{})", lambda power: f"^({power})" if "/" in power else f"^{power}", "*", str)
+    if equations.power_sum is not None or (equations.law is not None and equations.standard_errors is not None):
+        rows = _rows(equations, digits, plain)
+    else:
+        names = dict(zip((s.name for s in equations.symbols), equations.variables, strict=True))
+        notation: dict[str, Any] = {"name": names.__getitem__, "power": "^", "number": partial(constant, digits=digits)}
+        rows = [render(side, **notation, divided=True) for side in equations.right_hand_sides]
+        # A fitted 0.9999999 is a factor, or an exponent, that rounds to 1.
+        rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])|\^1(?![\d.e])", "", row) for row in rows]
+    return "\n".join(f"{s}' = {row}" for s, row in zip(equations.states, rows, strict=True))
+
+
+def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
+    """See `Equations.latex`."""
+    names, time = [latex_name(name) for name in equations.variables], latex_name(equations.time_name)
+    if equations.power_sum is not None:
+        latex = _Notation(latex_name, r"\left(-{}\right)", lambda power: f"^{{{power}}}", r"\,", _latex_number)
+        rows = _rows(equations, digits, latex)
+    else:
+        symbols = dict(zip(equations.symbols, names, strict=True))
+        rows = [sympy.latex(_rounded(side, digits), symbol_names=symbols) for side in equations.right_hand_sides]
+    return {
+        state: rf"\frac{{d{name}}}{{d{time}}} = {row}"
+        for state, name, row in zip(equations.states, names, rows, strict=False)
+    }
+
+
+def _rows(equations: Printable, digits: int, notation: _Notation) -> list[str]:
+    """Right-hand sides of a law that is known as numbers, with standard errors."""
+    law, show = equations.law, partial(law_constant, digits=digits, spare=equations.spare)
+    features = law.features or Features(law.n_states)
+    n, simple = features.states, [notation.name(variable) for variable in equations.variables]
+    simple += [function_name(simple, function) for function in features.functions]
+
+    def product(names: Sequence[str], row: Array, errors: Array) -> list[tuple[bool, str]]:
+        """The factors of a product of powers, and whether they stand below: a sum to a whole negative power does."""
+        factors = []
+        turned = signs(row[None], law.mirrored)[0] < 0.0
+        for k in np.flatnonzero(row).tolist():
+            name, power, error = names[k], float(row[k]), float(errors[k])
+            function = features.functions[k - n] if n <= k < features.simple else None
+            if function is not None and power_is_rate(function):
+                # exp(r x) ** w is written exp(w r x).
+                written = show(abs(power * function.rate), error * abs(function.rate))
+                argument = names[function.state] if written == "1" else f"{written}*{names[function.state]}"
+                factors.append((False, f"exp({'-' * (power * function.rate < 0)}{argument})"))
+                continue
+            below = bool(k >= features.simple and power < 0 and error == 0)
+            # Thirds are fractions in sums of powers alone.
+            third = third_of(power) if error == 0.0 and law.features is None else ""
+            written = third or show(abs(power) if below else power, error)
+            base = notation.minus.format(name) if turned[k] else name
+            factors.append((below, base if written == "1" else f"{base}{notation.power(written)}"))
+        return factors
+
+    def total(
+        values: Array, errors: Array, powers: Array, products: list[list[tuple[bool, str]]], first: str = ""
+    ) -> str:
+        terms = [(False, first)] if first else []
+        for j in sorted(np.flatnonzero(values), key=lambda j: order(float(values[j]), powers[j])):
+            number = notation.number(show(abs(float(values[j])), float(errors[j])))
+            above = [factor for below, factor in products[j] if not below]
+            above = above if number == "1" and above else [number, *above]
+            below = [f"/{factor}" for below, factor in products[j] if below]
+            terms.append((bool(values[j] < 0), notation.times.join(above) + "".join(below)))
+        return join_terms(terms)
+
+    a, w, b, v = law.constants
+    da, dw, db, dv = _errors(equations)
+    inner = [product(simple, *of) for of in zip(v, dv, strict=True)]
+    names = simple + [f"({total(*of, v, inner, '1')})" for of in zip(b, db, strict=True)]
+    outer = [product(names, *of) for of in zip(w, dw, strict=True)]
+    return [total(*of, w, outer) for of in zip(a, da, strict=True)][: len(equations.states)]
+
+
+def _errors(equations: Printable) -> list[Array]:
+    """Standard errors of the constants of a law, 0 of those that were snapped, nan of unknown ones."""
+    known, law = equations.standard_errors, equations.law
+    errors = [np.full_like(c, np.nan) for c in law.constants] if known is None else [*known.constants]
+    for k, held in enumerate(equations.snapped or ()):
+        errors[k] = np.where(held, 0.0, errors[k])
+    return errors
+
+
+def order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tuple[float, ...]]:
+    """The place of a term in its equation: gains first, then by the sum of its exponents."""
+    # Rounded, so that fitted exponents of 0.9998 and 1.0001 do not change places.
+    near = tuple(round(-float(p), 2) for p in powers)
+    return coefficient < 0, round(-sum(near), 1), near
+
+
+def third_of(power: float) -> str:
+    """An exponent that is a third of a whole number, as a fraction; nothing for others."""
+    thirds = round(3.0 * power)
+    return f"{thirds}/3" if thirds % 3 and abs(3.0 * power - thirds) < 1e-9 else ""
+
+
+def function_name(states: Sequence[str], function: Function) -> str:
+    """f(x), or f(r*x) where the rate is another than 1."""
+    rate = function.plain_rate
+    size = "" if abs(rate) == 1.0 else f"{abs(rate):.6g}*"
+    return f"{function.name}({'-' * (rate < 0)}{size}{states[function.state]})"
+
+
+def _latex_number(written: str) -> str:
+    mantissa, _, exponent = written.partition("e")
+    return rf"{mantissa} \times 10^{{{exponent}}}" if exponent else mantissa
+
+
+def latex_name(name: str) -> str:
+    r"""A column name in LaTeX's mathematics: x1 -> x_{1}, beta -> \beta, heart rate -> upright."""
+    stem, index = re.fullmatch(r"(.*?)_?(\d*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+    if index and stem and not re.search(r"\d$", stem):
+        return f"{latex_name(stem)}_{{{index}}}"
+    if len(name) == 1 and name.isascii() and name.isalpha():
+        return name
+    letters = unicodedata.name(name, "").split() if len(name) == 1 else []
+    if letters[:1] == ["GREEK"] and letters[2:3] == ["LETTER"] and len(letters) == 4:
+        greek = letters[3].lower().replace("lamda", "lambda")
+        name = greek.capitalize() if letters[1] == "CAPITAL" else greek
+    if name in _GREEK.split():
+        return f"\\{name}"
+    return rf"\mathrm{{{''.join(_ESCAPES.get(c, c) for c in name)}}}"
+
+
+def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
+    return expression.xreplace({f: sympy.Float(float(f), digits) for f in expression.atoms(sympy.Float)})
+
+
+# Words of Julia, and names that the printed function itself uses.
+_JULIA_WORDS = (
+    "abstract baremodule begin catch const do else elseif end export false function let local macro module "
+    "mutable primitive quote struct true try type using where outer in isa ccall Base du u p t"
+)
+# Categories of letters, marks and digits that both languages take in names.
+_JULIA_LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Mn", "Mc", "Nd")
+
+
+def python_source(equations: Printable) -> str:
+    """See `Equations.python`."""
+    names, own, acting, given, (time, state, controls) = _local_names(equations, "np rates", ("t", "y", "u"))
+    time, function = given or time, lambda name: f"np.{name.lower()}"
+    sides = [render(side, name=names.__getitem__, function=function) for side in equations.right_hand_sides]
+    lines = [
+        "import numpy as np\n\n",
+        f"def rates({time}, {state}{f', {controls}' if acting else ''}):",
+        *([f"    {acting} = {controls}({time})  # inputs at this time"] * bool(acting)),
+        f"    {own} = {state}",
+        "    return np.array([",
+        *(f"        {side},  # d/dt of {name}" for side, name in zip(sides, equations.states, strict=True)),
+        "    ])\n",
+    ]
+    return "\n".join(lines)
+
+
+def julia_source(equations: Printable) -> str:
+    """See `Equations.julia`."""
+    names, own, acting, given, _ = _local_names(equations, _JULIA_WORDS, (), _julia_name)
+    notation: dict[str, Any] = {"name": names.__getitem__, "function": lambda name: f"Base.{name.lower()}"}
+    sides = [render(side, **notation, power="^") for side in equations.right_hand_sides]
+    numbered = enumerate(zip(sides, equations.states, strict=True), start=1)
+    lines = [
+        "function rates!(du, u, p, t)",
+        *([f"    {given} = t"] * bool(given)),
+        *([f"    {acting} = p(t)  # the inputs at this time"] * bool(acting)),
+        f"    {own} = u",
+        *(f"    du[{i}] = {side}  # d/dt of {name}" for i, (side, name) in numbered),
+        "    return nothing",
+        "end\n",
+    ]
+    return "\n".join(lines)
+
+
+def _julia_name(name: str) -> str:
+    """An identifier of Python as one of Julia: some letters are operators or other letters there, and
+    what consists of underscores cannot be read.
+    """
+    letters = [c if unicodedata.category(c) in _JULIA_LETTERS and c != "\u025b" else "_" for c in name]
+    kept = "".join(letters)
+    return kept if kept.strip("_") and not kept[0].isdigit() else f"x{kept}"
+
+
+def _local_names(
+    equations: Printable, words: str, arguments: tuple[str, ...], spelled: Callable[[str], str] = str
+) -> tuple[dict[str, str], str, str, str, list[str]]:
+    """Variable names, as the language spells them, and arguments that avoid reserved words and each other.
+
+    Names by symbol; those of the states and of the inputs but for time, as they are unpacked; that of time if it is
+    an input, else ""; the arguments.
+    """
+    reserved = set(words.split())
+    taken = set(identifiers(equations.variables).values()) | reserved
+    names = {}
+    for symbol in equations.symbols:
+        name = spelled(symbol.name)
+        while (name != symbol.name and name in taken) or name in reserved:
+            name += "_"
+        taken.add(name)
+        names[symbol.name] = name
+    given = []
+    for argument in arguments:
+        while argument in taken:
+            argument += "_"
+        given.append(argument)
+    of_column = dict(zip(equations.variables, names.values(), strict=True))
+    time = of_column[equations.time_name] if equations.time_name in equations.controls else ""
+
+    def unpacked(columns: Sequence[str]) -> str:
+        return ", ".join(of_column[column] for column in columns) + "," * (len(columns) == 1)
+
+    acting = [column for column in equations.controls if column != equations.time_name]
+    return names, unpacked(equations.states), unpacked(acting), time, given

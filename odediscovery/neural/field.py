@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from odediscovery.data.series import Scale, TimeSeries, check_series
 from odediscovery.errors import InputError
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.prepare import pose
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, pose
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 from odediscovery.units import AbstractUnit

@@ -20,14 +20,14 @@ from torch import nn
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
 from odediscovery.fitting.windows import Residuals, finite_squares, levenberg_marquardt
+from odediscovery.laws.records import SETTLED
 from odediscovery.networks.vector_field import VectorField, on_arrays
 from odediscovery.neural.field import Field, posed, scaled, units_of
 from odediscovery.neural.train import binarise_gates
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor, drawn
-from odediscovery.stages.prune.prune import Elimination, Pruned, prune_chain
-from odediscovery.stages.values import SETTLED
+from odediscovery.stages.prune import Elimination, Pruned, prune_chain
 from odediscovery.units.npu import AbstractPowerUnit
 
 

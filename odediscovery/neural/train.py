@@ -20,8 +20,7 @@ from odediscovery.networks.vector_field import VectorField
 from odediscovery.neural.field import Field, posed, restarts, scaled, units_of
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.device import device_of, moved, use_threads
-from odediscovery.runtime.monitor import Monitor, drawn
-from odediscovery.runtime.resources import keep_freed_memory
+from odediscovery.runtime.monitor import Monitor, drawn, keep_freed_memory
 from odediscovery.settings import Settings, settings_for
 
 

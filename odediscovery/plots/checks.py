@@ -21,7 +21,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import count, equations_with
 from odediscovery.laws.records import LEVEL, Estimates, monomial_names
 from odediscovery.plots.axes import ends_of, set_times, with_unit
-from odediscovery.problem.prepare import dose_columns
+from odediscovery.problem.problem import dose_columns
 from odediscovery.result.discovery import Discovery, curve_of, cut
 from odediscovery.result.named import rate_label
 from odediscovery.result.population import GroupConstant

@@ -24,7 +24,7 @@ from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.groups import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Members, Start, members_of
 from odediscovery.population.mixed import MixedFit
-from odediscovery.problem.prepare import dose_statements, of_groups
+from odediscovery.problem.problem import dose_statements, of_groups
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 

@@ -22,8 +22,8 @@ import numpy as np
 from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.errors import FitError
 from odediscovery.laws.equations import Equations, Form
+from odediscovery.laws.expressions import constant
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import MOST_STRANGE, choose, choose_flows, leave_out_strangers, odd_groups
 from odediscovery.population.groups import ANY, LOOSELY, POSITIVE, SCALED, Measured, fit_each

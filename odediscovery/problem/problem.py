@@ -1,21 +1,97 @@
-"""A dimensionless series and what is known of it, the value that every stage takes.
+"""The problem that every stage takes: a dimensionless series, what is known of it, and how both are made.
 
 A stage may change a law as it likes. Before the next one sees it, forbidden terms are taken out, known ones put in,
 and known constants marked as not free.
+
+Interpolated values. `solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own
+steps: quartics with RK45, cubics with RK23 and Radau. Within a step pseudo-residuals of that degree are rounding,
+those of one degree less are not; no solution of an equation looks so. It shows only in values with all their digits.
+At the usual tolerance of 1e-3 such values are far worse than their digits say,
+
+    sigma = 0.06 m^2 sqrt(n) kink
+
+for m samples a step and n a trajectory, and kink the root mean square of pseudo-residuals across steps.
+Source: Shampine, Math. Comp. 46 (1986), for the quartics; the factor was measured on random laws.
+
+Doses at known times, and rates that change at a known time, are controls.
+
+    gut' = dose(t) + ...,    dose(t) = amount / width  for a moment after each dose
+    S' = -b*S*I - c*S*I*after_23,    after_23 = 0 before t = 23 and 1 from then on
+
+Latent states, which nobody measured, and what a conserved sum says of them.
+
+    x_h = (value - sum over i != h of c_i x_i) / c_h
+
+If the value of a sum is known and its other states are measured, a state without a column is no unknown: its samples
+follow from the others', and so does their noise. Other latent states stay without samples: only whole trajectories
+with fitted starts can determine them.
+
+Long series with fewer samples, for the search: the hundred thousandth adds nothing to a law. Clean samples are picked
+where the states have moved on; noisy ones give way to the mean of each k neighbours, which keeps their joint
+information, moved to their middle along the local parabola. Where so few would not follow the extrema of the states,
+runs of neighbours spread over the series are taken. The chosen law is refined and judged on all samples afterwards.
+Source of the local parabola: Savitzky and Golay, Analytical Chemistry 36 (1964).
+
+Signs. A state counts as sign-changing only when its negative part is more than noise explains, and more than a single
+stray sample. Every other state is nonnegative with noise, or not positive; then its mirror image -x is fitted, and
+its scale is negative. A state that never changes gets a zero right-hand side. Where the user gives standard
+deviations of a state, nothing is estimated.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from odediscovery.data.series import Scale, TimeSeries, measured, pooled
-from odediscovery.knowledge.constraints import Knowledge
+from odediscovery.data.noise import (
+    CLEAN_SHARE,
+    MOST_SAMPLES,
+    NOISY_SHARE,
+    estimate_noise,
+    pseudo_residuals,
+    relative_noise,
+    shows_noise,
+    smooth,
+)
+from odediscovery.data.recorded import (
+    OF_SAMPLE,
+    Recorded,
+    break_times,
+    detection_limit,
+    dose_column,
+    dose_factor,
+    known_start,
+    lengths_of_runs,
+    resolution,
+    rounding_sigma,
+    spread_columns,
+)
+from odediscovery.data.series import (
+    Scale,
+    TimeSeries,
+    Trajectory,
+    append_controls,
+    drop_appended_controls,
+    measured,
+    pooled,
+    with_columns,
+    with_latent_states,
+)
+from odediscovery.data.signals import Signal
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.knowledge.constraints import Conserved, Knowledge, check_known, check_signs, knowledge
+from odediscovery.knowledge.dimensions import check_dimensions
+from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import Free, PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.settings import Settings
 
 CLEAN_NOISE = 1e-7  # less cannot be told from the error of a solver [standard deviation of the state]
 PROMINENCE = 0.2  # least prominence of an extremum that counts [standard deviation of the state]
@@ -271,3 +347,744 @@ def apply_knowledge_to_fit(p: Problem, law: PowerSum, free: Free) -> tuple[Power
         # An exponent that was moved to a bound stays there.
         fitted[j] = free[1][same[0]] if len(same) else (w != 0) & (w > low) & (w < high)
     return new, ((new.coefficients != 0) & ~coefficients, fitted & ~exponents, *free[2:])
+
+
+class Interpolation(NamedTuple):
+    """What was seen of an interpolation."""
+
+    sigma: Array  # how far off the values are [states], 0 where none are interpolated
+    degree: int = 0  # of the polynomials, 0 if there are none
+    samples: float = 0.0  # a step of the solver
+    share: float = 0.0  # of a state's spread that the values are off, the largest
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the reader should know of it."""
+        if not self.degree:
+            return []
+        return [
+            f"the values lie on polynomials of degree {self.degree}, as a solver leaves them between its steps, or an "
+            f"interpolation between samples; their error is about {self.share:.0e} of their spread: no smaller terms "
+            "are sought, and residuals that drift are its; of a simulation take a smaller tolerance (rtol=1e-8 in "
+            "solve_ivp)"
+        ]
+
+
+def find_interpolation(series: TimeSeries) -> Interpolation:
+    """How far off interpolated values are, and what shows it."""
+    best = none = Interpolation(np.zeros(series.n_states))
+    largest = 0.0
+    for degree in (3, 4):
+        here, within = _residuals(series, degree)
+        share = within.mean(axis=0) if len(within) else np.zeros(series.n_states)
+        most = float(np.max(share, where=within.sum(axis=0) >= 5, initial=0.0))
+        if most >= 0.05 and most > largest and not within.all():
+            largest = most
+            across = np.where(within, 0.0, here)
+            kink = np.sqrt((across**2).sum(axis=0) / np.maximum((~within).sum(axis=0), 1))
+            samples = (degree + 1) / max(1.0 - most, 1.0 / len(within))
+            long = max(len(t.time) for t in series.trajectories)
+            # Measured: 0.03 to 0.06 from sample to sample, and these add up.
+            sigma = 0.06 * samples**2 * math.sqrt(long) * kink
+            best = _reaching_all(series, sigma, degree, samples)
+    return best if best.share > CLEAN_NOISE else none
+
+
+def _is_rounded(values: Array, rounding: Array) -> Mask:
+    """States written with fewer digits than a float has: differences of such numbers are often 0 [states]."""
+    left_out = np.array([rounding_sigma(y).max(initial=0.0) for y in values.T])
+    return np.asarray(left_out > rounding)
+
+
+def _reaching_all(series: TimeSeries, sigma: Array, degree: int, samples: float) -> Interpolation:
+    """What is off in one state moves the others as time goes on."""
+    values = pooled(series)
+    spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
+    share = float((sigma / np.where(spread > 0.0, spread, np.inf))[~series.is_control].max(initial=0.0))
+    # A hundredth of the relative error of the worst state, measured on random laws.
+    reached = np.maximum(sigma, 0.01 * share * spread)
+    return Interpolation(np.where(series.is_control, 0.0, reached), degree, samples, share)
+
+
+def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
+    """Pseudo-residuals of all windows, and which windows lie within one step, both [windows, states]."""
+    here, within = [], []
+    for t in series.trajectories:
+        seen = np.flatnonzero(np.isfinite(t.values).all(axis=1))[:MOST_SAMPLES]
+        time, values = t.time[seen], t.values[seen]
+        if len(time) < degree + 2:
+            continue
+        own, lower = (
+            np.stack([np.abs(pseudo_residuals(time, y, d)) for y in values.T], axis=1) for d in (degree, degree - 1)
+        )
+        rounding = 1e-13 * np.abs(values).max(axis=0)
+        here.append(own)
+        falls = np.minimum(lower[1:], lower[:-1]) > 1e4 * rounding
+        inside = (own <= rounding) & falls & ~series.is_control
+        within.append(inside & ~_is_rounded(values, rounding) if inside.any() else inside)
+    none = np.zeros((0, series.n_states))
+    return np.concatenate([none, *here]), np.concatenate([none.astype(bool), *within])
+
+
+def columns_of_groups(settings: Settings) -> list[str]:
+    """Columns that starts and covariates need: they are constant within a group."""
+    named = [value for _, value in map(known_start, settings.starts) if isinstance(value, str)]
+    return list(dict.fromkeys([*settings.covariate, *(value for value in named if value != OF_SAMPLE)]))
+
+
+def of_groups(series: TimeSeries, name: str) -> Array:
+    """A column that is constant within each group [groups]."""
+    if name not in series.controls:
+        raise unknown_name("column of groups", name, (*series.controls, *series.states))
+    k, found = series.controls.index(name), []
+    for run in series.trajectories:
+        assert run.controls is not None
+        values = run.controls.values[:, k]
+        if np.ptp(values) > 1e-9 * np.abs(values).max():
+            raise InputError(
+                f"column {name!r} changes within group {run.label!r}: expected one value a group; name it with --inputs"
+            )
+        found.append(float(values[0]))
+    return np.array(found)
+
+
+def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
+    """The series with what is known of its samples; without columns that serve for starts only."""
+    limits = dict(map(detection_limit, settings.censored))
+    if not (settings.starts or limits or settings.cumulative or settings.doses):
+        return series
+    for kind, names in {
+        "state with a known start": [state for state, _ in map(known_start, settings.starts)],
+        "censored state": limits,
+        "cumulative count": settings.cumulative,
+    }.items():
+        for name in names:
+            if name not in series.states:
+                raise unknown_name(kind, name, series.states)
+    starts = _starts(series, settings)
+    runs = []
+    for run, start in zip(series.trajectories, starts, strict=True):
+        level = np.array([limits.get(state, np.nan) for state in series.states])
+        with np.errstate(invalid="ignore"):
+            limit = np.where(run.values < level, level, np.nan)
+        counted = np.isin(series.states, settings.cumulative)
+        given = given_amounts(series, run, settings)
+        recorded = Recorded(start, limit, np.isfinite(run.values), counted, given)
+        runs.append(dataclasses.replace(run, recorded=recorded, sigma=_count_noise(run, recorded, series.states)))
+    notes = [
+        _told_of_limit(runs, i, series.states[i], limits[name])
+        for i, name in enumerate(series.states)
+        if name in limits
+    ]
+    series = dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, *notes))
+    return without_controls(series, [name for name in columns_of_groups(settings) if name in series.controls])
+
+
+def _told_of_limit(runs: list[Trajectory], i: int, state: str, limit: float) -> str:
+    values = np.concatenate([run.values[:, i] for run in runs])
+    count = int((values < limit).sum())
+    return (
+        f"{count} of {int(np.isfinite(values).sum())} values of {state} lie below the limit {limit:g}: there the curve "
+        "only has to stay below it"
+    )
+
+
+def _starts(series: TimeSeries, settings: Settings) -> Array:
+    """Known first values [trajectories, states], nan where unknown."""
+    found = np.full((len(series.trajectories), series.n_states), np.nan)
+    for state, value in map(known_start, settings.starts):
+        i = series.states.index(state)
+        if value == OF_SAMPLE:
+            found[:, i] = [run.values[0, i] for run in series.trajectories]
+            if not np.isfinite(found[:, i]).all():
+                raise InputError(
+                    f"--starts {state!r} = {OF_SAMPLE}: expected a first sample in every group; fill it in"
+                )
+        else:
+            found[:, i] = of_groups(series, value) if isinstance(value, str) else value
+    return found
+
+
+def _count_noise(run: Trajectory, recorded: Recorded, states: tuple[str, ...]) -> Array | None:
+    """Standard deviations of the values, those of cumulative counts being the roots of their increments."""
+    if not recorded.counted.any():
+        return run.sigma
+    sigma = np.full(run.values.shape, np.nan) if run.sigma is None else run.sigma.copy()
+    for i in np.flatnonzero(recorded.counted):
+        if np.isfinite(sigma[:, i]).any():
+            raise InputError(f"{states[i]!r} is cumulative: its noise follows from its increments; give no other")
+        rows = np.flatnonzero(recorded.seen[:, i])
+        values = run.values[rows, i]
+        for k in np.flatnonzero(np.diff(values) < 0.0)[:1]:
+            raise InputError(
+                f"{states[i]!r} falls from {values[k]:g} to {values[k + 1]:g} at time {run.time[rows[k + 1]]:g}: "
+                "expected a cumulative count; correct it, or leave --cumulative out"
+            )
+        sigma[rows, i] = np.sqrt(np.maximum(np.append(values[0], np.diff(values)), 1.0))
+    return sigma
+
+
+def without_controls(series: TimeSeries, names: list[str]) -> TimeSeries:
+    """The series without some of its controls."""
+    if not names:
+        return series
+    kept = [k for k, name in enumerate(series.controls) if name not in names]
+    runs = []
+    for run in series.trajectories:
+        assert run.controls is not None
+        own = run.controls
+        left = dataclasses.replace(own, values=own.values[:, kept], held=own.held[kept]) if kept else None
+        runs.append(dataclasses.replace(run, controls=left))
+    return dataclasses.replace(series, trajectories=tuple(runs), controls=tuple(series.controls[k] for k in kept))
+
+
+def dose_columns(settings: Settings) -> list[str]:
+    """Columns of doses."""
+    return list(dict.fromkeys(column for _, column in map(dose_column, settings.doses)))
+
+
+def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
+    """Each dose enters its state, as a user would write it."""
+    names, known = identifiers([*series.states, *series.controls]), []
+    if settings.vary is None and any(map(dose_factor, settings.doses)):
+        raise InputError("--doses with a factor that is fitted belongs to groups: it needs --vary all, none or auto")
+    for state, column in map(dose_column, settings.doses):
+        if state not in series.states:
+            raise unknown_name("state with doses", state, series.states)
+        if column not in series.controls:
+            raise unknown_name("column of doses", column, (*series.controls, *series.states))
+        known.append(f"{names[state]}' = {names[column]} + ?")
+    return tuple(known)
+
+
+def without_other_doses(known: Knowledge, settings: Settings) -> Knowledge:
+    """Doses act as is known of them, and in no other way."""
+    doses = np.isin(known.states, dose_columns(settings))
+    return dataclasses.replace(known, forbidden=known.forbidden | (doses & ~doses[:, None]))
+
+
+def given_amounts(series: TimeSeries, run: Trajectory, settings: Settings) -> Array | None:
+    """What doses added to each state up to each sample [samples, states]; None for nothing."""
+    if not settings.doses or run.controls is None:
+        return None
+    found = np.zeros(run.values.shape)
+    for state, column in map(dose_column, settings.doses):
+        if state in series.states and column in series.controls:
+            rates = run.controls.values[:-1, series.controls.index(column)]
+            found[1:, series.states.index(state)] += np.cumsum(rates * np.diff(run.time))
+    return found
+
+
+def break_controls(settings: Settings, time_name: str) -> dict[str, float]:
+    """Names of the steps and their times, in order."""
+    times = break_times(settings.breaks, time_name) if settings.breaks is not None else []
+    return {f"after_{time:g}": time for time in times}
+
+
+def with_breaks(series: TimeSeries, settings: Settings) -> TimeSeries:
+    """The series with a control for each break, 0 before it and 1 from then on."""
+    named = break_controls(settings, series.time_name)
+    new = {name: time for name, time in named.items() if name not in series.controls}
+    for time in new.values():
+        if not any(run.time[0] < time < run.time[-1] for run in series.trajectories):
+            first, last = series.trajectories[0].time[[0, -1]]
+            raise InputError(f"--breaks: {time:g} is not within the data, {first:g} to {last:g}; leave it out")
+    if not new:
+        return series
+    if taken := set(new) & set(series.states):
+        raise InputError(f"--breaks makes an input {min(taken)!r}, and a state is called so: rename the column")
+    runs = [step_at(run, list(new.values())) for run in series.trajectories]
+    return dataclasses.replace(series, trajectories=tuple(runs), controls=(*series.controls, *new))
+
+
+def step_at(run: Trajectory, times: Sequence[float] | Array) -> Trajectory:
+    """A trajectory with a sample, without values, at each break, and steps as held controls."""
+    inside = [time for time in times if run.time[0] < time < run.time[-1]]
+    whole = np.union1d(run.time, inside)
+    old = np.searchsorted(whole, run.time)
+    values, sigma = (np.full((len(whole), run.values.shape[1]), np.nan) for _ in range(2))
+    values[old] = run.values
+    if run.sigma is not None:
+        sigma[old] = run.sigma
+    steps = (whole[:, None] >= np.array(times)).astype(np.float64)
+    held = np.ones(len(times), dtype=bool)
+    if run.controls is not None:
+        steps = np.hstack([run.controls.at(whole), steps])
+        held = np.append(run.controls.held, held)
+    return dataclasses.replace(
+        run, time=whole, values=values, sigma=None if run.sigma is None else sigma, controls=Signal(whole, steps, held)
+    )
+
+
+def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowledge) -> TimeSeries:
+    """The series with samples of the latent states that follow from conserved sums.
+
+    States that follow from no sum keep nan.
+    """
+    unknown = {series.states.index(name) for name in latent}
+    while unknown:
+        for conserved in (c for c in known.conserved if c.value is not None):
+            asked = sorted(unknown & set(np.flatnonzero(conserved.weights)))
+            if len(asked) == 1:
+                series = _infer(series, conserved, asked[0])
+                unknown.remove(asked[0])
+                break
+        else:
+            break
+    return series
+
+
+def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
+    """`prepare` of the measured states, beside which the latent ones stand without samples.
+
+    A latent state is divided by the most that a conserved sum lets it reach, or else by the
+    largest scale of a measured state, and does not become negative.
+    """
+    seen = measured(series)
+    if seen.all():
+        return prepare(series)
+    narrow = dataclasses.replace(
+        series,
+        states=tuple(np.array(series.states)[seen].tolist()),
+        trajectories=tuple(t.select(seen) for t in series.trajectories),
+    )
+    p = prepare(narrow)
+    scale = np.full(series.n_states, p.scale.size.max())
+    scale[seen] = p.scale.state
+    for one in known.conserved:
+        if one.value is not None:
+            of_sum = (one.weights * one.value > 0) & ~seen
+            scale[of_sum] = one.value / one.weights[of_sum]
+    wide = partial(spread_columns, places=np.flatnonzero(seen).tolist(), n=len(seen))
+    return dataclasses.replace(
+        p,
+        data=_recorded_as(with_columns(p.data, series.states), series, scale),
+        smooth=with_columns(p.smooth, series.states),
+        scale=Scale(scale, p.scale.time),
+        noise=wide(p.noise, fill=p.noise.max()),
+        floor=wide(p.floor, fill=p.floor.max()),
+        nonnegative=wide(p.nonnegative.astype(np.float64), fill=1.0) > 0,
+        constant=wide(p.constant.astype(np.float64), fill=0.0) > 0,
+        relative_sigma=tuple(wide(s, fill=1.0) for s in p.relative_sigma),
+    )
+
+
+def _recorded_as(data: TimeSeries, series: TimeSeries, scale: Array) -> TimeSeries:
+    """The dimensionless series with what is known of the samples and starts of all states."""
+    runs = [
+        dataclasses.replace(run, recorded=own.recorded and own.recorded.scaled(scale))
+        for run, own in zip(data.trajectories, series.trajectories, strict=True)
+    ]
+    return dataclasses.replace(data, trajectories=tuple(runs))
+
+
+def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
+    """The series with samples of state i from those of the other states of a sum."""
+    c, value = conserved.weights, conserved.value
+    assert value is not None
+    others = np.where(np.arange(len(c)) == i, 0.0, c) / c[i]
+    used = others != 0
+    trajectories = []
+    for t in series.trajectories:
+        x = t.values.copy()
+        x[:, i] = value / c[i] - t.values[:, used] @ others[used]
+        sigma = t.sigma
+        if sigma is not None:
+            sigma = np.where(np.arange(len(c)) == i, np.sqrt(sigma[:, used] ** 2 @ others[used] ** 2)[:, None], sigma)
+            sigma[np.isnan(x)] = np.nan
+        trajectories.append(dataclasses.replace(t, values=x, sigma=sigma))
+    note = f"{series.states[i]} was not measured: its samples follow from the conserved sum"
+    return dataclasses.replace(series, trajectories=tuple(trajectories), messages=(*series.messages, note))
+
+
+MOST_NOISY = 300  # samples that follow a noisy series well enough
+MOST_CLEAN = 1000  # samples that follow a clean one, and those in runs where all extrema need more
+WORTH = 2  # a series with fewer than so many times the samples it needs is not thinned
+FITTED = 5  # fewest neighbours that a parabola is fitted to
+
+
+def thin_series(series: TimeSeries) -> TimeSeries:
+    """The series with about a thousand samples (clean) or 300 (noisy); itself if it is short.
+
+    Series with controls, counts or limits stay as they are: between fewer samples controls would be no straight lines.
+    """
+    total = sum(len(t.time) for t in series.trajectories)
+    if series.controls or any(t.recorded for t in series.trajectories) or total < WORTH * MOST_NOISY:
+        return series
+    values = np.concatenate([t.values for t in series.trajectories])
+    seen = np.isfinite(values).any(axis=0)
+    spread = np.nanstd(np.where(seen, values, 0.0), axis=0)
+    noise = estimate_noise(series)
+    clean = bool((noise <= CLEAN_SHARE * spread)[seen].all())
+    most = MOST_CLEAN if clean else MOST_NOISY
+    if total < WORTH * most:
+        return series
+    prominence = np.maximum(PROMINENCE * spread, 8.0 * noise)
+    # Twenty samples follow an extremum.
+    enough = 20 * sum(_count_extrema(t, prominence) for t in series.trajectories)
+    share = min(max(most, enough) / total, 1.0)
+    if clean:
+        fewer = [_pick(_complete(t, seen, share), spread, share * len(t.time)) for t in series.trajectories]
+    else:
+        k = _most_neighbours(series, max(round(1.0 / share), 1), noise)
+        fewer = [_average(t, k) for t in series.trajectories]
+    return dataclasses.replace(series, trajectories=tuple(_pick_runs(fewer)))
+
+
+def _count_extrema(t: Trajectory, prominence: Array) -> int:
+    """Clear extrema of the state that has most of them, and one for each end."""
+    counts = [0]
+    for y, least in zip(t.values.T, prominence, strict=True):
+        y = y[np.isfinite(y)]
+        each = len(y) // 100_000
+        if each > 1:
+            # The mean of neighbours saves time: extrema between them are faster than any thinned series could follow.
+            y = y[: len(y) // each * each].reshape(-1, each).mean(axis=1)
+        if least > 0.0:
+            counts.append(sum(count_peaks(side, least) for side in (y, -y)))
+    return 2 + max(counts)
+
+
+def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
+    """The samples in which nothing is missing, if there are enough of them to pick from."""
+    whole = np.isfinite(t.values[:, seen]).all(axis=1)
+    if whole.all() or whole.mean() < WORTH * share:
+        return t
+    return Trajectory(t.time[whole], t.values[whole], t.label, None if t.sigma is None else t.sigma[whole])
+
+
+def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
+    """Samples at equal steps of time and path: where states move fast they stay close."""
+    size = np.where(spread > 0.0, spread, np.inf)
+    path = np.nan_to_num(np.abs(np.diff(t.values, axis=0) / size)).sum(axis=1)
+    time = np.diff(t.time)
+    way = time / time.sum() + path / max(path.sum(), ABOVE_ZERO)
+    way = np.concatenate([[0.0], np.cumsum(way)])
+    count = min(max(round(wanted), FITTED), len(t.time))
+    places = np.unique(np.searchsorted(way, np.linspace(0.0, way[-1], count)))
+    chosen = places.clip(0, len(t.time) - 1)
+    sigma = None if t.sigma is None else t.sigma[chosen]
+    return Trajectory(t.time[chosen], t.values[chosen], t.label, sigma)
+
+
+def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
+    """About the most neighbours, up to `most`, that are parabolas and noise: across spikes means would say nothing."""
+    k = most
+    while k > 1:
+        left = np.concatenate([_left_of_parabolas(t.values, 3 * k) for t in series.trajectories])
+        whole = np.isfinite(left)
+        # Up to thirty means are as near to 40 chaotic systems as samples are; two thousand misled.
+        if (np.where(whole, left, 0.0).sum(axis=0) <= 30.0 * noise**2 * whole.sum(axis=0))[noise > 0.0].all():
+            break
+        k = int(0.75 * k)
+    return k
+
+
+def _left_of_parabolas(values: Array, length: int) -> Array:
+    """Variances that parabolas leave of runs of samples [runs, states]; nan where a value is missing."""
+    count = len(values) // length
+    if not count:
+        return np.full((1, values.shape[1]), np.nan)
+    runs = values[: count * length].reshape(count, length, -1)
+    basis = np.linalg.qr(np.vander(np.linspace(-1.0, 1.0, length), 3))[0]
+    left = runs - basis @ (basis.T @ runs)
+    return np.asarray((left**2).sum(axis=1) / (length - 3))
+
+
+def _average(t: Trajectory, k: int) -> Trajectory:
+    r"""The mean of each k neighbours, moved to their middle along the parabola p through them and those beside them.
+
+        x(m) = mean(y) + p(m) - mean(p(t)),    variance  \sigma^2 / k
+
+    where m is the mean of their times: what bends is not flattened.
+    """
+    if k == 1 or len(t.time) < FITTED:
+        return t
+    count = len(t.time) // k
+    edges = np.linspace(0, len(t.time), count + 1).round().astype(int)
+    beside = max(k, FITTED // 2)
+    times, values, sigmas = [], [], []
+    for first, stop in itertools.pairwise(edges):
+        before = max(first - beside, 0)
+        wide = t.part(slice(before, stop + beside))
+        inside = np.zeros(len(wide.time), bool)
+        inside[first - before : stop - before] = True
+        middle = float(wide.time[inside].mean())
+        found = [_middle_value(wide, i, inside, middle) for i in range(t.values.shape[1])]
+        times.append(middle)
+        values.append([value for value, _ in found])
+        sigmas.append([sigma for _, sigma in found])
+    known = None if t.sigma is None else np.array(sigmas)
+    return Trajectory(np.array(times), np.array(values), t.label, known)
+
+
+def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[float, float]:
+    """Value of one state at a time by the samples inside, and its standard deviation."""
+    y = wide.values[:, i]
+    sigma = np.ones_like(y) if wide.sigma is None else wide.sigma[:, i]
+    seen = np.isfinite(y) & np.isfinite(sigma)
+    inside = inside & seen
+    if seen.sum() < 4 or not inside.any():  # one more than a parabola has constants
+        return np.nan, np.nan
+    tau = (wide.time - at) / (wide.time[-1] - wide.time[0])
+    design, weight = np.stack([tau, tau**2], axis=1), 1.0 / sigma
+    root = np.column_stack([np.ones_like(tau), design])[seen] * weight[seen, None]
+    # Normal equations: three columns of about one size.
+    bend = np.linalg.lstsq(root.T @ root, root.T @ (weight[seen] * y[seen]), rcond=None)[0][1:]
+    share = weight[inside] ** 2
+    value = np.average(y[inside] - design[inside] @ bend, weights=share)
+    return float(value), float(share.sum() ** -0.5)
+
+
+def _pick_runs(trajectories: list[Trajectory]) -> list[Trajectory]:
+    """All of them, or runs of neighbours spread evenly where there are too many samples."""
+    if sum(len(t.time) for t in trajectories) <= MOST_CLEAN:
+        return trajectories
+    runs = []
+    for t in trajectories:
+        edges = np.linspace(0, len(t.time), max(len(t.time) * 8 // MOST_CLEAN, 1) + 1).astype(int)
+        runs += [t.part(slice(a, b)) for a, b in itertools.pairwise(edges)]
+    average = sum(len(r.time) for r in runs) / len(runs)
+    count = min(max(int(MOST_CLEAN / average), 1), len(runs))
+    places = np.linspace(0, len(runs) - 1, count).round().astype(int)
+    return [dataclasses.replace(runs[j], label=f"run {j + 1}") for j in places]
+
+
+LEAST_RELATIVE = 0.1  # least relative sigma by which a sample is weighted [noise of the state]
+
+
+class _Noise(NamedTuple):
+    """Noise of a dimensionless series."""
+
+    sigma: Array  # standard deviation [states]
+    relative: tuple[Array, ...]  # of every sample over `sigma`, [samples, states] a trajectory
+    uniform: Array  # estimate as if it were the same for all samples [states]
+    given: Array  # as the user knows it, nan elsewhere [states]
+    estimated: Array  # as the samples show it [states]
+
+
+def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
+    """The series made dimensionless, with its noise, signs and resolution.
+
+    Without smoothing `smooth` is the data, straight lines over gaps: enough to judge a law.
+    """
+    _check_sizes(series)
+    scale = Scale.of(series)
+    data = scale.apply(series)
+    rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
+    rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
+    noise = _find_noise(_filled(data), rounded)
+    # Over forty samples a solver's errors average out.
+    integration = 1e-8 * np.sqrt(max(len(pooled(data)) / 40.0, 1.0))
+    floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), integration)
+    found = find_interpolation(_filled(series))
+    off = found.sigma / scale.size
+    floor = np.maximum(floor, off)
+    noise = noise._replace(sigma=np.where(np.isfinite(noise.given), noise.sigma, np.maximum(noise.sigma, off)))
+    noise, nonnegative, negative = _find_signs(data, noise, floor)
+    if negative.any():
+        scale = Scale(np.where(negative, -scale.state, scale.state), scale.time)
+        data, nonnegative = scale.apply(series), nonnegative | negative
+    return Problem(
+        data,
+        _with_doses(smooth(_filled(data), noise.sigma, nonnegative & ~_dosed(data), noise.relative), data)
+        if smoothing
+        else smooth(data, np.zeros(data.n_states), nonnegative),
+        scale,
+        noise.sigma,
+        floor,
+        nonnegative,
+        _is_constant(data, rounding),
+        noise.relative,
+        samples_a_step=found.samples,
+        messages=(*_contradictions(data, noise), *found.sentences),
+    )
+
+
+def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
+    """The noise of a dimensionless series: given where it is known, that of its digits, or estimated."""
+    spread, relative, uniform = np.nanstd(pooled(data), axis=0), relative_noise(data), estimate_noise(data)
+    # Without noise the residuals of polynomials are curvature. Noise that grows with a state that is
+    # near 0 in most samples shows only on the scale of its own relative sigma.
+    measurable = (uniform > CLEAN_SHARE * spread) | ((uniform > CLEAN_NOISE * spread) & shows_noise(data))
+    # Splines of hundreds of states take minutes: none is fitted twice, nor where nothing depends on it.
+    earlier = [(tuple(np.ones_like(t.values) for t in data.trajectories), uniform)]
+    earlier.append((relative, estimate_noise(data, relative, ~measurable, earlier)))
+    measurable |= earlier[-1][1] > NOISY_SHARE * spread
+    given, own = given_noise(data)
+    known = np.isfinite(given)
+    relative = tuple(np.where(known, g, np.where(measurable, s, 1.0)) for g, s in zip(own, relative, strict=True))
+    estimated = estimate_noise(data, relative, earlier=earlier)
+    # Where digits alone explain what samples are off, they tell how far each one is.
+    of_digits = np.sqrt(np.mean(rounded**2, axis=0))
+    ends = np.cumsum([len(t.time) for t in data.trajectories])[:-1]
+    shapes = np.split(rounded / np.where(of_digits > 0, of_digits, 1.0), ends)
+    shapes = [np.maximum(s, LEAST_RELATIVE) for s in shapes]
+    told = ~known & (of_digits > CLEAN_NOISE * spread)
+    told &= estimate_noise(data, shapes, told, earlier) <= 1.5 * of_digits
+    # Neighbours that were written alike share what rounding left out.
+    alike = [np.stack([lengths_of_runs(column) for column in t.values.T], axis=1) for t in data.trajectories]
+    shapes = [s * np.where(spread > 0, np.sqrt(m), 1.0) for s, m in zip(shapes, alike, strict=True)]
+    relative = tuple(np.where(told, own, s) for own, s in zip(shapes, relative, strict=True))
+    estimated = np.where(told, of_digits, estimated)
+    # Controls are taken as exact.
+    sigma = np.where(data.is_control, 0.0, np.where(known, given, estimated))
+    relative = tuple(np.maximum(np.where(data.is_control, 1.0, s), LEAST_RELATIVE) for s in relative)
+    return _Noise(sigma, relative, uniform, given, estimated)
+
+
+def _is_constant(data: TimeSeries, rounding: Array) -> Mask:
+    """States without an equation [states]: controls, and those that never change."""
+    values = pooled(data)
+    spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
+    return np.asarray(data.is_control | (spread <= np.maximum(1e-12, rounding * 1e-6)))
+
+
+def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, Mask, Mask]:
+    """The states that are not negative, those that are not positive (no state is both), noise aside."""
+    values = pooled(data)
+    explained = np.maximum(4.0 * noise.sigma * np.concatenate(noise.relative), floor)
+    nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
+    negative = np.nanmax(values - explained, axis=0) <= 0.0
+    above, below = (find_strays([sign * t.values for t in data.trajectories], noise.uniform) for sign in (1, -1))
+    known = np.isfinite(noise.given)
+    stray = (above | below) & ~(nonnegative | negative | known | data.is_control)
+    noise = noise._replace(
+        sigma=np.where(stray, noise.uniform, noise.sigma),
+        relative=tuple(np.where(stray, 1.0, s) for s in noise.relative),
+    )
+    nonnegative, negative = nonnegative | stray & above, negative | stray & below
+    # A state that noise explains as a whole has the sign of its mean.
+    negative &= ~nonnegative | (np.nanmean(values, axis=0) < 0.0)
+    return noise, nonnegative, negative
+
+
+def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
+    """The standard deviations that the user knows: of each state, and relative ones of its samples.
+
+        noise = sqrt(mean(sigma^2)),    relative = sigma / noise
+
+    over all observed samples, where sigma counts as ten times its median at most in the mean: a
+    few samples that are hardly known at all do not make the others noisy.
+    """
+    known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in series.trajectories]
+    noise = np.full(series.n_states, np.nan)
+    for i, column in enumerate(np.concatenate(known).T):
+        sigma = column[np.isfinite(column)]
+        if len(sigma):
+            noise[i] = np.sqrt(np.mean(np.minimum(sigma, 10.0 * np.median(sigma)) ** 2))
+    relative = tuple(np.clip(np.nan_to_num(s / noise, nan=1.0), 1.0 / 1000.0, 1000.0) for s in known)
+    return noise, relative
+
+
+def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
+    """Where the estimated noise contradicts the given one, one sentence a state."""
+    messages = []
+    for i in np.flatnonzero((noise.given > 0) & (noise.estimated > 0)):
+        ratio = float(noise.estimated[i] / noise.given[i])
+        off = max(ratio, 1.0 / ratio)
+        if off > 3.0:
+            times = f"{off:.0f}" if off < 1000.0 else "over 1000"
+            # Changes between samples only add to the estimate: they cannot make it smaller.
+            which, unless = ("larger", ", unless it changes too fast between samples to tell")
+            if ratio < 1:
+                which, unless = "smaller", ""
+            messages.append(
+                f"the noise of {data.states[i]} looks {times} times {which} than its standard deviations say{unless}"
+            )
+    return tuple(messages)
+
+
+def find_strays(values: Sequence[Array], noise: Array) -> Mask:
+    """States that are below 0 in one sample of a trajectory at most, and little, bool [states].
+
+    A state that changes its sign stays below 0 for a while. A single sample there is noise, also
+    where the noise, which then does not grow with the state, seemed to vanish near 0.
+
+    >>> find_strays([np.array([[-0.3, -0.3], [1.2, -0.2], [2.1, 0.9]])], noise=np.array([0.1, 0.1]))
+    array([ True, False])
+    """
+    alone = [(v < 0.0).sum(axis=0) <= 1 for v in values]
+    found: Mask = np.all(alone, axis=0)
+    found &= np.nanmin(np.concatenate(values), axis=0) >= -6.0 * noise
+    return found
+
+
+def _filled(data: TimeSeries) -> TimeSeries:
+    """The series that is smoothed: a value where only a limit is known, without the jumps of doses."""
+    runs = [dataclasses.replace(t, values=t.recorded.filled(t.values)) if t.recorded else t for t in data.trajectories]
+    return dataclasses.replace(data, trajectories=tuple(runs))
+
+
+def _dosed(data: TimeSeries) -> Mask:
+    """States that doses were given to [states]."""
+    given = [t.recorded.given for t in data.trajectories if t.recorded is not None and t.recorded.given is not None]
+    return np.any([g.any(axis=0) for g in given], axis=0) if given else np.zeros(data.n_states, bool)
+
+
+def _with_doses(smoothed: TimeSeries, data: TimeSeries) -> TimeSeries:
+    """The smoothed series with the doses that `_filled` took away."""
+    runs = []
+    for run, t in zip(smoothed.trajectories, data.trajectories, strict=True):
+        given = None if t.recorded is None else t.recorded.given
+        runs.append(run if given is None else dataclasses.replace(run, values=run.values + given))
+    return dataclasses.replace(smoothed, trajectories=tuple(runs))
+
+
+def _check_sizes(series: TimeSeries) -> None:
+    """No state so large or small that products of a few of them leave the range of numbers."""
+    sizes, largest = np.nanmax(np.abs(pooled(series)), axis=0), 1e60
+    for state, size in zip(series.states, sizes, strict=True):
+        if size > largest or 0.0 < size < 1.0 / largest:
+            raise InputError(
+                f"the values of {state!r} reach {size:.3g}: expected less than "
+                f"{largest:g} and more than {1 / largest:g}; change its unit, or "
+                "correct them"
+            )
+
+
+def pose(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Problem, Knowledge]:
+    """The series with the states that follow from knowledge, its problem, and that knowledge."""
+    whole, known = with_known_states(series, settings)
+    return drop_appended_controls(whole), pose_known(whole, known, settings), known
+
+
+def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
+    """The series with latent states, sampled where knowledge says how, and controls as last states."""
+    own = with_recorded(with_breaks(with_latent_states(series, settings.hidden_states), settings), settings)
+    whole = append_controls(own)
+    known = knowledge(
+        whole.states,
+        known=(*settings.known, *dose_statements(own, settings)),
+        conserve=settings.conserve,
+        forbid=settings.forbid,
+        bounds=settings.bounds,
+        integer_exponents=settings.integer_exponents,
+        sources=settings.sources,
+        nonnegative_flows=settings.nonnegative_flows,
+    )
+    check_known(known, whole)
+    known = without_other_doses(known, settings)
+    if whole.units:
+        check_dimensions(known, whole.time_name, whole.units)
+    return infer_latent_states(whole, settings.hidden_states, known), known
+
+
+def pose_known(series: TimeSeries, known: Knowledge, settings: Settings) -> Problem:
+    """The problem of a series from `with_known_states`.
+
+    A redundant state appears in no equation, unless known terms need it.
+    """
+    problem = prepare_with_latent_states(series, known)
+    redundant = redundant_states(problem) & (not settings.published)
+    applied = known.without(redundant)
+    if not applied.empty:
+        scaled = applied.rescaled(problem.scale.state, problem.scale.time)
+        check_signs(applied, scaled)
+        problem = dataclasses.replace(problem, knowledge=scaled, given=applied)
+    notes = [
+        f"{series.states[i]} hardly changes and follows from the other states: terms with it "
+        "could not be told from terms without, so there are none"
+        for i in np.flatnonzero(redundant & ~known.mentioned)
+    ]
+    return dataclasses.replace(problem, messages=(*problem.messages, *notes))

@@ -24,7 +24,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from odediscovery.errors import InputError
-from odediscovery.laws.printing import constant
+from odediscovery.laws.expressions import constant
 from odediscovery.laws.records import monomial_names
 from odediscovery.plots.fit import MAX_BANDS, Course
 from odediscovery.plots.heatmaps import mixed_inputs

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
-from odediscovery.laws.printing import constant
+from odediscovery.laws.expressions import constant
 from odediscovery.plots.axes import COLOURS, CURVE_POINTS, HAIR, INK, LIGHT, Depth, frame, rings, set_times
 from odediscovery.plots.fit import thinned
 from odediscovery.report.drawings import panels

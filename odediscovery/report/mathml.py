@@ -28,8 +28,8 @@ import sympy
 from markupsafe import Markup
 
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.expressions import law_constant, order, third_of
 from odediscovery.laws.power_sum import Features, PowerSum, signs
-from odediscovery.laws.printing import law_constant, order, third_of
 from odediscovery.runtime.arrays import Array
 
 

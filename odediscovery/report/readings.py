@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.printing import constant, law_constant
+from odediscovery.laws.expressions import constant, law_constant
 from odediscovery.report.mathml import (
     DIGITS,
     MAX_SIDE_SIZE,

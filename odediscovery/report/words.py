@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup, escape
 
-from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.dates import date_of_time
-from odediscovery.data.series import group_column, measured, pooled, sigma_columns
+from odediscovery.data.series import group_column, interpolation_by_control, measured, pooled, sigma_columns
 from odediscovery.judge.notes import listed as joined
-from odediscovery.laws.printing import constant, law_constant
+from odediscovery.laws.expressions import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import DIGITS, ONE, Bracket, Term, name_text, sides, split_number, term_mathml
 from odediscovery.result.discovery import Discovery, head, is_of_a_form, shown_notes, verdict

@@ -17,13 +17,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
 
-from odediscovery.data.controls import with_interpolations
-from odediscovery.data.series import TimeSeries, read_series, series_text, with_columns
+from odediscovery.data.series import TimeSeries, read_series, series_text, with_columns, with_interpolations
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError
 from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.records import Estimates, number, with_errors, with_law
+from odediscovery.laws.records import Estimates, FoundBy, number, with_errors, with_law
 from odediscovery.networks.chain import Network
 from odediscovery.result.front import FrontRow, checked_text, jsonable, numbers, parsed_equations, starts_from_record
 from odediscovery.result.named import NamedConstants
@@ -34,7 +33,6 @@ from odediscovery.runtime.archives import DAMAGED, read_bytes, read_json
 from odediscovery.runtime.files import Claim, claimed
 from odediscovery.runtime.texts import check_letters
 from odediscovery.settings import Settings
-from odediscovery.stages.values import FoundBy
 
 FORMAT, VERSION = "odediscovery-result", 1
 OUTCOMES = ("converged", "stopped", "poor-fit")

@@ -11,7 +11,7 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.knowledge.dimensions import Dimensions, unit_text, units_of_constants, units_of_names
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.printing import constant, law_constant, order
+from odediscovery.laws.expressions import constant, law_constant, order
 from odediscovery.laws.records import constants, interval, number, plain
 from odediscovery.result.front import checked_text, jsonable
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.expressions import join_terms
+from odediscovery.laws.expressions import constant, join_terms
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names, number, plain
 from odediscovery.result.front import checked_text, jsonable, numbers
 from odediscovery.runtime.arrays import Array

@@ -9,7 +9,7 @@ from typing import Any
 
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.printing import constant
+from odediscovery.laws.expressions import constant
 from odediscovery.laws.records import monomial_names, plain
 
 KINDS = ("coefficient", "exponent")

@@ -1,4 +1,4 @@
-"""How long work tells where it is, and how it is asked to stop.
+"""How long work tells where it is, how it is asked to stop, and how much time and memory it may take.
 
 A stage announces itself with `stage`, calls `step` as it goes, and asks `stopping` between
 two steps; when that is not None it returns the best it has. The command line shows the same
@@ -7,11 +7,19 @@ calls as a progress bar, and so does `DrawnMonitor` in notebooks and Python sess
 Some steps are long themselves: a batch over hundreds of columns, the integration of a stiff law. What
 they spend their time in calls `check_time`, which ends work that `Monitor.patient` surrounds with
 `TimeIsUp` in time for the result to be there by the limit, or at most a tenth of it later.
+
+What memory is allowed stands once, where a fit begins (`at_most`). Batches whose members know nothing of each
+other are cut into parts that fit (`fitting_at_once`); what cannot be cut is left out (`has_room`).
+
+Long trainings of large tensors gain a factor of two from keeping what they free: glibc gives every freed
+block above 128 KiB back to the system. The next operation then asks for it anew, page by page, which takes
+longer than the arithmetic on it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -329,3 +337,42 @@ def drawn(monitor: Monitor | None, max_seconds: float | None) -> Iterator[Monito
         yield shown
     finally:
         shown.close()
+
+
+GIGABYTE = 1e9
+_allowed: ContextVar[float] = ContextVar("allowed", default=float("inf"))
+
+
+@contextmanager
+def at_most(gigabytes: float) -> Iterator[None]:
+    """Surround work that plans with so much memory: one step may take a quarter of it, several stand side by side.
+
+    >>> with at_most(1.0):
+    ...     fitting_at_once(100, 25e6), has_room(1e9)
+    (10, False)
+    """
+    before = _allowed.set(gigabytes * GIGABYTE)
+    try:
+        yield
+    finally:
+        _allowed.reset(before)
+
+
+def has_room(needed: float) -> bool:
+    """Whether a step may take so many bytes."""
+    return needed <= 0.25 * _allowed.get()
+
+
+def fitting_at_once(count: int, each: float) -> int:
+    """How many of `count` members that take `each` bytes may stand side by side, at least 1."""
+    return max(1, int(min(float(count), 0.25 * _allowed.get() / max(each, 1.0))))
+
+
+def keep_freed_memory() -> bool:
+    """Tell glibc to keep up to 1 GiB of freed memory; False where the C library is another."""
+    if not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    # <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
+    settings = ((-1, 2**30), (-2, 2**27), (-3, 2**25))
+    return mallopt is not None and all(mallopt(name, value) for name, value in settings)

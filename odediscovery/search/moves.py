@@ -20,8 +20,7 @@ import numpy as np
 
 from odediscovery.data.series import pooled
 from odediscovery.families import FAMILIES, Family
-from odediscovery.judge.criterion import CLOSE, score
-from odediscovery.judge.doubt import (
+from odediscovery.judge.claim import (
     CONSTANTS,
     UNDERESTIMATED,
     doubtful,
@@ -34,7 +33,9 @@ from odediscovery.judge.doubt import (
     leaves_noise,
     needs_every_term,
 )
+from odediscovery.judge.criterion import CLOSE, score
 from odediscovery.laws.power_sum import SIMPLE, PowerSum, but_whole_powers
+from odediscovery.laws.records import SETTLED, Candidate, FoundBy, Polished
 from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, has_little_noise, rounding_share
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
@@ -49,11 +50,9 @@ from odediscovery.search.refinement import (
 )
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish.polish import EXACT_SQUARES
-from odediscovery.stages.prune.prune import Elimination, NoRoomError, all_whole, prune_laws, whole_features
-from odediscovery.stages.values import SETTLED, Candidate, FoundBy, Polished
-from odediscovery.textbook.fit import FittedForm, Fitter
-from odediscovery.textbook.judged import as_numbers, is_left_to_noise
+from odediscovery.stages.polish import EXACT_SQUARES
+from odediscovery.stages.prune import Elimination, NoRoomError, all_whole, prune_laws, whole_features
+from odediscovery.textbook.fit import FittedForm, Fitter, as_numbers, is_left_to_noise
 
 
 def at_rest(p: Problem) -> Candidate:

@@ -25,20 +25,20 @@ from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
 from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
+from odediscovery.judge.claim import autocorrelated, interval_squares, is_explained, memory
 from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, misfit, non_dominated
-from odediscovery.judge.doubt import autocorrelated, interval_squares, is_explained, memory
 from odediscovery.laws.power_sum import Free, PowerSum, but_whole_powers, none_free
+from odediscovery.laws.records import SETTLED, Candidate, Judged, Polished
 from odediscovery.networks.chain import Chain, chain_of, laws_of
 from odediscovery.problem.problem import Problem, apply_knowledge_to_fit, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.linearised import carried_along
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.grow.grow import QUICK_MONOMIALS, grow
-from odediscovery.stages.grow.regression import allowed_products, library_law, polynomials, products
-from odediscovery.stages.polish.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
-from odediscovery.stages.prune.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
-from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
+from odediscovery.stages.grow import QUICK_MONOMIALS, grow
+from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
+from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
+from odediscovery.stages.regression import allowed_products, library_law, polynomials, products
 
 EVALUATIONS = 25  # most evaluations of a polish
 FOLLOWING = 10  # most evaluations that bring a law near the data

@@ -36,8 +36,7 @@ from odediscovery.ivp.solvers import rk4_step, solve_whole
 from odediscovery.laws.compiled import FilledForm, compiled_law, point_field, vector_field
 from odediscovery.laws.power_sum import Free, PowerSum, count, filled
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.monitor import check_time
-from odediscovery.runtime.resources import fitting_at_once
+from odediscovery.runtime.monitor import check_time, fitting_at_once
 
 FINEST_RTOL = 1e-9  # relative tolerance for data without noise
 RTOL_OVER_ATOL = 100.0  # relative over absolute tolerance, states having an rms of 1

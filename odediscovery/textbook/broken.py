@@ -14,14 +14,12 @@ import numpy as np
 
 from odediscovery.judge.notes import Note, changing_constant
 from odediscovery.laws.equations import Form
-from odediscovery.laws.expressions import identifiers
-from odediscovery.laws.printing import constant
+from odediscovery.laws.expressions import constant, identifiers
 from odediscovery.problem.problem import Problem
 from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.textbook.fit import FittedForm, Fitter
-from odediscovery.textbook.judged import criterion_of
+from odediscovery.textbook.fit import FittedForm, Fitter, criterion_of
 
 # Times that are tried, and again between the neighbours of the best; cost
 TIMES = 12

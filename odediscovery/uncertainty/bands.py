@@ -22,14 +22,12 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from odediscovery.data.controls import append_controls
-from odediscovery.data.series import TimeSeries, pooled
+from odediscovery.data.series import TimeSeries, append_controls, pooled
 from odediscovery.data.signals import Signal, Trajectory
 from odediscovery.errors import InputError
 from odediscovery.laws.power_sum import count
 from odediscovery.laws.records import LEVEL, Estimates
-from odediscovery.problem.prepare import pose
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor

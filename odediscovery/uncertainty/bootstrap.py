@@ -37,8 +37,8 @@ from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure
-from odediscovery.stages.grow.integral_form import LEAST_EXPONENT, MOST_EXPONENT
-from odediscovery.stages.prune.prune import ACCURACY, TRIALS, Elimination, Pruned, eliminate, window_length
+from odediscovery.stages.integral_form import LEAST_EXPONENT, MOST_EXPONENT
+from odediscovery.stages.prune import ACCURACY, TRIALS, Elimination, Pruned, eliminate, window_length
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed
 
 # Coefficients [states, monomials] and exponents [monomials, inputs].

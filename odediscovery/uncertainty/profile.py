@@ -25,18 +25,16 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import stdtrit
 
-from odediscovery.data.controls import append_controls
-from odediscovery.data.series import Scale
+from odediscovery.data.series import Scale, append_controls
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.laws.power_sum import Free, PowerSum, filled, picked
-from odediscovery.laws.records import LEVEL, Estimates, monomial_names
+from odediscovery.laws.records import LEVEL, Estimates, Polished, monomial_names, residual_freedom
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.profiled import KINDS, Profile
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.runtime.workers import Backend, Failure
-from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import Polished, residual_freedom
+from odediscovery.stages.polish import polish
 from odediscovery.uncertainty.bands import checked_estimates, ended, posed, residual_deviation
 
 

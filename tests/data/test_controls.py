@@ -9,8 +9,14 @@ import pytest
 from problems import SINE, TIMES
 from tabular import table
 
-from odediscovery.data.controls import append_controls, drop_appended_controls, load_with_controls, with_controls
-from odediscovery.data.series import TimeSeries, write_csv
+from odediscovery.data.series import (
+    TimeSeries,
+    append_controls,
+    drop_appended_controls,
+    load_with_controls,
+    with_controls,
+    write_csv,
+)
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations

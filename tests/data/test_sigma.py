@@ -11,8 +11,7 @@ import pytest
 from tabular import refusal, table
 
 from odediscovery.data.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
-from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, prepare
 from odediscovery.runtime.arrays import Array
 
 ROWS = ["0,10,1,0.5,0.1", "1,20,2,0.5,0.1", "2,30,3,1.5,0.2", "3,40,4,1.5,0.2", "4,50,5,2,0.2"]

@@ -21,7 +21,7 @@ from odediscovery.bench.scores import same_terms
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import pose
+from odediscovery.problem.problem import pose
 
 QUICK = Settings(members=3, hidden=4, adam_steps=200, lbfgs_steps=10)
 

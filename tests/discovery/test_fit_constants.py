@@ -23,7 +23,7 @@ from odediscovery import (
 from odediscovery.command.cli import main
 from odediscovery.data.series import write_csv
 from odediscovery.discovery.task import Task, laws_asked_for, pose_task
-from odediscovery.judge.doubt import autocorrelation_inflation
+from odediscovery.judge.claim import autocorrelation_inflation
 from odediscovery.report import notebook_html
 from odediscovery.report.words import outcome
 from odediscovery.runtime.monitor import Monitor

@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.discovery.discover import discover
-from odediscovery.discovery.holdout import continue_over, continue_solutions, split
+from odediscovery.discovery.task import continue_over, continue_solutions, split
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.result.discovery import Discovery

@@ -12,7 +12,7 @@ from problems import FEED, TIMES, driven, solved
 
 from odediscovery import Discovery, InputError, TimeSeries, discover, settings_for
 from odediscovery.command.cli import main
-from odediscovery.data.controls import with_controls
+from odediscovery.data.series import with_controls
 from odediscovery.data.signals import Signal
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum

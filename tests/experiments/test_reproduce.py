@@ -24,8 +24,7 @@ from odediscovery.experiments.studies.fsir import FractionalSIR
 from odediscovery.experiments.studies.registry import EXPERIMENTS, get_experiment
 from odediscovery.experiments.study import reproduce
 from odediscovery.experiments.training import ChainResiduals, embed, refit, thinned
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.resources import keep_freed_memory
+from odediscovery.runtime.monitor import Monitor, keep_freed_memory
 from odediscovery.runtime.workers import Failure, Processes
 from odediscovery.units import NAU, NMU, NPU, AbstractUnit, RealNPU
 

@@ -7,13 +7,12 @@ import pytest
 from problems import series_of
 
 from odediscovery.families import FAMILIES, STATE_FUNCTIONS, TRIGONOMETRIC, Family, Function, Terms
-from odediscovery.families.base import Seen
-from odediscovery.families.powers import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, powers_of
+from odediscovery.families.base import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, Seen, powers_of
 from odediscovery.families.products import products
 from odediscovery.families.sums import SUMS
 from odediscovery.laws.equations import Equations
-from odediscovery.problem.prepare import prepare
-from odediscovery.stages.grow.integral_form import Integral, columns_of, features_for, grid_for
+from odediscovery.problem.problem import prepare
+from odediscovery.stages.integral_form import Integral, columns_of, features_for, grid_for
 
 
 def integral(family: Family, signs: bool = False) -> Integral:

@@ -19,8 +19,7 @@ from faces import discovery
 from promise import CODE, check
 
 from odediscovery import discover, fit_constants, settings_for, simulate_system
-from odediscovery.data.controls import with_controls
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, with_controls
 from odediscovery.result.folder import OWN
 
 VALUES: tuple[Any, ...] = (

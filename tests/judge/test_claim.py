@@ -9,24 +9,27 @@ import pytest
 from problems import LOGISTIC, growth, series_of
 
 from odediscovery import Equations, Monitor, TimeSeries
-from odediscovery.discovery.refine import drop_idle_terms
+from odediscovery.discovery.changes import drop_idle_terms
 from odediscovery.judge.claim import (
     EXPLAINED,
     Claim,
+    ResidualTests,
     idle_terms,
+    interval_squares,
     is_needed,
+    is_within_noise,
     least_shares,
+    leaves_noise,
+    runs_away,
     shares_explained,
     turning_state,
 )
 from odediscovery.judge.criterion import Verdict, judge
-from odediscovery.judge.doubt import ResidualTests, interval_squares, is_within_noise, leaves_noise, runs_away
-from odediscovery.judge.identifiability import unidentifiable_combinations
+from odediscovery.judge.remarks import unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum, all_free, but_whole_powers
-from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
+from odediscovery.laws.records import SETTLED, Candidate, Origin
+from odediscovery.problem.problem import Problem, prepare
 from odediscovery.search.refinement import refined, sigma_of
-from odediscovery.stages.values import SETTLED, Candidate, Origin
 
 TIMES = np.linspace(0.0, 10.0, 60)
 

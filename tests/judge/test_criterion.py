@@ -19,8 +19,7 @@ from odediscovery.judge.criterion import (
     shortlist,
 )
 from odediscovery.laws.power_sum import PowerSum, all_free, constant_penalty, cost
-from odediscovery.laws.records import Covariance
-from odediscovery.stages.values import Candidate, Judged, Origin, Polished
+from odediscovery.laws.records import Candidate, Covariance, Judged, Origin, Polished
 
 FLOOR = np.array([1e-3])
 

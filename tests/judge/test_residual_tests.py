@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from odediscovery import Equations, TimeSeries, fit_constants
+from odediscovery.judge.claim import autocorrelated, correlations, is_walk_as_good, runs, too_few_runs, walk_misfit
 from odediscovery.judge.criterion import penalty
-from odediscovery.judge.doubt import autocorrelated, correlations, is_walk_as_good, runs, too_few_runs, walk_misfit
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import prepare
-from odediscovery.stages.polish.polish import polish
+from odediscovery.problem.problem import prepare
+from odediscovery.stages.polish import polish
 
 
 def test_noise_has_as_many_runs_as_expected() -> None:

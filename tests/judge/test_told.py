@@ -10,19 +10,21 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from odediscovery import Equations, TimeSeries
-from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit, resting_point
-from odediscovery.judge.identifiability import (
+from odediscovery.judge.remarks import (
     PRINTED_AWAY,
+    check_extrapolation,
+    closed_orbit,
     name_undetermined,
+    resting_point,
     unidentifiable_combinations,
     with_enough_digits,
 )
 from odediscovery.laws.equations import read_form
+from odediscovery.laws.expressions import as_printed
 from odediscovery.laws.power_sum import PowerSum, all_free
-from odediscovery.laws.printing import as_printed
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.polish import polish
 
 T = np.linspace(0.0, 4.0, 60)
 

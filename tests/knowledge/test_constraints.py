@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odediscovery.data.controls import append_controls, with_controls
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, append_controls, with_controls
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import Knowledge, check_known, check_signs, knowledge
 from odediscovery.laws.power_sum import Features, PowerSum, Sums

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.expressions import constant, latex_name
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.printing import constant, latex_name
 
 FSIR = Equations.parse(
     ["S", "I", "R"], {"S": "-0.06*S**0.5*I**0.5 + 0.01*R", "I": "0.06*S**0.5*I**0.5 - 0.05*I", "R": "0.05*I - 0.01*R"}

@@ -13,12 +13,11 @@ from odediscovery.data.series import Scale, TimeSeries, Trajectory
 from odediscovery.discovery.conclude import estimates
 from odediscovery.errors import InputError
 from odediscovery.laws.power_sum import Free, PowerSum, all_free, none_free
-from odediscovery.laws.records import Covariance, Estimates, interval
-from odediscovery.problem.prepare import prepare
+from odediscovery.laws.records import Covariance, Estimates, Polished, interval, residual_freedom
+from odediscovery.problem.problem import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.solve.sensitivities import sensitivities
-from odediscovery.stages.polish.polish import polish, unscaled_errors
-from odediscovery.stages.values import Polished, residual_freedom
+from odediscovery.stages.polish import polish, unscaled_errors
 
 T = np.linspace(0.0, 12.0, 40)
 ONE = Scale(np.ones(1), 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from odediscovery import Discovery, Equations, TimeSeries, discover, fit_constants, settings_for, simulate_system
-from odediscovery.data.controls import with_controls
+from odediscovery.data.series import with_controls
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.printing import julia_source, python_source
+from odediscovery.laws.expressions import julia_source, python_source
 
 
 def test_python_computes_the_law_with_columns_called_like_its_own_names() -> None:

@@ -12,7 +12,7 @@ from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
 from odediscovery.neural.members import random_members, trained_laws
 from odediscovery.neural.train import binarise_gates, drop_small, gates, penalised_loss, train_members
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import prepare
 
 P = prepare(growth(np.linspace(0.0, 20.0, 60), 0.01))
 

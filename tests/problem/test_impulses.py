@@ -11,11 +11,10 @@ from scipy.integrate import solve_ivp
 
 from odediscovery import discover, settings_for
 from odediscovery.command.cli import main
-from odediscovery.data.controls import read_doses, with_controls
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, read_doses, with_controls
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
-from odediscovery.problem.prepare import given_amounts, prepare, with_known_states
+from odediscovery.problem.problem import given_amounts, prepare, with_known_states
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings

@@ -12,8 +12,16 @@ from odediscovery.data.series import with_latent_states
 from odediscovery.knowledge.constraints import knowledge
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
-from odediscovery.problem.prepare import infer_latent_states, pose, pose_known, with_known_states
-from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, in_user_units
+from odediscovery.problem.problem import (
+    Problem,
+    apply_knowledge,
+    fixed_mask,
+    in_user_units,
+    infer_latent_states,
+    pose,
+    pose_known,
+    with_known_states,
+)
 from odediscovery.settings import settings_for
 
 T = np.linspace(0.0, 4.0, 41)

@@ -10,8 +10,7 @@ from scipy.integrate import solve_ivp
 from odediscovery import TimeSeries, discover, settings_for
 from odediscovery.data.series import Trajectory, pooled
 from odediscovery.errors import InputError
-from odediscovery.problem.prepare import find_interpolation, prepare, thin_series
-from odediscovery.problem.problem import Problem, redundant_states
+from odediscovery.problem.problem import Problem, find_interpolation, prepare, redundant_states, thin_series
 from odediscovery.runtime.arrays import Array
 
 T = np.linspace(0.0, 10.0, 101)

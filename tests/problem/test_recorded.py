@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from odediscovery import discover, settings_for
-from odediscovery.data.controls import with_controls
 from odediscovery.data.recorded import Recorded
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, with_controls
 from odediscovery.errors import InputError
-from odediscovery.problem.prepare import with_recorded
+from odediscovery.problem.problem import with_recorded
 from odediscovery.settings import Settings
 
 QUICK = {"library": ("textbook",), "members": 0}

@@ -19,9 +19,8 @@ from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.report.words import outcome
 from odediscovery.result.compare import compare, criterion
-from odediscovery.result.discovery import asked_times, start_values
+from odediscovery.result.discovery import asked_times, far_off, rest, start_values
 from odediscovery.result.named import NamedConstants, constant_records, units_text
-from odediscovery.result.remarks import far_off, rest
 from odediscovery.runtime.monitor import Monitor
 
 

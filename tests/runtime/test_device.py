@@ -20,7 +20,7 @@ from odediscovery.estimator.estimator import ODEDiscovery
 from odediscovery.laws.systems import simulate_system
 from odediscovery.neural.members import random_members
 from odediscovery.neural.train import train_members
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import prepare
 from odediscovery.report.words import command
 from odediscovery.runtime import device
 from odediscovery.runtime.device import moved

@@ -26,7 +26,6 @@ from odediscovery import discover, settings_for
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime import versions
 from odediscovery.runtime.monitor import DRAWING, Monitor, TimeIsUp, check_time, drawn, remainder_of, searching_until
-from odediscovery.runtime.resources import blas_threads
 from odediscovery.runtime.workers import Processes
 
 
@@ -88,16 +87,6 @@ def test_a_given_monitor_without_a_limit_has_that_of_the_settings(own: float | N
 
 def used() -> set[int]:
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-
-
-def test_threads_are_limited_inside_alone() -> None:
-    with threadpool_limits(2, user_api="blas"):
-        before = used()
-        with blas_threads(None):
-            assert used() == {1}
-        with pytest.raises(ZeroDivisionError), blas_threads(1):
-            raise ZeroDivisionError
-        assert used() == before
 
 
 def test_a_fit_has_one_thread_unless_somebody_asks_for_more() -> None:

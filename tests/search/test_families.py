@@ -13,8 +13,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.families import Function
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
-from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import linear_relation
+from odediscovery.problem.problem import linear_relation, prepare
 from odediscovery.runtime.arrays import Array
 
 T = np.linspace(0.0, 10.0, 150)

@@ -10,13 +10,13 @@ import pytest
 from odediscovery import InputError, TimeSeries, discover, settings_for
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import pose
+from odediscovery.problem.problem import pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.search.flows.contest import _compartments, _sums
 from odediscovery.search.flows.flows import elementary
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import Starts
-from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.polish import polish
 
 SIR = {"S": "-0.0005*S*I", "I": "0.0005*S*I - 0.1*I", "R": "0.1*I"}
 

@@ -15,8 +15,8 @@ from odediscovery.errors import InputError
 from odediscovery.families import FAMILIES
 from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.laws.power_sum import PowerSum, all_free
-from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
+from odediscovery.laws.records import Candidate, Origin, Polished
+from odediscovery.problem.problem import Problem, prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search
@@ -24,8 +24,7 @@ from odediscovery.search.refinement import count_independent, detect_noiseless, 
 from odediscovery.search.search import MOVES, families_table, moves_table, vocabulary
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.prune.prune import NoRoomError
-from odediscovery.stages.values import Candidate, Origin, Polished
+from odediscovery.stages.prune import NoRoomError
 
 
 @pytest.mark.slow

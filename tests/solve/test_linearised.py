@@ -9,8 +9,7 @@ import pytest
 from problems import PREY, STARTS, series_of
 
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import prepare
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, prepare
 from odediscovery.solve.linearised import LinearisedTrajectory
 
 LAW = PowerSum(np.array([[-0.02, 0.03], [0.04, -0.02]]), np.eye(2))

@@ -8,8 +8,8 @@ import pytest
 from odediscovery import get_system, simulate_system
 from odediscovery.bench.scores import same_terms
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import prepare
-from odediscovery.stages.grow.grow import grow
+from odediscovery.problem.problem import prepare
+from odediscovery.stages.grow import grow
 
 
 def grown(system: str, noise: float = 0.0) -> tuple[list[PowerSum], PowerSum]:

@@ -9,24 +9,15 @@ from scipy.integrate import solve_ivp
 
 from odediscovery import TimeSeries
 from odediscovery.families import FAMILIES
-from odediscovery.judge.doubt import interval_squares
+from odediscovery.judge.claim import interval_squares
 from odediscovery.laws.power_sum import NO_SUMS, Features
-from odediscovery.problem.prepare import prepare
+from odediscovery.laws.records import SETTLED
+from odediscovery.problem.problem import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.grow.grow import best_of_each, best_subsets, descents, optimise_all, settled, simpler, wald
-from odediscovery.stages.grow.integral_form import (
-    Draft,
-    Fit,
-    Integral,
-    Projected,
-    features_for,
-    grid_for,
-    solve,
-    values_of,
-)
-from odediscovery.stages.grow.regression import library_law
-from odediscovery.stages.values import SETTLED
+from odediscovery.stages.grow import best_of_each, best_subsets, descents, optimise_all, settled, simpler, wald
+from odediscovery.stages.integral_form import Draft, Fit, Integral, Projected, features_for, grid_for, solve, values_of
+from odediscovery.stages.regression import library_law
 
 
 def test_least_squares_are_those_of_numpy_and_unused_columns_stay_out() -> None:

@@ -25,20 +25,20 @@ from odediscovery.laws.power_sum import (
     count,
     snap_penalty,
 )
-from odediscovery.laws.records import Covariance
-from odediscovery.problem.prepare import prepare
+from odediscovery.laws.records import Covariance, Judged, Origin, Polished
+from odediscovery.problem.problem import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.solve.sensitivities import Starts, TrajectoryResiduals, residual_squares
-from odediscovery.stages.polish.polish import polish, unscaled_errors
-from odediscovery.stages.polish.shorten import (
+from odediscovery.stages.polish import (
     merge_monomials,
     nearest_decimal,
+    polish,
     round_constants,
     shorten_quotients,
     snap,
+    unscaled_errors,
 )
-from odediscovery.stages.values import Judged, Origin, Polished
 
 T = np.linspace(0.0, 12.0, 40)
 

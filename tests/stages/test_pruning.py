@@ -13,17 +13,10 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.fitting.windows import ShortResiduals, cut
 from odediscovery.laws.power_sum import PowerSum, all_free, count
 from odediscovery.networks.chain import Chain, chain_of, laws_of
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.grow.regression import library_law
-from odediscovery.stages.prune.prune import (
-    Elimination,
-    Pruned,
-    eliminate,
-    estimate_without,
-    inverse_of,
-    is_without_influence,
-)
+from odediscovery.stages.prune import Elimination, Pruned, eliminate, estimate_without, inverse_of, is_without_influence
+from odediscovery.stages.regression import library_law
 
 GROWTH = series_of(LOGISTIC, np.array([[0.05]]), [np.linspace(0.0, 14.0, 25)])
 CYCLES = series_of(PREY, STARTS, [np.linspace(0.0, 8.0, 17)] * 2)

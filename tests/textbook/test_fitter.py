@@ -7,7 +7,7 @@ import pytest
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import read_form
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import prepare
 from odediscovery.textbook.fit import Fitter
 
 FORM = read_form("x' = -k*x", ["x"])

@@ -6,7 +6,7 @@ import numpy as np
 
 from odediscovery.laws.equations import Equations
 from odediscovery.result.front import FrontRow
-from odediscovery.textbook.judged import merged
+from odediscovery.textbook.fit import merged
 
 
 def row(

@@ -7,10 +7,19 @@ import pytest
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.textbook.fit import Fitter, fit_textbook, path_of, positive_start, start_of
-from odediscovery.textbook.judged import criterion_of, is_left_to_noise, named_constants, recognise
+from odediscovery.textbook.fit import (
+    Fitter,
+    criterion_of,
+    fit_textbook,
+    is_left_to_noise,
+    named_constants,
+    path_of,
+    positive_start,
+    recognise,
+    start_of,
+)
 from odediscovery.textbook.registry import TEXTBOOK, find
 
 

@@ -6,10 +6,9 @@ import sympy
 
 from odediscovery import TimeSeries
 from odediscovery.laws.equations import Equations, read_law
-from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.textbook.fit import fit_textbook
-from odediscovery.textbook.judged import as_law
+from odediscovery.textbook.fit import as_law, fit_textbook
 from odediscovery.textbook.registry import TEXTBOOK
 
 X, Y = sympy.symbols("x y")

@@ -15,11 +15,10 @@ from faces import discovery
 from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, Free, Function, PowerSum, Sums, all_free, count
-from odediscovery.laws.records import constants
+from odediscovery.laws.records import Polished, constants, residual_freedom
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
-from odediscovery.stages.polish.polish import polish, unscaled_errors
-from odediscovery.stages.values import Polished, residual_freedom
+from odediscovery.stages.polish import polish, unscaled_errors
 
 DRAWS = 60
 ONE = np.array([[1.0]])

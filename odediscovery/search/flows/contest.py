@@ -25,6 +25,7 @@ from odediscovery.judge.criterion import NO_EVIDENCE, Verdict, judge
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, expanded
+from odediscovery.laws.records import Judged, Origin, Polished
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import Monitor
@@ -38,9 +39,7 @@ from odediscovery.solve.sensitivities import (
     residual_squares,
     tolerance,
 )
-from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.shorten import snap
-from odediscovery.stages.values import Judged, Origin, Polished
+from odediscovery.stages.polish import polish, snap
 
 # Structures grow exponentially with states and flows: what follows bounds the time.
 STATES = 4  # most states in all

@@ -36,8 +36,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.device import device_of, moved, use_threads
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.resources import keep_freed_memory
+from odediscovery.runtime.monitor import Monitor, keep_freed_memory
 from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
 from odediscovery.settings import Settings
 from odediscovery.solve.adjoint import applies, nodes

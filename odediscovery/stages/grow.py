@@ -32,7 +32,7 @@ from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor, check_time
-from odediscovery.stages.grow.integral_form import (
+from odediscovery.stages.integral_form import (
     LEAST,
     LEAST_EXPONENT,
     MOST_EXPONENT,

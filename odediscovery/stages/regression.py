@@ -56,8 +56,8 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 from odediscovery.solve.linearised import LinearisedTrajectory
-from odediscovery.stages.grow.grow import best_subsets
-from odediscovery.stages.grow.integral_form import LEAST, Integral, Path, features_for, grid_for, values_of, with_sum
+from odediscovery.stages.grow import best_subsets
+from odediscovery.stages.integral_form import LEAST, Integral, Path, features_for, grid_for, values_of, with_sum
 
 # Most coefficients over all equations of a library.
 MOST_COEFFICIENTS = 200

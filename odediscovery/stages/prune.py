@@ -43,12 +43,11 @@ from odediscovery.fitting.windows import (
     within,
 )
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.records import SETTLED, Candidate
 from odediscovery.networks.chain import AnyChain, Chain, chain_of, laws_of
 from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, rounding_share
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.resources import fitting_at_once, has_room
-from odediscovery.stages.values import SETTLED, Candidate
+from odediscovery.runtime.monitor import Monitor, fitting_at_once, has_room
 
 # Fewest intervals of a window whose start is fitted, and how many clear extrema such a window holds.
 SHORTEST, EXTREMA = 10, 5.0

@@ -1,0 +1,597 @@
+"""What is said of a chosen law: what the data leave open, digits that are printed, and how far it holds.
+
+An exponent that was set to a simple value, because the data cannot tell the difference, may be one
+that they hardly determine at all. Each is fitted again with everything else that is free; where its
+interval holds several whole numbers, the reader is warned.
+
+Printed numbers are the law: digits enough that a reader who copies them has the fitted solution.
+
+Two digits of a standard error are enough for a constant alone. Constants that mean something together
+only, such as those of two exponentials that nearly cancel, are known much better together than one by
+one; printed to the place of their own errors they would be another law. With x as fitted, x' as printed
+and residuals of standard deviation sigma,
+
+    min over starts   sqrt(sum ((x' - x) / sigma)^2) <= 0.1 sqrt(k)    over all samples and states,
+
+by integrating both, and by how x moves with its starts. The variance of a curve with k fitted constants, in units
+of sigma^2, adds up to k over all samples: the printed curve is off by a tenth of its own standard error on the
+average. Starts are fitted beside the constants: what another start takes back, as it does along long and sensitive
+series, needs no digit. Residuals with memory say less, so sigma is larger by the factor of the standard errors.
+
+What a law does beyond the data: how far it goes, and where it comes to rest.
+
+What equations do beyond the data: a law that fits may blow up after them, or hold on their one orbit only.
+
+Where the solutions of a law come to rest, with error bars: what the measured system ends at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries, pooled
+from odediscovery.judge.claim import autocorrelation_inflation, interval_squares
+from odediscovery.judge.notes import (
+    Note,
+    blows_up,
+    comes_to_rest,
+    leaves_the_data,
+    listed,
+    not_determined,
+    one_orbit,
+    open_exponent,
+    undetermined_constants,
+)
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.expressions import as_printed, constant, identifiers
+from odediscovery.laws.power_sum import Free, PowerSum, count, equations_with, filled, picked
+from odediscovery.laws.records import Polished, interval, monomial_names, residual_freedom
+from odediscovery.problem.problem import Problem, fixed_mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
+from odediscovery.runtime.monitor import TELLING, Monitor
+from odediscovery.solve.sensitivities import residuals
+from odediscovery.stages.polish import EXACT_SQUARES
+
+
+class Refit(Protocol):
+    """How a law is polished with some of its constants free."""
+
+    def __call__(self, law: PowerSum, free: Free, most: int | None = None) -> Polished:
+        """The law polished, with at most so many evaluations of the Jacobian (default: as many as usual)."""
+
+
+def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
+    """The law with known monomials once more for equations that are not known to have them.
+
+    With h' = v known, the power of v in h' is 1; in v' = g - c v nothing is known of it.
+
+    Args:
+        p: what is known of the data and the law.
+        law: a sum of powers, dimensionless.
+        free: which of its constants are fitted.
+        fit: whether exponents of the new monomials are fitted, where they may be real.
+    """
+    known = fixed_mask(p, law)
+    if known is None or law.features is not None:
+        return law, free
+    real = (law.exponents != 0) & p.nonnegative & (not p.integer_exponents)
+    common = free[0] & known[0].any(axis=0) & real.any(axis=1)
+    rows = np.flatnonzero(common.any(axis=0))
+    if not len(rows):
+        return law, free
+    a = np.hstack([np.where(common, 0.0, law.coefficients), np.where(common, law.coefficients, 0.0)[:, rows]])
+    # Factor by which a power starts beside that of a known term in another equation; not 1: equal monomials are
+    # merged
+    w = np.vstack([law.exponents, np.where(real[rows], 1.001, 1.0) * law.exponents[rows]])
+    fitted = np.vstack([free[1], real[rows] & fit])
+    also = np.hstack([free[0] & ~common, common[:, rows]])
+    return PowerSum(a, w, None, law.stoichiometry), (also, fitted, free[2], free[3])
+
+
+def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[Note]:
+    """Exponents whose 95 % interval holds two whole numbers or more, one sentence each.
+
+        w +- t f standard error,  t the 97.5 % point of Student's t,
+
+    with f from `autocorrelation_inflation`. All other exponents that the law holds stay
+    held. Those that are told although all are free at once need no refit.
+
+    Args:
+        p: what is known of the data and the law.
+        found: the law, dimensionless; exponents have no unit.
+        refit: a law with some constants free, polished.
+    """
+    if found.law.features is not None:
+        return []
+    notes = []
+    law, free = split_known(p, found.law, found.free, fit=False)
+    real = _may_be_real(p, law)
+    if not real.any():
+        return []
+    all_free = refit(law, (free[0], free[1] | real, free[2], free[3]), 0)
+    for j, k in np.argwhere(real & ~_are_told(p, all_free, law, real)):
+        refitted = found
+        if law is not found.law or not free[1][j, k]:
+            fitted = free[1].copy()
+            fitted[j, k] = True
+            refitted = refit(law, (free[0], fitted, free[2], free[3]))
+        if not refitted.finite or refitted.law.exponents.shape != law.exponents.shape:
+            continue
+        ends = _interval(p, refitted, int(j), int(k))
+        if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
+            notes.append(_sentence(p, law, int(j), int(k), ends))
+    return notes
+
+
+def _interval(p: Problem, found: Polished, j: int, k: int) -> list[float] | None:
+    """The 95 % interval of the exponent of state k in monomial j; None where it has none."""
+    value, error = found.law.exponents[j, k], found.errors.exponents[j, k]
+    error *= autocorrelation_inflation(residuals(found.law, p.data, found.initial))
+    return interval(float(value), float(error), residual_freedom(found))
+
+
+def _are_told(p: Problem, free: Polished, law: PowerSum, asked: Mask) -> Mask:
+    """Which exponents among those `asked` [monomials, states] have short intervals although all are free."""
+    told = np.zeros_like(asked)
+    if free.finite and free.law.exponents.shape == law.exponents.shape:
+        for j, k in np.argwhere(asked):
+            ends = _interval(p, free, int(j), int(k))
+            # An exponent is told where its interval, all exponents free at once, is not longer
+            told[j, k] = ends is not None and ends[1] - ends[0] <= 0.25
+    return told
+
+
+def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:
+    """Constants of which the data know a combination only, a sentence for each combination.
+
+    From the directions in which the likelihood does not change, C = (J^T J)^-1.
+    """
+    law, k = found.law, count(found.free)
+    if law.features is not None or not k:
+        return []
+    names = _constants(p, law, found.free)
+    values = picked(law, found.free)
+    hidden, notes = np.isnan(found.joint.deviations()[:k]), []
+    for direction in found.joint.unknown[:, :k]:
+        share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
+        # A constant is in a combination from this share of the largest part on [share of the relative change]
+        named = [names[i] for i in np.flatnonzero(share > 0.1 * share.max(initial=0.0))]
+        # Relative change of constants that intervals without noise tell; what it leaves is 1e-4, squared
+        if named and not _is_told_by_intervals(p, found, direction * 0.01 / share.max()):
+            notes.append(not_determined(named))
+    return notes
+
+
+def _is_told_by_intervals(p: Problem, found: Polished, change: Array) -> bool:
+    """Whether constants that are changed leave something of intervals where there is no noise.
+
+    On whole trajectories of chaos what one combination does to their ends hides all others.
+    """
+    if not p.clean:
+        return False
+    law, free = found.law, found.free
+    values = picked(law, free)
+    moved = law.with_constants(*filled(law.constants, free, values + change))
+    return bool((interval_squares(moved, p)[~p.constant] > EXACT_SQUARES).any())
+
+
+def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
+    """What the free constants of a sum of powers are called, in their order."""
+    names = list(identifiers(p.data.states).values())
+    terms = [_term(p, w) for w in law.exponents]
+    called = [f"the coefficient of {term}" if term else "the constant term" for term in terms]
+    sides = [(j, [f"{names[k]}'" for k in equations_with(law, i)]) for i, j in np.argwhere(free[0]).tolist()]
+    coefficients = [f"{called[j]} in {listed(own)}" for j, own in sides]
+    return coefficients + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
+
+
+def _may_be_real(p: Problem, law: PowerSum) -> Mask:
+    """Exponents that neither the sign of a state nor the user holds, [monomials, states]."""
+    known = fixed_mask(p, law)
+    real: Mask = (law.exponents != 0) & p.nonnegative
+    return real if known is None else real & ~known[1]
+
+
+def _sentence(p: Problem, law: PowerSum, j: int, k: int, ends: Sequence[float]) -> Note:
+    names = list(identifiers(p.data.states).values())
+    of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
+    low, high = ends
+    return open_exponent(names[k], _term(p, law.exponents[j]), of, low, high)
+
+
+def _term(p: Problem, exponents: Array) -> str:
+    """A dimensionless product as the user's: of -x where a mirrored state's power is not whole."""
+    names, w = identifiers(p.data.states).values(), np.round(exponents, 2)
+    below = (p.scale.state < 0.0) & (w != np.round(w))
+    bases = [f"(-{name})" if minus else name for name, minus in zip(names, below, strict=True)]
+    return "*".join(
+        name if near == 1 else f"{name}^{power:.3g}"
+        for name, near, power in zip(bases, w, exponents, strict=True)
+        if power
+    )
+
+
+# How far the printed curve may be from the fitted one [standard errors of the curve]
+PRINTED_AWAY = 0.1
+# Most digits beyond the two of an error
+PRINTED_MOST = 6
+
+
+def with_enough_digits(
+    equations: Equations, series: TimeSeries, initial: Array, sigma: Array, monitor: Monitor
+) -> Equations:
+    """The equations, to be printed with as many digits as they need; with a few more where time is short.
+
+    Args:
+        initial: start values [trajectories, states].
+        sigma: standard deviation of the residuals [states], times the factor of errors where residuals have memory;
+            nan where nothing was measured.
+        monitor: knows how much time is left to find out what other starts would take back.
+    """
+    law, errors = equations.law, equations.standard_errors
+    if law is None or errors is None:
+        return equations
+    fitted = _curves(equations, series, initial)
+    scale = np.where(sigma > 0.0, sigma, np.nan)
+    fitted_constants = max(sum(int((e > 0.0).sum()) for e in errors.constants), 1)
+    moves = monitor.in_time(TELLING, lambda: _moves_with_starts(equations, series, initial, scale), list[Array]())
+    for spare in range(PRINTED_MOST + 1):
+        # Digits of a constant whose error is unknown
+        copied = as_printed(law, errors, 4, spare)
+        printed = Equations.from_power_sum(
+            equations.states, copied, time_name=equations.time_name, controls=equations.controls
+        )
+        away = (_curves(printed, series, initial) - fitted) / scale
+        # Where the fitted law has no solution either, nothing can be compared.
+        away = np.where(np.isfinite(fitted) & np.isfinite(scale), away, 0.0)
+        if np.sqrt(np.sum(_beyond_starts(away, moves) ** 2)) <= PRINTED_AWAY * np.sqrt(fitted_constants):
+            return dataclasses.replace(equations, spare=spare)
+    return dataclasses.replace(equations, spare=PRINTED_MOST)
+
+
+def _moves_with_starts(equations: Equations, series: TimeSeries, initial: Array, scale: Array) -> list[Array]:
+    """How curves move with their starts, in standard deviations [samples * states, starts] a trajectory."""
+    found = []
+    for x0, run in zip(initial, series.trajectories, strict=True):
+        here = equations.simulate(x0, run.time, controls=run.controls)
+        columns = []
+        # Step of a derivative by a start [the start]
+        for h in np.diag(1e-5 * np.maximum(np.abs(x0), np.nan_to_num(scale, nan=1.0))):
+            moved = (equations.simulate(x0 + h, run.time, controls=run.controls) - here) / h.sum() / scale
+            columns.append(np.nan_to_num(moved, posinf=0.0, neginf=0.0).ravel())
+        found.append(np.stack(columns, axis=1))
+    return found
+
+
+def _beyond_starts(away: Array, moves: list[Array]) -> Array:
+    """What other starts, which are fitted too, cannot take back of a distance [samples, states]; all without moves."""
+    if not moves:
+        return away.ravel()
+    left, first = [], 0
+    for block in moves:
+        rows = len(block) // away.shape[1]
+        own = away[first : first + rows].ravel()
+        left.append(own - block @ np.linalg.lstsq(block, own, rcond=None)[0])
+        first += rows
+    joined: Array = np.concatenate(left)
+    return joined
+
+
+def _curves(equations: Equations, series: TimeSeries, initial: Array) -> Array:
+    """Solutions at all samples of all trajectories, [samples, states]."""
+    runs = zip(initial, series.trajectories, strict=True)
+    return np.concatenate([equations.simulate(x0, run.time, controls=run.controls) for x0, run in runs])
+
+
+def name_undetermined(equations: Equations) -> list[Note]:
+    """A note that names the constants whose standard errors are as large as they are."""
+    law, errors = equations.law, equations.standard_errors
+    if law is None or errors is None:
+        return []
+    named = _undetermined(equations, law, errors)
+    return [undetermined_constants(named)] if named else []
+
+
+def _undetermined(equations: Equations, law: PowerSum, errors: PowerSum) -> list[str]:
+    terms, found = monomial_names(equations), []
+    for i, j in np.argwhere((law.coefficients != 0.0) & (errors.coefficients >= np.abs(law.coefficients))):
+        if i < len(equations.states):
+            term = "the constant term" if terms[j] == "1" else f"the coefficient of {terms[j]}"
+            found.append(f"{term} in {equations.states[i]}'")
+    names = [*equations.variables, *(["a function or sum"] * law.exponents.shape[1])]
+    for j, k in np.argwhere((law.exponents != 0.0) & (errors.exponents >= np.abs(law.exponents))):
+        found.append(f"the exponent of {names[k]} in {terms[j]}")
+    for b, e in zip(law.constants[2].ravel(), errors.constants[2].ravel(), strict=True):
+        if b and e >= abs(b):
+            found.append(f"the constant {abs(b):.3g} of a sum")
+    return found
+
+
+# A solution that was so far from its start may come back to it [range of the data]
+EXTRAPOLATION_GONE = 0.3
+# A solution that comes so near to its start again is a closed orbit [range of the data]; chords of eighty to a turn
+# are a thousandth off at most
+RETURNED = 1e-3
+# Points of a solution in an interval, between which it is straight; cost
+POINTS = 20
+# Intervals in which the first return is sought, and then in twice as many; cost
+FIRST = 50
+
+
+@dataclass(frozen=True)
+class Excursion:
+    """Where equations go that leave the data when they are continued.
+
+    Args:
+        of: the trajectory, in words; "" where there is only one.
+        off: how far from the data, in ranges of the data; inf where the equations blow up.
+        when: the time of a blow-up, in words.
+        state, value: which state is farthest, and where it is.
+        low, high: range of its data.
+    """
+
+    of: str
+    off: float
+    when: str = ""
+    state: str = ""
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+
+
+def excursion(equations: Equations, series: TimeSeries, initial: Array) -> Excursion | None:
+    """The first blow-up, or else the farthest that the equations go from the data.
+
+    They are integrated for as long again as each trajectory was measured. None where they never leave the data.
+
+    Args:
+        series: what was fitted, without controls.
+        initial: start values [trajectories, states].
+    """
+    values = pooled(series)
+    # A state that never changed has no range that it could leave.
+    known = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
+    seen = known > np.where(np.isfinite(values), values, np.inf).min(axis=0)
+    if not seen.any():
+        return None
+    low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
+    farthest: Excursion | None = None
+    # Trajectories that are continued, for as long again as they were measured
+    for run, start in list(zip(series.trajectories, initial, strict=True))[:5]:
+        first, last = run.time[0], run.time[-1]
+        # Times at which they are looked at
+        times = np.linspace(last, 2.0 * last - first, 50)
+        x = _continued(equations, start, np.append(first, times))[1:]
+        named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
+        lost = np.asarray(~np.isfinite(x).all(axis=1))
+        if lost[0]:
+            continue
+        if lost.any():
+            return Excursion(named, np.inf, f"{series.time_name} = {times[np.argmax(lost)]:.3g}")
+        off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, ABOVE_ZERO)
+        k, i = np.unravel_index(int(np.argmax(off)), off.shape)
+        if off[k, i] > (0.0 if farthest is None else farthest.off):
+            name, value = str(np.array(series.states)[seen][i]), float(x[:, seen][k, i])
+            farthest = Excursion(named, float(off[k, i]), "", name, value, float(low[i]), float(high[i]))
+    return farthest
+
+
+def _continued(equations: Equations, start: Array, times: Array) -> Array:
+    """The states at some times [times, states]; nan from a singularity on, and not because of many turns before."""
+    x = equations.simulate(start, times)
+    while True:
+        lost = np.flatnonzero(~np.isfinite(x).all(axis=1))
+        if not len(lost) or lost[0] == 0:
+            return x
+        # A solve has a budget of its own.
+        more = equations.simulate(x[lost[0] - 1], times[lost[0] - 1 :])
+        if not np.isfinite(more[1]).all():
+            return x
+        x[lost[0] - 1 :] = more
+
+
+def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
+    """A warning, one at most, for a reader who continues the equations for as long again.
+
+    Args:
+        series: what was fitted, without controls.
+        initial: start values [trajectories, states].
+
+    >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [0.2, 0.25, 0.333, 0.5])
+    >>> grown = Equations.parse(["x0"], {"x0": "x0**2"})
+    >>> check_extrapolation(grown, series, np.array([[0.2]]))
+    ['continued for as long again the equations blow up, at t = 5.02: use them within the measured time only']
+    """
+    found = excursion(equations, series, initial)
+    # A state that goes so far beyond the data is reported [range of the data]
+    if found is None or found.off <= 2.0:
+        return []
+    if np.isinf(found.off):
+        return [blows_up(found.of, found.when)]
+    return [leaves_the_data(found.of, found.state, found.value, found.low, found.high)]
+
+
+def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
+    """That the data are a single closed orbit, if the equations say so.
+
+    On one orbit any function of the states that is constant there, such as an energy, may be added to an equation,
+    and terms are functions of each other: v^2 = 2 (E - V(x)).
+
+    Args:
+        series: what was fitted, without controls.
+        initial: start values [trajectories, states].
+
+    >>> circle = Equations.parse(["x", "v"], {"x": "v", "v": "-4*x"})
+    >>> t = np.linspace(0.0, 5.0, 40)
+    >>> series = TimeSeries.from_arrays(t, circle.simulate([1.0, 0.0], t), ["x", "v"])
+    >>> closed_orbit(circle, series, np.array([[1.0, 0.0]]))[0][:63]
+    'the only trajectory is one closed orbit, gone round in 3.14: te'
+    """
+    spread = np.nanmax(pooled(series), axis=0) - np.nanmin(pooled(series), axis=0)
+    moving, time = spread > 0, series.trajectories[0].time
+    if len(series.trajectories) != 1 or np.count_nonzero(moving) < 2:
+        return []
+
+    def course(times: Array) -> Array:
+        off: Array = (equations.simulate(initial[0], times) - initial[0])[:, moving] / spread[moving]
+        return off
+
+    intervals = FIRST
+    while True:
+        intervals = min(intervals, len(time) - 1)
+        # Most of these points, which are fewer in an interval then; cost: samples of a turn are many then
+        each = max(min(POINTS, 4000 // intervals), 1)
+        times = np.unique(np.linspace(time[:intervals], time[1 : intervals + 1], each + 1))
+        period = _first_return(times, course(times))
+        if period is not None or intervals == len(time) - 1:
+            break
+        intervals *= 2
+    if period is None:
+        return []
+    # A spiral comes less near with every turn.
+    turns = np.floor((time[-1] - time[0]) / period)
+    last = time[0] + period * (turns + np.linspace(-0.5, 0.0, POINTS * FIRST))
+    if turns > 1 and not _nearest(course(np.append(time[0], last))[1:])[0] < RETURNED:
+        return []
+    return [one_orbit(f"{period:.3g}")]
+
+
+def _first_return(times: Array, x: Array) -> float | None:
+    """After how long a curve that begins at 0 comes back to it [points, states]; None where it does not."""
+    far = np.flatnonzero(column_norms(x, axis=1) > EXTRAPOLATION_GONE)
+    if not len(far) or not np.isfinite(x).all():
+        return None
+    away = np.flatnonzero(column_norms(x[far[0] :], axis=1) < EXTRAPOLATION_GONE)
+    if not len(away):
+        return None
+    # Only as long as it is near the first time: later turns come as near.
+    begin = far[0] + away[0] - 1
+    gone = np.flatnonzero(column_norms(x[begin + 1 :], axis=1) > EXTRAPOLATION_GONE)
+    end = begin + 2 + (gone[0] if len(gone) else len(x))
+    distance, at = _nearest(x[begin:end])
+    if not distance < RETURNED:
+        return None
+    return float(np.interp(begin + at, np.arange(len(times)), times) - times[0])
+
+
+def _nearest(x: Array) -> tuple[float, float]:
+    """How near a curve comes to 0, and where, in points [points, states]."""
+    first, chord = x[:-1], np.diff(x, axis=0)
+    share = np.clip(-(first * chord).sum(axis=1) / (chord**2).sum(axis=1).clip(ABOVE_ZERO), 0.0, 1.0)
+    distance = column_norms(first + share[:, None] * chord, axis=1)
+    at = int(np.argmin(np.nan_to_num(distance, nan=np.inf)))
+    return float(distance[at]), at + float(share[at])
+
+
+# Change over the last half of that time below which it rests [range of the data]
+STILL = 1e-5
+
+# Constants and times to the states at these times [times, states], nan from where the solution ends.
+Solve = Callable[[Array, Array], Array]
+# Constants and states to the rates of change [states].
+Rates = Callable[[Array, Array], Array]
+
+
+def resting_point(
+    solve: Solve, rates: Rates, constants: Array, covariance: Array, span: tuple[float, float], low: Array, high: Array
+) -> tuple[Array, Array] | None:
+    """The point at which the solution comes to rest, and its standard errors [states]; None where it does not.
+
+        cov(x) = (dx/dc) cov(c) (dx/dc)^T,    df/dx dx/dc = -df/dc
+
+    where the rates f have a regular Jacobian there; else dx/dc is that of solutions.
+
+    Args:
+        solve: the law's solution from its fitted start.
+        rates: the law, f.
+        constants: fitted [constants].
+        covariance: of them [constants, constants], nan where the data do not tell.
+        span: first and last measured time.
+        low: least measured value of each state [states].
+        high: greatest.
+
+    >>> solve = lambda c, t: c[0] + np.exp(-np.asarray(t))[:, None]
+    >>> rates = lambda c, x: c[0] - x
+    >>> low, high = np.array([4.0]), np.array([5.0])
+    >>> value, error = resting_point(solve, rates, low, np.array([[0.01]]), (0, 3), low, high)
+    >>> value.round(6).tolist(), error.round(6).tolist()
+    ([4.0], [0.1])
+    """
+    wide = np.maximum(high - low, ABOVE_ZERO)
+    # A solution is followed for so much longer than it was measured [times]
+    times = span[0] + (span[1] - span[0]) * np.array([0.0, 0.5, 1.0]) * 30.0
+
+    def end(c: Array) -> Array | None:
+        middle, last = solve(c, times)[1:]
+        rests = np.isfinite(last).all() and (np.abs(last - middle) < STILL * wide).all()
+        return last if rests else None
+
+    here = end(constants)
+    # Resting points farther beyond the data are not told [range of the data]
+    if here is None or (np.maximum(here - high, low - here) > 3.0 * wide).any():
+        return None
+    size = np.maximum(np.abs(low), np.abs(high))
+    # A state that rests below this rests at 0 [largest value in the data]
+    here = np.where(np.abs(here) < 1e-3 * size, 0.0, here)
+    # Step of a derivative by a constant [its standard error]
+    steps = 0.1 * np.sqrt(np.diag(covariance))
+    if not here.any():
+        return None
+    if not len(steps):
+        # Constants are held, all of them; without any nothing moves, and so nothing comes to rest.
+        moves = (np.abs(here - solve(constants, times[:1])[0]) > STILL * wide).any()
+        return (here, np.zeros_like(here)) if moves else None
+    if not (np.isfinite(steps) & (steps > 0.0)).all():
+        return here, np.full_like(here, np.nan)
+    # Step of a derivative by a state [range of the data]
+    gradient = _moves(rates, constants, steps, here, 1e-5 * wide)
+    if gradient is None:
+        slopes = []
+        for row, step in zip(np.diag(steps), steps, strict=True):
+            above, below = end(constants + row), end(constants - row)
+            if above is None or below is None:
+                return here, np.full_like(here, np.nan)
+            slopes.append((above - below) / (2.0 * step))
+        gradient = np.array(slopes).T
+    errors: Array = np.sqrt(np.maximum(np.diag(gradient @ covariance @ gradient.T), 0.0))
+    return here, np.where(here == 0.0, 0.0, errors)
+
+
+def _moves(rates: Rates, constants: Array, steps: Array, at: Array, shifts: Array) -> Array | None:
+    """How an attracting point moves with the constants [states, constants]; None where its Jacobian does not tell."""
+    by_state = np.array([(rates(constants, at + e), rates(constants, at - e)) for e in np.diag(shifts)])
+    by_constant = np.array([(rates(constants + e, at), rates(constants - e, at)) for e in np.diag(steps)])
+    jacobian, slopes = (np.diff(ends[:, ::-1], axis=1)[:, 0].T / 2.0 for ends in (by_state, by_constant))
+    slopes = slopes / steps
+    # At a root's end there is no tangent.
+    bent = np.abs(by_state.mean(axis=1).T - rates(constants, at)[:, None])
+    # Curvature over that step up to which there is a tangent [its slope]
+    smooth = bent.max() <= 1e-2 * np.abs(jacobian).max()
+    if not (smooth and np.isfinite(jacobian).all() and np.isfinite(slopes).all()):
+        return None
+    # In units of the shifts; eigenvalues are not changed by them.
+    attracts = (np.linalg.eigvals(jacobian / shifts).real < 0.0).all()
+    # Condition of the Jacobian up to which it tells how the point moves
+    if not attracts or np.linalg.cond(jacobian / shifts[:, None]) > 1e6:
+        return None
+    moved: Array = -shifts[:, None] * np.linalg.solve(jacobian, slopes)
+    return moved
+
+
+def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:
+    """The point in words.
+
+    >>> resting_note(["h"], np.array([4.18]), np.array([0.05])).split(":")[0]
+    'comes to rest at h = 4.180(50)'
+    """
+    # What no constant moves, such as a state without terms, stays where it starts: its error is not known here.
+    known = np.where((errors == 0.0) & (values != 0.0), np.nan, errors)
+    # Where constants are short decimals it is as exact as they are.
+    digits = 3 if errors.any() else 6
+    told = [f"{x} = {constant(float(v), float(e), digits)}" for x, v, e in zip(states, values, known, strict=True)]
+    return comes_to_rest(", ".join(told), known=bool(errors.any()))

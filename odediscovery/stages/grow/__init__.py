@@ -1,1 +1,0 @@
-"""Laws grown term by term on the integral form."""

@@ -1,1 +1,0 @@
-"""Laws pruned constant by constant on windows of the data."""
