@@ -4,7 +4,7 @@ The promise of the papers is a network that is trained, pruned and read. The def
 of clean data by growing terms; here networks alone find them, as RealNPU and as NPU with complex
 weights; and the four verbs on a chain of one's own find them as README does, with nothing changed but
 the data. A run counts where exactly the true terms are found, exponents within the tolerance of the
-benchmark suites (0.005 on clean data, 0.05 in noise). Seconds are those of the processor.
+benchmark suites (0.02 on clean data, 0.1 in noise). Seconds are those of the processor.
 
 Both presets are the same. Source: Heim, Pevny, Smidl, Neural Power Units (2020), Sec. 4.1.
 """
