@@ -118,7 +118,7 @@ def modules() -> list[str]:
 
 def file_of(module: str) -> Path:
     path = PACKAGE.joinpath(*module.split("."))
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path / "__init__.py" if (path / "__init__.py").is_file() else path.with_suffix(".py")
 
 
 @cache
