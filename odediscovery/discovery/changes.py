@@ -89,7 +89,7 @@ from odediscovery.stages.polish import (
     shorten_functions,
     shorten_quotients,
     snap,
-    without_numbers,
+    without_terms,
 )
 from odediscovery.stages.prune import EXTREMA, window_length
 from odediscovery.textbook.fit import (
@@ -319,10 +319,10 @@ def _shortened(
 
 def _without_nothing(p: Problem, row: Judged) -> Judged:
     """The row without terms that are next to nothing, if it is better: a shorter form may come with such a term."""
-    terms, powers, _ = shares_of(row.polished.law, row.polished.free, pooled(p.smooth))
-    if not (terms < NOTHING).any():
+    tiny = shares_of(row.polished.law, row.polished.free, pooled(p.smooth))[0] < NOTHING
+    if not tiny.any():
         return row
-    after = refit(p, *without_numbers(row.polished, terms < NOTHING, powers < 0.0), before=row)
+    after = refit(p, *without_terms(row.polished, tiny), before=row)
     return min(row, after, key=lambda one: one.criterion)
 
 
@@ -550,7 +550,7 @@ def _thinned(task: Task, *, on_all: bool) -> list[Note]:
 
 
 # Laws that are tried on whole trajectories, the best on windows; cost: each is polished; one alone may fail by chance
-CHAO_LAWS = 3
+LAWS_IN_CHAOS = 3
 
 
 def cut_until_followed(
@@ -589,7 +589,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
         return False, polished
     floor = SETTLED if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
-    for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:CHAO_LAWS]:
+    for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LAWS_IN_CHAOS]:
         if _outgrows(p, c.law):
             continue
         found = polished[c] = polish_candidate(p, c, c.law, c.free, EVALUATIONS)
@@ -602,7 +602,7 @@ def _seems_lost(p: Problem, candidates: list[Candidate], length: int) -> bool:
     """Whether none of the laws that are best on windows may be expected to follow trajectories that long."""
     if not is_long(p, length):
         return False
-    best = rank(candidates, p.samples)[:CHAO_LAWS]
+    best = rank(candidates, p.samples)[:LAWS_IN_CHAOS]
     return p.longest_window is not None or all(_outgrows(p, c.law, blown_up=True) for c in best)
 
 

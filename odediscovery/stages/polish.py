@@ -660,15 +660,12 @@ def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
     return merged, (merged.coefficients != 0, held, *free[2:])
 
 
-def without_numbers(found: Polished, terms: Mask, powers: Mask) -> tuple[PowerSum, Free]:
-    """The law without some terms [states, monomials], and with the nearest simple values for some powers of states."""
-    a, w, b, v = (c.copy() for c in found.law.constants)
-    free_a, free_w, free_b, free_v = (mask.copy() for mask in found.free)
-    a[terms], free_a[terms] = 0.0, False
-    simple = np.array([0.0, *SIMPLE])
-    for j, k in np.argwhere(powers):
-        w[j, k], free_w[j, k] = simple[np.argmin(np.abs(simple - w[j, k]))], False
-    return without_unused(found.law.with_constants(a, w, b, v), (free_a, free_w, free_b, free_v))
+def without_terms(found: Polished, terms: Mask) -> tuple[PowerSum, Free]:
+    """The law without some terms [states, monomials], and what of it is fitted."""
+    a, *others = found.law.constants
+    free_a, free_w, free_b, free_v = found.free
+    law = found.law.with_constants(np.where(terms, 0.0, a), *others)
+    return without_unused(law, (free_a & ~terms, free_w, free_b, free_v))
 
 
 def without_unused(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
