@@ -68,6 +68,7 @@ lint: .venv/ready
 # read, not run, so this environment has no torch.
 docs: .venv-docs/ready .venv/ready
 	$(BIN)/python docs/search_page.py > docs/search.md
+	PYTHONPATH=tests/judge $(BIN)/python docs/notes_page.py > docs/notes.md
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 	@echo "site/index.html"
 
