@@ -21,14 +21,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from odediscovery.bench.peers import METHODS
+from odediscovery.bench.peers import METHODS, check_sparse_methods, sparse_methods
 from odediscovery.bench.rows import Row, Study, Task, exact_or_not, timed
 from odediscovery.bench.scores import box_of, exact_and_coef, same_law
 from odediscovery.bench.summary import EXACT_AND_COEF, MEDIAN_AND_LATE, by, grouped, in_percent, missed, number
@@ -43,7 +43,7 @@ from odediscovery.bench.systems import (
 )
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import FitError, InputError
+from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
@@ -134,27 +134,49 @@ def measured(
 
 
 @dataclass(frozen=True)
-class ChaosFit(Task):
-    """One system for one method at one level of noise."""
+class Level:
+    """What the rows of one level of noise share."""
 
     sigma: float
-    seed: int
-    max_seconds: float
+    seed: int = 0
+    max_seconds: float = 60.0
     tolerance: float | None = None
 
-    def known(self) -> Row:
-        return {"kind": attractors()[self.id].kind, "exact": False, "coef": False}
-
     def fill(self, row: Row) -> None:
-        attractor = attractors()[self.id]
+        """The row of one system for one method."""
+        attractor = attractors()[row["id"]]
         train, test = measured(attractor, self.sigma, self.seed, self.tolerance)
         with timed(row):
-            if self.method == OURS:
+            if row["method"] == OURS:
                 found = discover(train, settings_for(seed=self.seed, max_seconds=self.max_seconds)).equations
             else:
-                found = METHODS[self.method](train, test, self.max_seconds, self.seed)
+                found = METHODS[row["method"]](train, test, self.max_seconds, self.seed)
         row["equations"] = found.texts()
         row |= scored(found, attractor.equations, train, self.sigma)
+
+    def study(self, methods: Sequence[str], systems: Sequence[Attractor]) -> Study:
+        """These methods on these systems."""
+        tasks = [
+            Task(one.id, method, self.fill, {"kind": one.kind, "exact": False, "coef": False})
+            for method in methods
+            for one in systems
+        ]
+        shared = {"suite": SUITE, **asdict(self)}
+        return Study(SUITE, shared, COLUMNS, tasks, self.max_seconds, in_words, list(attractors()))
+
+
+def in_words(row: Row) -> str:
+    """Whether a law is exact, and the error of its coefficients."""
+    return f"{exact_or_not(row)}, error {'-' if row['error'] is None else format(row['error'], '.1e')}"
+
+
+def methods_named(asked: Sequence[str] | None) -> list[str]:
+    """The methods of these names, or ours and all others that are installed."""
+    for name in asked or ():
+        if name not in (OURS, *METHODS):
+            raise unknown_name("method", name, (OURS, *METHODS))
+    check_sparse_methods([name for name in asked or () if name != OURS])
+    return list(asked or (OURS, *sparse_methods()))
 
 
 def run_chaos(
@@ -175,17 +197,11 @@ def run_chaos(
     if tolerance is not None and not 0.0 < tolerance < 1.0:
         raise InputError(f"--tolerance must be above 0 and below 1, got {tolerance}")
     systems, monitor = chosen(attractors(), ids, "chaotic system"), monitor or Monitor()
-
-    def in_words(row: Row) -> str:
-        return f"{exact_or_not(row)}, error {'-' if row['error'] is None else format(row['error'], '.1e')}"
-
     found = {}
     for sigma in noise:
         check_sigma(sigma)
         say(f"noise {sigma:g}")
-        tasks = [ChaosFit(one.id, method, sigma, seed, max_seconds, tolerance) for method in methods for one in systems]
-        shared = {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds, "tolerance": tolerance}
-        study = Study(SUITE, shared, COLUMNS, tasks, max_seconds, in_words, list(attractors()))
+        study = Level(sigma, seed, max_seconds, tolerance).study(methods, systems)
         found[sigma] = study.run(folder / f"noise-{sigma:g}", monitor=monitor, say=say, **where)
     return {sigma: rows for sigma, rows in found.items() if rows}
 

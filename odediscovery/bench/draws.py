@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import NOISY_TOLERANCE, box_of, same_law, worst_errors
-from odediscovery.bench.summary import Cell, grouped, hits, middle, number, printed, table, yes_or_no
+from odediscovery.bench.summary import Cell, Told, grouped, hits, middle, number, printed, table, text_of, yes_if
 from odediscovery.bench.systems import check_sigma
 from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.discovery.discover import discover
@@ -40,6 +40,8 @@ class Draws(ABC):
     # The columns that `describe` fills, and those of the table of all draws together.
     own: ClassVar[tuple[str, ...]]
     counted: ClassVar[Mapping[str, Cell]]
+    # What the table of single draws says of one that has equations.
+    told: ClassVar[Mapping[str, Told]]
 
     seed: int = 0  # number of the first draw; the others follow
     max_seconds: float = 180.0  # limit of a fit, in seconds of the processor
@@ -51,10 +53,6 @@ class Draws(ABC):
     @abstractmethod
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
         """What was found, as the columns named in `own`."""
-
-    def told(self, row: Row) -> dict[str, str]:
-        """What the table of single draws says of one that has equations, by the titles of its columns."""
-        return {}
 
     def markdown(self, rows: Sequence[Row]) -> str:
         """A table of all draws together, then one with a line for each."""
@@ -80,41 +78,33 @@ class Draws(ABC):
         """What the row of a draw says even where there are no equations."""
         return {}
 
+    def fill(self, row: Row) -> None:
+        """Fit a draw, and say what was found."""
+        draw = int(row["id"])
+        series = self.data(draw)
+        with timed(row):
+            found = discover(series, self.settings(draw))
+        row |= self.describe(found, series)
+        row |= {"outcome": found.outcome, "equations": found.equations.texts()}
+
     def study(self, count: int) -> Study:
         """So many draws from the seed on, or an `InputError`."""
         if count < 1:
             raise InputError(f"--draws must be at least 1, got {count}")
         shared = {"measure": self.measure, **asdict(self.checked())}
-        tasks = [Draw(str(k), "ours", self, k) for k in range(self.seed, self.seed + count)]
+        tasks = [Task(str(k), "ours", self.fill, self.known(k)) for k in range(self.seed, self.seed + count)]
         columns = ("id", "method", "failed", "outcome", "seconds", "equations", *self.own)
         return Study(self.measure, shared, columns, tasks, self.max_seconds, self.in_a_word)
 
 
-@dataclass(frozen=True)
-class Draw(Task):
-    """One of the draws of a measurement."""
-
-    about: Draws
-    draw: int
-
-    def known(self) -> Row:
-        return self.about.known(self.draw)
-
-    def fill(self, row: Row) -> None:
-        series = self.about.data(self.draw)
-        with timed(row):
-            found = discover(series, self.about.settings(self.draw))
-        row |= self.about.describe(found, series)
-        row |= {"outcome": found.outcome, "equations": found.equations.texts()}
-
-
-def draw_table(rows: Sequence[Row], told: Callable[[Row], Mapping[str, str]]) -> str:
+def draw_table(rows: Sequence[Row], told: Mapping[str, Told]) -> str:
     """A line for each draw: its number, what is told of it, and the equations or why there are none."""
-    cells = {row["id"]: told(row) for row in rows if not row["failed"]}
-    titles = next((list(own) for own in cells.values()), [])
-    blank = dict.fromkeys(titles, "-")
-    lines = [(row["id"], *cells.get(row["id"], blank).values(), printed(row, digits=3)) for row in rows]
-    return table(("draw", *titles, "equations"), lines)
+    own = told if any(not row["failed"] for row in rows) else {}
+    lines = [
+        (row["id"], *("-" if row["failed"] else cell(row) for cell in own.values()), printed(row, digits=3))
+        for row in rows
+    ]
+    return table(("draw", *own, "equations"), lines)
 
 
 def true_terms(found: Equations, system: str, series: TimeSeries) -> bool:
@@ -140,9 +130,16 @@ class FsirNoise(Draws):
     exponents of R where it stands alone, with their standard errors (0 where snapped).
     """
 
-    measure: ClassVar[str] = "fsir-noise"
-    own: ClassVar[tuple[str, ...]] = ("hit", "terms", "returning")
-    counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit"), "true terms": number("terms")}
+    measure = "fsir-noise"
+    own = "hit", "terms", "returning"
+    counted: ClassVar = {"hits": hits("hit"), "true terms": number("terms")}
+    told: ClassVar = {
+        "hit": yes_if("hit"),
+        "true terms": yes_if("terms"),
+        "exponent of R": lambda row: (
+            "; ".join(f"{w:.3g} ({e:.2g})" if e else f"{w:g}" for w, e in row["returning"]) or "-"
+        ),
+    }
 
     sigma: float = 0.05  # noise as a share of each state's standard deviation over its trajectory
     trajectories: int = 1  # how many of `STARTS` are measured
@@ -165,11 +162,6 @@ class FsirNoise(Draws):
         one = bool(returning) and all(abs(w - 1.0) <= 3.0 * error for w, error in returning)
         return {"hit": terms and one, "terms": terms, "returning": returning}
 
-    def told(self, row: Row) -> dict[str, str]:
-        power = "; ".join(f"{w:.3g} ({e:.2g})" if e else f"{w:g}" for w, e in row["returning"])
-        words = {"hit": yes_or_no(row["hit"]), "true terms": yes_or_no(row["terms"])}
-        return words | {"exponent of R": power or "-"}
-
 
 def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
     """Exponent and standard error of every monomial that is a power of this state alone."""
@@ -191,9 +183,14 @@ class FsirGaps(Draws):
     every found equation has exactly the true monomials, with exponents within 0.1.
     """
 
-    measure: ClassVar[str] = "fsir-gaps"
-    own: ClassVar[tuple[str, ...]] = ("hit", "samples", "off")
-    counted: ClassVar[Mapping[str, Cell]] = {"hits": hits("hit")}
+    measure = "fsir-gaps"
+    own = "hit", "samples", "off"
+    counted: ClassVar = {"hits": hits("hit")}
+    told: ClassVar = {
+        "hit": yes_if("hit"),
+        "samples": text_of("samples"),
+        "worst exponent off by": lambda row: "-" if row["off"] is None else f"{row['off']:.3f}",
+    }
 
     sigma: float = 0.02  # noise as a share of each state's standard deviation over its trajectory
     missing: float = 0.2  # share of the values that are missing
@@ -225,10 +222,6 @@ class FsirGaps(Draws):
             off = worst_errors(law, truth)[0]
         return {"hit": off is not None and off <= NOISY_TOLERANCE, "samples": series.n_samples, "off": off}
 
-    def told(self, row: Row) -> dict[str, str]:
-        off = "-" if row["off"] is None else f"{row['off']:.3f}"
-        return {"hit": yes_or_no(row["hit"]), "samples": str(row["samples"]), "worst exponent off by": off}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage(Draws):
@@ -241,9 +234,10 @@ class Coverage(Draws):
     A law with other terms than the true ones contains none of them.
     """
 
-    measure: ClassVar[str] = "coverage"
-    own: ClassVar[tuple[str, ...]] = ("terms", "constants")
-    counted: ClassVar[Mapping[str, Cell]] = {"true terms": hits("terms")}
+    measure = "coverage"
+    own = "terms", "constants"
+    counted: ClassVar = {"true terms": hits("terms")}
+    told: ClassVar = {"true terms": yes_if("terms")}
 
     system: str = FSIR  # its name
     sigma: float = 0.02  # noise as a share of each state's standard deviation
@@ -271,9 +265,6 @@ class Coverage(Draws):
             return "other terms"
         told = row["constants"].values()
         return f"{sum(c['contained'] for c in told)} of {len(told)} contained"
-
-    def told(self, row: Row) -> dict[str, str]:
-        return {"true terms": yes_or_no(row["terms"])}
 
     def markdown(self, rows: Sequence[Row]) -> str:
         draws = len(rows)
@@ -340,9 +331,10 @@ class Lawless(Draws):
     One state, of smooth curves three, 60 samples. A draw counts against us if its fit ends as `converged`.
     """
 
-    measure: ClassVar[str] = "lawless"
-    own: ClassVar[tuple[str, ...]] = ("claimed", "r2", "messages")
-    counted: ClassVar[Mapping[str, Cell]] = {"claimed as converged": hits("claimed")}
+    measure = "lawless"
+    own = "claimed", "r2", "messages"
+    counted: ClassVar = {"claimed as converged": hits("claimed")}
+    told: ClassVar = {"outcome": text_of("outcome"), "R²": lambda row: f"{row['r2']:.3f}"}
 
     kind: str = KINDS[0]  # one of `KINDS`
 
@@ -368,9 +360,6 @@ class Lawless(Draws):
 
     def in_a_word(self, row: Row) -> str:
         return "claimed" if row["claimed"] else row["outcome"]
-
-    def told(self, row: Row) -> dict[str, str]:
-        return {"outcome": row["outcome"], "R²": f"{row['r2']:.3f}"}
 
 
 def rational_near(t: Array, x: Array) -> Array:

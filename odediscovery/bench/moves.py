@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,29 +53,17 @@ def search_without(name: str) -> Iterator[set[str]]:
         search.MOVES = before
 
 
-@dataclass(frozen=True)
-class MoveFit(Task):
+def fit(system: SuiteSystem, protocol: Protocol, max_seconds: float, row: Row) -> None:
     """One random law with one noise, by the whole search or without a move."""
-
-    system: SuiteSystem
-    protocol: Protocol
-    max_seconds: float
-
-    def known(self) -> Row:
-        return {"exact": False, "made": []}
-
-    def fill(self, row: Row) -> None:
-        series = training_data(self.system, self.protocol)
-        _warm_up()
-        settings = settings_for(seed=self.protocol.seed, max_seconds=self.max_seconds)
-        with search_without(self.method) as made:
-            try:
-                with timed(row):
-                    found = discover(series, settings).equations
-            finally:
-                row["made"] = sorted(made)
-        row["equations"] = found.texts()
-        row["exact"] = score(found, self.system, self.protocol).exact
+    series = training_data(system, protocol)
+    _warm_up()
+    with search_without(row["method"]) as made:
+        try:
+            with timed(row):
+                found = discover(series, settings_for(seed=protocol.seed, max_seconds=max_seconds)).equations
+        finally:
+            row["made"] = sorted(made)
+    row |= {"equations": found.texts(), "exact": score(found, system, protocol).exact}
 
 
 @cache
@@ -100,13 +88,18 @@ def run_moves(
     protocols = [Protocol(noise, seed=seed).checked() for noise in dict.fromkeys((0.0, sigma))]
     settings_for(seed=seed, max_seconds=max_seconds)
     fits = [
-        MoveFit(f"{system.id}, sigma {protocol.sigma:g}", WHOLE, system, protocol, max_seconds)
+        Task(
+            f"{system.id}, sigma {protocol.sigma:g}",
+            WHOLE,
+            partial(fit, system, protocol, max_seconds),
+            {"exact": False, "made": []},
+        )
         for system in random_systems(seed, each=each)
         for protocol in protocols
     ]
     shared = {"measure": "moves", "sigma": sigma, "each": each, "seed": seed, "max_seconds": max_seconds}
 
-    def study(tasks: Sequence[MoveFit]) -> Study:
+    def study(tasks: Sequence[Task]) -> Study:
         return Study("moves", shared, COLUMNS, tasks, max_seconds)
 
     made = {row["id"]: row["made"] for row in study(fits).run(folder, **where) if row["method"] == WHOLE}

@@ -512,15 +512,24 @@ def _chosen(train: TimeSeries, test: Sequence[Array], candidates: Iterator[Array
         correction = 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
         return float(np.mean(samples * np.log(np.maximum(misfits, 1e-300)))) + correction
 
-    best = min(candidates, key=aic, default=None)
-    if best is None:
+    return _best(candidates, aic)
+
+
+def _best(candidates: Iterable[Array], criterion: Callable[[Array], float]) -> Array:
+    best = min(candidates, key=criterion, default=None)
+    if best is None or criterion(best) == np.inf:
         raise FitError("no threshold leaves a term")
     return best
 
 
-def _equations(train: TimeSeries, c: Array) -> Equations:
+def _law(c: Array, exponents: Array) -> PowerSum:
+    """The law of the terms that are left."""
     used = (c != 0).any(axis=0)
-    return Equations.from_power_sum(train.states, PowerSum(c[:, used], exponents_of(train.n_states)[used]))
+    return PowerSum(c[:, used], exponents[used])
+
+
+def _equations(train: TimeSeries, c: Array) -> Equations:
+    return Equations.from_power_sum(train.states, _law(c, exponents_of(train.n_states)))
 
 
 # pysindy on groups
@@ -546,8 +555,4 @@ def group_law(runs: Sequence[tuple[Array, Array]], exponents: Array) -> PowerSum
     # Thresholds of coefficients of columns of length 1: from far below to far above the rates.
     optimisers = (pysindy.STLSQ(threshold=10.0 ** (0.25 * k), normalize_columns=True) for k in range(-16, 9))
     found = [c for optimiser in optimisers if (c := fitted(optimiser, columns, rates)) is not None]
-    best = min(found, key=bic, default=None)
-    if best is None or bic(best) == np.inf:
-        raise FitError("no threshold leaves a term")
-    used = (best != 0).any(axis=0)
-    return PowerSum(best[:, used], exponents[used])
+    return _law(_best(found, bic), exponents)

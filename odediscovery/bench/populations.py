@@ -3,28 +3,34 @@
 A file of designs says which law, which constants vary and by how much, how groups begin and how they are
 measured. A draw is right when the structure is exact, exactly the constants that vary are said to vary, and
 means and spreads lie within two standard errors (or 15 %).
+
+By the same rules draws are given to others: pysindy on all groups, pysindy on each, and simple laws of each.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from odediscovery.bench.peers import group_law, group_library
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.summary import Cell, by, count, grouped, middle
 from odediscovery.bench.systems import DATA
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import InputError
+from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import plain
+from odediscovery.many.simple import LAWS, RICHER, explain
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
@@ -35,6 +41,14 @@ COLUMNS = (
     *("id", "method", "failed", "design", "draw", "exact", "varies", "seconds", "equations", "r2", "said"),
     *("figures_right", "figures_within", "figures", "error_mixed", "error_apart", "r2_heldout", "heldout_right"),
 )
+PEER_COLUMNS = (
+    *("id", "method", "failed", "design", "draw", "exact", "groups_exact", "groups"),
+    *("seconds", "r2", "r2_heldout"),
+)
+# The peers.
+TOGETHER, APART, SIMPLE = PEERS = "pysindy, all groups", "pysindy, each group", "simple laws, each group"
+# What is said of a draw that is not exact, and of one that is.
+STRUCTURE = "another structure", "exact"
 # A figure this near to the truth is right whatever its standard error.
 FIGURE_TOLERANCE = 0.15
 # Six designs and a control, made for this project, which the search of groups was developed on.
@@ -50,29 +64,31 @@ def read_designs(path: Path) -> list[Mapping[str, Any]]:
         raise InputError(f"{path}: expected a file of population designs ({type(error).__name__})") from None
 
 
-def drawn(measure: str, path: Path, names: Sequence[str], draws: range, max_seconds: float) -> tuple[Row, list[Any]]:
-    """What tells the folder of a measurement from others, and (id, design, draw) of all its draws."""
-    known = read_designs(path)
-    chosen = [one for one in known if not names or one["id"] in names]
+def study(
+    path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0, peers: bool = False
+) -> Study:
+    """Draws of the designs of a file, all fitted by ours or by every peer."""
+    every = read_designs(path)
+    chosen = [one for one in every if not designs or one["id"] in designs]
     if not chosen:
-        raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in known)}")
+        raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in every)}")
+    tasks = []
+    for draw, design in itertools.product(range(seed, seed + draws), chosen):
+        known = {"design": design["id"], "draw": draw, "exact": False}
+        if peers:
+            known |= {"groups_exact": 0, "groups": int(design["groups"])}
+            own = [Task(f"{design['id']}-{draw}", peer, partial(fit_peer, design), known) for peer in PEERS]
+        else:
+            fill = partial(fit, design, max_seconds)
+            own = [Task(f"{design['id']}-{draw}", "ours", fill, known | {"varies": False})]
+        tasks += own
+    name = "populations by peers" if peers else "populations"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    shared = {"measure": measure, "max_seconds": max_seconds, "designs": digest}
-    return shared, [(f"{design['id']}-{draw}", design, draw) for draw in draws for design in chosen]
-
-
-def study(path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0) -> Study:
-    """Draws of the designs of a file, all fitted by ours."""
-    shared, all_draws = drawn("populations", path, designs, range(seed, seed + draws), max_seconds)
-    tasks = [PopulationFit(id, "ours", design, draw, max_seconds) for id, design, draw in all_draws]
-    return Study(
-        "populations",
-        shared,
-        COLUMNS,
-        tasks,
-        2.0 * max_seconds,
-        lambda row: ("another structure", "exact")[row["exact"]],
-    )
+    shared = {"measure": name, "max_seconds": max_seconds, "designs": digest}
+    if peers:
+        said = "{groups_exact} of {groups} groups exact".format_map
+        return Study(name, shared, PEER_COLUMNS, tasks, max_seconds, said)
+    return Study(name, shared, COLUMNS, tasks, 2.0 * max_seconds, lambda row: STRUCTURE[row["exact"]])
 
 
 # What is simulated
@@ -171,32 +187,21 @@ def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] 
 # Ours
 
 
-@dataclass(frozen=True)
-class PopulationFit(Task):
+def fit(design: Mapping[str, Any], max_seconds: float, row: Row) -> None:
     """One draw of one design, fitted and compared with the truth."""
-
-    design: Mapping[str, Any]
-    draw: int
-    max_seconds: float
-
-    def known(self) -> Row:
-        return {"design": self.design["id"], "draw": self.draw, "exact": False, "varies": False}
-
-    def fill(self, row: Row) -> None:
-        design = self.design
-        series, later, truth = simulate(design, self.draw)
-        exact = tuple(f"{s} = measured" for s in design["states"] if "values" in design["initial"][s])
-        with timed(row):
-            found = discover(series, settings_for(vary="auto", starts=exact), Monitor(self.max_seconds))
-        row |= {"equations": found.equations_text().splitlines(), "r2": plain(found.r2)}
-        law = found.equations.power_sum
-        places = None if law is None or found.population is None else places_of_terms(design, law)
-        if places is None:
-            return
-        row["exact"] = True
-        held, expert = _held_out(design, found, later), design.get("expert", {}).get("heldout_r2", {}).get("mixed")
-        near = None if expert is None else bool(1.0 - held <= 1.25 * (1.0 - expert) + 0.002)
-        row |= _constants(design, found, places, truth) | {"r2_heldout": plain(held), "heldout_right": near}
+    series, later, truth = simulate(design, row["draw"])
+    exact = tuple(f"{s} = measured" for s in design["states"] if "values" in design["initial"][s])
+    with timed(row):
+        found = discover(series, settings_for(vary="auto", starts=exact), Monitor(max_seconds))
+    row |= {"equations": found.equations_text().splitlines(), "r2": plain(found.r2)}
+    law = found.equations.power_sum
+    places = None if law is None or found.population is None else places_of_terms(design, law)
+    if places is None:
+        return
+    row["exact"] = True
+    held, expert = _held_out(design, found, later), design.get("expert", {}).get("heldout_r2", {}).get("mixed")
+    near = None if expert is None else bool(1.0 - held <= 1.25 * (1.0 - expert) + 0.002)
+    row |= _constants(design, found, places, truth) | {"r2_heldout": plain(held), "heldout_right": near}
 
 
 def _constants(
@@ -251,6 +256,68 @@ def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) ->
     return float(1.0 - squares / np.sum((pooled - pooled.mean(axis=0)) ** 2))
 
 
+# Peers
+
+
+def fit_peer(design: Mapping[str, Any], row: Row) -> None:
+    """One draw of one design by one peer: structures that are exact, R2 of curves from the first samples."""
+    series, later, _ = simulate(design, row["draw"])
+    with timed(row):
+        laws = _laws(design, series, row["method"])
+    exact = [law is not None and places_of_terms(design, law) is not None for law in laws]
+    row |= {"exact": all(exact), "groups_exact": sum(exact), "groups": len(exact), "r2": plain(_r2(series, laws))}
+    if row["method"] == TOGETHER:
+        row["r2_heldout"] = plain(_r2(later, laws[:1] * len(later.trajectories)))
+
+
+def _laws(design: Mapping[str, Any], series: TimeSeries, method: str) -> list[PowerSum | None]:
+    """The law of every group, None where there is none."""
+    groups = series.trajectories
+    if method == SIMPLE:
+        if series.n_states > 1:
+            raise InputError("simple laws have one state")
+        labels = [str(g) for g in range(len(groups))]
+        return [_simple(row) for row in explain(labels, [(run.time, run.values[:, 0]) for run in groups])]
+    exponents = group_library(series.n_states, [powers for *_, powers in terms_of(design)])
+    if method == TOGETHER:
+        return [group_law([(run.time, run.values) for run in groups], exponents)] * len(groups)
+    found: list[PowerSum | None] = []
+    for run in groups:
+        try:
+            found.append(group_law([(run.time, run.values)], exponents))
+        except (FitError, ValueError, np.linalg.LinAlgError):
+            found.append(None)
+    return found
+
+
+def _simple(row: Mapping[str, Any]) -> PowerSum | None:
+    """The law of a row of `explain`."""
+    if row["outcome"] != "explained":
+        return None
+    law = next(one for one in (*LAWS, *RICHER) if one.name == row["law"])
+    powers = [power for _, power in law.terms]
+    if law.free:
+        powers[-1] = row["exponent"]
+    signs = [sign for sign, _ in law.terms]
+    return PowerSum(np.array([np.array(signs) * row["constants"]]), np.array(powers)[:, None])
+
+
+def _r2(series: TimeSeries, laws: Sequence[PowerSum | None]) -> float:
+    """R2 of all groups, each curve from the first sample of its group; of no law the first sample stays."""
+    values = np.concatenate([run.values[1:] for run in series.trajectories])
+    curves = np.concatenate([_curve(run, law)[1:] for run, law in zip(series.trajectories, laws, strict=True)])
+    return float(1.0 - np.sum((values - curves) ** 2) / np.sum((values - values.mean(axis=0)) ** 2))
+
+
+def _curve(run: Trajectory, law: PowerSum | None) -> Array:
+    if law is None:
+        return np.tile(run.values[0], (len(run.time), 1))
+    most = 10.0 * np.abs(run.values).max()
+    with np.errstate(all="ignore"):  # a wrong law may leave where its powers are defined
+        found = solve_until_failure(lambda _, x: law.rhs(x), run.values[0], run.time, rtol=1e-7, atol=1e-9)
+    return np.nan_to_num(np.clip(found, -most, most), nan=most)
+
+
 # Tables
 
 
@@ -293,3 +360,15 @@ def _nearer(rows: Sequence[Row]) -> str:
     pairs = [(row["error_mixed"], row["error_apart"]) for row in rows if row["error_mixed"]]
     ratio = f" ({np.median([a / b for a, b in pairs]):.3f})" if pairs else ""
     return f"{sum(a <= b for a, b in pairs)}/{len(pairs)}{ratio}"
+
+
+def summary_of_peers(rows: Sequence[Row]) -> str:
+    """The table of a comparison as Markdown."""
+    columns = {
+        "all exact": part("exact"),
+        "groups exact": part("groups_exact", "groups", exact=False),
+        "R2": middle("r2", ".3f", ""),
+        "R2 held out": middle("r2_heldout", ".3f", ""),
+        "seconds": middle("seconds", ".3f", ""),
+    }
+    return grouped(("design", "method"), by(rows, "design", "method"), columns) + "\n"

@@ -110,19 +110,15 @@ def standard_errors(draft: Draft, starts: Array, noise: Array) -> Array:
     changed = np.concatenate([constants + sign * np.diag(steps) for sign in (1.0, -1.0)])
     up, down = np.split(_solved(draft, starts, changed), 2, axis=1)
     slopes = (up - down) / 2.0 / noise  # of a relative change of STEP: [samples, constants, trajectories, states]
-    moved = []
+    columns = [slopes]
     for k in range(draft.states):
         size = STEP * noise[:, k].max() / NOISE
         ends = [starts + sign * size * np.eye(draft.states)[k] for sign in (1.0, -1.0)]
         pair = draft.simulate(np.concatenate(ends), np.tile(constants, (2 * many, 1)))
-        moved.append((pair[:, :many] - pair[:, many:]) / 2.0 / noise)
-    columns = [slopes[:, j].ravel() for j in range(len(constants))]
-    for slope in moved:
-        for m in range(many):  # a start moves its own trajectory alone
-            own = np.zeros_like(slope)
-            own[:, m] = slope[:, m]
-            columns.append(own.ravel())
-    jacobian = np.stack(columns, axis=1)
+        moved = (pair[:, None, :many] - pair[:, None, many:]) / 2.0 / noise
+        columns.append(np.where(np.eye(many, dtype=bool)[..., None], moved, 0.0))  # its own trajectory alone
+    every = np.concatenate(columns, axis=1)
+    jacobian = every.swapaxes(0, 1).reshape(every.shape[1], -1).T.copy()
     length = np.sqrt((jacobian**2).sum(axis=0))
     if not (np.isfinite(length).all() and length.all()):
         return np.full(len(constants), np.inf)

@@ -15,10 +15,9 @@ import os
 import platform
 import subprocess
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,19 +35,13 @@ Row: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Task(ABC):
+class Task:
     """One row to be made, of a system (say) and a method; it travels to the process that makes it."""
 
     id: str
     method: str
-
-    def known(self) -> Row:
-        """What the row says even where there is no result."""
-        return {}
-
-    @abstractmethod
-    def fill(self, row: Row) -> None:
-        """Make the measurement; what is in the row when an exception is raised stays there."""
+    fill: Callable[[Row], None]  # makes the measurement; what is in the row when an exception is raised stays there
+    known: Row = field(default_factory=dict)  # what the row says even where there is no result
 
 
 def exact_or_not(row: Row) -> str:
@@ -106,7 +99,7 @@ class Study:
 
 def blank(task: Task, columns: Sequence[str]) -> Row:
     """The row of a task that has no result."""
-    return dict.fromkeys(columns) | {"id": task.id, "method": task.method} | task.known()
+    return dict.fromkeys(columns) | {"id": task.id, "method": task.method} | task.known
 
 
 def filled(task: Task, columns: Sequence[str]) -> Row:

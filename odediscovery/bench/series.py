@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -38,7 +38,7 @@ import numpy as np
 from odediscovery.bench.rows import Row, Study, Task, claim_folder, timed
 from odediscovery.bench.scores import same_terms
 from odediscovery.bench.series_cases import CASES, STARTS, Case, NamedLaw, least_squares_fit
-from odediscovery.bench.summary import Cell, by, grouped, longest, middle, size, table
+from odediscovery.bench.summary import Cell, Told, by, grouped, listed, longest, middle, size, text_of
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.discovery.task import r2_of, relative_error, split
@@ -109,28 +109,28 @@ COLUMNS = (
 Sides: TypeAlias = tuple[TimeSeries, TimeSeries | None]
 
 
-@dataclass(frozen=True)
-class CaseFit(Task):
+def tasks_of(id: str, series: TimeSeries, seed: int, max_seconds: float) -> list[Task]:
+    """A case for all its methods."""
+    return [
+        Task(id, method, partial(fit, series, seed, max_seconds), {"each": {}, "fitted_each": {}, "notes": []})
+        for method in methods(CASES[id])
+    ]
+
+
+def fit(series: TimeSeries, seed: int, max_seconds: float, row: Row) -> None:
     """One case for one method, `ours` or the name of a model."""
-
-    series: TimeSeries
-    seed: int
-    max_seconds: float
-
-    def known(self) -> Row:
-        return {"each": {}, "fitted_each": {}, "notes": []}
-
-    def fill(self, row: Row) -> None:
-        case = CASES[self.id]
-        sides = split(self.series, case.options.get("holdout", 0.0))
-        with timed(row):
-            if self.method in OURS:
-                row |= _ours(sides, case, self)
-            elif self.method == LAST:
-                row |= {"outcome": "-", "constants": 0}
-                row |= _scored(sides, lambda run, times: np.tile(run.values[-1], (len(times), 1)))
-            else:
-                row |= _named(sides, case.models[self.method], self.seed)
+    case, method = CASES[row["id"]], row["method"]
+    sides = split(series, case.options.get("holdout", 0.0))
+    with timed(row):
+        if method in OURS:
+            told = {**case.options, **(case.informed or {} if method == INFORMED else {})}
+            found = discover(series, settings_for(seed=seed, max_seconds=max_seconds or None, **told))
+            row |= _ours(sides, series, found)
+        elif method == LAST:
+            still = _scored(sides, lambda run, times: np.tile(run.values[-1], (len(times), 1)))
+            row |= still | {"outcome": "-", "constants": 0}
+        else:
+            row |= _named(sides, case.models[method], seed)
 
 
 def run_cases(
@@ -144,7 +144,7 @@ def run_cases(
     settings_for(seed=seed, max_seconds=max_seconds or None)
     tables = {id: CASES[id].load(data) for id in chosen}
     shared = {"measure": "series", "seed": seed, "max_seconds": max_seconds}
-    tasks = [CaseFit(id, method, tables[id], seed, max_seconds) for id in chosen for method in methods(CASES[id])]
+    tasks = [task for id in chosen for task in tasks_of(id, tables[id], seed, max_seconds)]
     claim_folder(folder, shared)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
@@ -159,10 +159,8 @@ def methods(case: Case) -> tuple[str, ...]:
     return ("ours", *informed, *case.models, *([LAST] if case.options.get("holdout") else []))
 
 
-def _ours(sides: Sides, case: Case, task: CaseFit) -> Row:
-    told = {**case.options, **(case.informed or {} if task.method == INFORMED else {})}
-    found = discover(task.series, settings_for(seed=task.seed, max_seconds=task.max_seconds or None, **told))
-    own = [found.equations.states.index(state) for state in task.series.states]
+def _ours(sides: Sides, series: TimeSeries, found: Discovery) -> Row:
+    own = [found.equations.states.index(state) for state in series.states]
     starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values, strict=True)}
     scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times)[:, own])
     return scores | {
@@ -243,37 +241,49 @@ def numbers_of(found: Equations) -> int | None:
     return int(free.sum() + exponents.sum())
 
 
-def verdicts(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
-    """Series, method (ours or informed) and verdict beside the experts' first model (see `verdict`)."""
-    found = []
-    for row in (row for row in rows if row["method"] in OURS):
-        model = next(iter(CASES[row["id"]].models))
-        expert = next((r for r in rows if (r["id"], r["method"]) == (row["id"], model)), None)
-        if expert is not None and expert["failed"] is None:
-            found.append((row["id"], row["method"], verdict(row, expert, _is_same(row))))
-    return found
+def judged(rows: Sequence[Row]) -> list[Row]:
+    """The rows with their verdict beside the experts' first model (see `verdict`), a dash where there is none."""
+    known = {(row["id"], row["method"]): row for row in rows}
+    told = []
+    for row in rows:
+        name, model = next(iter(CASES[row["id"]].models.items()))
+        expert = known.get((row["id"], name), {"failed": True})
+        compared = row["method"] in OURS and expert["failed"] is None
+        told.append(row | {"verdict": verdict(row, expert, _is_same(row, model)) if compared else "-"})
+    return told
 
 
-def _is_same(row: Row) -> bool:
-    """Whether the equations of a row have the terms of the experts' first model."""
-    model = next(iter(CASES[row["id"]].models.values()))
+def _is_same(row: Row, model: NamedLaw) -> bool:
+    """Whether the equations of a row have the terms of a model."""
     if not row["equations"]:
         return False
     sides = dict(part.strip().split("' = ") for part in model.text.split(", "))
     return has_same_terms(Equations.parse(list(row["equations"]), row["equations"]), sides, list(model.ranges))
 
 
+_LINES: Mapping[str, Told] = {
+    "series": text_of("id"),
+    "method": text_of("method"),
+    "constants": lambda row: "-" if row["constants"] is None else str(row["constants"]),
+    "R2": lambda row: _figure(row["r2"]),
+    "R2 held out": lambda row: _figure(row["r2_heldout"]),
+    "off": lambda row: "-" if row["off"] is None else f"{row['off']:.1%}",
+    "R2 of each state": lambda row: ", ".join(f"{s} {_figure(r2)}" for s, r2 in row["each"].items()) or "-",
+    "outcome": lambda row: row["failed"] or row["outcome"],
+    "verdict": text_of("verdict"),
+    "s": lambda row: f"{row['seconds']:.0f}",
+}
+
+
 def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
     """How often each verdict was reached, a line for each series and method, then what was found."""
-    command = f"`odediscovery bench series --seed {seed} --max-seconds {max_seconds:g}`"
-    scores = ("constants", "R2", "R2 held out", "off", "R2 of each state")
-    header = ("series", "method", *scores, "outcome", "verdict", "s")
-    given = {(id, method): word for id, method, word in verdicts(rows)}
+    rows = judged(rows)
+    counts = {"series": size, **counts_of_verdicts(), "median s": middle("seconds"), "longest s": longest}
     parts = [
         "# series",
-        command,
-        _counted(rows, given),
-        table(header, [_line(row, given.get((row["id"], row["method"]), "-")) for row in rows]),
+        f"`odediscovery bench series --seed {seed} --max-seconds {max_seconds:g}`",
+        grouped("method", by([row for row in rows if row["verdict"] != "-"], "method"), counts),
+        listed(_LINES, rows),
         "R2 of each state is that of the samples kept back, where there are any; `off` is "
         "their error over the spread of those fitted; `s` processor seconds.",
     ]
@@ -286,13 +296,6 @@ def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _counted(rows: Sequence[Row], given: Mapping[tuple[str, str], str]) -> str:
-    """How often each verdict was reached, and how long a fit took."""
-    judged = [row | {"verdict": given[key]} for row in rows if (key := (row["id"], row["method"])) in given]
-    columns = {"series": size, **counts_of_verdicts(), "median s": middle("seconds"), "longest s": longest}
-    return grouped("method", by(judged, "method"), columns)
-
-
 def counts_of_verdicts() -> dict[str, Cell]:
     """A column for each verdict, with how often it was reached."""
 
@@ -300,17 +303,6 @@ def counts_of_verdicts() -> dict[str, Cell]:
         return lambda rows: str(sum(row["verdict"] == word for row in rows))
 
     return {word: count_of(word) for word in VERDICTS}
-
-
-def _line(row: Row, word: str) -> tuple[str, ...]:
-    head, seconds = (row["id"], row["method"]), f"{row['seconds']:.0f}"
-    if row["failed"]:
-        return (*head, *["-"] * 5, row["failed"], word, seconds)
-    each = ", ".join(f"{state} {_figure(r2)}" for state, r2 in row["each"].items())
-    off = "-" if row["off"] is None else f"{row['off']:.1%}"
-    constants = "-" if row["constants"] is None else str(row["constants"])
-    scores = (constants, _figure(row["r2"]), _figure(row["r2_heldout"]), off, each)
-    return (*head, *scores, row["outcome"], word, seconds)
 
 
 def _figure(r2: float | None) -> str:

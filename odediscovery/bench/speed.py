@@ -17,7 +17,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from torch.nn.functional import linear, logsigmoid
 
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import CLEAN_TOLERANCE, NOISY_TOLERANCE, same_terms
-from odediscovery.bench.summary import table, yes_or_no
+from odediscovery.bench.summary import Told, listed, text_of, yes_if, yes_or_no
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError, unknown_name
 from odediscovery.laws.systems import get_system, simulate_system
@@ -93,13 +93,11 @@ class ByHand(nn.Module):
 
     def __init__(self, unit: nn.Module, formula: Callable[[Any, Tensor], Tensor]) -> None:
         super().__init__()
-        self.formula = formula
-        for name, value in unit.named_parameters():
-            self.register_parameter(name, nn.Parameter(value.detach().clone()))
+        self.formula, self.unit = formula, unit
 
     def forward(self, x: Tensor) -> Tensor:
         """The formula at x [batch, n_in]."""
-        return self.formula(self, x)
+        return self.formula(self.unit, x)
 
 
 def cases() -> list[str]:
@@ -162,37 +160,24 @@ FORWARD = 1.1
 COLUMNS = ("id", "method", "failed", "seconds", "by_hand", "clock", "megabytes", "exact", "outcome", "equations")
 
 
-@dataclass(frozen=True)
-class Forward(Task):
+def forward(seed: int, seconds: float, row: Row) -> None:
     """The forward pass of a unit."""
-
-    seed: int
-    max_seconds: float
-
-    def fill(self, row: Row) -> None:
-        found = measure_unit(self.id, self.seed, self.max_seconds)
-        row |= {"seconds": found["ours"], "by_hand": found["by hand"]}
+    found = measure_unit(row["id"], seed, seconds)
+    row |= {"seconds": found["ours"], "by_hand": found["by hand"]}
 
 
-@dataclass(frozen=True)
-class TimedFit(Task):
+def timed_fit(samples: int, noise: float, seed: int, max_seconds: float, row: Row) -> None:
     """A default fit of fSIR."""
-
-    samples: int
-    noise: float
-    seed: int
-    max_seconds: float
-
-    def fill(self, row: Row) -> None:
-        series = simulate_system("fsir", samples=self.samples, noise=self.noise, seed=self.seed)
-        began = time.perf_counter()
-        with timed(row):
-            found = discover(series, settings_for(seed=self.seed, max_seconds=self.max_seconds))
-        row |= {"clock": round(time.perf_counter() - began, 3), "megabytes": round(peak_megabytes())}
-        law, truth = found.equations.power_sum, get_system("fsir").equations().power_sum
-        tolerance = NOISY_TOLERANCE if self.noise else CLEAN_TOLERANCE
-        row["exact"] = law is not None and truth is not None and same_terms(law, truth, tolerance)
-        row |= {"outcome": found.outcome, "equations": found.equations.texts()}
+    series = simulate_system("fsir", samples=samples, noise=noise, seed=seed)
+    began = time.perf_counter()
+    with timed(row):
+        found = discover(series, settings_for(seed=seed, max_seconds=max_seconds))
+    row |= {"clock": round(time.perf_counter() - began, 3), "megabytes": round(peak_megabytes())}
+    law, truth = found.equations.power_sum, get_system("fsir").equations().power_sum
+    row["exact"] = (
+        law is not None and truth is not None and same_terms(law, truth, NOISY_TOLERANCE if noise else CLEAN_TOLERANCE)
+    )
+    row |= {"outcome": found.outcome, "equations": found.equations.texts()}
 
 
 class EachInItsOwn:
@@ -223,10 +208,10 @@ def run_speed(
     settings_for(seed=seed, max_seconds=max_seconds)
     tasks: list[Task] = []
     if "units" in parts:
-        tasks += [Forward(case, "ours", seed, 0.2 if quick else 2.0) for case in cases()]
+        tasks += [Task(case, "ours", partial(forward, seed, 0.2 if quick else 2.0)) for case in cases()]
     if "fits" in parts:
         tasks += [
-            TimedFit(f"{samples} samples, {noise:.0%} noise", "ours", samples, noise, seed, max_seconds)
+            Task(f"{samples} samples, {noise:.0%} noise", "ours", partial(timed_fit, samples, noise, seed, max_seconds))
             for samples, noise in FITS[: 1 if quick else None]
         ]
     shared = {"measure": "speed", "seed": seed, "max_seconds": max_seconds, "quick": quick}
@@ -238,29 +223,33 @@ def _in_words(row: Row) -> str:
     return f"{row['seconds'] / row['by_hand']:.2f} of by hand" if row["by_hand"] else f"{row['megabytes']} MB"
 
 
+_UNITS: Mapping[str, Told] = {
+    "forward pass": text_of("id"),
+    "ours": lambda row: f"{1e6 * row['seconds']:.3g} us",
+    "by hand": lambda row: f"{1e6 * row['by_hand']:.3g} us",
+    "ratio": lambda row: f"{row['seconds'] / row['by_hand']:.2f}",
+    f"at most {FORWARD:g}": lambda row: yes_or_no(row["seconds"] / row["by_hand"] <= FORWARD),
+}
+_FITS: Mapping[str, Told] = {
+    "fit of fSIR": text_of("id"),
+    "s of the processor": lambda row: f"{row['seconds']:.1f}",
+    "of the clock": lambda row: f"{row['clock']:.1f}",
+    "MB": text_of("megabytes"),
+    "exact": yes_if("exact"),
+    "ended": text_of("outcome"),
+}
+
+
 def markdown(rows: Sequence[Row], command: str) -> str:
     """Forward passes beside those by hand, then fits."""
     parts = [f"# speed\n\n`{command}`"]
     done = [row for row in rows if row["failed"] is None]
     if units := [row for row in done if row["by_hand"]]:
-        header = ("forward pass", "ours", "by hand", "ratio", f"at most {FORWARD:g}")
-        parts.append(table(header, [_unit(row) for row in units]))
+        parts.append(listed(_UNITS, units))
     if fits := [row for row in done if row["clock"] is not None]:
-        columns = ("fit of fSIR", "s of the processor", "of the clock", "MB", "exact", "ended")
-        parts.append(table(columns, list(map(_fit, fits))))
+        parts.append(listed(_FITS, fits))
     parts += [f"{row['id']}: {row['failed']}" for row in rows if row["failed"]]
     return "\n\n".join(parts) + "\n"
-
-
-def _unit(row: Row) -> tuple[str, ...]:
-    ratio = row["seconds"] / row["by_hand"]
-    times = (f"{1e6 * row[key]:.3g} us" for key in ("seconds", "by_hand"))
-    return (row["id"], *times, f"{ratio:.2f}", yes_or_no(ratio <= FORWARD))
-
-
-def _fit(row: Row) -> tuple[str, ...]:
-    seconds = (f"{row[key]:.1f}" for key in ("seconds", "clock"))
-    return (row["id"], *seconds, str(row["megabytes"]), yes_or_no(row["exact"]), row["outcome"])
 
 
 def peak_megabytes() -> float:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,38 +54,18 @@ def untrained(series: TimeSeries, max_seconds: float, seed: int) -> Answer:
     return ours(series, max_seconds, seed, members=0)
 
 
-@dataclass(frozen=True)
-class SystemFit(Task):
-    """One system for one method; the system itself is given where its suite has no list of them."""
-
-    suite: str
-    protocol: Protocol
-    max_seconds: float
-    solve: Method
-    given: SuiteSystem | None = None
-
-    @property
-    def system(self) -> SuiteSystem:
-        """The system itself."""
-        return self.given or load_suite(self.suite)[self.id]
-
-    def known(self) -> Row:
-        system = self.system
-        form = {"states": len(system.states), "representation": system.representation}
-        return {**form, "exact": False, "coef": False}
-
-    def fill(self, row: Row) -> None:
-        system, protocol = self.system, self.protocol
-        series = training_data(system, protocol)
-        with timed(row):
-            equations, outcome, *offered = self.solve(series, self.max_seconds, protocol.seed)
-        row |= {"outcome": outcome, "equations": equations.texts()}
-        scores = score(equations, system, protocol)
-        best = max(best_recon(offered[0], system, protocol), scores.recon) if offered else None
-        row |= asdict(scores) | {"recon_front": best}
-        for key in ("recon", "recon_front", "gen"):
-            if row[key] is not None and not math.isfinite(row[key]):
-                row[key] = None
+def fit(system: SuiteSystem, protocol: Protocol, max_seconds: float, solve: Method, row: Row) -> None:
+    """One system for one method."""
+    series = training_data(system, protocol)
+    with timed(row):
+        equations, outcome, *offered = solve(series, max_seconds, protocol.seed)
+    row |= {"outcome": outcome, "equations": equations.texts()}
+    scores = score(equations, system, protocol)
+    best = max(best_recon(offered[0], system, protocol), scores.recon) if offered else None
+    row |= asdict(scores) | {"recon_front": best}
+    for key in ("recon", "recon_front", "gen"):
+        if row[key] is not None and not math.isfinite(row[key]):
+            row[key] = None
 
 
 def study_of(
@@ -104,7 +85,12 @@ def study_of(
     for system in every:
         check_trajectories(system, protocol)
     tasks = [
-        SystemFit(system.id, name, suite, protocol, max_seconds, solve, None if systems is None else system)
+        Task(
+            system.id,
+            name,
+            partial(fit, system, protocol, max_seconds, solve),
+            {"states": len(system.states), "representation": system.representation, "exact": False, "coef": False},
+        )
         for name, solve in methods.items()
         for system in (choose(suite, ids) if systems is None else systems)
     ]
@@ -126,13 +112,13 @@ _ABOUT = """\
 - nodes: median of the nodes of the expression trees.
 - failed: no equations, counted as a miss everywhere."""
 # The columns of the table of systems.
-_SYSTEM: Mapping[str, Callable[[Row], str]] = {
-    "system": lambda row: row["id"],
-    "method": lambda row: row["method"],
+_SYSTEM: Mapping[str, summary.Told] = {
+    "system": summary.text_of("id"),
+    "method": summary.text_of("method"),
     "RECON": lambda row: figure(row["recon"]),
     "GEN": lambda row: figure(row["gen"]),
-    "EXACT": lambda row: summary.yes_or_no(row["exact"]),
-    "COEF": lambda row: summary.yes_or_no(row["coef"]),
+    "EXACT": summary.yes_if("exact"),
+    "COEF": summary.yes_if("coef"),
     "nodes": lambda row: "-" if row["complexity"] is None else str(row["complexity"]),
     "s": lambda row: f"{row['seconds']:.1f}",
     "ended": lambda row: "failed" if row["failed"] else row["outcome"],
@@ -162,7 +148,7 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
         # Which laws are within reach of a method is seen by what it takes to write them.
         groups = by(rows, "method", "representation")
         parts.append(grouped(("method", "representation"), groups, columns | {"systems": summary.size}))
-    parts += [_ABOUT, table(list(_SYSTEM), [[cell(row) for cell in _SYSTEM.values()] for row in rows])]
+    parts += [_ABOUT, summary.listed(_SYSTEM, rows)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -16,6 +16,8 @@ GOOD, NEAR_PERFECT = 0.9, 0.999
 
 # What rows of one group say, in a word.
 Cell: TypeAlias = Callable[[Sequence[Row]], str]
+# What one row says, in a word.
+Told: TypeAlias = Callable[[Row], str]
 # A name in one cell, or in several.
 Name: TypeAlias = str | tuple[str, ...]
 
@@ -24,6 +26,11 @@ def table(header: Sequence[str], rows: Iterable[Iterable[str]], rule: str = "---
     """Rows of text as a table in Markdown; `rule` aligns all columns but the first."""
     lines = [header, ["---", *[rule] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def listed(columns: Mapping[str, Told], rows: Iterable[Row]) -> str:
+    """A table with a line for each row: a cell of each column."""
+    return table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
 
 
 def grouped(titles: Name, groups: Mapping[Any, Sequence[Row]], columns: Mapping[str, Cell]) -> str:
@@ -67,6 +74,16 @@ def _counting(form: str) -> Callable[..., Cell]:
 
 number, hits, share = _counting("{n}"), _counting("{n} of {of}"), _counting("{share:.0%}")
 number_and_share = _counting("{n} ({share:.0%})")
+
+
+def text_of(key: str) -> Told:
+    """A column as it is."""
+    return lambda row: str(row[key])
+
+
+def yes_if(key: str) -> Told:
+    """Whether a column is true."""
+    return lambda row: yes_or_no(row[key])
 
 
 def first(key: str) -> Cell:

@@ -81,27 +81,6 @@ class SuiteSystem:
         return len(self.starts) - 1
 
 
-# Starts of the classics besides their usual one: a second to train on, and the unseen one.
-_CLASSIC_STARTS: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
-    "fsir": ((80.0, 5.0, 15.0), (50.0, 1.0, 49.0)),
-    "sir": ((70.0, 5.0, 25.0), (90.0, 3.0, 7.0)),
-    "lotka-volterra": ((30.0, 4.0), (15.0, 3.0)),
-    "logistic": ((150.0,), (20.0,)),
-    "theta-logistic": ((160.0,), (10.0,)),
-    "von-bertalanffy": ((900.0,), (50.0,)),
-    "torricelli": ((0.05,), (4.0,)),
-    "lorenz": ((5.0, 5.0, 20.0), (-3.0, 3.0, 15.0)),
-    "van-der-pol": ((0.1, 3.2), (-1.0, 2.0)),
-    "toy": ((1.3, 0.2), (1.2, -0.1)),
-    "damped-oscillator": ((0.5, 1.5), (-0.8, 1.0)),
-    "brusselator": ((2.5, 3.0), (1.2, 4.0)),
-    "fractional-drag": ((12.0,), (2.0,)),
-    "s-system": ((0.5, 1.0, 3.0, 1.0), (3.0, 1.0, 0.5, 2.0)),
-    "herd": ((1.5, 2.2), (8.0, 2.0)),
-    "pendulum": ((0.5, 1.0), (-1.2, 2.0)),
-}
-
-
 def document(name: str) -> dict[str, Any]:
     """A file of the package's systems."""
     read: dict[str, Any] = json.loads((DATA / name).read_text(encoding="utf-8"))
@@ -138,10 +117,10 @@ def _odebench() -> list[SuiteSystem]:
 
 
 def _classics() -> list[SuiteSystem]:
-    systems = []
+    systems, further = [], document("classics.json")["starts"]
     for system in SYSTEMS.values():
         equations = system.equations()
-        starts = np.array([[system.initial[state] for state in system.states], *_CLASSIC_STARTS[system.name]])
+        starts = np.array([[system.initial[state] for state in system.states], *further[system.name]])
         # The one that is no sum of powers, the pendulum, needs the sine as a feature.
         form = POWER_SUM if equations.power_sum is not None else "features_npu_nau"
         about = "classics", system.name, system.title, equations, starts

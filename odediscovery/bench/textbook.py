@@ -13,17 +13,17 @@ its constants fitted to the same samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from odediscovery.bench.draws import Draws, contained, draw_table
+from odediscovery.bench.draws import Coverage, Draws, FsirGaps, FsirNoise, Lawless, contained, draw_table
 from odediscovery.bench.rows import Row
 from odediscovery.bench.scores import same_terms
 from odediscovery.bench.series import counts_of_verdicts, fitted_numbers, fitted_scores, verdict
-from odediscovery.bench.summary import Cell, by, grouped, size
+from odediscovery.bench.summary import Cell, by, grouped, size, text_of
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.task import r2_of
 from odediscovery.laws.equations import Equations
@@ -118,8 +118,9 @@ def _faulty(x: Array, spread: Array, noise: Array, way: Array, fault: str, gener
 class TextbookDraws(Draws):
     """Draws of textbook laws with realistic faults; a fit takes the time that it takes by default."""
 
-    measure: ClassVar[str] = "textbook"
-    own: ClassVar[tuple[str, ...]] = ("law", "fault", "verdict", "within", "constants", "r2", "notes")
+    measure = "textbook"
+    own = "law", "fault", "verdict", "within", "constants", "r2", "notes"
+    told: ClassVar = {key: text_of(key) for key in ("law", "fault", "verdict")}
 
     def settings(self, draw: int) -> Settings:
         return settings_for(seed=draw)
@@ -148,9 +149,6 @@ class TextbookDraws(Draws):
 
     def in_a_word(self, row: Row) -> str:
         return f"{row['law']}, {row['fault']}: {row['verdict']}"
-
-    def told(self, row: Row) -> dict[str, str]:
-        return {key: row[key] for key in ("law", "fault", "verdict")}
 
     def markdown(self, rows: Sequence[Row]) -> str:
         columns: dict[str, Cell] = {"draws": size, **counts_of_verdicts()}
@@ -212,3 +210,8 @@ def _within(found: Discovery, truth: Truth) -> tuple[int, int] | None:
     rows = [row for row in named.rows(found.degrees_of_freedom) if row["name"] in values and row["low"] is not None]
     inside = [row["low"] <= values[row["name"]] <= row["high"] for row in rows]
     return sum(inside), len(values)
+
+
+MEASURES: Mapping[str, type[Draws]] = {
+    one.measure: one for one in (FsirNoise, FsirGaps, Coverage, Lawless, TextbookDraws)
+}

@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -25,7 +24,6 @@ from odediscovery.command.flags import RunOptions, TaskOptions, argument, flag, 
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from odediscovery.bench.draws import Draws
     from odediscovery.bench.suites import Method
 
 # The suites of `suites.SUITES`, with what their help says.
@@ -219,15 +217,10 @@ def chaos(
     except ValueError:
         raise InputError(f"--noise expects numbers with commas between, got {', '.join(levels or ())!r}") from None
     from odediscovery.bench import chaos as of
-    from odediscovery.bench import peers
 
-    for name in asked or ():
-        if name not in (of.OURS, *peers.METHODS):
-            raise unknown_name("method", name, (of.OURS, *peers.METHODS))
-    peers.check_sparse_methods([name for name in asked or () if name != of.OURS])
     work = partial(
         of.run_chaos,
-        methods=asked or [of.OURS, *peers.sparse_methods()],
+        methods=of.methods_named(asked),
         noise=shares or of.NOISE,
         ids=chosen,
         seed=run.seed,
@@ -263,9 +256,7 @@ def fsir_noise(
     run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of noise in which exactly the terms of fSIR are found."""
-    from odediscovery.bench.draws import FsirNoise
-
-    _draw(FsirNoise(sigma=sigma, trajectories=trajectories), draws, f"sigma{sigma:g}-trajectories{trajectories}", run)
+    _draw("fsir-noise", draws, run, sigma=sigma, trajectories=trajectories)
 
 
 @bench.command()
@@ -278,10 +269,7 @@ def fsir_gaps(
     run: TaskOptions = RUN,
 ) -> None:
     """Count the draws in which short, irregular runs with gaps give exactly the terms of fSIR."""
-    from odediscovery.bench.draws import FsirGaps
-
-    about = FsirGaps(sigma=sigma, missing=missing, trajectories=trajectories)
-    _draw(about, draws, f"sigma{sigma:g}-missing{missing:g}-trajectories{trajectories}", run)
+    _draw("fsir-gaps", draws, run, sigma=sigma, missing=missing, trajectories=trajectories)
 
 
 @bench.command()
@@ -293,9 +281,7 @@ def coverage(
     run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of noise in which 95 % intervals contain the true constants."""
-    from odediscovery.bench.draws import Coverage
-
-    _draw(Coverage(system=system, sigma=sigma), draws, f"{system}-sigma{sigma:g}", run)
+    _draw("coverage", draws, run, system=system, sigma=sigma)
 
 
 @bench.command()
@@ -306,9 +292,7 @@ def lawless(
     run: TaskOptions = RUN,
 ) -> None:
     """Count the draws of white noise or random walks for which a law is claimed."""
-    from odediscovery.bench.draws import Lawless
-
-    _draw(Lawless(kind=kind), draws, kind, run)
+    _draw("lawless", draws, run, kind=kind)
 
 
 @bench.command()
@@ -320,9 +304,7 @@ def textbook(
     run: TaskOptions = RUN,
 ) -> None:
     """Give made-up series of textbook laws with realistic faults a verdict, and count constants in their intervals."""
-    from odediscovery.bench.textbook import TextbookDraws
-
-    _draw(TextbookDraws(), draws, "laws", run)
+    _draw("textbook", draws, run)
 
 
 @bench.command()
@@ -336,17 +318,19 @@ def populations(
 ) -> None:
     """Count the draws of simulated populations in which law, varying constants and spreads are found."""
     chosen = names_in(only, "--only") or ()
-    from odediscovery.bench import population_peers, populations
+    from odediscovery.bench import populations as of
 
-    of = population_peers if peers else populations
-    study = of.study(designs or populations.DESIGNS, draws, chosen, run.seed, run.max_seconds)
-    _keep(study.run, of.summary, "populations-peers" if peers else "populations", run)
+    study = of.study(designs or of.DESIGNS, draws, chosen, run.seed, run.max_seconds, peers)
+    _keep(study.run, of.summary_of_peers if peers else of.summary, f"populations{'-peers' * peers}", run)
 
 
-def _draw(about: Draws, count: int, name: str, run: RunOptions) -> None:
+def _draw(measure: str, count: int, run: RunOptions, **options: Any) -> None:
     """Run draws, print and keep their tables."""
-    about = replace(about, seed=run.seed, max_seconds=run.max_seconds)
-    _keep(about.study(count).run, about.markdown, f"{about.measure}-{name}-seed{about.seed}", run)
+    from odediscovery.bench.textbook import MEASURES
+
+    about = MEASURES[measure](seed=run.seed, max_seconds=run.max_seconds, **options)
+    told = "-".join(v if isinstance(v, str) else f"{k}{v:g}" for k, v in options.items()) or "laws"
+    _keep(about.study(count).run, about.markdown, f"{measure}-{told}-seed{run.seed}", run)
 
 
 def methods_named(name: str) -> dict[str, Method]:

@@ -13,7 +13,7 @@ from faces import discovery
 from odediscovery.bench import peers, suites
 from odediscovery.bench.rows import Row, filled
 from odediscovery.bench.scores import score
-from odediscovery.bench.suites import COLUMNS, SystemFit, study_of
+from odediscovery.bench.suites import COLUMNS, study_of
 from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
@@ -76,7 +76,8 @@ def broken(_series: TimeSeries, _settings: Settings) -> Discovery:
 
 
 def row_of(id: str = "torricelli_inflow", protocol: Protocol = Protocol(), max_seconds: float = 180.0) -> Row:  # noqa: B008
-    return filled(SystemFit(id, "ours", "fractional", protocol, max_seconds, suites.ours), COLUMNS)
+    study = study_of("fractional", protocol, max_seconds, {"ours": suites.ours}, ids=[id])
+    return filled(study.tasks[0], COLUMNS)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from odediscovery.bench import chaos as of
 from odediscovery.bench import peers
 from odediscovery.bench.chaos import (
-    ChaosFit,
+    Level,
     attractors,
     coefficient_error,
     markdown,
@@ -131,7 +131,8 @@ def test_rows_are_kept_by_level_of_noise_and_failures_too(
     short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(of.METHODS, "stlsq", broken)  # type: ignore[arg-type]
-    row = filled(ChaosFit("Lorenz", "stlsq", 0.0, 0, 5.0), of.COLUMNS)
+    (task,) = Level(0.0).study(["stlsq"], [attractors()["Lorenz"]]).tasks
+    row = filled(task, of.COLUMNS)
     assert row["failed"] == "ZeroDivisionError: nothing" and not row["exact"] and tuple(row) == of.COLUMNS
     rows = {0.0: [row]}
     assert "| 0 % | stlsq | 0 of 1 | 0% | 0 | inf | 1 |" in markdown(rows, "odediscovery bench chaos")

@@ -11,16 +11,7 @@ import numpy as np
 import pytest
 
 from odediscovery.bench import draws
-from odediscovery.bench.draws import (
-    Coverage,
-    Draw,
-    FsirGaps,
-    FsirNoise,
-    Lawless,
-    contained,
-    exponents_alone,
-    true_terms,
-)
+from odediscovery.bench.draws import Coverage, FsirGaps, FsirNoise, Lawless, contained, exponents_alone, true_terms
 from odediscovery.bench.rows import filled
 from odediscovery.command.cli import main
 from odediscovery.discovery.discover import discover
@@ -95,7 +86,7 @@ def test_draws_are_kept_counted_and_not_done_again(
     assert main([*command, "--draws", "1"]) == 0
     assert "1 of 1  ours 3: hit" in capsys.readouterr().err
     assert main([*command, "--draws", "2"]) == 0
-    assert [task.draw for task in here] == [3, 4]
+    assert [task.id for task in here] == ["3", "4"]
     shown = capsys.readouterr()
     assert "ours 4: failed after 0.0 s, ZeroDivisionError: nothing at all" in shown.err
     assert (
@@ -184,7 +175,8 @@ def test_a_law_with_other_terms_covers_nothing(monkeypatch: pytest.MonkeyPatch) 
     found = SimpleNamespace(outcome="converged", equations=Equations.parse(["N"], {"N": "0.4*N - 0.01"}))
     monkeypatch.setattr(draws, "discover", lambda _series, _settings: found)
     about = Coverage(system="logistic")
-    row = filled(Draw("0", "ours", about, 0), about.study(1).columns)
+    (task,) = about.study(1).tasks
+    row = filled(task, about.study(1).columns)
     assert row["terms"] is False and row["constants"] is None
     right = row | {"terms": True, "constants": {"c": {"contained": True, "held": False}}}
     assert "| c | 1 of 2 | 50.0% | 0 |" in about.markdown([row, right])

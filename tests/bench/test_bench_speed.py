@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import numpy as np
 import pytest
 
 from odediscovery.bench import speed
-from odediscovery.bench.rows import filled
-from odediscovery.bench.speed import BY_HAND, COLUMNS, EachInItsOwn, TimedFit, alternate, markdown, measure_unit
+from odediscovery.bench.rows import Row, Task, filled
+from odediscovery.bench.speed import BY_HAND, COLUMNS, EachInItsOwn, alternate, markdown, measure_unit, timed_fit
 from odediscovery.command.cli import main
 from odediscovery.errors import FitError
 from odediscovery.units import UNITS
@@ -37,12 +38,16 @@ def test_every_unit_has_a_forward_pass_by_hand_that_computes_the_same(monkeypatc
         measure_unit("NAU small")
 
 
+def fit_of(samples: int) -> Row:
+    return filled(Task("fSIR", "ours", partial(timed_fit, samples, 0.0, 0, 60.0)), COLUMNS)
+
+
 @pytest.mark.slow
 def test_a_fit_has_its_time_and_memory_and_what_goes_wrong_is_a_row() -> None:
-    row = filled(TimedFit("40", "ours", 40, 0.0, 0, 60.0), COLUMNS)
+    row = fit_of(40)
     assert row["exact"] and row["seconds"] > 0 and row["megabytes"] > 50 and row["outcome"] == "converged"
     assert json.loads(json.dumps(row, allow_nan=False)) == row
-    assert filled(TimedFit("2", "ours", 2, 0.0, 0, 60.0), COLUMNS)["failed"].startswith("InputError: --samples")
+    assert fit_of(2)["failed"].startswith("InputError: --samples")
 
 
 @pytest.mark.slow

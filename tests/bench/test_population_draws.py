@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from odediscovery.bench.population_peers import APART, METHODS, SIMPLE, TOGETHER
-from odediscovery.bench.population_peers import study as study_of_peers
-from odediscovery.bench.population_peers import summary as summary_of_peers
-from odediscovery.bench.populations import COLUMNS, PopulationFit, simulate, study, summary
+from odediscovery.bench.populations import (
+    APART,
+    COLUMNS,
+    PEERS,
+    SIMPLE,
+    TOGETHER,
+    simulate,
+    study,
+    summary,
+    summary_of_peers,
+)
 from odediscovery.bench.rows import blank, filled
 from odediscovery.errors import InputError
 from odediscovery.runtime.workers import Failure
@@ -51,7 +58,7 @@ class Counted:
         self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
     ) -> Iterator[tuple[int, Any]]:
         for number, task in enumerate(tasks):
-            draw = task.draw
+            draw = task.known["draw"]
             self.draws.append(draw)
             said = {"said": [[True, draw != 3]], "figures": 2, "figures_right": 2, "figures_within": 1}
             near = {"error_mixed": 0.1, "error_apart": 0.2, "r2_heldout": 0.9, "heldout_right": draw == 1}
@@ -87,8 +94,9 @@ def test_draws_are_kept_and_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_draw_is_scored_against_its_truth() -> None:
-    row = filled(PopulationFit("cups-0", "ours", DESIGN, 0, 120.0), COLUMNS)
+def test_a_draw_is_scored_against_its_truth(tmp_path: Path) -> None:
+    (task,) = study(written(tmp_path / "designs.json"), 1, max_seconds=120.0).tasks
+    row = filled(task, COLUMNS)
     assert row["exact"]
     assert row["said"] == [(True, True)]
     assert row["figures_right"] == row["figures"] == 2
@@ -100,9 +108,9 @@ def test_a_draw_is_scored_against_its_truth() -> None:
 @pytest.mark.slow
 def test_separate_fits_find_the_decay_that_pysindy_with_shared_constants_predicts_worse(tmp_path: Path) -> None:
     pytest.importorskip("pysindy")
-    peers = study_of_peers(written(tmp_path / "designs.json"), 1)
+    peers = study(written(tmp_path / "designs.json"), 1, peers=True)
     rows = peers.run(tmp_path / "peers")
-    assert rows == peers.run(tmp_path / "peers") and [row["method"] for row in rows] == list(METHODS)
+    assert rows == peers.run(tmp_path / "peers") and [row["method"] for row in rows] == list(PEERS)
     together, apart, simple = (next(row for row in rows if row["method"] == m) for m in (TOGETHER, APART, SIMPLE))
     assert simple["groups"] == DESIGN["groups"]
     assert simple["groups_exact"] > simple["groups"] / 2  # ten samples of some groups look like another law

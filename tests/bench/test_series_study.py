@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,8 @@ import numpy as np
 import pytest
 
 from odediscovery.bench import series, series_cases
-from odediscovery.bench.draws import Draw
 from odediscovery.bench.rows import Row, filled
-from odediscovery.bench.series import COLUMNS, LAST, CaseFit, has_same_terms, methods, numbers_of, verdict
+from odediscovery.bench.series import COLUMNS, LAST, has_same_terms, methods, numbers_of, tasks_of, verdict
 from odediscovery.bench.series_cases import CASES, HELD, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.textbook import FAULTS, TRUTHS, TextbookDraws, equations_of, made
 from odediscovery.command.cli import main
@@ -91,7 +91,8 @@ def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent()
 
 @pytest.mark.slow
 def test_a_row_scores_what_was_kept_back(quick: list[Any]) -> None:
-    rows = {m: filled(CaseFit("decay", m, _decaying(DATA), 0, 60.0), COLUMNS) for m in ("ours", "decay", LAST)}
+    rows = {task.method: filled(task, COLUMNS) for task in tasks_of("decay", _decaying(DATA), 0, 60.0)}
+    assert list(rows) == ["ours", "decay", LAST]
     assert [row["failed"] for row in rows.values()] == [None] * 3
     assert rows["ours"]["constants"] == rows["decay"]["constants"] == 1
     assert rows["ours"]["r2"] > 0.999 and rows["decay"]["r2"] > 0.999
@@ -226,7 +227,8 @@ DRAWS = TextbookDraws()
 
 
 def textbook_row(draw: int) -> Row:
-    return filled(Draw(str(draw), "ours", DRAWS, draw), DRAWS.study(1).columns)
+    study = replace(DRAWS, seed=draw).study(1)
+    return filled(study.tasks[0], study.columns)
 
 
 def test_every_law_has_every_fault_twice_in_120_draws() -> None:
