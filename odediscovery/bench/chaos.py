@@ -35,6 +35,7 @@ from odediscovery.bench.summary import EXACT_AND_COEF, MEDIAN_AND_LATE, by, grou
 from odediscovery.bench.systems import (
     ADDITIVE,
     SuiteSystem,
+    check,
     check_sigma,
     chosen,
     document,
@@ -43,7 +44,7 @@ from odediscovery.bench.systems import (
 )
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import FitError, InputError, unknown_name
+from odediscovery.errors import FitError, unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
@@ -194,8 +195,7 @@ def run_chaos(
 ) -> dict[float, list[Row]]:
     """A study for each level of noise, see `Study.run`; all rows of each level that has any."""
     settings_for(seed=seed, max_seconds=max_seconds)
-    if tolerance is not None and not 0.0 < tolerance < 1.0:
-        raise InputError(f"--tolerance must be above 0 and below 1, got {tolerance}")
+    check("tolerance", tolerance, tolerance is None or 0.0 < tolerance < 1.0, "above 0 and below 1")
     systems, monitor = chosen(attractors(), ids, "chaotic system"), monitor or Monitor()
     found = {}
     for sigma in noise:

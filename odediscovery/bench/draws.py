@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import NOISY_TOLERANCE, box_of, same_law, worst_errors
 from odediscovery.bench.summary import Cell, Told, grouped, hits, middle, number, printed, table, text_of, yes_if
-from odediscovery.bench.systems import check_sigma
+from odediscovery.bench.systems import check, check_sigma
 from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError, unknown_name
@@ -89,8 +89,7 @@ class Draws(ABC):
 
     def study(self, count: int) -> Study:
         """So many draws from the seed on, or an `InputError`."""
-        if count < 1:
-            raise InputError(f"--draws must be at least 1, got {count}")
+        check("draws", count, count >= 1, "at least 1")
         shared = {"measure": self.measure, **asdict(self.checked())}
         tasks = [Task(str(k), "ours", self.fill, self.known(k)) for k in range(self.seed, self.seed + count)]
         columns = ("id", "method", "failed", "outcome", "seconds", "equations", *self.own)
@@ -146,8 +145,8 @@ class FsirNoise(Draws):
 
     def checked(self) -> Self:
         check_sigma(self.sigma)
-        if not 1 <= self.trajectories <= len(STARTS):
-            raise InputError(f"--trajectories must be at least 1 and at most {len(STARTS)}, got {self.trajectories}")
+        most = len(STARTS)
+        check("trajectories", self.trajectories, 1 <= self.trajectories <= most, f"at least 1 and at most {most}")
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
@@ -198,10 +197,8 @@ class FsirGaps(Draws):
 
     def checked(self) -> Self:
         check_sigma(self.sigma)
-        if not 0 <= self.missing <= 0.8:
-            raise InputError(f"--missing must be at least 0 and at most 0.8, got {self.missing}")
-        if self.trajectories < 1:
-            raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
+        check("missing", self.missing, 0 <= self.missing <= 0.8, "at least 0 and at most 0.8")
+        check("trajectories", self.trajectories, self.trajectories >= 1, "at least 1")
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
@@ -245,8 +242,7 @@ class Coverage(Draws):
     def checked(self) -> Self:
         if get_system(self.system).equations().power_sum is None:
             raise InputError(f"{self.system} is no sum of products of powers; choose another one")
-        if not (self.sigma > 0 and np.isfinite(self.sigma)):
-            raise InputError(f"--sigma must be positive and finite, got {self.sigma}")
+        check("sigma", self.sigma, 0.0 < self.sigma < np.inf, "positive and finite")
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -367,12 +367,6 @@ def _pendulum(b: Builder, sine: str) -> Draft:
     return b.draft(starts, b.size(5.0, 20.0), positive=False, wide=(0,))
 
 
-def saturating(r: np.random.Generator) -> Draft:
-    """One of the common laws in which a rate saturates."""
-    build = SATURATING[int(r.integers(len(SATURATING)))]
-    return build(r)
-
-
 def _saturation(b: Builder, state: int, name: str, power: float | None = None) -> str:
     """x^n/(h + x^n) as text, h = K^n, where n = 1 unless given."""
     size, x = b.size(0.3, 2.0), f"x{state}"
@@ -395,41 +389,34 @@ def _hill(b: Builder) -> float:
     return round(float(b.random.uniform(1.4, 4.0)), 1)
 
 
-def _michaelis_menten(r: np.random.Generator) -> Draft:
+def _michaelis_menten(b: Builder) -> None:
     """x' = s - V x/(K + x) - d x, without s or without d."""
-    b = Builder(r, 1)
     if b.chance(0.6):
         b.add(0, b.size(0.1, 0.8))
     elif b.chance(0.5):
         b.add(0, -b.size(0.1, 0.5), {0: 1})
     b.add(0, -b.size(0.6, 2.0), factor=_saturation(b, 0, "m"))
-    return b.draft(b.positive_starts(0.1, 6.0), b.size(3.0, 15.0))
 
 
-def _harvest(r: np.random.Generator) -> Draft:
+def _harvest(b: Builder) -> None:
     """x' = r x - c x^2 - V x^n/(K^n + x^n), n = 1 or 2."""
-    b = Builder(r, 1)
     b.add(0, b.size(0.4, 2.0), {0: 1})
     b.add(0, -b.size(0.1, 0.5), {0: 2})
     b.add(0, -b.size(0.4, 2.0), factor=_saturation(b, 0, "h", 2.0 if b.chance(0.7) else None))
-    return b.draft(b.positive_starts(0.1, 6.0), b.size(3.0, 15.0))
 
 
-def _autoregulation(r: np.random.Generator) -> Draft:
+def _autoregulation(b: Builder) -> None:
     """x' = s + V x^n/(K^n + x^n) - d x, or V K^n/(K^n + x^n) - d x, n a Hill exponent."""
-    b = Builder(r, 1)
     if b.chance(0.5):
         b.add(0, b.size(0.1, 0.5))
         b.add(0, b.size(0.6, 3.0), factor=_saturation(b, 0, "a", _hill(b)))
     else:
         b.add(0, b.size(0.6, 3.0), factor=_repression(b, 0, "r", _hill(b)))
     b.add(0, -b.size(0.4, 1.5), {0: 1})
-    return b.draft(b.positive_starts(0.05, 5.0), b.size(2.0, 8.0))
 
 
-def _predator(r: np.random.Generator) -> Draft:
+def _predator(b: Builder) -> None:
     """x' = r x - c x^2 - V y x^n/(K^n + x^n), y' = e V y x^n/(K^n + x^n) - d y, n = 1 or 2 (Holling II or III)."""
-    b = Builder(r, 2, "own")
     factor = _saturation(b, 0, "p", 2.0 if b.chance(0.35) else None)
     v = b.size(0.6, 2.5)
     b.add(0, b.size(0.5, 2.0), {0: 1})
@@ -437,12 +424,10 @@ def _predator(r: np.random.Generator) -> Draft:
     b.add(0, -v, {1: 1}, factor)
     b.add(1, v * b.size(0.3, 1.0), {1: 1}, factor)
     b.add(1, -b.size(0.2, 0.8), {1: 1})
-    return b.draft(b.positive_starts(0.3, 4.0), b.size(8.0, 40.0))
 
 
-def _chemostat(r: np.random.Generator) -> Draft:
+def _chemostat(b: Builder) -> None:
     """Monod: S' = D (S0 - S) - V/Y X S/(K + S), X' = V X S/(K + S) - D X; in a batch D = 0, and X dies."""
-    b = Builder(r, 2, "own")
     factor, v = _saturation(b, 0, "s"), b.size(0.6, 2.0)
     dilution = 0.0 if b.chance(0.3) else b.size(0.1, 0.6)
     b.add(0, dilution * b.size(1.0, 4.0))
@@ -450,12 +435,10 @@ def _chemostat(r: np.random.Generator) -> Draft:
     b.add(1, -(dilution or b.size(0.05, 0.3)), {1: 1})
     b.add(0, -v / b.size(0.3, 1.0), {1: 1}, factor)
     b.add(1, v, {1: 1}, factor)
-    return b.draft(b.positive_starts(), b.size(4.0, 20.0))
 
 
-def _enzymes(r: np.random.Generator) -> Draft:
+def _enzymes(b: Builder) -> None:
     """x' = s - V x/(K + x), y' = V x/(K + x) - d y, or y saturates too."""
-    b = Builder(r, 2)
     factor, v = _saturation(b, 0, "1"), b.size(0.6, 2.0)
     if b.chance(0.6):
         b.add(0, b.size(0.1, 0.8))
@@ -465,28 +448,35 @@ def _enzymes(r: np.random.Generator) -> Draft:
         b.add(1, -b.size(0.2, 1.0), {1: 1})
     else:
         b.add(1, -b.size(0.6, 2.0), factor=_saturation(b, 1, "2"))
-    return b.draft(b.positive_starts(0.2, 5.0), b.size(4.0, 20.0))
 
 
-def _genes(r: np.random.Generator) -> Draft:
+def _genes(b: Builder) -> None:
     """x' = k y - d x, y' = V K^n/(K^n + x^n) - e y, or V x^n/(K^n + x^n) - e y, n a Hill exponent."""
-    b = Builder(r, 2, "own")
     regulated = _repression if b.chance(0.6) else _saturation
     b.add(0, b.size(0.5, 2.0), {1: 1})
     b.add(0, -b.size(0.3, 1.5), {0: 1})
     b.add(1, b.size(0.8, 4.0), factor=regulated(b, 0, "g", _hill(b)))
     b.add(1, -b.size(0.3, 1.5), {1: 1})
-    return b.draft(b.positive_starts(0.1, 4.0), b.size(4.0, 15.0))
 
 
-# Twice what is common, so that it is drawn twice as often.
-SATURATING: tuple[Callable[[np.random.Generator], Draft], ...] = (
-    _michaelis_menten,
-    _harvest,
-    _autoregulation,
-    _predator,
-    _predator,
-    _chemostat,
-    _enzymes,
-    _genes,
+Range: TypeAlias = tuple[float, float]
+# What adds the terms, how many states, their units, and the ranges of the starts and of the last time. Twice what is
+# common, so that it is drawn twice as often.
+SATURATING: tuple[tuple[Callable[[Builder], None], int, str, Range, Range], ...] = (
+    (_michaelis_menten, 1, "common", (0.1, 6.0), (3.0, 15.0)),
+    (_harvest, 1, "common", (0.1, 6.0), (3.0, 15.0)),
+    (_autoregulation, 1, "common", (0.05, 5.0), (2.0, 8.0)),
+    (_predator, 2, "own", (0.3, 4.0), (8.0, 40.0)),
+    (_predator, 2, "own", (0.3, 4.0), (8.0, 40.0)),
+    (_chemostat, 2, "own", (0.2, 4.0), (4.0, 20.0)),
+    (_enzymes, 2, "common", (0.2, 5.0), (4.0, 20.0)),
+    (_genes, 2, "own", (0.1, 4.0), (4.0, 15.0)),
 )
+
+
+def saturating(r: np.random.Generator) -> Draft:
+    """One of the common laws in which a rate saturates."""
+    add_terms, states, units, starts, span = SATURATING[int(r.integers(len(SATURATING)))]
+    b = Builder(r, states, units)
+    add_terms(b)
+    return b.draft(b.positive_starts(*starts), b.size(*span))

@@ -21,7 +21,15 @@ from odediscovery.bench import summary
 from odediscovery.bench.rows import Row, Study, Task, commit_of, exact_or_not, timed
 from odediscovery.bench.scores import best_recon, score
 from odediscovery.bench.summary import GOOD, NEAR_PERFECT, Cell, by, figure, grouped, table
-from odediscovery.bench.systems import Protocol, SuiteSystem, check_trajectories, choose, load_suite, training_data
+from odediscovery.bench.systems import (
+    Protocol,
+    SuiteSystem,
+    check,
+    check_trajectories,
+    choose,
+    load_suite,
+    training_data,
+)
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
@@ -79,8 +87,7 @@ def study_of(
 ) -> Study:
     """A suite by some methods."""
     protocol.checked()
-    if not 0.0 < max_seconds < math.inf:
-        raise InputError(f"--max-seconds must be positive and finite, got {max_seconds}")
+    check("max-seconds", max_seconds, 0.0 < max_seconds < math.inf, "positive and finite")
     every = list(load_suite(suite).values()) if systems is None else systems
     for system in every:
         check_trajectories(system, protocol)

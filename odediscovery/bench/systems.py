@@ -26,7 +26,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -87,33 +87,21 @@ def document(name: str) -> dict[str, Any]:
     return read
 
 
-def _read(suite: str, entry: Mapping[str, Any], starts: Sequence[Any], samples: int, **about: str) -> SuiteSystem:
-    """A system of a file, whose right-hand sides are written over x0, x1, ..."""
-    names = [f"x{k}" for k in range(len(entry["equations"]))]
-    law = Equations.parse(names, dict(zip(names, entry["equations"], strict=True)))
-    if law.power_sum is not None and "states" in entry:
-        law = Equations.from_power_sum(entry["states"], law.power_sum)
-    span, values = (entry["t_span"][0], entry["t_span"][1]), np.array(starts, dtype=np.float64)
-    return SuiteSystem(suite, str(entry["id"]), entry["name"], law, values, span, samples, **about)
-
-
-def _fractional() -> list[SuiteSystem]:
-    def starts(entry: Mapping[str, Any]) -> list[Any]:
-        uses = zip(entry["initial_conditions"], entry["ic_use"], strict=True)
-        return [start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")]
-
-    about = {"noise": ADDITIVE, "representation": POWER_SUM}
-    every = document("fractional.json")["systems"]
-    return [_read("fractional", entry, starts(entry), entry["n_samples"], **about) for entry in every]
-
-
-def _odebench() -> list[SuiteSystem]:
-    # ODEBench stores 512 points, its own solving script 150; the later papers use 150.
-    def read(entry: Mapping[str, Any]) -> SuiteSystem:
-        about = {"noise": MULTIPLICATIVE, "representation": entry["representation"]}
-        return _read("odebench", entry, entry["initial_conditions"], 150, **about)
-
-    return list(map(read, document("odebench_dev.json")["systems"]))
+def _stored(suite: str, file: str, noise: str) -> list[SuiteSystem]:
+    """The systems of a file, whose right-hand sides are written over x0, x1, ..."""
+    systems = []
+    for entry in document(file)["systems"]:
+        names, starts = [f"x{k}" for k in range(len(entry["equations"]))], entry["initial_conditions"]
+        law = Equations.parse(names, dict(zip(names, entry["equations"], strict=True)))
+        if law.power_sum is not None and "states" in entry:
+            law = Equations.from_power_sum(entry["states"], law.power_sum)
+        uses = zip(starts, entry.get("ic_use", [""] * len(starts)), strict=True)
+        values = np.array([start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")], dtype=np.float64)
+        about = suite, str(entry["id"]), entry["name"], law, values, (entry["t_span"][0], entry["t_span"][1])
+        # ODEBench stores 512 points, its own solving script 150; the later papers use 150.
+        samples, form = entry.get("n_samples", 150), entry.get("representation", POWER_SUM)
+        systems.append(SuiteSystem(*about, samples, noise, form))
+    return systems
 
 
 def _classics() -> list[SuiteSystem]:
@@ -129,8 +117,8 @@ def _classics() -> list[SuiteSystem]:
 
 
 SUITES: Mapping[str, Callable[[], list[SuiteSystem]]] = {
-    "fractional": _fractional,
-    "odebench": _odebench,
+    "fractional": partial(_stored, "fractional", "fractional.json", ADDITIVE),
+    "odebench": partial(_stored, "odebench", "odebench_dev.json", MULTIPLICATIVE),
     "classics": _classics,
 }
 
@@ -174,21 +162,22 @@ class Protocol:
     def checked(self) -> Protocol:
         """This protocol, or an `InputError` that names the option that is out of range."""
         check_sigma(self.sigma)
-        if not 0.0 <= self.drop < 1.0:
-            raise InputError(f"--drop must be at least 0 and below 1, got {self.drop}")
-        if self.trajectories < 1:
-            raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
-        if self.seed < 0:
-            raise InputError(f"--seed must be at least 0, got {self.seed}")
-        if self.digits is not None and not 1 <= self.digits <= 17:
-            raise InputError(f"--digits must be at least 1 and at most 17, got {self.digits}")
+        check("drop", self.drop, 0.0 <= self.drop < 1.0, "at least 0 and below 1")
+        check("trajectories", self.trajectories, self.trajectories >= 1, "at least 1")
+        check("seed", self.seed, self.seed >= 0, "at least 0")
+        check("digits", self.digits, self.digits is None or 1 <= self.digits <= 17, "at least 1 and at most 17")
         return self
+
+
+def check(option: str, value: object, fits: bool, limits: str) -> None:
+    """An `InputError` with the limits of an option unless its value fits."""
+    if not fits:
+        raise InputError(f"--{option} must be {limits}, got {value}")
 
 
 def check_sigma(sigma: float) -> None:
     """Whether this can be a share of noise, or an `InputError`."""
-    if not 0.0 <= sigma < math.inf:
-        raise InputError(f"--sigma must be at least 0 and finite, got {sigma}")
+    check("sigma", sigma, 0.0 <= sigma < math.inf, "at least 0 and finite")
 
 
 def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
