@@ -47,6 +47,7 @@ from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError, unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.records import plain
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
@@ -214,7 +215,7 @@ def scored(found: Equations, truth: Equations, train: TimeSeries, sigma: float) 
     error = math.inf
     if found.power_sum is not None and truth.power_sum is not None:
         error = coefficient_error(found.power_sum, truth.power_sum)
-    return {"exact": exact, "coef": coef, "error": error if math.isfinite(error) else None}
+    return {"exact": exact, "coef": coef, "error": plain(error)}
 
 
 def coefficient_error(found: PowerSum, truth: PowerSum) -> float:

@@ -17,7 +17,7 @@ from scipy.interpolate import AAA, CubicSpline
 from scipy.optimize import linear_sum_assignment
 
 from odediscovery.bench.rows import Row, Study, Task, timed
-from odediscovery.bench.scores import NOISY_TOLERANCE, box_of, same_law, worst_errors
+from odediscovery.bench.scores import NOISY_TOLERANCE, box_of, same_law
 from odediscovery.bench.summary import Cell, Told, grouped, hits, middle, number, printed, table, text_of, yes_if
 from odediscovery.bench.systems import check, check_sigma
 from odediscovery.data.series import TimeSeries, pooled
@@ -214,9 +214,8 @@ class FsirGaps(Draws):
         return TimeSeries.from_arrays(times, values, truth.states)
 
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
-        law, truth, off = found.equations.power_sum, get_system(FSIR).equations().power_sum, None
-        if true_terms(found.equations, FSIR, series) and law is not None and truth is not None:
-            off = worst_errors(law, truth)[0]
+        same = same_law(found.equations, get_system(FSIR).equations(), box_of(pooled(series)))
+        off = None if same is None else same.inner
         return {"hit": off is not None and off <= NOISY_TOLERANCE, "samples": series.n_samples, "off": off}
 
 

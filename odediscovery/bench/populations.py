@@ -47,8 +47,6 @@ PEER_COLUMNS = (
 )
 # The peers.
 TOGETHER, APART, SIMPLE = PEERS = "pysindy, all groups", "pysindy, each group", "simple laws, each group"
-# What is said of a draw that is not exact, and of one that is.
-STRUCTURE = "another structure", "exact"
 # A figure this near to the truth is right whatever its standard error.
 FIGURE_TOLERANCE = 0.15
 # Six designs and a control, made for this project, which the search of groups was developed on.
@@ -75,20 +73,18 @@ def study(
     tasks = []
     for draw, design in itertools.product(range(seed, seed + draws), chosen):
         known = {"design": design["id"], "draw": draw, "exact": False}
-        if peers:
-            known |= {"groups_exact": 0, "groups": int(design["groups"])}
-            own = [Task(f"{design['id']}-{draw}", peer, partial(fit_peer, design), known) for peer in PEERS]
-        else:
-            fill = partial(fit, design, max_seconds)
-            own = [Task(f"{design['id']}-{draw}", "ours", fill, known | {"varies": False})]
-        tasks += own
+        known |= {"groups_exact": 0, "groups": int(design["groups"])} if peers else {"varies": False}
+        fill = partial(fit_peer, design) if peers else partial(fit, design, max_seconds)
+        tasks += [Task(f"{design['id']}-{draw}", one, fill, known) for one in (PEERS if peers else ("ours",))]
     name = "populations by peers" if peers else "populations"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     shared = {"measure": name, "max_seconds": max_seconds, "designs": digest}
     if peers:
-        said = "{groups_exact} of {groups} groups exact".format_map
-        return Study(name, shared, PEER_COLUMNS, tasks, max_seconds, said)
-    return Study(name, shared, COLUMNS, tasks, 2.0 * max_seconds, lambda row: STRUCTURE[row["exact"]])
+        return Study(
+            name, shared, PEER_COLUMNS, tasks, max_seconds, "{groups_exact} of {groups} groups exact".format_map
+        )
+    said = "another structure", "exact"
+    return Study(name, shared, COLUMNS, tasks, 2.0 * max_seconds, lambda row: said[row["exact"]])
 
 
 # What is simulated

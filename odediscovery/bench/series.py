@@ -44,6 +44,7 @@ from odediscovery.discovery.discover import discover
 from odediscovery.discovery.task import r2_of, relative_error, split
 from odediscovery.errors import unknown_name
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.records import plain
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import settings_for
@@ -194,12 +195,12 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
 
     curves = paths(earlier)
     whole, each = r2_of(earlier, curves)
-    told: Row = {"r2": _finite(whole), **fitted_scores(earlier, curves, each)}
+    told: Row = {"r2": plain(whole), **fitted_scores(earlier, curves, each)}
     if later is not None:
         ends = paths(later)
         whole, each = r2_of(later, ends)
-        told |= {"r2_heldout": _finite(whole), "off": _finite(relative_error(earlier, later, ends))}
-    return told | {"each": {s: _finite(r2) for s, r2 in zip(earlier.states, each, strict=True)}}
+        told |= {"r2_heldout": plain(whole), "off": plain(relative_error(earlier, later, ends))}
+    return told | {"each": {s: plain(r2) for s, r2 in zip(earlier.states, each, strict=True)}}
 
 
 def fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> Row:
@@ -212,14 +213,10 @@ def fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> 
     floor = (1e-9 * np.nanmax(np.abs(values), axis=0)) ** 2
     misfit = float(np.sum(n * np.log(squares / n + floor)))
     return {
-        "misfit": _finite(misfit),
+        "misfit": plain(misfit),
         "samples": int(n.sum()),
-        "fitted_each": {s: _finite(r2) for s, r2 in zip(earlier.states, each, strict=True)},
+        "fitted_each": {s: plain(r2) for s, r2 in zip(earlier.states, each, strict=True)},
     }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def fitted_numbers(found: Discovery) -> int | None:

@@ -34,6 +34,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.records import plain
 from odediscovery.settings import settings_for
 
 # Equations over the states of the series, how the search ended, and, of a method that offers several laws,
@@ -70,10 +71,8 @@ def fit(system: SuiteSystem, protocol: Protocol, max_seconds: float, solve: Meth
     row |= {"outcome": outcome, "equations": equations.texts()}
     scores = score(equations, system, protocol)
     best = max(best_recon(offered[0], system, protocol), scores.recon) if offered else None
-    row |= asdict(scores) | {"recon_front": best}
-    for key in ("recon", "recon_front", "gen"):
-        if row[key] is not None and not math.isfinite(row[key]):
-            row[key] = None
+    row |= asdict(scores) | {"recon": plain(scores.recon), "gen": plain(scores.gen)}
+    row["recon_front"] = None if best is None else plain(best)
 
 
 def study_of(
