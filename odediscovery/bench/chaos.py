@@ -36,6 +36,7 @@ from odediscovery.bench.systems import (
     ADDITIVE,
     SuiteSystem,
     check,
+    check_names,
     check_sigma,
     chosen,
     document,
@@ -44,7 +45,7 @@ from odediscovery.bench.systems import (
 )
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import FitError, unknown_name
+from odediscovery.errors import FitError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import plain
@@ -174,9 +175,7 @@ def in_words(row: Row) -> str:
 
 def methods_named(asked: Sequence[str] | None) -> list[str]:
     """The methods of these names, or ours and all others that are installed."""
-    for name in asked or ():
-        if name not in (OURS, *METHODS):
-            raise unknown_name("method", name, (OURS, *METHODS))
+    check_names("method", asked or (), (OURS, *METHODS))
     check_sparse_methods([name for name in asked or () if name != OURS])
     return list(asked or (OURS, *sparse_methods()))
 

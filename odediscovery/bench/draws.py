@@ -19,10 +19,10 @@ from scipy.optimize import linear_sum_assignment
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import NOISY_TOLERANCE, box_of, same_law
 from odediscovery.bench.summary import Cell, Told, grouped, hits, middle, number, printed, table, text_of, yes_if
-from odediscovery.bench.systems import check, check_sigma
+from odediscovery.bench.systems import check, check_names, check_sigma
 from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import InputError, unknown_name
+from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import constants
@@ -334,8 +334,7 @@ class Lawless(Draws):
     kind: str = KINDS[0]  # one of `KINDS`
 
     def checked(self) -> Self:
-        if self.kind not in KINDS:
-            raise unknown_name("kind", self.kind, KINDS)
+        check_names("kind", [self.kind], KINDS)
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:

@@ -39,10 +39,10 @@ from odediscovery.bench.rows import Row, Study, Task, claim_folder, timed
 from odediscovery.bench.scores import same_terms
 from odediscovery.bench.series_cases import CASES, STARTS, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.summary import Cell, Told, by, grouped, listed, longest, middle, size, text_of
+from odediscovery.bench.systems import check_names
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.discovery.task import r2_of, relative_error, split
-from odediscovery.errors import unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import plain
 from odediscovery.result.discovery import Discovery
@@ -139,9 +139,7 @@ def run_cases(
 ) -> list[Row]:
     """Fit the cases that are not yet in `folder` by all their methods; the rows of all."""
     chosen = list(CASES) if ids is None else list(ids)
-    for id in chosen:
-        if id not in CASES:
-            raise unknown_name("series", id, CASES)
+    check_names("series", chosen, CASES)
     settings_for(seed=seed, max_seconds=max_seconds or None)
     tables = {id: CASES[id].load(data) for id in chosen}
     shared = {"measure": "series", "seed": seed, "max_seconds": max_seconds}

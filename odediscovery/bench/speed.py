@@ -28,8 +28,9 @@ from torch.nn.functional import linear, logsigmoid
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import CLEAN_TOLERANCE, NOISY_TOLERANCE, same_terms
 from odediscovery.bench.summary import Told, listed, text_of, yes_if, yes_or_no
+from odediscovery.bench.systems import check_names
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import FitError, unknown_name
+from odediscovery.errors import FitError
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.runtime.workers import IN_TURN
 from odediscovery.settings import settings_for
@@ -202,9 +203,7 @@ def run_speed(
     folder: Path, parts: Sequence[str], *, seed: int = 0, max_seconds: float = 600.0, quick: bool = False, **where: Any
 ) -> list[Row]:
     """The rows of all measurements of some parts, cheap ones first."""
-    for part in parts:
-        if part not in PARTS:
-            raise unknown_name("part", part, PARTS)
+    check_names("part", parts, PARTS)
     settings_for(seed=seed, max_seconds=max_seconds)
     tasks: list[Task] = []
     if "units" in parts:

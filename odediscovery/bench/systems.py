@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
@@ -126,8 +126,7 @@ SUITES: Mapping[str, Callable[[], list[SuiteSystem]]] = {
 @cache
 def load_suite(name: str) -> Mapping[str, SuiteSystem]:
     """All systems of a suite by their ids, in its order."""
-    if name not in SUITES:
-        raise unknown_name("suite", name, SUITES)
+    check_names("suite", [name], SUITES)
     return {system.id: system for system in SUITES[name]()}
 
 
@@ -136,11 +135,16 @@ def choose(name: str, ids: Sequence[str] | None = None) -> list[SuiteSystem]:
     return chosen(load_suite(name), ids, f"system of {name}")
 
 
+def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Whether all these names are known, or an `InputError` with those that are."""
+    for name in names:
+        if name not in known:
+            raise unknown_name(kind, name, known)
+
+
 def chosen(known: Mapping[str, Any], ids: Sequence[str] | None, kind: str) -> list[Any]:
     """What has one of these names, everything if none are given, in the order of what is known."""
-    for wanted in ids or ():
-        if wanted not in known:
-            raise unknown_name(kind, wanted, known)
+    check_names(kind, ids or (), known)
     return [one for name, one in known.items() if not ids or name in ids]
 
 
