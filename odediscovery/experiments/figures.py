@@ -8,7 +8,7 @@ a star, and curves over the data beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -68,21 +68,22 @@ def draw_groups(
     axis: Axes,
     groups: Sequence[str],
     methods: Sequence[str],
-    values: Callable[[str, str], Values | None],
+    values: Mapping[tuple[str, ...], Values],
     *,
+    ends: tuple[float, float] = (-np.inf, np.inf),
     colours: Sequence[str] = COLOURS,
     bars: bool = False,
     lying: bool = False,
     first: int = 0,
 ) -> None:
-    """Methods side by side at the tick of every group, from place `first` on: runs, or `bars` of their mean."""
+    """Methods side by side at the tick of every group, from place `first` on: runs of values by (group, method), which
+    are clipped to the `ends`, or `bars` of their mean."""
     for k, method in enumerate(methods):
         label: str | None = method
         for i, group in enumerate(groups, start=first):
-            runs = values(group, method)
-            if runs is None:
+            if (group, method) not in values:
                 continue
-            at = i + aside(k, len(methods))
+            at, runs = i + aside(k, len(methods)), values[group, method].clip(*ends)
             if bars:
                 axis.bar(at, float(np.mean(runs)), GROUP / len(methods), color=colours[k], label=label)
             else:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number, tally
 from odediscovery.experiments.figures import THIN, page
 from odediscovery.experiments.training import Setting, Training, chain, layers, parameters_of, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS
@@ -101,7 +101,7 @@ class Comparisons(Experiment):
     axes: ClassVar = {"model": MODELS, "task": TASKS}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, register, task = self.how(job.plan), job.batch["model"] == "NSR", job.batch["task"]
+        how, register, task = self.how(job.plan), job.model == "NSR", job.batch["task"]
         shared: Row = {"batch": how.batch}
         if register:
             options = {"scale": 3.0, "redundancy": 8}
@@ -126,7 +126,7 @@ class Comparisons(Experiment):
         return rows_of({**columns, "relation": _relations(network)}, training.row() | shared), {}
 
     def line(self, r: Ran) -> dict[str, str]:
-        model, task = r.batch["model"], r.batch["task"]
+        model, task = r.model, r.batch["task"]
         published, far = PUBLISHED[model, task], r.column("accuracy 1e13")
         cells = [
             f"{number(published[RANGES.index(name)], 3)} / {number(r.column(f'accuracy {name}').mean(), 3)}"
@@ -139,7 +139,7 @@ class Comparisons(Experiment):
             "training range, published / ours (mean)": cells[0],
             **dict(zip(SHOWN[1:], cells[1:], strict=True)),
             "1e13, our worst run": number(far.min(), 3),
-            "perfect at 1e13": f"{int((far == 1.0).sum())} of {len(far)}",
+            "perfect at 1e13": tally(far == 1.0),
             "read off": read or "-",
             "at 1e13 as published or better": "-" if model == "MLP" else "yes" if reached else "no",
         }
