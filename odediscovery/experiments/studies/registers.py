@@ -19,7 +19,8 @@ from odediscovery.experiments.training import Setting, Training, chain, layers, 
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NSR, Dense
 
-TASKS = (">", "<", ">=", "<=", "=", "!=")
+TASKS = {">": torch.gt, "<": torch.lt, ">=": torch.ge, "<=": torch.le, "=": torch.eq, "!=": torch.ne}
+INEQUALITIES, EQUALITIES = [*TASKS][:4], [*TASKS][4:]
 SIGNS = {">=": "≥", "<=": "≤", "!=": "≠"}
 # Numbers of the training.
 LOW, HIGH = -10, 9
@@ -27,7 +28,7 @@ LOW, HIGH = -10, 9
 
 def equal_share(task: str) -> float:
     """Which part of the pairs a task is trained on is equal: half where equality is asked, else a third."""
-    return 1 / 2 if task in ("=", "!=") else 1 / 3
+    return 1 / 2 if task in EQUALITIES else 1 / 3
 
 
 def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
@@ -48,9 +49,8 @@ def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: tor
 
 def truth(task: str, x: Tensor) -> Tensor:
     """1 where the comparison of the two columns holds, else 0, [..., 1]."""
-    a, b = x[..., :1], x[..., 1:]
-    holds = {">": a > b, "<": a < b, ">=": a >= b, "<=": a <= b, "=": a == b, "!=": a != b}
-    return holds[task].to(x.dtype)
+    holds: Tensor = TASKS[task](x[..., :1], x[..., 1:])
+    return holds.to(x.dtype)
 
 
 def accuracy(network: nn.Sequential, task: str, x: Tensor, scale: float | Tensor = 1.0) -> Tensor:
@@ -73,7 +73,7 @@ PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
     ("MLP", "<="): (1.0, 1.0, 0.94, 0.68, 0.49, *[0.48] * 8),
     ("MLP", "="): (0.95, *[0.5] * 12),
     ("MLP", "!="): (0.95, *[0.5] * 12),
-    **{("NSR", task): (1.0,) * 13 for task in TASKS[:4]},
+    **{("NSR", task): (1.0,) * 13 for task in INEQUALITIES},
     ("NSR", "="): (0.99, *[0.93] * 12),
     ("NSR", "!="): (0.99, *[0.92] * 12),
 }
@@ -256,7 +256,7 @@ class StatusRegisters(Experiment):
         """Accuracy far outside over lambda: inequalities and equalities, a line a setting."""
         figure = page()
         axes = figure.subplots(1, 2, sharey=True)
-        for axis, tasks, title in ((axes[0], TASKS[:4], "inequalities"), (axes[1], TASKS[4:], "= and ≠")):
+        for axis, tasks, title in ((axes[0], INEQUALITIES, "inequalities"), (axes[1], EQUALITIES, "= and ≠")):
             for i, (inputs, copies) in enumerate(KINDS):
                 done = [r for task in tasks if (r := find(ran, inputs=inputs, copies=copies, task=task))]
                 if done:
