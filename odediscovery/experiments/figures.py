@@ -68,7 +68,7 @@ def draw_groups(
     axis: Axes,
     groups: Sequence[str],
     methods: Sequence[str],
-    values: Mapping[tuple[str, ...], Values],
+    values: Mapping[Any, Values],
     *,
     ends: tuple[float, float] = (-np.inf, np.inf),
     colours: Sequence[str] = COLOURS,

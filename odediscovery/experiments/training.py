@@ -64,31 +64,13 @@ Penalty = Callable[[int], Tensor]  # step -> [members]
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes that nearly every experiment has."""
+    """Sizes that nearly every experiment has, and how its networks are trained."""
 
     runs: int = 20  # members of a batch
     steps: int = 10_000  # gradient steps
     batch: int = 64  # samples of a step
     rate: float = 1e-2
     points: int = 1000  # samples, or points of the grid, of the test
-
-
-@dataclass(frozen=True)
-class OurSetting(Setting):
-    """The same with our training: several starts of every run by Adam, then Levenberg-Marquardt."""
-
-    starts: int = 8  # of each run, at most
-    our_steps: int = 1000  # Adam steps of a start
-    refit_samples: int = 1024
-    refit_steps: int = 60
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained."""
-
-    steps: int
-    rate: float
     method: str = "adam"  # "adam", "rmsprop" or "sgd"
     # "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of `relative_scale`, or
     # "cross-entropy" of the outputs' softmax.
@@ -109,6 +91,16 @@ class Training:
     def row(self) -> Row:
         """What the rows of a run say of its training."""
         return {"steps": self.steps, "rate": self.rate, "method": self.method}
+
+
+@dataclass(frozen=True)
+class OurSetting(Setting):
+    """The same with our training: several starts of every run by Adam, then Levenberg-Marquardt."""
+
+    starts: int = 8  # of each run, at most
+    our_steps: int = 1000  # Adam steps of a start
+    refit_samples: int = 1024
+    refit_steps: int = 60
 
 
 def rows_of(columns: dict[str, Any], shared: Row) -> list[Row]:
@@ -234,7 +226,7 @@ def sampler(
 def train(
     network: nn.Sequential,
     draw: Draw,
-    training: Training,
+    training: Setting,
     job: Job,
     *,
     name: str = "",

@@ -35,7 +35,7 @@ from odediscovery.experiments.base import (
     spread,
 )
 from odediscovery.experiments.figures import SHARES, draw_groups, draw_surface, page
-from odediscovery.experiments.training import WEIGHT_ERROR, Draw, OurSetting, Setting, Training
+from odediscovery.experiments.training import WEIGHT_ERROR, Draw, OurSetting, Setting
 from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
@@ -90,7 +90,7 @@ class SimpleArithmetic(Experiment):
         network = simple_network(model, how.runs, preset, job.source)
         rate = RATE["paper" if model == "iNALU" else preset]
         method = "rmsprop" if as_run and model in ("NALU", "iNALU") else "adam"
-        training = Training(how.steps, rate, method, project=not as_run)
+        training = replace(how, rate=rate, method=method, project=not as_run)
         draw = nets.sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
         penalty = partial(nets.inalu_penalty, network, steps=how.steps, summed=True) if model == "iNALU" else None
         nets.train(network, draw, training, job, penalty=penalty)
@@ -328,7 +328,7 @@ def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -
     steps = task.steps(model, how.steps, preset)
     network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
     size = nets.group_norm if as_run else nets.l1
-    training = Training(steps, task.rate, "rmsprop", project=not as_run)
+    training = replace(how, steps=steps, rate=task.rate, method="rmsprop", project=not as_run)
     penalty = lambda step: task.weight(model, step, preset) * size(network)  # noqa: E731
     nets.train(network, _draw(task, job.plan), training, job, penalty=penalty)
     return network, steps
@@ -343,7 +343,7 @@ def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tup
     own_start = torch.arange(runs) % count >= STARTS[0]
     for value, drawn in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = drawn.data[own_start].to(value)
-    training = Training(how.our_steps, task.rate, anneal=ANNEAL)
+    training = replace(how, steps=how.our_steps, rate=task.rate, anneal=ANNEAL)
     nets.train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * nets.l1(network))
     job.monitor.stage("Levenberg-Marquardt", len(KEPT))
     final = _units(model, how.runs, job.source)
@@ -495,7 +495,7 @@ class Division(Experiment):
     name = "division"
     title = "Division with ten inputs: success rate over nine ranges"
     full = DivisionSetting(
-        25, 50_000, batch=128, rate=5e-3, points=10_000, our_steps=600, refit_samples=512, refit_steps=80
+        25, 50_000, batch=128, rate=5e-3, points=10_000, project=False, our_steps=600, refit_samples=512, refit_steps=80
     )
     quick = replace(full, ranges=("[1, 2]", "[-2, -1]"), runs=3, steps=100, our_steps=100)
     axes: ClassVar = {"model": DIVIDERS}
@@ -552,8 +552,7 @@ def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Seq
             return nets.inalu_penalty(network, step, how.steps)
         return nets.grown_tenfold(step, *L1) * nets.l1(network)
 
-    training = Training(how.steps, how.rate, project=False)
-    nets.train(network, lambda: data.draw(how.batch, job.source), training, job, penalty=penalty)
+    nets.train(network, lambda: data.draw(how.batch, job.source), how, job, penalty=penalty)
     return network
 
 
@@ -565,7 +564,7 @@ def _divide_ours(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequenti
     unit.gate.data.fill_(1.0)
     unit.gate.requires_grad_(False)
     network = nn.Sequential(unit)
-    training = Training(how.our_steps, OUR_RATE, loss="relative")
+    training = replace(how, steps=how.our_steps, rate=OUR_RATE, loss="relative", project=True)
     nets.train(network, lambda: many.draw(how.batch, job.source), training, job)
     job.monitor.stage("Levenberg-Marquardt", 1)
     x, y = many.draw(how.refit_samples, job.source)

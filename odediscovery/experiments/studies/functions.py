@@ -27,7 +27,7 @@ from odediscovery.experiments.base import (
     tally,
 )
 from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, Values, draw_groups, line_of, page
-from odediscovery.experiments.training import ACTIVATIONS, Setting, Training
+from odediscovery.experiments.training import ACTIVATIONS, Setting
 from odediscovery.plots.figures import COLOURS, GRID, MUTED
 from odediscovery.runtime.arrays import Mask
 from odediscovery.units import UNITS, AbstractUnit, Dense
@@ -74,12 +74,12 @@ class Extrapolation(Experiment):
         how, model = self.how(job.plan), job.model
         if model in UNITS:
             network = nets.chain(how.runs, job.source, (UNITS[model], 1, 1))
-            training = Training(how.steps, 1e-2, "rmsprop", "smooth-l1")
+            training = replace(how, rate=1e-2, method="rmsprop", loss="smooth-l1")
         else:
             first, second = (ACTIVATIONS[model](how.runs) for _ in range(2))
             layers = (Dense, 1, WIDTH), first, (Dense, WIDTH, WIDTH), second, (Dense, WIDTH, 1)
             network = nets.chain(how.runs, job.source, *layers)
-            training = Training(how.steps, 1e-3, "sgd", clip=1.0)
+            training = replace(how, rate=1e-3, method="sgd", clip=1.0)
         nets.train(network, nets.sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
         x = np.linspace(LOW, FARTHEST, how.points)
         curves, columns = measured(network, x, x <= HIGH, how.runs)
@@ -163,7 +163,7 @@ class Autoencoder(Experiment):
 
     name = "autoencoder"
     title = "Autoencoders of the same size on y = x (seminar; Trask et al., Fig. 1)"
-    full = Setting(points=201)
+    full = Setting(points=201, anneal=0.5)
     quick = replace(full, runs=3, steps=100)
     models = (*ACTIVATIONS, "None", *ARITHMETIC)
     axes: ClassVar = {"model": models}
@@ -171,12 +171,11 @@ class Autoencoder(Experiment):
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how = self.how(job.plan)
         network = autoencoder(job.model, how.runs, job.source)
-        training = Training(how.steps, how.rate, anneal=0.5)
-        nets.train(network, nets.sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), training, job)
+        nets.train(network, nets.sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), how, job)
         x = np.linspace(-FAR_EDGE, FAR_EDGE, how.points)
         curves, columns = measured(network, x, np.abs(x) <= EDGE, how.runs)
         mean = np.nan_to_num(np.abs(curves - x), nan=np.inf).mean(axis=0)
-        return nets.rows_of(columns, training.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
+        return nets.rows_of(columns, how.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
 
     def line(self, r: Ran) -> dict[str, str]:
         inside, outside = r.column("error inside"), r.column("error outside")
@@ -248,6 +247,7 @@ class FunctionSetting(Setting):
 
     runs: int = 10
     points: int = 500
+    anneal: float = 0.5
     recurrent_steps: int = 2000  # over sequences
     recurrent_clip: float = 0.1  # largest entry of a gradient there
     width: int = 8
@@ -327,14 +327,13 @@ class SimpleFunctions(Experiment):
             x, y = drawn(kind, task, 0, how.batch, job.source)
             return x, y.expand(how.runs, -1, -1)
 
-        training = Training(how.steps, how.rate, anneal=0.5)
         if kind == "recurrent":
             # Rectified sums over many steps explode once; entries of gradients are clipped.
-            training = replace(training, steps=how.recurrent_steps, clip=how.recurrent_clip)
+            how = replace(how, steps=how.recurrent_steps, clip=how.recurrent_clip)
         scale = [nets.errors(random, *test)[:, 0].median() for test in tests]
-        nets.train(network, draw, training, job)
+        nets.train(network, draw, how, job)
         ours = [100.0 * nets.errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
-        return nets.rows_of(dict(zip(REACHES, ours, strict=True)), training.row()), {}
+        return nets.rows_of(dict(zip(REACHES, ours, strict=True)), how.row()), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = "Error in per cent of a random dense net's: published / ours (median run; best run).\n"

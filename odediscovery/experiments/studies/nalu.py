@@ -39,7 +39,7 @@ from odediscovery.experiments.figures import (
     page,
 )
 from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
-from odediscovery.experiments.training import Draw, Setting, Training
+from odediscovery.experiments.training import Draw, Setting
 from odediscovery.plots.figures import COLOURS, INK
 from odediscovery.units import UNITS, AbstractUnit, Dense
 from odediscovery.units.base import redraw
@@ -85,13 +85,12 @@ SAMPLES, HELD_OUT = 10_000, 1_000
 
 @dataclass(frozen=True)
 class OperandsSetting(Setting):
-    """Gradient steps of each unit, variants of the NALU, and after which share of the steps the rate falls."""
+    """Gradient steps of each unit, and variants of the NALU."""
 
     runs: int = 10
     nac_steps: int = 4_000
     nalu_steps: int = 8_000
     variants: tuple[str, ...] = VARIANTS
-    anneal: float = 1.0
 
 
 class Operands(Experiment):
@@ -138,7 +137,7 @@ class Operands(Experiment):
         if variant in ("reinitialised", "both"):
             again = Reinitialisation(unit, *draw(1, HELD_OUT, inside, job.source)(), job.source)
         steps = how.nac_steps if kind == "NAC" else how.nalu_steps
-        training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=200)
+        training = replace(how, steps=steps, method="rmsprop", loss="smooth-l1", watch_every=200)
         nets.train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
         if again is not None:
             again.finish()
@@ -308,9 +307,9 @@ class Stacking(Setting):
     points: int = 500
     checks: int = 50
 
-    def training(self, loss: str) -> Training:
+    def training(self, loss: str) -> Setting:
         """How a network is trained on a loss."""
-        return Training(self.steps, self.rate, "rmsprop", loss, watch_every=max(self.steps // self.checks, 1))
+        return replace(self, method="rmsprop", loss=loss, watch_every=max(self.steps // self.checks, 1))
 
 
 class StackedUnits(Experiment):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number, tally
 from odediscovery.experiments.figures import THIN, page
-from odediscovery.experiments.training import Setting, Training, chain, layers, parameters_of, rows_of, train, uniform
+from odediscovery.experiments.training import Setting, chain, layers, parameters_of, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NSR, Dense
 
@@ -116,14 +116,14 @@ class Comparisons(Experiment):
             x = pairs((how.runs, how.batch), LOW, HIGH, equal_share(task), job.source)
             return x, truth(task, x)
 
-        training, source = Training(how.steps, 0.05 if register else 0.005), job.fresh("test")
-        train(network, draw, training, job)
+        how, source = replace(how, rate=0.05 if register else 0.005), job.fresh("test")
+        train(network, draw, how, job)
         limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
         columns = {
             f"accuracy {name}": accuracy(network, task, pairs((1, how.points), *ends, 1 / 2, source))
             for name, ends in zip(RANGES, limits, strict=True)
         }
-        return rows_of({**columns, "relation": _relations(network)}, training.row() | shared), {}
+        return rows_of({**columns, "relation": _relations(network)}, how.row() | shared), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         model, task = r.model, r.batch["task"]
@@ -229,13 +229,12 @@ class StatusRegisters(Experiment):
             x = drawn(inputs, how.batch, HIGH, equal_share(task), job.source)
             return scale * x, truth(task, x).expand(len(scale), -1, -1)
 
-        training = Training(how.steps, how.rate)
-        train(network, draw, training, job)
+        train(network, draw, how, job)
         columns: dict[str, Tensor] = {"lambda": scale.flatten()}
         for name, limit in (("train", HIGH), ("far", FAR[inputs])):
             x = drawn(inputs, how.points, limit, 1 / 2, job.source)
             columns[f"accuracy {name}"] = accuracy(network, task, x, scale)
-        return rows_of(columns, training.row()), {}
+        return rows_of(columns, how.row()), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         task = r.batch["task"]

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
 from odediscovery.experiments.figures import PER_CENTS, SHARES, page
-from odediscovery.experiments.training import WEIGHT_ERROR, Training
+from odediscovery.experiments.training import WEIGHT_ERROR
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NAU, NMU, UNITS, AbstractUnit, glorot
 from odediscovery.units.base import Arrays as Weights
@@ -59,7 +59,6 @@ class Setting(nets.OurSetting):
     hidden: int = 2  # width between the two layers
     steps: int = 20_000  # theirs are 5e6 at a constant rate
     rate: float = 1e-3
-    anneal: float = 1.0  # share of the steps after which the rate falls to 0
     batch: int = 128
     refit_samples: int = 400
     sparse: float = 10.0  # weight of the sparsity regulariser, which grows between the two steps `growth`
@@ -145,7 +144,7 @@ def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequen
     nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
-        Training(how.steps, how.rate, anneal=how.anneal, watch_every=max(how.steps // how.checks, 1)),
+        replace(how, watch_every=max(how.steps // how.checks, 1)),
         job,
         watch=lambda step, _loss: watched.look(step, network),
         penalty=lambda step: how.weight(step, how.growth) * nets.regulariser(network),
@@ -180,7 +179,7 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
     nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
-        Training(how.our_steps, OUR_RATE, loss="relative", anneal=0.5),
+        replace(how, steps=how.our_steps, rate=OUR_RATE, loss="relative", anneal=0.5),
         job,
         name=f"{job.name}, {name}: Adam",
         penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(nets.parameters_of(last)),
