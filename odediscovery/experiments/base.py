@@ -28,7 +28,6 @@ from odediscovery.runtime.monitor import Monitor
 Row = dict[str, str | int | float | bool]
 Arrays = dict[str, NDArray[np.float64]]
 
-
 # Behind a model that this package trains in its own way.
 OURS = ", ours"
 
@@ -52,19 +51,35 @@ class Plan:
         return torch.Generator().manual_seed(self.seed * 2**32 + zlib.crc32(name))
 
 
+class OfBatch:
+    """What belongs to one batch."""
+
+    batch: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The batch in a line."""
+        return " ".join(self.batch.values())
+
+    @property
+    def model(self) -> str:
+        """What was trained, by the paper's training or by ours."""
+        return self.batch["model"].removesuffix(OURS)
+
+    @property
+    def ours(self) -> bool:
+        """Whether our training is meant."""
+        return self.batch["model"].endswith(OURS)
+
+
 @dataclass(frozen=True, eq=False)
-class Ran:
+class Ran(OfBatch):
     """A finished batch: a row for each run, and arrays for the figure where rows are not enough."""
 
     batch: dict[str, str]
     rows: list[Row]
     arrays: Arrays = field(default_factory=dict)
     seconds: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """The batch in a line."""
-        return " ".join(self.batch.values())
 
     def median(self, name: str) -> float:
         """The median of one figure over the runs."""
@@ -74,9 +89,13 @@ class Ran:
         """One figure of every run; nan where a run has none."""
         return np.array([float(row.get(name, np.nan)) for row in self.rows])
 
+    def spread(self, name: str) -> str:
+        """Median and median absolute deviation of one figure."""
+        return spread(*median_deviation(self.column(name)))
+
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class Job(OfBatch):
     """One batch as it is run: what is asked for, who listens, and a random source of the batch's own."""
 
     plan: Plan
@@ -91,11 +110,6 @@ class Job:
     def fresh(self, purpose: str) -> torch.Generator:
         """Another source, for what shall not depend on how much was drawn before."""
         return self.plan.generator(self.batch, purpose)
-
-    @property
-    def name(self) -> str:
-        """The batch in a line."""
-        return " ".join(self.batch.values())
 
     def check(self) -> None:
         """Raise `Stopped` if the monitor asked to stop."""
@@ -153,6 +167,12 @@ def find(ran: Sequence[Ran], **batch: str) -> Ran | None:
     return next((r for r in ran if batch.items() <= r.batch.items()), None)
 
 
+def columns(ran: Sequence[Ran], name: str, *axes: str, **batch: str) -> dict[tuple[str, ...], NDArray[np.float64]]:
+    """One figure of every run of the batches of these settings, by their values along some axes."""
+    own = [r for r in ran if batch.items() <= r.batch.items()]
+    return {tuple(r.batch[axis] for axis in axes): r.column(name) for r in own}
+
+
 def markdown(rows: Sequence[Mapping[str, str]]) -> str:
     """Rows (a cell by the name of its column) as a Markdown table, its first column flush left, the others right."""
     return table(list(rows[0]), [row.values() for row in rows], rule="--:") + "\n" if rows else ""
@@ -193,6 +213,11 @@ def counted(verdicts: Sequence[str]) -> str:
         f"Of {len(verdicts)} medians {within} are within two median deviations of the published one, "
         f"{better} better by more, {worse} worse by more."
     )
+
+
+def tally(won: NDArray[Any]) -> str:
+    """How many runs won."""
+    return f"{int(won.sum())} of {len(won)}"
 
 
 def share(won: NDArray[Any]) -> str:

@@ -8,7 +8,7 @@ a star, and curves over the data beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -68,21 +68,22 @@ def draw_groups(
     axis: Axes,
     groups: Sequence[str],
     methods: Sequence[str],
-    values: Callable[[str, str], Values | None],
+    values: Mapping[Any, Values],
     *,
+    ends: tuple[float, float] = (-np.inf, np.inf),
     colours: Sequence[str] = COLOURS,
     bars: bool = False,
     lying: bool = False,
     first: int = 0,
 ) -> None:
-    """Methods side by side at the tick of every group, from place `first` on: runs, or `bars` of their mean."""
+    """Methods side by side at the tick of every group, from place `first` on: runs of values by (group, method), which
+    are clipped to the `ends`, or `bars` of their mean."""
     for k, method in enumerate(methods):
         label: str | None = method
         for i, group in enumerate(groups, start=first):
-            runs = values(group, method)
-            if runs is None:
+            if (group, method) not in values:
                 continue
-            at = i + aside(k, len(methods))
+            at, runs = i + aside(k, len(methods)), values[group, method].clip(*ends)
             if bars:
                 axis.bar(at, float(np.mean(runs)), GROUP / len(methods), color=colours[k], label=label)
             else:
@@ -106,6 +107,8 @@ def legend_below(figure: Figure, axis: Axes, columns: int = 0) -> None:
 
 # Marks of a method's models, and of few of them; letters apart from what they name; in points.
 PLAIN, LARGE, APART = 5.5, 7.5, 10.0
+# Letters beside what they name.
+BESIDE: dict[str, Any] = {"va": "center", "textcoords": "offset points", "fontweight": "bold"}
 # Points of a curve.
 POINTS = 400
 # Of the states: none of the colours that methods usually have.
@@ -191,17 +194,8 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
     at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
     place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
     shift, side = (APART, "left") if place < 0.3 else (-APART, "right")
-    axes.annotate(
-        cloud.label.replace(", ", ",\n") + f"\n{at[0]:.0f} parameters\nMSE {at[1]:.1e}",
-        at,
-        xytext=(shift, 0),
-        ha=side,
-        va="center",
-        textcoords="offset points",
-        color=cloud.colour,
-        fontsize=9.0,
-        fontweight="bold",
-    )
+    told = cloud.label.replace(", ", ",\n") + f"\n{at[0]:.0f} parameters\nMSE {at[1]:.1e}"
+    axes.annotate(told, at, xytext=(shift, 0), ha=side, color=cloud.colour, fontsize=9.0, **BESIDE)
 
 
 def _frame(axes: Axes, errors: tuple[float, float]) -> None:
@@ -216,20 +210,12 @@ def _frame(axes: Axes, errors: tuple[float, float]) -> None:
 
 def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
     """One entry a cloud, those in front first."""
-    return [
-        Line2D(
-            [],
-            [],
-            color=c.colour,
-            marker="*" if c.star is not None else c.marker,
-            ls="-" if c.front else "none",
-            alpha=FAINT if c.pale else 1.0,
-            mec="white",
-            ms=13.0 if c.star is not None else PLAIN if c.pale else LARGE,
-            label=c.label,
-        )
-        for c in reversed(clouds)
-    ]
+    handles = []
+    for c in reversed(clouds):
+        marker, size = (c.marker, PLAIN if c.pale else LARGE) if c.star is None else ("*", 13.0)
+        look: dict[str, Any] = {"color": c.colour, "alpha": FAINT if c.pale else 1.0, "ls": "-" if c.front else "none"}
+        handles.append(Line2D([], [], marker=marker, ms=size, mec="white", label=c.label, **look))
+    return handles
 
 
 def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> None:
@@ -239,15 +225,7 @@ def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> Non
         axes.plot(run.time, run.values[:, k], "o", mfc="white", mec=colour, zorder=3)
         for curve in curves:
             axes.plot(curve.times, curve.values[:, k], curve.style, color=colour)
-        axes.annotate(
-            state,
-            (run.time[-1], run.values[-1, k]),
-            xytext=(APART, 0),
-            va="center",
-            textcoords="offset points",
-            color=colour,
-            fontweight="bold",
-        )
+        axes.annotate(state, (run.time[-1], run.values[-1, k]), xytext=(APART, 0), color=colour, **BESIDE)
     low, high = np.nanmin(run.values), np.nanmax(run.values)
     margin = 0.05 * (high - low)  # curves may leave it
     axes.set_ylim(low - margin, high + margin)

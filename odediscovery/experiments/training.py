@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from odediscovery.experiments.base import Job, Row
 from odediscovery.fitting.windows import levenberg_marquardt
+from odediscovery.networks.vector_field import VectorField, pulled_through
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NAU, NMU, AbstractUnit, RealNPU
@@ -63,21 +64,13 @@ Penalty = Callable[[int], Tensor]  # step -> [members]
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes that nearly every experiment has."""
+    """Sizes that nearly every experiment has, and how its networks are trained."""
 
     runs: int = 20  # members of a batch
     steps: int = 10_000  # gradient steps
     batch: int = 64  # samples of a step
     rate: float = 1e-2
     points: int = 1000  # samples, or points of the grid, of the test
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained."""
-
-    steps: int
-    rate: float
     method: str = "adam"  # "adam", "rmsprop" or "sgd"
     # "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of `relative_scale`, or
     # "cross-entropy" of the outputs' softmax.
@@ -98,6 +91,16 @@ class Training:
     def row(self) -> Row:
         """What the rows of a run say of its training."""
         return {"steps": self.steps, "rate": self.rate, "method": self.method}
+
+
+@dataclass(frozen=True)
+class OurSetting(Setting):
+    """The same with our training: several starts of every run by Adam, then Levenberg-Marquardt."""
+
+    starts: int = 8  # of each run, at most
+    our_steps: int = 1000  # Adam steps of a start
+    refit_samples: int = 1024
+    refit_steps: int = 60
 
 
 def rows_of(columns: dict[str, Any], shared: Row) -> list[Row]:
@@ -223,7 +226,7 @@ def sampler(
 def train(
     network: nn.Sequential,
     draw: Draw,
-    training: Training,
+    training: Setting,
     job: Job,
     *,
     name: str = "",
@@ -278,31 +281,29 @@ class ChainResiduals:
     """
 
     def __init__(self, network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, whole: float = 0.0) -> None:
-        self.units = layers(network)
+        self.field = VectorField.of(layers(network))
+        self.columns = self.field.free[0].nonzero()[:, 0]
         self.x, self.y, self.weight, self.whole = x, y, weight, whole
 
     def gathered(self) -> Tensor:
         """The unknowns as the network has them, [members, unknowns]."""
-        parts = [v.detach().flatten(1) for u in self.units for v in parameters_of(u).values() if v.requires_grad]
-        number = torch.arange(len(parts[0]), dtype=parts[0].dtype)[:, None]
-        return torch.cat([*parts, number], dim=1)
+        own = self.field.theta[:, self.columns]
+        return torch.cat([own, torch.arange(len(own), dtype=own.dtype)[:, None]], dim=1)
 
     def parameters(self, unknowns: Tensor) -> list[dict[str, Tensor]]:
         """Parameters of every unit at these unknowns; the fixed ones as the network has them."""
-        which, begin, chain = unknowns[:, -1].long(), 0, []
-        for unit in self.units:
-            p = {name: value.detach()[which] for name, value in parameters_of(unit).items()}
-            for name, value in parameters_of(unit).items():
-                if value.requires_grad:
-                    end = begin + p[name][0].numel()
-                    p[name] = unknowns[:, begin:end].reshape(p[name].shape)
-                    begin = end
-            chain.append(p)
-        return chain
+        theta = self.field.theta[unknowns[:, -1].long()]
+        theta[:, self.columns] = unknowns[:, :-1]
+        return self.field.unpack(theta)
 
     def solve(self, unknowns: Array) -> Array:
         """The residuals themselves: a chain has nothing to solve."""
-        found: Array = self._forward(torch.as_tensor(unknowns))[0].numpy()
+        given = torch.as_tensor(unknowns)
+        which = given[:, -1].long()
+        y = self.x[which]
+        for unit, p in zip(self.field.units, self.parameters(given), strict=True):
+            y = unit.compute(p, y)
+        found: Array = ((y - self.y[which]) * self.weight[which]).flatten(1).numpy()
         return found
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
@@ -314,28 +315,17 @@ class ChainResiduals:
     def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
         """Residuals and their Jacobian [members, residuals, unknowns]."""
         given = torch.as_tensor(unknowns)
-        residuals, inputs = self._forward(given)
-        chain = self.parameters(given)
-        cotangents = torch.diag_embed(self.weight[given[:, -1].long()])
-        parts = [torch.zeros_like(residuals)[..., None]]
-        for unit, p, x in reversed(list(zip(self.units, chain, inputs, strict=True))):
-            cotangents, gradients = unit.pull(p, x, cotangents)
-            own = [gradients[name].flatten(3) for name, v in parameters_of(unit).items() if v.requires_grad]
-            parts[:0] = [g.flatten(1, 2) for g in own]
-        jacobian = torch.cat(parts, dim=-1)
+        which = given[:, -1].long()
+        weight, parts = self.weight[which], self.parameters(given)
+        y, _, slopes = pulled_through(self.field.units, parts, self.x[which], torch.diag_embed(weight))
+        residuals = ((y - self.y[which]) * weight).flatten(1)
+        # The number of a member has no slope.
+        jacobian = nn.functional.pad(slopes[..., self.columns].flatten(1, 2), (0, 1))
         if self.whole:
             w = given[:, :-1]
             drawn = torch.diag_embed(self.whole * (1.0 - 3.0 * w * w))
-            jacobian = torch.cat([jacobian, torch.nn.functional.pad(drawn, (0, 1))], dim=1)
+            jacobian = torch.cat([jacobian, nn.functional.pad(drawn, (0, 1))], dim=1)
         return self.residuals(unknowns, residuals.numpy()), jacobian.numpy()
-
-    def _forward(self, unknowns: Tensor) -> tuple[Tensor, list[Tensor]]:
-        which, inputs = unknowns[:, -1].long(), []
-        x = self.x[which]
-        for unit, p in zip(self.units, self.parameters(unknowns), strict=True):
-            inputs.append(x)
-            x = unit.compute(p, x)
-        return ((x - self.y[which]) * self.weight[which]).flatten(1), inputs
 
 
 def refit(
@@ -347,7 +337,7 @@ def refit(
     free = np.ones(unknowns.shape, dtype=bool)
     free[:, -1] = False
     fitted = levenberg_marquardt(problem, unknowns, free, steps, tolerance=tolerance)
-    for unit, p in zip(problem.units, problem.parameters(torch.as_tensor(fitted.unknowns)), strict=True):
+    for unit, p in zip(problem.field.units, problem.parameters(torch.as_tensor(fitted.unknowns)), strict=True):
         for name, value in parameters_of(unit).items():
             value.data.copy_(p[name])
     return torch.as_tensor(fitted.sum_of_squares)

@@ -203,22 +203,23 @@ class UnitRates:
 
         @torch.no_grad()
         def by_chain_rule(x: Array) -> tuple[Array, Array, Array]:
-            f, f_x, f_theta = _pulled_through(self.field.units, parts, torch.as_tensor(x))
+            same = torch.eye(self.n_states, dtype=torch.float64).expand(*x.shape, -1)
+            f, f_x, f_theta = pulled_through(self.field.units, parts, torch.as_tensor(x), same)
             asked = torch.take_along_dim(f_theta, own.expand(*f_theta.shape[:-1], -1), dim=-1)
             return f.numpy(), f_x.numpy(), asked.numpy()
 
         return by_chain_rule
 
 
-def _pulled_through(
-    units: Sequence[AbstractUnit], parts: Sequence[dict[str, Tensor]], x: Tensor
+def pulled_through(
+    units: Sequence[AbstractUnit], parts: Sequence[dict[str, Tensor]], x: Tensor, cotangents: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """f [members, batch, states], df/dx [..., states, states] and df/dtheta [..., states, P] of a chain at x."""
+    """A chain's y [members, batch, n_out] at x; `cotangents` [..., K, n_out] of y pulled back to x [..., K, n_in] and
+    theta [..., K, P]."""
     inputs = []
     for unit, p in zip(units, parts, strict=True):
         inputs.append(x)
         x = unit.compute(p, x)
-    cotangents = torch.eye(x.shape[-1], dtype=x.dtype).expand(*x.shape, -1)
     slopes: list[Tensor] = []
     for unit, p, before in zip(reversed(units), reversed(parts), reversed(inputs), strict=True):
         cotangents, of_p = unit.pull(p, before, cotangents)

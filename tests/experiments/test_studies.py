@@ -24,7 +24,7 @@ from odediscovery.experiments.training import (
     NONZERO,
     WEIGHT_ERROR,
     PReLU,
-    Training,
+    Setting,
     count_parameters,
     errors,
     grown_tenfold,
@@ -73,14 +73,15 @@ def test_a_sum_is_learned_by_every_member_beside_one_that_is_lost() -> None:
         x = uniform((3, 32, 2), -1.0, 1.0, random)
         return x, x.sum(dim=-1, keepdim=True)
 
-    train(network, draw, Training(400, 0.05, anneal=0.5), Job(Plan(), {}))
+    train(network, draw, Setting(steps=400, rate=0.05, anneal=0.5), Job(Plan(), {}))
     left = errors(network, *draw())[:, 0]
     assert left[:2].max() < 1e-8 and left[2] == torch.inf
     assert torch.allclose(network[0].weight[:2], torch.ones(2, 1, 2, dtype=torch.float64), atol=1e-3)
 
 
 def test_rates_fall_to_nothing_and_weights_grow_tenfold() -> None:
-    constant, falling = Training(100, 0.1), Training(100, 0.1, anneal=0.5)
+    constant = Setting(steps=100, rate=0.1)
+    falling = Setting(steps=100, rate=0.1, anneal=0.5)
     assert [constant.learning_rate(s) for s in (0, 99)] == [0.1, 0.1]
     assert [round(falling.learning_rate(s), 6) for s in (0, 50, 75, 100)] == [0.1, 0.1, 0.05, 0.0]
     assert [grown_tenfold(s, 1e-5, 1e-3) for s in (0, 9_999, 10_000, 90_000)] == pytest.approx([1e-5, 1e-5, 1e-4, 1e-3])

@@ -35,7 +35,7 @@ from odediscovery.experiments.base import (
     spread,
 )
 from odediscovery.experiments.figures import SHARES, draw_groups, draw_surface, page
-from odediscovery.experiments.training import WEIGHT_ERROR, Draw, Setting, Training
+from odediscovery.experiments.training import WEIGHT_ERROR, Draw, OurSetting, Setting
 from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
@@ -51,7 +51,7 @@ SIMPLE_MODELS = ("NPU", "RealNPU", "NMU", "NALU", "iNALU", "Dense")
 SIMPLE_TASKS = ("+", "×", "÷", "√")
 WIDTH, DENSE_WIDTH = 6, {"paper": 10, "as-run": 50}
 LOW, HIGH = 0.1, {"paper": 2.0, "as-run": 2.1}
-RATE, AS_RUN_RATE = 1e-3, 5e-3
+RATE = {"paper": 1e-3, "as-run": 5e-3}
 # Table A2: median and median absolute deviation of 20 models.
 SIMPLE_PUBLISHED = {
     "NPU": ((0.2, 0.11), (0.37, 0.23), (0.23, 0.13), (0.031, 0.025)),
@@ -85,12 +85,12 @@ class SimpleArithmetic(Experiment):
     axes: ClassVar = {"model": SIMPLE_MODELS}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        model, how, preset = job.batch["model"], self.how(job.plan), job.plan.preset
+        model, how, preset = job.model, self.how(job.plan), job.plan.preset
         as_run = preset == "as-run"
         network = simple_network(model, how.runs, preset, job.source)
-        rate = 5e-3 if as_run and model != "iNALU" else RATE
+        rate = RATE["paper" if model == "iNALU" else preset]
         method = "rmsprop" if as_run and model in ("NALU", "iNALU") else "adam"
-        training = Training(how.steps, rate, method, project=not as_run)
+        training = replace(how, rate=rate, method=method, project=not as_run)
         draw = nets.sampler((how.runs, how.batch, 2), LOW, HIGH[preset], job.source, targets)
         penalty = partial(nets.inalu_penalty, network, steps=how.steps, summed=True) if model == "iNALU" else None
         nets.train(network, draw, training, job, penalty=penalty)
@@ -108,11 +108,11 @@ class SimpleArithmetic(Experiment):
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
         for r, (i, task) in product(ran, enumerate(SIMPLE_TASKS)):
-            published, error = SIMPLE_PUBLISHED[r.batch["model"]][i], r.column(f"error {task}")
+            published, error = SIMPLE_PUBLISHED[r.model][i], r.column(f"error {task}")
             ours = median_deviation(error)
             rows.append(
                 {
-                    "model and task": f"{r.batch['model']} {task}",
+                    "model and task": f"{r.model} {task}",
                     "published, median ± MAD": spread(*published),
                     "ours, median ± MAD": spread(*ours),
                     "our best run": number(float(error.min())),
@@ -149,7 +149,7 @@ def targets(x: Tensor) -> Tensor:
 
 def simple_network(model: str, runs: int, preset: str, source: torch.Generator) -> nn.Sequential:
     """A network of simple arithmetic as a preset has it."""
-    outputs, wide = len(SIMPLE_TASKS), {"paper": 10, "as-run": 50}[preset]
+    outputs, wide = len(SIMPLE_TASKS), DENSE_WIDTH[preset]
     if model == "Dense":
         sigmoid = {"activation": "sigmoid"}
         return nets.chain(runs, source, (Dense, 2, wide, sigmoid), (Dense, wide, wide, sigmoid), (Dense, wide, outputs))
@@ -247,15 +247,10 @@ STARTS, ANNEAL, KEPT, TOLERANCE, EXACT = (2, 2), 0.4, (4, 2, 1), 1e-9, 1e-20
 
 
 @dataclass(frozen=True)
-class LargeSetting:
-    """Sec. 4.3 and Table A6 of the paper, and its code, which ran `mult_runs` on the product; then what ours takes."""
+class LargeSetting(OurSetting):
+    """Sec. 4.3 and Table A6 of the paper, and its code, which ran `mult_runs` on the product."""
 
-    runs: int = REPORTED
     mult_runs: int = 20
-    steps: int = 100_000
-    our_steps: int = 2000
-    refit_samples: int = 1024
-    refit_steps: int = 60
 
 
 class LargeArithmetic(Experiment):
@@ -276,7 +271,7 @@ class LargeArithmetic(Experiment):
 
     name = "large-arithmetic"
     title = "Large arithmetic (Fig. 7, Table 1): test error (MSE)"
-    full = LargeSetting()
+    full = LargeSetting(runs=REPORTED, steps=100_000, our_steps=2000)
     quick = replace(full, runs=2, mult_runs=2, steps=25, our_steps=25, refit_samples=128, refit_steps=3)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
@@ -285,9 +280,8 @@ class LargeArithmetic(Experiment):
         return [{"model": m, "task": t} for part in groups for t in TASKS for m in part]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        task, how, model = TASKS[job.batch["task"]], self.how(job.plan), job.batch["model"].removesuffix(OURS)
-        trained = _train_published if model == job.batch["model"] else _train_ours
-        network, steps = trained(model, task, how, job)
+        task, how = TASKS[job.batch["task"]], self.how(job.plan)
+        network, steps = (_train_ours if job.ours else _train_published)(job.model, task, how, job)
         test = task.test if job.plan.preset == "as-run" else task.printed_test
         dtype = nets.flat(network).dtype
         inside, outside = (_points(*ends, TEST).to(dtype) for ends in (task.train, test))
@@ -297,7 +291,7 @@ class LargeArithmetic(Experiment):
 
     def line(self, r: Ran) -> dict[str, str]:
         model, task = r.batch["model"], TASKS[r.batch["task"]]
-        published = PUBLISHED[r.batch["task"]][MODELS.index(model.removesuffix(OURS))]
+        published = PUBLISHED[r.batch["task"]][MODELS.index(r.model)]
         ours = median_deviation(np.sort(r.column("test mse"))[:REPORTED])
         return {
             "model and task": f"{model}{' (ends as RealNPU)' * (model == 'NPU' + OURS)} {task.sign}",
@@ -312,7 +306,7 @@ class LargeArithmetic(Experiment):
         }
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        verdicts = [self.line(r)[WITHIN] for r in ran if OURS not in r.batch["model"]]
+        verdicts = [self.line(r)[WITHIN] for r in ran if not r.ours]
         return f"As run: {counted(verdicts)}\n\n{super().table(plan, ran)}"
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
@@ -320,10 +314,9 @@ class LargeArithmetic(Experiment):
         figure, labelled = page(rows=2), dict[str, Any]()
         for axis, (key, task) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
             for r in (r for r in ran if r.batch["task"] == key):
-                model = r.batch["model"]
-                colour, marker = COLOURS[MODELS.index(model.removesuffix(OURS))], "x" if model.endswith(OURS) else "o"
+                look = {"color": COLOURS[MODELS.index(r.model)], "marker": "x" if r.ours else "o", "ls": "none"}
                 mse = r.column("test mse").clip(1e-9, 1e9)
-                (labelled[model],) = axis.plot(r.column("parameters"), mse, marker, color=colour)
+                (labelled[r.batch["model"]],) = axis.plot(r.column("parameters"), mse, **look)
             axis.set(title=task.sign, xscale="log", yscale="log", ylabel="test MSE", xlabel="parameters above 0.001")
         figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=len(RECOMMENDED) + 1)
         return figure
@@ -335,7 +328,7 @@ def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -
     steps = task.steps(model, how.steps, preset)
     network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
     size = nets.group_norm if as_run else nets.l1
-    training = Training(steps, task.rate, "rmsprop", project=not as_run)
+    training = replace(how, steps=steps, rate=task.rate, method="rmsprop", project=not as_run)
     penalty = lambda step: task.weight(model, step, preset) * size(network)  # noqa: E731
     nets.train(network, _draw(task, job.plan), training, job, penalty=penalty)
     return network, steps
@@ -350,7 +343,7 @@ def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tup
     own_start = torch.arange(runs) % count >= STARTS[0]
     for value, drawn in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = drawn.data[own_start].to(value)
-    training = Training(how.our_steps, task.rate, anneal=0.4)
+    training = replace(how, steps=how.our_steps, rate=task.rate, anneal=ANNEAL)
     nets.train(network, _draw(task, job.plan), training, job, penalty=lambda _step: task.beta[1] * nets.l1(network))
     job.monitor.stage("Levenberg-Marquardt", len(KEPT))
     final = _units(model, how.runs, job.source)
@@ -363,7 +356,7 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
     samples = how.refit_samples
     x = _points(*task.train, samples).double()
     y = task.targets(x)
-    floor = 1e-20 * float(y.square().mean())
+    floor = EXACT * float(y.square().mean())
     count, chains, criteria = sum(STARTS), [], []
     for kept in KEPT:
         network = nets.thinned(network, x, y, kept)
@@ -444,23 +437,15 @@ DIVISION_PUBLISHED = {"RealNPU": "70.2 % (85.3 % modified)", "RealNPU" + OURS: "
 TERMS = 10
 
 
+# Ends of the published L1 weight, our learning rate.
+L1, OUR_RATE = (1e-11, 1e-9), 0.02
+
+
 @dataclass(frozen=True)
-class DivisionSetting:
-    """Mistry et al., Table 1 and Appendix; fields from `starts` on belong to the schedule of this package."""
+class DivisionSetting(OurSetting):
+    """Mistry et al., Table 1 and Appendix."""
 
     ranges: tuple[str, ...] = tuple(RANGES)
-    runs: int = 25
-    steps: int = 50_000
-    batch: int = 128
-    test: int = 10_000
-    rate: float = 5e-3
-    l1: tuple[float, float] = (1e-11, 1e-9)
-    starts: int = 8
-    our_steps: int = 600
-    our_rate: float = 0.02
-    refit_samples: int = 512
-    refit_steps: int = 80
-    refit_tolerance: float = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -509,12 +494,14 @@ class Division(Experiment):
 
     name = "division"
     title = "Division with ten inputs: success rate over nine ranges"
-    full = DivisionSetting()
+    full = DivisionSetting(
+        25, 50_000, batch=128, rate=5e-3, points=10_000, project=False, our_steps=600, refit_samples=512, refit_steps=80
+    )
     quick = replace(full, ranges=("[1, 2]", "[-2, -1]"), runs=3, steps=100, our_steps=100)
     axes: ClassVar = {"model": DIVIDERS}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, ours = self.how(job.plan), job.batch["model"].endswith(OURS)
+        how, ours = self.how(job.plan), job.ours
         names = [name for name in how.ranges for _ in range(how.runs)]
         pairs = torch.stack([torch.randperm(TERMS, generator=job.source)[:2] for _ in names])
         empty = torch.zeros(len(names), 1, 1)
@@ -522,7 +509,7 @@ class Division(Experiment):
         network = (_divide_ours if ours else _divide_published)(data, how, job)
         # Two test ranges or twice the same one.
         outside = [(o[0], o[-1]) for o in (RANGES[n][1] for n in names)]
-        halves = [data.within([o[k] for o in outside]).draw(how.test // 2, job.source)[0] for k in (0, 1)]
+        halves = [data.within([o[k] for o in outside]).draw(how.points // 2, job.source)[0] for k in (0, 1)]
         test = torch.cat(halves, dim=1)
         tested, limit = nets.errors(network, test, data.of(test))[:, 0], data.threshold(test)
         columns = {"range": names, "success": (tested < limit).int(), "test mse": tested, "threshold": limit}
@@ -542,10 +529,10 @@ class Division(Experiment):
         """Success rate of every model in every range."""
         figure = page()
         axis = figure.subplots()
-        done = {r.batch["model"]: r for r in ran}
-        rate = lambda name, model: np.array(_rate(done[model], name)) if model in done else None  # noqa: E731
-        draw_groups(axis, self.how(plan).ranges, DIVIDERS, rate, bars=True)
-        axis.axhline(0.702, color=MUTED, ls="--", label="RealNPU, published average")
+        names = self.how(plan).ranges
+        rates = {(name, r.batch["model"]): np.array(_rate(r, name)) for r in ran for name in names}
+        draw_groups(axis, names, DIVIDERS, rates, bars=True)
+        axis.axhline(PUBLISHED_RATE, color=MUTED, ls="--", label="RealNPU, published average")
         axis.set(ylabel="success rate", ylim=(0.0, SHARES[1]), xlabel="training range")
         figure.legend(loc="outside upper center", ncols=len(DIVIDERS) + 1)
         return figure
@@ -558,16 +545,14 @@ def _rate(r: Ran, name: str) -> float:
 
 def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
     """Adam at a constant rate, under an L1 norm that grows."""
-    model = job.batch["model"]
-    network = nets.chain(len(data.chosen), job.source, (UNITS[model], TERMS, 1))
+    network = nets.chain(len(data.chosen), job.source, (UNITS[job.model], TERMS, 1))
 
     def penalty(step: int) -> Tensor:
-        if model == "iNALU":
+        if job.model == "iNALU":
             return nets.inalu_penalty(network, step, how.steps)
-        return nets.grown_tenfold(step, *how.l1) * nets.l1(network)
+        return nets.grown_tenfold(step, *L1) * nets.l1(network)
 
-    training = Training(how.steps, how.rate, project=False)
-    nets.train(network, lambda: data.draw(how.batch, job.source), training, job, penalty=penalty)
+    nets.train(network, lambda: data.draw(how.batch, job.source), how, job, penalty=penalty)
     return network
 
 
@@ -579,11 +564,11 @@ def _divide_ours(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequenti
     unit.gate.data.fill_(1.0)
     unit.gate.requires_grad_(False)
     network = nn.Sequential(unit)
-    training = Training(how.our_steps, how.our_rate, loss="relative")
+    training = replace(how, steps=how.our_steps, rate=OUR_RATE, loss="relative", project=True)
     nets.train(network, lambda: many.draw(how.batch, job.source), training, job)
     job.monitor.stage("Levenberg-Marquardt", 1)
     x, y = many.draw(how.refit_samples, job.source)
-    left = nets.refit(network, x, y, 1.0 / nets.relative_scale(y), how.refit_steps, how.refit_tolerance)
+    left = nets.refit(network, x, y, 1.0 / nets.relative_scale(y), how.refit_steps, TOLERANCE)
     best = torch.arange(members) * starts + left.reshape(members, starts).argmin(dim=1)
     final = nets.fresh(members, None, RealNPU, TERMS, 1)
     final.real.data.copy_(unit.real.data[best])

@@ -22,18 +22,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Job,
-    Plan,
-    Ran,
-    Row,
-    find,
-    median_deviation,
-    number,
-    spread,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number
 from odediscovery.experiments.figures import page
 from odediscovery.experiments.studies.subset_sums import MIDDLE
 from odediscovery.experiments.training import fresh, parameters_of, rows_of, set_gradients, tell
@@ -187,7 +176,7 @@ class Digits(Experiment):
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, task = self.how(job.plan), job.batch["task"]
-        unit = _unit(job.batch["model"], how.runs, job.source)
+        unit = _unit(job.model, how.runs, job.source)
         # One division into images for learning and for testing, whatever the batch.
         seen, held_out = images(task, job.plan.generator({"task": task}, "division"), HELD_OUT)
         how = replace(how, **LARGE) if seen.name == MNIST else how
@@ -203,7 +192,7 @@ class Digits(Experiment):
         return rows_of({**tested, "unit": told}, shared), {}
 
     def line(self, r: Ran) -> dict[str, str]:
-        task, units = r.batch["task"], r.batch["model"] in ("NAU", "NMU")
+        task, units = r.batch["task"], r.model in ("NAU", "NMU")
         lengths = {
             "ours at the trained length, median ± MAD": TRAINED[task],
             "ours at ten times the length": FAR[task],
@@ -212,7 +201,7 @@ class Digits(Experiment):
         return {
             "task and unit": f"{task}, {r.batch['model']}",
             "published": "figure only" + "; NAU/NMU extrapolate to sequences of 1000" * units,
-            **{head: f"{n}: {spread(*median_deviation(r.column(f'error {n}')))}" for head, n in lengths.items()},
+            **{head: f"{n}: {r.spread(f'error {n}')}" for head, n in lengths.items()},
             "our best run": number(float(r.column(f"error {FAR[task]}").min())),
             "held-out digits read right": f"{100 * r.median('read right'):.1f} %",
         }
@@ -331,4 +320,4 @@ def _draw_runs(axis: Axes, r: Ran | None, colour: str) -> None:
     errors = np.stack([r.column(f"error {n}") for n in lengths])
     errors[~np.isfinite(errors)] = np.nan
     for k, line in enumerate(errors.T):
-        axis.plot(lengths, line, "o-", color=colour, label=r.batch["model"] if k == 0 else None)
+        axis.plot(lengths, line, "o-", color=colour, label=r.model if k == 0 else None)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ CLOSER = (1e-2, 1e2)
 READABLE = 24
 # What networks in the units of the data were divided by.
 UNSCALED = Scale(np.ones(3), 1.0)
-NO_EXPONENTS = ("", "", "")
+NO_EXPONENTS: tuple[str, ...] = ("", "", "")
 # What is run beside the published recipe.
 DEFAULT, ALONE = "default", "one member alone"
 # Error of a run that came near, and ends between which distributions of errors are compared.
@@ -276,20 +277,16 @@ def comparison(
         exponents = [f"{w:.6f}" for w in _exponents(law)] if law else NO_EXPONENTS
         size = next(row.complexity for row in found.front if row.selected)
         rows.append((f"**`discover`**: {source_of(found)}", str(size), f"{found.mse:.2g}", *exponents))
-    points = julia_points()
     again = {t.point: t for t in trained if np.isfinite(t.point.mse)}
-    for model in reversed(MODELS):
+    sources = {"Julia": julia_points(), "kept runs of this package": kept, f"{how} in this package": [*again]}
+    for model, (source, points) in product(reversed(MODELS), sources.items()):
         for what, p in _notable(points, model):
-            paper = (model, p.parameters) == ("RealNPU", 17)
-            exponents = ("0.57", "0.62", "0.64") if paper else NO_EXPONENTS  # as printed
-            name = f"{model}, Julia, {what}{' (Fig. 5 of the paper)' if paper else ''}"
-            rows.append((name, str(p.parameters), f"{p.mse:.4f}", *exponents))
-        for what, p in _notable(kept, model):
-            name = f"{model}, kept runs of this package, {what}"
-            rows.append((name, str(p.parameters), f"{p.mse:.4f}", *NO_EXPONENTS))
-        for what, p in _notable(list(again), model):
-            name = f"{model}, {how} in this package, {what}{_gates(again[p])}"
-            rows.append((name, str(p.parameters), f"{p.mse:.4f}", *_found_exponents(again[p])))
+            beside, exponents = "", NO_EXPONENTS
+            if source == "Julia" and (model, p.parameters) == ("RealNPU", 17):
+                beside, exponents = " (Fig. 5 of the paper)", ("0.57", "0.62", "0.64")  # as printed
+            elif points == [*again]:
+                beside, exponents = _read(again[p])
+            rows.append((f"{model}, {source}, {what}{beside}", str(p.parameters), f"{p.mse:.4f}", *exponents))
     head = ("model", "parameters", "MSE", "kappa (S)", "gamma (I)", "R")
     return markdown([dict(zip(head, row, strict=True)) for row in rows])
 
@@ -317,24 +314,15 @@ def _exponents(law: PowerSum) -> list[float]:
     return [float(rate[0]), float(rate[1]), float(back[2])]
 
 
-def _gates(member: Trained) -> str:
-    """Gates of a readable RealNPU that make its exponents none of a state."""
-    if not _is_readable(member) or not mixed_inputs(member.network.layers[0]):
-        return ""
-    return f" (gates {', '.join(f'{gate:.2f}' for gate in member.network.layers[0].arrays['gate'])})"
-
-
-def _is_readable(member: Trained) -> bool:
-    return member.point.model == "RealNPU" and member.point.parameters <= READABLE
-
-
-def _found_exponents(member: Trained) -> Sequence[str]:
-    """Those of a RealNPU sparse enough to read, as the paper read its own: gates left aside."""
-    if not _is_readable(member):
-        return NO_EXPONENTS
-    power, total = (layer.arrays for layer in member.network.layers)
-    law = PowerSum(total["weight"], power["real"]).merged()
-    return [f"{w:.2f}" if np.isfinite(w) else "" for w in _exponents(law)]
+def _read(member: Trained) -> tuple[str, tuple[str, ...]]:
+    """Of a RealNPU sparse enough to read the gates, if they make its exponents none of a state, and the exponents, as
+    the paper read its own: gates left aside."""
+    if member.point.model != "RealNPU" or member.point.parameters > READABLE:
+        return "", NO_EXPONENTS
+    power, total = member.network.layers
+    gates = f" (gates {', '.join(f'{gate:.2f}' for gate in power.arrays['gate'])})" * bool(mixed_inputs(power))
+    law = PowerSum(total.arrays["weight"], power.arrays["real"]).merged()
+    return gates, tuple(f"{w:.2f}" if np.isfinite(w) else "" for w in _exponents(law))
 
 
 # The study

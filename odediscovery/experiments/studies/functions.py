@@ -20,14 +20,14 @@ from odediscovery.experiments.base import (
     Plan,
     Ran,
     Row,
+    columns,
     find,
     markdown,
-    median_deviation,
     number,
-    spread,
+    tally,
 )
 from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, Values, draw_groups, line_of, page
-from odediscovery.experiments.training import ACTIVATIONS, Setting, Training
+from odediscovery.experiments.training import ACTIVATIONS, Setting
 from odediscovery.plots.figures import COLOURS, GRID, MUTED
 from odediscovery.runtime.arrays import Mask
 from odediscovery.units import UNITS, AbstractUnit, Dense
@@ -71,15 +71,15 @@ class Extrapolation(Experiment):
     axes: ClassVar = {"model": models}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, model = self.how(job.plan), job.batch["model"]
+        how, model = self.how(job.plan), job.model
         if model in UNITS:
             network = nets.chain(how.runs, job.source, (UNITS[model], 1, 1))
-            training = Training(how.steps, 1e-2, "rmsprop", "smooth-l1")
+            training = replace(how, rate=1e-2, method="rmsprop", loss="smooth-l1")
         else:
             first, second = (ACTIVATIONS[model](how.runs) for _ in range(2))
             layers = (Dense, 1, WIDTH), first, (Dense, WIDTH, WIDTH), second, (Dense, WIDTH, 1)
             network = nets.chain(how.runs, job.source, *layers)
-            training = Training(how.steps, 1e-3, "sgd", clip=1.0)
+            training = replace(how, rate=1e-3, method="sgd", clip=1.0)
         nets.train(network, nets.sampler((how.runs, how.batch, 1), LOW, HIGH, job.source, lambda x: x), training, job)
         x = np.linspace(LOW, FARTHEST, how.points)
         curves, columns = measured(network, x, x <= HIGH, how.runs)
@@ -88,17 +88,16 @@ class Extrapolation(Experiment):
         return rows, {"x": x, "median run": curves[middle], "median": np.median(curves, axis=0)}
 
     def line(self, r: Ran) -> dict[str, str]:
-        model = r.batch["model"]
-        inside, outside = r.column("error inside"), r.column("error outside")
+        model = r.model
         ratio = r.median("error outside") / r.median("error inside")
         published = {"PReLU": "fails, the least"}.get(model, "fails")
         return {
             "model": model,
             "published": "-" if model in UNITS else published,
-            "ours inside, median ± MAD": spread(*median_deviation(inside)),
-            "ours outside, median ± MAD": spread(*median_deviation(outside)),
+            "ours inside, median ± MAD": r.spread("error inside"),
+            "ours outside, median ± MAD": r.spread("error outside"),
             "outside / inside": number(ratio),
-            "runs above 10 x": f"{int((outside > FAILS * inside).sum())} of {len(r.rows)}",
+            "runs above 10 x": tally(r.column("error outside") > FAILS * r.column("error inside")),
             "agrees": "-" if model in UNITS else "yes" if ratio > FAILS else "no",
         }
 
@@ -112,18 +111,16 @@ class Extrapolation(Experiment):
         left.axvspan(LOW, HIGH, color=GRID, lw=0)
         left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=5.0, alpha=FAINT, label="y = x")
         for r in ran:
-            model = r.batch["model"]
+            model = r.model
             left.plot(r.arrays["x"], r.arrays["median run"], label=model, **line_of(self.models.index(model)))
         limits = {"xlim": (LOW, FARTHEST), "ylim": (LOW - 2, FARTHEST + 2)}
         left.set(xlabel="x", ylabel="prediction", title="median run; grey: training range", **limits)
         left.legend(ncols=2, loc="upper left")
-
-        def errors(model: str, where: str) -> Values | None:
-            r = find(ran, model=model)
-            return None if r is None else r.column(f"error {where}").clip(*ERROR_ENDS)
-
-        models = [r.batch["model"] for r in ran]
-        draw_groups(right, models, ("inside", "outside"), errors, colours=(MUTED, COLOURS[1]), lying=True)
+        done = {(r.model, where): r.column(f"error {where}") for r in ran for where in ("inside", "outside")}
+        models = [r.model for r in ran]
+        draw_groups(
+            right, models, ("inside", "outside"), done, colours=(MUTED, COLOURS[1]), lying=True, ends=ERROR_ENDS
+        )
         right.set(xscale="log", xlabel="mean absolute error", title="inside and outside, every run")
         right.invert_yaxis()
         right.legend(loc="lower right")
@@ -132,7 +129,7 @@ class Extrapolation(Experiment):
 
 def _remarks(ran: Sequence[Ran]) -> str:
     """What the report says in words, next to what was found."""
-    dense = {r.batch["model"]: r.median("error outside") for r in ran if r.batch["model"] not in UNITS}
+    dense = {r.model: r.median("error outside") for r in ran if r.model not in UNITS}
     said = [
         'Published as a figure only: "all nonlinear functions fail to learn to represent numbers '
         f'outside", PReLU the least. Failing is taken as an error above {FAILS:.0f} times that '
@@ -166,31 +163,30 @@ class Autoencoder(Experiment):
 
     name = "autoencoder"
     title = "Autoencoders of the same size on y = x (seminar; Trask et al., Fig. 1)"
-    full = Setting(points=201)
+    full = Setting(points=201, anneal=0.5)
     quick = replace(full, runs=3, steps=100)
     models = (*ACTIVATIONS, "None", *ARITHMETIC)
     axes: ClassVar = {"model": models}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how = self.how(job.plan)
-        network = autoencoder(job.batch["model"], how.runs, job.source)
-        training = Training(how.steps, how.rate, anneal=0.5)
-        nets.train(network, nets.sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), training, job)
+        network = autoencoder(job.model, how.runs, job.source)
+        nets.train(network, nets.sampler((how.runs, how.batch, 1), -EDGE, EDGE, job.source, lambda x: x), how, job)
         x = np.linspace(-FAR_EDGE, FAR_EDGE, how.points)
         curves, columns = measured(network, x, np.abs(x) <= EDGE, how.runs)
         mean = np.nan_to_num(np.abs(curves - x), nan=np.inf).mean(axis=0)
-        return nets.rows_of(columns, training.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
+        return nets.rows_of(columns, how.row() | {"batch": how.batch}), {"x": x, "mean error": mean}
 
     def line(self, r: Ran) -> dict[str, str]:
         inside, outside = r.column("error inside"), r.column("error outside")
         failed = (outside > FAILS * inside) & (outside > ROUNDING)
-        dense = r.batch["model"] in ACTIVATIONS
+        dense = r.model in ACTIVATIONS
         return {
-            "model": r.batch["model"],
+            "model": r.model,
             "published": "fails" if dense else "-",
-            "inside, median ± MAD": spread(*median_deviation(inside)),
-            "outside, median ± MAD": spread(*median_deviation(outside)),
-            "runs above 10 x": f"{int(failed.sum())} of {len(failed)}",
+            "inside, median ± MAD": r.spread("error inside"),
+            "outside, median ± MAD": r.spread("error outside"),
+            "runs above 10 x": tally(failed),
             "agrees": "-" if not dense else "yes" if failed.mean() > 0.5 else "no",
         }
 
@@ -200,7 +196,7 @@ class Autoencoder(Experiment):
         axis = figure.subplots()
         axis.axvspan(-EDGE, EDGE, color=GRID, lw=0)
         for r in ran:
-            model, error = r.batch["model"], r.arrays["mean error"].clip(*ERROR_ENDS)
+            model, error = r.model, r.arrays["mean error"].clip(*ERROR_ENDS)
             axis.plot(r.arrays["x"], error, label=model, **line_of(self.models.index(model)))
         least = f"mean absolute error, at least {ERROR_ENDS[0]:.0e}"
         axis.set(yscale="log", xlabel="x", ylabel=least, title="grey: training range")
@@ -251,6 +247,7 @@ class FunctionSetting(Setting):
 
     runs: int = 10
     points: int = 500
+    anneal: float = 0.5
     recurrent_steps: int = 2000  # over sequences
     recurrent_clip: float = 0.1  # largest entry of a gradient there
     width: int = 8
@@ -321,7 +318,7 @@ class SimpleFunctions(Experiment):
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, kind, task = self.how(job.plan), job.batch["kind"], job.batch["task"]
-        network = build(kind, job.batch["model"], how.width, how.runs, job.source)
+        network = build(kind, job.model, how.width, how.runs, job.source)
         tests = [drawn(kind, task, far, how.points, job.fresh("test")) for far in (0, 1)]
         simplest = "ReLU6" if kind == "static" else "LSTM"
         random = build(kind, simplest, how.width, how.drawn, job.plan.generator({}, kind))
@@ -330,14 +327,13 @@ class SimpleFunctions(Experiment):
             x, y = drawn(kind, task, 0, how.batch, job.source)
             return x, y.expand(how.runs, -1, -1)
 
-        training = Training(how.steps, how.rate, anneal=0.5)
         if kind == "recurrent":
             # Rectified sums over many steps explode once; entries of gradients are clipped.
-            training = replace(training, steps=how.recurrent_steps, clip=how.recurrent_clip)
+            how = replace(how, steps=how.recurrent_steps, clip=how.recurrent_clip)
         scale = [nets.errors(random, *test)[:, 0].median() for test in tests]
-        nets.train(network, draw, training, job)
+        nets.train(network, draw, how, job)
         ours = [100.0 * nets.errors(network, *test)[:, 0] / one for test, one in zip(tests, scale, strict=True)]
-        return nets.rows_of(dict(zip(REACHES, ours, strict=True)), training.row()), {}
+        return nets.rows_of(dict(zip(REACHES, ours, strict=True)), how.row()), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         text = "Error in per cent of a random dense net's: published / ours (median run; best run).\n"
@@ -360,9 +356,7 @@ class SimpleFunctions(Experiment):
         axes = figure.subplots(2, 2, sharey=True)
         for row, (kind, models) in zip(axes, FUNCTION_MODELS.items(), strict=True):
             for axis, name in zip(row, REACHES, strict=True):
-                done = {(r.batch["task"], r.batch["model"]): r for r in ran if r.batch["kind"] == kind}
-                clipped = {key: r.column(name).clip(*ERROR_ENDS) for key, r in done.items()}
-                draw_groups(axis, [*FUNCTIONS], models, lambda *key, clipped=clipped: clipped.get(key))
+                draw_groups(axis, [*FUNCTIONS], models, columns(ran, name, "task", "model", kind=kind), ends=ERROR_ENDS)
                 axis.axhline(0.05, color=MUTED, lw=THIN, ls=":")
                 axis.set(yscale="log", title=f"{kind}, {name}; dotted: prints as 0.0")
             if row[0].get_legend_handles_labels()[0]:

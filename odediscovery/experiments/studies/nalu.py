@@ -14,13 +14,24 @@ from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
 from odediscovery.experiments import training as nets
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, wilson
+from odediscovery.experiments.base import (
+    Arrays,
+    Experiment,
+    Job,
+    Plan,
+    Ran,
+    Row,
+    columns,
+    markdown,
+    number,
+    tally,
+    wilson,
+)
 from odediscovery.experiments.figures import (
     ERROR_ENDS,
     GROUP,
     PER_CENTS,
     THIN,
-    Values,
     aside,
     draw_groups,
     draw_runs,
@@ -28,7 +39,7 @@ from odediscovery.experiments.figures import (
     page,
 )
 from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
-from odediscovery.experiments.training import Draw, Setting, Training
+from odediscovery.experiments.training import Draw, Setting
 from odediscovery.plots.figures import COLOURS, INK
 from odediscovery.units import UNITS, AbstractUnit, Dense
 from odediscovery.units.base import redraw
@@ -74,13 +85,12 @@ SAMPLES, HELD_OUT = 10_000, 1_000
 
 @dataclass(frozen=True)
 class OperandsSetting(Setting):
-    """Gradient steps of each unit, variants of the NALU, and after which share of the steps the rate falls."""
+    """Gradient steps of each unit, and variants of the NALU."""
 
     runs: int = 10
     nac_steps: int = 4_000
     nalu_steps: int = 8_000
     variants: tuple[str, ...] = VARIANTS
-    anneal: float = 1.0
 
 
 class Operands(Experiment):
@@ -127,7 +137,7 @@ class Operands(Experiment):
         if variant in ("reinitialised", "both"):
             again = Reinitialisation(unit, *draw(1, HELD_OUT, inside, job.source)(), job.source)
         steps = how.nac_steps if kind == "NAC" else how.nalu_steps
-        training = Training(steps, how.rate, "rmsprop", "smooth-l1", anneal=how.anneal, watch_every=200)
+        training = replace(how, steps=steps, method="rmsprop", loss="smooth-l1", watch_every=200)
         nets.train(nn.Sequential(unit), draw(how.runs, how.batch, inside, job.source), training, job, watch=again)
         if again is not None:
             again.finish()
@@ -212,10 +222,6 @@ class Reinitialisation:
         return loss
 
 
-def _solved(r: Ran) -> int:
-    return int((r.column("accuracy") >= SOLVED).sum())
-
-
 def _per_cent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
@@ -224,15 +230,15 @@ def _nac_table(ran: Sequence[Ran]) -> str:
     """NAC: a line for each task and number of operands."""
     rows = []
     for r in (r for r in ran if r.batch["unit"] == "NAC"):
-        task, solved, runs = r.batch["task"], _solved(r), len(r.rows)
-        low, high = wilson(solved, runs)
+        task, solved = r.batch["task"], r.column("accuracy") >= SOLVED
+        low, high = wilson(int(solved.sum()), len(solved))
         published = NAC_PUBLISHED.get((task, int(r.batch["operands"])))
         rows.append(
             {
                 "unit, task, operands": r.name,
                 "published, %": "weights ±1" if task == "signed" else _per_cent(published),
                 "ours, %": _per_cent(r.median("accuracy")),
-                "solved": f"{solved} of {runs} ({100 * low:.0f} to {100 * high:.0f} %)",
+                "solved": f"{tally(solved)} ({100 * low:.0f} to {100 * high:.0f} %)",
                 "largest weight error": number(r.median("weight error")),
             }
         )
@@ -241,21 +247,13 @@ def _nac_table(ran: Sequence[Ran]) -> str:
 
 def _nalu_table(ran: Sequence[Ran]) -> str:
     """NALU: a line for each task and number of operands, a column for each variant."""
-    rows = []
-    nalu = [r for r in ran if r.batch["unit"] == "NALU"]
-    for task, n in dict.fromkeys((r.batch["task"], r.batch["operands"]) for r in nalu):
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for (task, n, variant), right in columns(ran, "accuracy", "task", "operands", "variant", unit="NALU").items():
         published = _per_cent(NALU_PUBLISHED.get((task, int(n))))
-        cells = dict.fromkeys(VARIANTS, "-")
-        for r in (r for r in nalu if (r.batch["task"], r.batch["operands"]) == (task, n)):
-            best, solved = r.column("accuracy").max(), f"{_solved(r)} of {len(r.rows)}"
-            cells[r.batch["variant"]] = f"{r.median('accuracy'):.1f}, {best:.1f}, {solved}"
-        rows.append({"unit, task, operands": f"NALU {task} {n}", "published, %": published, **cells})
-    return markdown(rows)
-
-
-def _accuracy(ran: Sequence[Ran], **batch: str) -> Values | None:
-    r = find(ran, **batch)
-    return None if r is None else r.column("accuracy")
+        named = {"unit, task, operands": f"NALU {task} {n}", "published, %": published}
+        row = rows.setdefault((task, n), named | dict.fromkeys(VARIANTS, "-"))
+        row[variant] = f"{np.median(right):.1f}, {right.max():.1f}, {tally(right >= SOLVED)}"
+    return markdown([*rows.values()])
 
 
 def _mark(axis: Axes, at: float, width: float, published: float | None, label: str | None = None) -> None:
@@ -267,22 +265,20 @@ def _mark(axis: Axes, at: float, width: float, published: float | None, label: s
 
 def _draw_nac(axis: Axes, ran: Sequence[Ran], counts: Sequence[int]) -> None:
     tasks, behind = ("+", "-"), max(counts) + 1
-    draw_groups(
-        axis, [*map(str, counts)], tasks, lambda n, task: _accuracy(ran, unit="NAC", task=task, operands=n), first=1
-    )
+    done = columns(ran, "accuracy", "operands", "task", unit="NAC")
+    draw_groups(axis, [*map(str, counts)], tasks, done, first=1)
     for n in counts:
         for k, task in enumerate(tasks):
             _mark(axis, n + aside(k, len(tasks)), GROUP / len(tasks), NAC_PUBLISHED.get((task, n)))
-    signed = _accuracy(ran, unit="NAC", task="signed")
-    if signed is not None:
-        draw_runs(axis, behind, signed, COLOURS[2])
+    if (signed := (str(len(SIGNED)), "signed")) in done:
+        draw_runs(axis, behind, done[signed], COLOURS[2])
     axis.set_xticks([*counts, behind], [*map(str, counts), f"signed\n{len(SIGNED)}"])
     axis.set(title="NAC by operands: + left, \N{MINUS SIGN} right", xlim=(0.5, behind + 0.5))
 
 
 def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
-    shown = {"unit": "NALU", "operands": str(operands)}
-    draw_groups(axis, NALU_TASKS, VARIANTS, lambda task, variant: _accuracy(ran, task=task, variant=variant, **shown))
+    done = columns(ran, "accuracy", "task", "variant", unit="NALU", operands=str(operands))
+    draw_groups(axis, NALU_TASKS, VARIANTS, done)
     for i, task in enumerate(NALU_TASKS):
         _mark(axis, i, GROUP, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
     axis.set(title=f"NALU, {operands} operands", xlim=(-0.5, len(NALU_TASKS) - 0.5))
@@ -311,9 +307,9 @@ class Stacking(Setting):
     points: int = 500
     checks: int = 50
 
-    def training(self, loss: str) -> Training:
+    def training(self, loss: str) -> Setting:
         """How a network is trained on a loss."""
-        return Training(self.steps, self.rate, "rmsprop", loss, watch_every=max(self.steps // self.checks, 1))
+        return replace(self, method="rmsprop", loss=loss, watch_every=max(self.steps // self.checks, 1))
 
 
 class StackedUnits(Experiment):
@@ -345,7 +341,7 @@ class StackedUnits(Experiment):
         return sums + signed + [{"task": "digits", "model": model, "layers": "3"} for model in READERS]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        task, model, depth = job.batch["task"], job.batch["model"], int(job.batch["layers"])
+        task, model, depth = job.batch["task"], job.model, int(job.batch["layers"])
         if task == "digits":
             return _read_digits(self.full_digits if job.plan.full else self.quick_digits, job), {}
         how = self.how(job.plan)
@@ -376,8 +372,8 @@ class StackedUnits(Experiment):
             "published": _published(r.batch),
             "worst case": number(float(r.rows[0]["worst case"])) if sums else "-",
             "largest output of fresh weights": number(float(r.column("largest at first").max())),
-            "runs lost": f"{int(lost.sum())} of {len(lost)}",
-            f"learned (error below {LEARNED:.0%})": f"{int((error < LEARNED).sum())} of {len(error)}",
+            "runs lost": tally(lost),
+            f"learned (error below {LEARNED:.0%})": tally(error < LEARNED),
             "median relative error": number(float(np.median(error))),
         }
 
@@ -387,23 +383,19 @@ class StackedUnits(Experiment):
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Errors of every run over the number of layers, of the signed product, and digits that were read."""
-
-        def shown(task: str, model: str, depth: str) -> Values | None:
-            r = find(ran, task=task, model=model, layers=depth)
-            if r is None:
-                return None
-            return 100.0 * r.column("accuracy") if task == "digits" else r.column("relative error").clip(*ERROR_ENDS)
-
         figure = page(wide=True)
         axes = figure.subplots(1, 3, width_ratios=(3, 2, 2))
         least, most = ERROR_ENDS
-        draw_groups(axes[0], [*map(str, DEPTHS)], [*STACKED], lambda depth, model: shown("sum", model, depth), first=1)
-        for axis, task, depth, models in ((axes[1], "product", "1", SIGNED_UNITS), (axes[2], "digits", "3", READERS)):
+        sums = columns(ran, "relative error", "layers", "model", task="sum")
+        draw_groups(axes[0], [*map(str, DEPTHS)], STACKED, sums, ends=ERROR_ENDS, first=1)
+        off = columns(ran, "relative error", "model", task="product")
+        products = {key: own.clip(*ERROR_ENDS) for key, own in off.items()}
+        read = {key: 100.0 * own for key, own in columns(ran, "accuracy", "model", task="digits").items()}
+        for axis, done, models in ((axes[1], products, SIGNED_UNITS), (axes[2], read, READERS)):
             for i, model in enumerate(models):
-                runs = shown(task, model, depth)
-                if runs is not None:
-                    draw_runs(axis, i, runs, COLOURS[i])
-            axis.set_xticks(range(len(models)), [*models])
+                if (model,) in done:
+                    draw_runs(axis, i, done[model,], COLOURS[i])
+            axis.set_xticks(range(len(models)), models)
         axes[0].set(xlabel="layers", title="sum of four inputs; lost runs at the top")
         axes[0].legend()
         axes[1].set(title="product of inputs of both signs")
@@ -427,7 +419,7 @@ def _lost_at(network: nn.Sequential, draw: Draw, loss: str, how: Stacking, job: 
 def _read_digits(how: Stacking, job: Job) -> list[Row]:
     """Rows of one model that reads digits: accuracy on images never seen, 0 for a run that is lost."""
     # The layers of a batch are left out of its source.
-    model, source = job.batch["model"], job.plan.generator({"task": "digits", "model": job.batch["model"]})
+    model, source = job.model, job.plan.generator({"task": "digits", "model": job.model})
     # One division into images for learning and for testing, whatever the model.
     seen, held_out = divided(handwritten(), how.points, job.plan.generator({"task": "digits"}, "division"))
     network = reader(model, seen.pixels[0].numel(), how.runs, source)
@@ -476,9 +468,9 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
         rows.append(
             {
                 "model and task": f"{r.batch['model']}, digits, 3 layers",
-                "published": "fails after the first steps" if r.batch["model"] == "NALU" else "-",
+                "published": "fails after the first steps" if r.model == "NALU" else "-",
                 "largest output of fresh weights": number(float(r.column("largest at first").max())),
-                "runs lost": f"{int(lost.sum())} of {len(lost)}{since}",
+                "runs lost": f"{tally(lost)}{since}",
                 "held-out digits read right, median (worst to best; 0 for a lost run)": (
                     f"{middle:.1f} % ({worst:.1f} to {best:.1f})"
                 ),

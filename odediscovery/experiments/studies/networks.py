@@ -25,7 +25,7 @@ from odediscovery.bench.scores import score
 from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, columns, find, markdown, tally
 from odediscovery.experiments.figures import PER_CENTS, draw_groups, legend_below, page
 from odediscovery.laws.equations import Equations
 from odediscovery.neural.equations import equations
@@ -118,11 +118,11 @@ class Networks(Experiment):
         """Share of exact runs, and the time of each run, by system and method."""
         figure = page(rows=2)
         above, below = figure.subplots(2, 1, sharex=True)
-        done = {(f"{r.batch['system']}\n{_noise(r.batch['noise'])}", r.batch["method"]): r for r in ran}
         names = [f"{system}\n{_noise(noise)}" for system, noise in _places(ran)]
-        for axis, column, scale, bars in ((above, "exact", 100, True), (below, "seconds", 1, False)):
-            values = {key: scale * r.column(column) for key, r in done.items()}
-            draw_groups(axis, names, [*METHODS], lambda *key, values=values: values.get(key), bars=bars)
+        for axis, name, scale, bars in ((above, "exact", 100, True), (below, "seconds", 1, False)):
+            done = columns(ran, name, "system", "noise", "method")
+            values = {(f"{s}\n{_noise(noise)}", method): scale * own for (s, noise, method), own in done.items()}
+            draw_groups(axis, names, [*METHODS], values, bars=bars)
         above.set(ylabel="exact runs, %", ylim=(0.0, PER_CENTS[1]), title="Networks alone beside the default")
         below.set(ylabel="processor time of a fit, s", yscale="log")
         below.set_xticks(range(len(names)), names, rotation=30.0, ha="right")
@@ -177,6 +177,6 @@ def _fit(suite: str, job: Job, seed: int) -> Row:
 
 
 def _cell(r: Ran) -> str:
-    exact, seconds = int(r.column("exact").sum()), r.column("seconds")
+    seconds = r.column("seconds")
     stages = ", ".join(sorted({str(row["found by"]) for row in r.rows}))
-    return f"{exact} of {len(r.rows)}, {np.median(seconds):.1f} s ({seconds.max():.1f}), {stages}"
+    return f"{tally(r.column('exact'))}, {np.median(seconds):.1f} s ({seconds.max():.1f}), {stages}"

@@ -13,13 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number
+from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number, tally
 from odediscovery.experiments.figures import THIN, page
-from odediscovery.experiments.training import Setting, Training, chain, layers, parameters_of, rows_of, train, uniform
+from odediscovery.experiments.training import Setting, chain, layers, parameters_of, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NSR, Dense
 
-TASKS = (">", "<", ">=", "<=", "=", "!=")
+TASKS = {">": torch.gt, "<": torch.lt, ">=": torch.ge, "<=": torch.le, "=": torch.eq, "!=": torch.ne}
+INEQUALITIES, EQUALITIES = [*TASKS][:4], [*TASKS][4:]
 SIGNS = {">=": "≥", "<=": "≤", "!=": "≠"}
 # Numbers of the training.
 LOW, HIGH = -10, 9
@@ -27,7 +28,7 @@ LOW, HIGH = -10, 9
 
 def equal_share(task: str) -> float:
     """Which part of the pairs a task is trained on is equal: half where equality is asked, else a third."""
-    return 1 / 2 if task in ("=", "!=") else 1 / 3
+    return 1 / 2 if task in EQUALITIES else 1 / 3
 
 
 def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
@@ -48,9 +49,8 @@ def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: tor
 
 def truth(task: str, x: Tensor) -> Tensor:
     """1 where the comparison of the two columns holds, else 0, [..., 1]."""
-    a, b = x[..., :1], x[..., 1:]
-    holds = {">": a > b, "<": a < b, ">=": a >= b, "<=": a <= b, "=": a == b, "!=": a != b}
-    return holds[task].to(x.dtype)
+    holds: Tensor = TASKS[task](x[..., :1], x[..., 1:])
+    return holds.to(x.dtype)
 
 
 def accuracy(network: nn.Sequential, task: str, x: Tensor, scale: float | Tensor = 1.0) -> Tensor:
@@ -73,7 +73,7 @@ PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
     ("MLP", "<="): (1.0, 1.0, 0.94, 0.68, 0.49, *[0.48] * 8),
     ("MLP", "="): (0.95, *[0.5] * 12),
     ("MLP", "!="): (0.95, *[0.5] * 12),
-    **{("NSR", task): (1.0,) * 13 for task in TASKS[:4]},
+    **{("NSR", task): (1.0,) * 13 for task in INEQUALITIES},
     ("NSR", "="): (0.99, *[0.93] * 12),
     ("NSR", "!="): (0.99, *[0.92] * 12),
 }
@@ -101,7 +101,7 @@ class Comparisons(Experiment):
     axes: ClassVar = {"model": MODELS, "task": TASKS}
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, register, task = self.how(job.plan), job.batch["model"] == "NSR", job.batch["task"]
+        how, register, task = self.how(job.plan), job.model == "NSR", job.batch["task"]
         shared: Row = {"batch": how.batch}
         if register:
             options = {"scale": 3.0, "redundancy": 8}
@@ -116,17 +116,17 @@ class Comparisons(Experiment):
             x = pairs((how.runs, how.batch), LOW, HIGH, equal_share(task), job.source)
             return x, truth(task, x)
 
-        training, source = Training(how.steps, 0.05 if register else 0.005), job.fresh("test")
-        train(network, draw, training, job)
+        how, source = replace(how, rate=0.05 if register else 0.005), job.fresh("test")
+        train(network, draw, how, job)
         limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
         columns = {
             f"accuracy {name}": accuracy(network, task, pairs((1, how.points), *ends, 1 / 2, source))
             for name, ends in zip(RANGES, limits, strict=True)
         }
-        return rows_of({**columns, "relation": _relations(network)}, training.row() | shared), {}
+        return rows_of({**columns, "relation": _relations(network)}, how.row() | shared), {}
 
     def line(self, r: Ran) -> dict[str, str]:
-        model, task = r.batch["model"], r.batch["task"]
+        model, task = r.model, r.batch["task"]
         published, far = PUBLISHED[model, task], r.column("accuracy 1e13")
         cells = [
             f"{number(published[RANGES.index(name)], 3)} / {number(r.column(f'accuracy {name}').mean(), 3)}"
@@ -139,7 +139,7 @@ class Comparisons(Experiment):
             "training range, published / ours (mean)": cells[0],
             **dict(zip(SHOWN[1:], cells[1:], strict=True)),
             "1e13, our worst run": number(far.min(), 3),
-            "perfect at 1e13": f"{int((far == 1.0).sum())} of {len(far)}",
+            "perfect at 1e13": tally(far == 1.0),
             "read off": read or "-",
             "at 1e13 as published or better": "-" if model == "MLP" else "yes" if reached else "no",
         }
@@ -229,13 +229,12 @@ class StatusRegisters(Experiment):
             x = drawn(inputs, how.batch, HIGH, equal_share(task), job.source)
             return scale * x, truth(task, x).expand(len(scale), -1, -1)
 
-        training = Training(how.steps, how.rate)
-        train(network, draw, training, job)
+        train(network, draw, how, job)
         columns: dict[str, Tensor] = {"lambda": scale.flatten()}
         for name, limit in (("train", HIGH), ("far", FAR[inputs])):
             x = drawn(inputs, how.points, limit, 1 / 2, job.source)
             columns[f"accuracy {name}"] = accuracy(network, task, x, scale)
-        return rows_of(columns, training.row()), {}
+        return rows_of(columns, how.row()), {}
 
     def line(self, r: Ran) -> dict[str, str]:
         task = r.batch["task"]
@@ -256,7 +255,7 @@ class StatusRegisters(Experiment):
         """Accuracy far outside over lambda: inequalities and equalities, a line a setting."""
         figure = page()
         axes = figure.subplots(1, 2, sharey=True)
-        for axis, tasks, title in ((axes[0], TASKS[:4], "inequalities"), (axes[1], TASKS[4:], "= and ≠")):
+        for axis, tasks, title in ((axes[0], INEQUALITIES, "inequalities"), (axes[1], EQUALITIES, "= and ≠")):
             for i, (inputs, copies) in enumerate(KINDS):
                 done = [r for task in tasks if (r := find(ran, inputs=inputs, copies=copies, task=task))]
                 if done:

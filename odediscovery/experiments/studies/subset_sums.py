@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
 from odediscovery.experiments.figures import PER_CENTS, SHARES, page
-from odediscovery.experiments.training import WEIGHT_ERROR, Training
+from odediscovery.experiments.training import WEIGHT_ERROR
 from odediscovery.plots.figures import COLOURS
 from odediscovery.units import NAU, NMU, UNITS, AbstractUnit, glorot
 from odediscovery.units.base import Arrays as Weights
@@ -52,23 +52,18 @@ WHOLES = (0.003, 0.03, 0.1)
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(nets.OurSetting):
     """Sec. 4.1 of Madsen and Johansen and their code's defaults, and what our training takes."""
 
     runs: int = 50
     hidden: int = 2  # width between the two layers
     steps: int = 20_000  # theirs are 5e6 at a constant rate
     rate: float = 1e-3
-    anneal: float = 1.0  # share of the steps after which the rate falls to 0
     batch: int = 128
-    points: int = 1000  # samples of the test
+    refit_samples: int = 400
     sparse: float = 10.0  # weight of the sparsity regulariser, which grows between the two steps `growth`
     growth: tuple[float, float] = (1e6, 2e6)
     checks: int = 200  # how often a run is tested
-    starts: int = 8  # at most, of each of our runs
-    our_steps: int = 1000  # Adam steps of a start
-    refit_samples: int = 400  # of Levenberg-Marquardt
-    refit_steps: int = 60
 
     def weight(self, at: float, growth: tuple[float, float]) -> float:
         """Weight of the regulariser at a step, or at a share of the steps: 0, then linearly to `sparse`."""
@@ -149,7 +144,7 @@ def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequen
     nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
-        Training(how.steps, how.rate, anneal=how.anneal, watch_every=max(how.steps // how.checks, 1)),
+        replace(how, watch_every=max(how.steps // how.checks, 1)),
         job,
         watch=lambda step, _loss: watched.look(step, network),
         penalty=lambda step: how.weight(step, how.growth) * nets.regulariser(network),
@@ -184,7 +179,7 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
     nets.train(
         network,
         lambda: data.draw(data.inside, how.batch, job.source),
-        Training(how.our_steps, OUR_RATE, loss="relative", anneal=0.5),
+        replace(how, steps=how.our_steps, rate=OUR_RATE, loss="relative", anneal=0.5),
         job,
         name=f"{job.name}, {name}: Adam",
         penalty=lambda s: how.weight(s / how.our_steps, OUR_GROWTH) * last.regulariser(nets.parameters_of(last)),
@@ -300,8 +295,7 @@ class StaticArithmetic(Experiment):
         return [{"model": model, "task": task} for model, task in ours + published]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        model, task = job.batch["model"].removesuffix(OURS), job.batch["task"]
-        how, ours = self.how(job.plan), job.batch["model"].endswith(OURS)
+        model, task, how, ours = job.model, job.batch["task"], self.how(job.plan), job.ours
         how = replace(how, steps=steps_of(model, task)) if job.plan.full else how
         data = Data(task, subsets(task, how.runs, job.source))
         # Drawn before the samples of the test.
@@ -320,7 +314,7 @@ class StaticArithmetic(Experiment):
     def line(self, r: Ran) -> dict[str, str]:
         won = r.column("success")
         solved, sparse = (r.column(name)[won > 0] for name in ("solved at", "sparsity error"))
-        rate, step, error = STATIC_PUBLISHED[_key(r)]
+        rate, step, error = STATIC_PUBLISHED[r.model, r.batch["task"]]
         return {
             "model and task": r.name,
             "success, published (100 seeds; 5e6 steps, 2e5 on four inputs)": rate,
@@ -335,7 +329,7 @@ class StaticArithmetic(Experiment):
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         order = list(STATIC_PUBLISHED)
-        return super().table(plan, sorted(ran, key=lambda r: (order.index(_key(r)), *r.batch.values())))
+        return super().table(plan, sorted(ran, key=lambda r: (order.index((r.model, r.batch["task"])), r.name)))
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Share of runs that are solved, over the steps."""
@@ -343,12 +337,12 @@ class StaticArithmetic(Experiment):
         figure = page(rows=2)
         for axis, task in zip(figure.subplots(2, 2).flat, OPERATIONS, strict=True):
             for r in (r for r in ran if r.batch["task"] == task):
-                model, solved = r.batch["model"], r.column("solved at")
+                solved = r.column("solved at")
                 done = np.sort(solved[np.isfinite(solved)])
                 x = np.append(np.insert(done, 0, 0.0), float(r.rows[0]["steps"]))
                 y = np.append(np.arange(len(done) + 1), len(done)) / len(solved)
-                look = {"color": colours[model.removesuffix(OURS)], "ls": "--" if model.endswith(OURS) else "-"}
-                axis.step(x, y, where="post", label=model, **look)
+                look = {"color": colours[r.model], "ls": "--" if r.ours else "-"}
+                axis.step(x, y, where="post", label=r.batch["model"], **look)
             axis.set(title=task, xlabel="step", ylabel="share solved", ylim=SHARES)
             if axis.lines:
                 axis.legend()
@@ -360,10 +354,6 @@ def steps_of(model: str, task: str) -> int:
     solved = STATIC_PUBLISHED[model, task][1]
     median = math.inf if solved == "-" else float(solved)
     return next((steps for steps in ENOUGH if median <= steps), FEW)
-
-
-def _key(r: Ran) -> tuple[str, str]:
-    return r.batch["model"].removesuffix(OURS), r.batch["task"]
 
 
 MODELS = ("NMU" + OURS, "NMU", "MultiplicativeNAC", "NALU")
@@ -454,7 +444,7 @@ class ProductSweeps(Experiment):
         return sweeps + [{"sweep": "gate", "value": task, "model": model} for model, task in GATING]
 
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        how, ours = self.how(job.plan), job.batch["model"].endswith(OURS)
+        how, ours = self.how(job.plan), job.ours
         data, hidden = posed(job.batch, how.runs, job.source)
         how = replace(how, hidden=hidden)
         watched = judged(data, how, job, lambda: _network(data, how, job), "NMU" if ours else "")
@@ -514,7 +504,7 @@ def posed(batch: dict[str, str], runs: int, source: torch.Generator) -> tuple[Da
 
 def _network(data: Data, how: Setting, job: Job) -> nn.Sequential:
     """What is trained as published: two layers, or a NAU before a gate."""
-    inputs, model = data.chosen.shape[1], job.batch["model"]
+    inputs, model = data.chosen.shape[1], job.model
     if model == "gated":
         return nets.chain(how.runs, job.source, (NAU, inputs, how.hidden, {"clip": True}), (Gated, how.hidden, 1))
     model = {"+": "NAU", "×": "NMU"}[data.task] if model == "alone" else model

@@ -226,29 +226,17 @@ def diagram(unit: AbstractPowerUnit) -> tuple[Mapping[str, Box], list[tuple[str,
 
 
 def _draw_box(axes: Axes, name: str, x: float, y: float, words: str, colour: str) -> None:
-    fill = {"boxstyle": "round,pad=0.4", "fc": to_rgba(colour, FILL), "ec": colour}
-    white = {"boxstyle": "round,pad=0.4", "fc": "white", "ec": "none"}
     # The hatching must not be seen through a box.
-    for box in (white, fill):
+    for face, edge in (("white", "none"), (to_rgba(colour, FILL), colour)):
+        box = {"boxstyle": "round,pad=0.4", "fc": face, "ec": edge}
         axes.text(x, y, words, ha="center", va="center", color=INK, bbox=box, gid=name)
 
 
 def _draw_arrow(axes: Axes, start: str, end: str) -> None:
     one, other = (next(t for t in reversed(axes.texts) if t.get_gid() == name) for name in (start, end))
-    axes.annotate(
-        "",
-        other.get_position(),
-        one.get_position(),
-        arrowprops={
-            "arrowstyle": "->",
-            "color": MUTED,
-            "lw": THIN,
-            "patchA": one.get_bbox_patch(),
-            "patchB": other.get_bbox_patch(),
-            "shrinkA": 0.0,
-            "shrinkB": 0.0,
-        },
-    )
+    arrow = {"arrowstyle": "->", "color": MUTED, "lw": THIN, "shrinkA": 0.0, "shrinkB": 0.0}
+    arrow |= {"patchA": one.get_bbox_patch(), "patchB": other.get_bbox_patch()}
+    axes.annotate("", other.get_position(), one.get_position(), arrowprops=arrow)
 
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
