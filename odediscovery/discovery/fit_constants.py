@@ -4,11 +4,7 @@ The constants of any form of equations: named ones, fitted to whole trajectories
 
     min over constants c and starts x_0   \sum_i \sum_j (x_i(t_j; c, x_0) - data_ij)^2 / sigma_i^2
 
-The fit begins where the integral form is met best,
-
-    x(t_{j+1}) - x(t_j)  =  (f(x(t_j); c) + f(x(t_{j+1}); c)) (t_{j+1} - t_j) / 2,
-
-from many draws of the constants, which needs no solution of the equations.
+The fit begins where the integral form is met best, as that of a textbook law; see `textbook.fit.start_of`.
 
 fit_constants(): measured series and equations of a known form in, their constants out.
 
@@ -21,9 +17,9 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from odediscovery.data.series import Scale, TimeSeries, append_controls, check_series, pooled
 from odediscovery.data.signals import Trajectory
@@ -32,7 +28,6 @@ from odediscovery.errors import FitError, InputError
 from odediscovery.judge.claim import EXPLAINED, EXPLAINED_STRUCTURED, Claim, examine_residuals, shares_explained
 from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.judge.remarks import Refit, split_known, undetermined_exponents
-from odediscovery.laws.compiled import vector_field
 from odediscovery.laws.equations import Equations, Form, Written, read_form
 from odediscovery.laws.power_sum import Free, PowerSum, all_free
 from odediscovery.laws.records import Origin, Polished, PolishedForm
@@ -47,16 +42,10 @@ from odediscovery.search.refinement import residual_sigma, sigma_of
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import polish
-from odediscovery.textbook.fit import Fitter
+from odediscovery.textbook.fit import Fitter, Path, nonlinear_constants, positive_start, start_of
 
-# Draws of the constants from which the integral form is fitted; cost: seconds
-DRAWS = 60
-# Powers of ten on each side of 1 for constants without a start; a guess
-DECADES = 2.0
 # Most Jacobians of a fit; cost: bounds the time
 STEPS = 60
-# Most by which the integral form is missed [spreads]; worse than any
-MISSED = 1e3
 # Smallest residual that is significant [spreads]; the solver's error
 FLOOR = 1e-8
 # Fits end where a step changes less than this share of the squares, rough ones earlier.
@@ -75,7 +64,7 @@ def fit_form(
     Args:
         series: what was measured, of the states of the form.
         form: equations with named constants.
-        settings: are kept with the result; the seed draws where the fit begins.
+        settings: are kept with the result.
         monitor: knows the time.
         starts: states from which the trajectories begin [trajectories, states], where these and the constants that
             the form begins with were fitted before (default: the first samples, and the best of many constants).
@@ -88,14 +77,20 @@ def fit_form(
         task.fitter = dataclasses.replace(task.fitter, begun=starts / task.size)
         begun = [np.array(form.starts, dtype=np.float64)]
     else:
-        begun = _beginnings(task, np.random.default_rng(settings.seed))
+        begun = _beginnings(task)
     fits = [found for begin in begun if (found := task.led(begin)) is not None]
     if not fits:
         raise FitError(
             "equations of this form could not be integrated through the data; name constants to start from, start={...}"
         )
     before = spread = task.fitter.spread
-    best = min(fits, key=lambda found: float(np.sum(found.squares / spread**2)))
+
+    def lost(found: PolishedForm) -> tuple[float, int]:
+        """What a fit leaves, and how many constants are negative: of two that leave the same, fewer are meant."""
+        squares = float(np.sum(found.squares / spread**2))
+        return round(float(np.log(max(squares, FLOOR**2))), 3), int((found.law.values < 0.0).sum())
+
+    best = min(fits, key=lost)
     # Each with the noise that the last one leaves; the weights settle in two.
     for _ in range(3):
         sigma = task.deviations(best)
@@ -147,6 +142,18 @@ class _Task:
         """Unit of every state [states]."""
         return self.fitter.scale.state[self.own]
 
+    @cached_property
+    def path(self) -> Path:
+        """The samples as a path, in the user's units."""
+        data = self.fitter.data
+        runs = [
+            dataclasses.replace(run, time=run.time * self.fitter.scale.time, values=x * self.fitter.scale.state)
+            for run, x in zip(data.trajectories, self.filled, strict=True)
+        ]
+        with_controls = zip(runs, self.series.trajectories, strict=True)
+        runs = [dataclasses.replace(run, controls=own.controls) for run, own in with_controls]
+        return Path.of(dataclasses.replace(data, trajectories=tuple(runs)))
+
     def led(self, constants: Array) -> PolishedForm | None:
         """A rough fit from these constants; where they cannot be followed, by way of ever longer pieces."""
         fitter, length = self.fitter, SHORTEST
@@ -192,43 +199,25 @@ def _cut(series: TimeSeries, length: int) -> tuple[TimeSeries, list[int]]:
     return dataclasses.replace(series, trajectories=tuple(runs)), heads
 
 
-def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
-    """Where fits of whole trajectories begin: the constants that meet the integral form best."""
-    given = task.form.starts
-    known = np.array([np.nan if value is None else value for value in given])
-    begun = [np.where(np.isnan(known), 1.0, known)]
-    if np.isnan(known).any():
-        size = 10.0 ** random.uniform(-DECADES, DECADES, (DRAWS, len(known)))
-        begun += list(np.where(np.isnan(known), size, known))
-    found = [(float(np.sum(_integral(task, begin) ** 2)), begin) for begin in begun]
-    found += [_matched(task, begin) for _, begin in sorted(found, key=lambda pair: pair[0])[: DRAWS // 3]]
-    found.sort(key=lambda pair: pair[0])
-    # Where all constants have a start it is tried as it is, too.
-    kept: list[Array] = [] if np.isnan(known).any() else [known]
-    most = 2.0 * found[0][0]
-    for _, constants in (pair for pair in found if pair[0] <= most):
-        # Each is fitted to whole trajectories, which takes seconds.
-        if len(kept) < 3 and not any(np.allclose(constants, other, rtol=0.05, atol=0.0) for other in kept):
-            kept.append(constants)
-    return kept
+def _beginnings(task: _Task) -> list[Array]:
+    """Where fits of whole trajectories begin: the constants that are given, and those that meet the integral form best.
 
-
-def _matched(task: _Task, begin: Array) -> tuple[float, Array]:
-    """The constants that meet the integral form best, from some others, and by how much they miss it."""
-    found = least_squares(lambda c: _integral(task, c), begin, x_scale=np.abs(begin) + 1e-6, max_nfev=STEPS)
-    return 2.0 * float(found.cost), found.x
-
-
-def _integral(task: _Task, constants: Array) -> Array:
-    """By how much the data miss the integral form of the law, in units of the spread [values]."""
-    blocks, law = [], task.fitter.law(task.form, constants)
-    for run, x in zip(task.fitter.data.trajectories, task.filled, strict=True):
-        with np.errstate(all="ignore"):
-            rates = vector_field(law)(0.0, x)[:, task.own]
-        steps = 0.5 * (rates[1:] + rates[:-1]) * np.diff(run.time)[:, None]
-        blocks.append(((np.diff(x[:, task.own], axis=0) - steps) / task.fitter.spread[task.own]).ravel())
-    missed: Array = np.nan_to_num(np.concatenate(blocks), nan=MISSED, posinf=MISSED, neginf=-MISSED)
-    return missed.clip(-MISSED, MISSED)
+    What noise gives another sign than the other constants of a law begins as they do, too.
+    """
+    names, begun = task.form.names, list[dict[str, float]]()
+    given = {name: value for name, value in zip(names, task.form.starts, strict=True) if value is not None}
+    for known in ({}, given) if given else ({},):
+        if len(known) == len(names):
+            begun.append(known)
+            continue
+        form = task.form.holding(known)
+        sought = nonlinear_constants(form)
+        linear = [k for k, name in enumerate(form.names) if name not in sought]
+        found = start_of(form, sought, task.path, most=3)
+        turned = [one for one in found if (one.constants[linear] < 0.0).any()]
+        found += [positive_start(form, list(sought), task.path, one, ()) for one in turned]
+        begun += [known | dict(zip(form.names, one.constants.tolist(), strict=True)) for one in found]
+    return [np.array([values[name] for name in names]) for values in begun]
 
 
 def _filled(run: Trajectory) -> Array:
@@ -321,8 +310,8 @@ def fit_constants(
             law that can be written: names that are no states are its constants, other numbers stay. In
             text without names the numbers with a decimal point or an error bar are the constants.
         settings: of these only what is known counts (`known`, `conserve`, `bounds`, ...), which
-            is not fitted; of a form in text, the seed alone, or what is said of groups: `vary`, `starts`,
-            `covariate`, `hidden_states`.
+            is not fitted; of a form in text, what is said of groups: `vary`, `starts`, `covariate`,
+            `hidden_states`.
         exponents: whether exponents are fitted too; those of states that change sign are whole
             numbers and stay. Those of a form in text are fitted where they have names.
         start: of a form in text, where the fit of a constant begins, by its name; others are sought.

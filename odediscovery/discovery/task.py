@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import sympy
 
 from odediscovery.data.series import TimeSeries, complete, drop_appended_controls, measured
 from odediscovery.data.signals import LEAST_VALUES
@@ -42,12 +41,13 @@ from odediscovery.textbook.fit import (
     Fitter,
     criterion_of,
     named_constants,
+    nonlinear_constants,
     path_of,
     row_of,
     start_of,
     worst_of,
 )
-from odediscovery.textbook.registry import ANYTHING, template
+from odediscovery.textbook.registry import template
 
 # Copies of the samples, and matrices of all states, that a fit has at a time.
 SAMPLES_HELD, MATRICES_HELD = 20, 60
@@ -180,30 +180,7 @@ def _asked(task: Task) -> Iterator[tuple[str, list[tuple[Form, dict[str, str]]]]
         yield laws[0][0].says, [(form, sought) for _, form, sought in laws]
     for text in settings.tries:
         form = read_form(text, series.states, time_name=series.time_name)
-        yield "as it was tried", [(form, _nonlinear(form))]
-
-
-def _nonlinear(form: Form) -> dict[str, str]:
-    """Constants in which a form is not linear, beside the others."""
-    opened = form.open()
-    place = {symbol.name: symbol for symbol in opened.symbols}
-    sides = opened.right_hand_sides
-    linear: list[sympy.Symbol] = []
-    for name in form.names:
-        together = [*linear, place[name]]
-        if all(sympy.diff(side, a, b) == 0 for side in sides for a in together for b in together):
-            linear = together
-    state = opened.symbols[0].name
-    return {name: f"{ANYTHING} {_nearest(form, name, state)}" for name in form.names if place[name] not in linear}
-
-
-def _nearest(form: Form, name: str, state: str) -> str:
-    """The state of the first equation that has a constant."""
-    opened = form.open()
-    for side, symbol in zip(opened.right_hand_sides, opened.symbols, strict=False):
-        if any(part.name == name for part in side.free_symbols):
-            return str(symbol.name)
-    return state
+        yield "as it was tried", [(form, nonlinear_constants(form))]
 
 
 # Fewest held-out values of a state; one value has no variance

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
@@ -521,6 +521,17 @@ class Form:
         return Equations.parse(
             self.states, self.texts, constants=numbers, time_name=self.time_name, controls=self.controls
         )
+
+    def holding(self, values: Mapping[str, float]) -> Form:
+        """The form of the other constants, with numbers in the place of some."""
+
+        def numbered(text: str) -> str:
+            return _NAME.sub(lambda m: f"({values[m[0]]!r})" if m[0] in values else m[0], text)
+
+        left = [(name, start) for name, start in zip(self.names, self.starts, strict=True) if name not in values]
+        names, starts = tuple(name for name, _ in left), tuple(start for _, start in left)
+        texts = {state: numbered(text) for state, text in self.texts.items()}
+        return replace(self, texts=texts, names=names, starts=starts)
 
     def open(self) -> Equations:
         """The equations with the constants as further controls, the last ones."""

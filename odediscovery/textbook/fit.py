@@ -77,9 +77,9 @@ class Path:
 
     Args:
         times: of each trajectory [points].
-        values: [points, states] of each.
+        values: [points, states and controls] of each.
         ends: index of the grid points that are samples, of each.
-        spread: standard deviation of the states [states].
+        spread: standard deviation of the states and controls.
     """
 
     times: tuple[Array, ...]
@@ -106,8 +106,11 @@ class Path:
             rows = np.unique(np.append(np.arange(0, len(run.time), every), len(run.time) - 1))
             t, x = run.time[rows], run.values[rows]
             fine = np.unique(np.concatenate([np.linspace(a, b, between + 1) for a, b in itertools.pairwise(t)]))
+            curve = _between(t, x, fine)
+            if run.controls is not None:
+                curve[:, smooth.is_control] = run.controls.at(fine)
             times.append(fine)
-            values.append(_between(t, x, fine))
+            values.append(curve)
             ends.append(np.searchsorted(fine, t))
         spread = np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
         return cls(tuple(times), tuple(values), tuple(ends), np.where(spread > 0, spread, 1.0))
@@ -202,6 +205,37 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
         if start is not None:
             found.append(start)
     return sorted(found, key=lambda start: start.misfit)[:most]
+
+
+def nonlinear_constants(form: Form) -> dict[str, str]:
+    """The constants in which a form is not linear, beside the others, as `start_of` seeks them: "anything variable".
+
+    The variable is the one that a constant stands nearest to, whose values say how large it may be.
+
+    >>> from odediscovery.laws.equations import read_form
+    >>> nonlinear_constants(read_form("s' = -V*s/(K + s)", ["s"]))
+    {'K': 'anything s'}
+    """
+    opened = form.open()
+    place = {symbol.name: symbol for symbol in opened.symbols}
+    sides, linear = opened.right_hand_sides, list[sympy.Symbol]()
+    for name in form.names:
+        together = [*linear, place[name]]
+        if all(sympy.diff(side, a, b) == 0 for side in sides for a in together for b in together):
+            linear = together
+    variables = opened.symbols[: len(form.states) + len(form.controls)]
+    return {
+        name: f"{ANYTHING} {_nearest(sides, place[name], variables)}"
+        for name in form.names
+        if place[name] not in linear
+    }
+
+
+def _nearest(sides: Sequence[sympy.Expr], of: sympy.Symbol, variables: Sequence[sympy.Symbol]) -> str:
+    """A variable in the shortest part of the right-hand sides that has a constant and any of them; else the first."""
+    parts = (part for side in sides for part in sympy.preorder_traversal(side) if part.has(of) and part.has(*variables))
+    shortest = min(parts, key=lambda part: part.count_ops(), default=variables[0])
+    return next(symbol.name for symbol in variables if shortest.has(symbol))
 
 
 def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, signed: Collection[str]) -> Start:
@@ -317,7 +351,7 @@ def _blocks(
 ) -> tuple[Array, Array] | None:
     """Integrals of what stands with each constant [sets, rows, constants], and what they explain [sets, rows]."""
     n = len(form.states)
-    function = _parts(form.states, tuple(form.texts.items()), form.names, tuple(linear), tuple(sought))
+    function = _parts(form.states, form.controls, tuple(form.texts.items()), form.names, tuple(linear), tuple(sought))
     if function is None:
         return None
     features, targets = [], []
@@ -328,12 +362,12 @@ def _blocks(
             whole = np.empty((len(linear) + 1, n, len(given), len(ends)))
             for place, part in zip(np.ndindex(len(linear) + 1, n), found, strict=True):
                 whole[place] = _integrated(part, times, ends) / path.spread[place[1]]
-        x = values[ends] - values[ends].mean(axis=0)
+        x = values[ends, :n] - values[ends, :n].mean(axis=0)
         scaled = np.nan_to_num(whole, nan=MAX_INTEGRAL, posinf=MAX_INTEGRAL, neginf=-MAX_INTEGRAL).clip(
             -MAX_INTEGRAL, MAX_INTEGRAL
         )
         features.append(np.moveaxis(scaled[:-1], 0, -1))
-        targets.append((x / path.spread).T[:, None, :] - scaled[-1])
+        targets.append((x / path.spread[:n]).T[:, None, :] - scaled[-1])
     # [states, sets, rows(, constants)] -> [sets, states * rows(, constants)]
     joined, left = np.concatenate(features, axis=2), np.concatenate(targets, axis=2)
     joined = np.moveaxis(joined, 0, 1).reshape(len(given), -1, len(linear))
@@ -361,16 +395,17 @@ def _integrated(rate: Array | float, times: Array, ends: Array) -> Array:
 @lru_cache(maxsize=500)
 def _parts(
     states: tuple[str, ...],
+    controls: tuple[str, ...],
     texts: tuple[tuple[str, str], ...],
     names: tuple[str, ...],
     linear: tuple[str, ...],
     sought: tuple[str, ...],
 ) -> Callable[..., Sequence[Array]] | None:
-    """What stands with each linear constant and without any, as one function of states and sought constants.
+    """What stands with each linear constant and without any, as one function of variables and sought constants.
 
     None where the law is not linear in them. The same laws are fitted again and again: it is kept.
     """
-    opened = Form(states, (), dict(texts), names, (None,) * len(names)).open()
+    opened = Form(states, controls, dict(texts), names, (None,) * len(names)).open()
     symbols = {s.name: s for s in opened.symbols}
     sides = list(opened.right_hand_sides)
     parts = [[sympy.diff(side, symbols[name]) for side in sides] for name in linear]
@@ -379,13 +414,14 @@ def _parts(
     if any(part.has(symbols[name]) for row in parts for part in row for name in linear):
         return None
     kept = tuple(e for row in (*parts, known) for e in row)
-    return form_of_expressions(kept, [*opened.symbols[: len(states)], *(symbols[name] for name in sought)]).values
+    variables = opened.symbols[: len(states) + len(controls)]
+    return form_of_expressions(kept, [*variables, *(symbols[name] for name in sought)]).values
 
 
 def _grid(what: str, form: Form, path: Path) -> list[float]:
     """Values to try of a constant, "kind state"."""
     kind, _, of = what.rpartition(" ")
-    k = list(identifiers(form.states).values()).index(of)
+    k = list(identifiers((*form.states, *form.controls)).values()).index(of)
     x = np.concatenate([values[:, k] for values in path.values])
     low, high = float(x.min()), float(x.max())
     largest, wide = max(abs(low), abs(high)) or 1.0, (high - low) or 1.0
