@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from typing import Any, NamedTuple
 
 
 class Weight(IntEnum):
@@ -66,12 +67,126 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
-def poor_fit(explained: float, least: float) -> Note:
-    """Too little of all variance is explained.
+class Message(NamedTuple):
+    """A note whose text only lacks some values."""
 
-    >>> poor_fit(-3.33, 0.5)
-    'the best equations are no nearer to the data than the mean of each state: they are no law of these data'
-    """
+    weight: Weight
+    text: str
+
+    def __call__(self, *values: Any) -> Note:
+        """The note with these values."""
+        return Note(self.text.format(*values), self.weight)
+
+
+turns_back = Message(
+    Weight.REFUSAL,
+    "{0} both rises and falls, which no equation of {0} alone can do: something else acts on it, or its own past; name "
+    "what was measured with --states or --inputs, what was not with --hidden-states",
+)
+walk_as_good = Message(
+    Weight.REFUSAL,
+    "a random walk, which knows no law, explains the data as well as the best equations do: nothing here can be told "
+    "from drift; more samples of the same course would help",
+)
+cannot_be_continued = Message(
+    Weight.REFUSAL,
+    "{} samples were kept back: the equations cannot be continued over them, they blow up on the way: no law of later "
+    "times",
+)
+runs_from_its_starts = Message(
+    Weight.DOUBT,
+    "the equations run away from starts that are as likely as the fitted one: the system that was measured did not, so "
+    "their form is doubtful; do not predict with them",
+)
+# Of the trajectory, and when.
+blows_up = Message(
+    Weight.DOUBT, "continued for as long again{} the equations blow up, at {}: use them within the measured time only"
+)
+# The seconds that it took.
+stopped = Message(
+    Weight.DOUBT,
+    "stopped ({}) after {:.1f} s, before every kind of law was tried: this is the best so far; odediscovery fit "
+    "--resume goes on from it",
+)
+memory_spent = Message(
+    Weight.DOUBT,
+    "laws of so many states were not pruned: that takes more than the {:g} GB of --max-memory; allow more, or choose "
+    "fewer with --states",
+)
+same_constants = Message(
+    Weight.DOUBT, "no time for constants of each group: the equations have the same for all; allow more"
+)
+held_and_fitted = Message(
+    Weight.CONSTANTS,
+    "the equations hold an exponent at a round number that the data allow, the law with a name fits it: so the errors "
+    "behind the name are larger; rely on them unless you know that number",
+)
+# State, term, equations, and the ends of the interval.
+open_exponent = Message(
+    Weight.CONSTANTS,
+    "the exponent of {0} in the term {1} of {2} is known only to lie between {3:.2g} and {4:.2g}: measure over a wider "
+    "range of {0}, or hold it with --integer-exponents",
+)
+# Of the trajectory, the state and its value, and the range of its data.
+leaves_the_data = Message(
+    Weight.CHOICE,
+    "continued for as long again{} {} reaches {:.3g}, far from the data, {:.3g} to {:.3g}: nothing measured says "
+    "whether it would; use the equations within the measured range only",
+)
+# The best time, and the name of the time.
+no_break = Message(
+    Weight.CHOICE,
+    "no constant clearly changes: even the best time for it, {1} = {0:g}, makes no textbook law clearly likelier; the "
+    'laws are those without a change (--breaks "t=..." takes a time that you know)',
+)
+# The complexity of a row of the front, and why it was not taken.
+simpler_and_nearer = Message(
+    Weight.CHOICE,
+    "the equations of complexity {} are simpler and nearer to all the data taken together; they were passed over "
+    "because {}",
+)
+weaker_between = Message(
+    Weight.CHOICE,
+    "equations of complexity {} are closer to these samples, but predicted blocks of time that were left out worse "
+    "than the simpler ones above: they were passed over",
+)
+# The samples of a piece.
+judged_in_pieces = Message(
+    Weight.DATA,
+    "no law was found to follow whole trajectories from one start, as in chaos: laws were judged, and mse and r2 are, "
+    "on pieces of {} samples; predict for about as long",
+)
+never_changes = Message(
+    Weight.DATA,
+    "{} never changes: its equation is zero; leave it out with --states, or name it with --inputs if it acts on the "
+    "others",
+)
+# The period.
+one_orbit = Message(
+    Weight.DATA,
+    "the only trajectory is one closed orbit, gone round in {}: terms that are alike on it cannot be told apart; "
+    "samples from another start can",
+)
+# The relation.
+bound_states = Message(
+    Weight.DATA,
+    "{} in all samples: equations that differ by this relation cannot be told apart; a trajectory with another value "
+    "of it can, or say --conserve if it is a law",
+)
+two_complexities = Message(
+    Weight.BACKGROUND,
+    "complexity counts constants and states where the equations are sums of powers, and every symbol where they are "
+    "not: compare rows of the two kinds by R2 only",
+)
+time_spent = Message(
+    Weight.BACKGROUND,
+    "richer laws were not all tried: a fit takes at most 30 s of the processor, 6.6 s for fewer than 50 rows; "
+    "--thorough goes on for as long as there is something to try",
+)
+
+
+def poor_fit(explained: float, least: float) -> Note:
+    """Too little of all variance is explained."""
     if not explained > 0.0:
         seen = "the best equations are no nearer to the data than the mean of each state"
     else:
@@ -83,12 +198,7 @@ def poor_fit(explained: float, least: float) -> Note:
 
 
 def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
-    """States of which the equations explain too little, whatever they explain of the others.
-
-    >>> print(unexplained_states(["deaths"], [0.0]))  # doctest: +NORMALIZE_WHITESPACE
-    deaths is not explained (R2 = 0.000), whatever the equations explain of the other states: they are no law of
-    these data; leave it out with --states, or name what drives it with --inputs
-    """
+    """States of which the equations explain too little, whatever they explain of the others."""
     each = listed([f"{state} (R2 = {share:z.3f})" for state, share in zip(states, shares, strict=True)])
     if len(states) == 1:
         said = f"{states[0]} is not explained (R2 = {shares[0]:z.3f})"
@@ -98,24 +208,6 @@ def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
     return Note(
         f"{said}, whatever the equations explain of the other states: they are no law of these data; leave {it} out "
         f"with --states, or name what drives {it} with --inputs",
-        Weight.REFUSAL,
-    )
-
-
-def turns_back(state: str) -> Note:
-    """The only state both rises and falls, which no equation of it alone can do."""
-    return Note(
-        f"{state} both rises and falls, which no equation of {state} alone can do: something else acts on it, or its "
-        "own past; name what was measured with --states or --inputs, what was not with --hidden-states",
-        Weight.REFUSAL,
-    )
-
-
-def walk_as_good() -> Note:
-    """A random walk explains the data as well."""
-    return Note(
-        "a random walk, which knows no law, explains the data as well as the best equations do: nothing here can be "
-        "told from drift; more samples of the same course would help",
         Weight.REFUSAL,
     )
 
@@ -135,37 +227,12 @@ def idle_terms_left(names: Sequence[str]) -> Note:
     )
 
 
-def cannot_be_continued(count: int) -> Note:
-    """The equations have no solution at the times that were kept back."""
-    return Note(
-        f"{count} samples were kept back: the equations cannot be continued over them, they blow up on the way: no law "
-        "of later times",
-        Weight.REFUSAL,
-    )
-
-
 def structured_residuals(states: Sequence[str], seen: Sequence[str]) -> Note:
-    """States whose residuals are clearly no noise, and how that was seen.
-
-    >>> print(structured_residuals(["x"], ["3 runs of one sign where about 20 are expected"]))
-    ... # doctest: +NORMALIZE_WHITESPACE
-    what the equations leave of x is no noise (3 runs of one sign where about 20 are expected): they miss something
-    slow, so their form may be wrong; look at the residuals in report.html, and add what may act on the states
-    (--inputs, --hidden-states)
-    """
+    """States whose residuals are clearly no noise, and how that was seen."""
     return Note(
         f"what the equations leave of {listed(states)} is no noise ({'; '.join(seen)}): they miss something slow, so "
         "their form may be wrong; look at the residuals in report.html, and add what may act on the states (--inputs, "
         "--hidden-states)",
-        Weight.DOUBT,
-    )
-
-
-def runs_from_its_starts() -> Note:
-    """The law leaves the data from starts that are as likely as the fitted one."""
-    return Note(
-        "the equations run away from starts that are as likely as the fitted one: the system that was measured did "
-        "not, so their form is doubtful; do not predict with them",
         Weight.DOUBT,
     )
 
@@ -181,23 +248,6 @@ def may_be_any_curve(states: Sequence[str]) -> Note:
     )
 
 
-def blows_up(of: str, when: str) -> Note:
-    """The equations have no solution for as long again as the data last."""
-    return Note(
-        f"continued for as long again{of} the equations blow up, at {when}: use them within the measured time only",
-        Weight.DOUBT,
-    )
-
-
-def leaves_the_data(of: str, state: str, value: float, low: float, high: float) -> Note:
-    """The equations leave the data far behind when they are continued for as long again."""
-    return Note(
-        f"continued for as long again{of} {state} reaches {value:.3g}, far from the data, {low:.3g} to {high:.3g}: "
-        "nothing measured says whether it would; use the equations within the measured range only",
-        Weight.CHOICE,
-    )
-
-
 def comes_to_rest(point: str, *, known: bool = True) -> Note:
     """Where the solution ends; whether with an error."""
     error = "; the error is that of their constants" if known else ""
@@ -205,15 +255,8 @@ def comes_to_rest(point: str, *, known: bool = True) -> Note:
 
 
 def continued(count: int, whole: str, each: str, off: float, still: float, refused: bool) -> Note:
-    """How well the equations hold at the times that were kept back.
-
-    Args:
-        count: samples that were kept back.
-        whole, each: R2 of all states, and of each, as text.
-        off: error over the spread of the fitted values.
-        still: the same, had nothing changed any more.
-        refused: whether that makes them no law.
-    """
+    """How well the equations hold at samples that were kept back: R2 of all states and of each as text, the error over
+    the spread of the fitted values, the same had nothing changed any more, and whether that makes them no law."""
     said = (
         f"{count} samples were kept back: there the equations have R2 = {whole}{each} and an error of {off:.0%} of the "
         f"spread of the fitted samples; had the last fitted values simply stayed, it would be {still:.0%}"
@@ -247,40 +290,8 @@ def found_break(time: float, first: float, last: float, time_name: str) -> Note:
     )
 
 
-def no_break(time: float, time_name: str) -> Note:
-    """No change of a constant is clear."""
-    return Note(
-        f"no constant clearly changes: even the best time for it, {time_name} = {time:g}, makes no textbook law "
-        'clearly likelier; the laws are those without a change (--breaks "t=..." takes a time that you know)',
-        Weight.CHOICE,
-    )
-
-
-def simpler_and_nearer(complexity: int, reason: str) -> Note:
-    """A row of the front that is simpler and nearer to the data than the chosen one, and why it was not taken."""
-    return Note(
-        f"the equations of complexity {complexity} are simpler and nearer to all the data taken together; they were "
-        f"passed over because {reason}",
-        Weight.CHOICE,
-    )
-
-
-def weaker_between(complexity: int) -> Note:
-    """A closer law was passed over: it predicts samples worse that it was not fitted to."""
-    return Note(
-        f"equations of complexity {complexity} are closer to these samples, but predicted blocks of time that were "
-        "left out worse than the simpler ones above: they were passed over",
-        Weight.CHOICE,
-    )
-
-
 def close_rivals(complexities: Sequence[int]) -> Note:
-    """Other rows of the front that the data hardly tell from the chosen one.
-
-    >>> print(close_rivals([4, 7]))  # doctest: +NORMALIZE_WHITESPACE
-    the data hardly prefer these equations to those of complexity 4 and 7: read all of them before you believe
-    one; samples of another start, or of later times, would decide
-    """
+    """Other rows of the front that the data hardly tell from the chosen one."""
     return Note(
         f"the data hardly prefer these equations to those of complexity {listed([str(c) for c in complexities])}: read "
         "all of them before you believe one; samples of another start, or of later times, would decide",
@@ -288,94 +299,11 @@ def close_rivals(complexities: Sequence[int]) -> Note:
     )
 
 
-def two_complexities() -> Note:
-    """Complexity counts other things for other kinds of laws."""
-    return Note(
-        "complexity counts constants and states where the equations are sums of powers, and every symbol where they "
-        "are not: compare rows of the two kinds by R2 only",
-        Weight.BACKGROUND,
-    )
-
-
-def stopped(reason: str, seconds: float) -> Note:
-    """The search ended before it was done."""
-    return Note(
-        f"stopped ({reason}) after {seconds:.1f} s, before every kind of law was tried: this is the best so far; "
-        "odediscovery fit --resume goes on from it",
-        Weight.DOUBT,
-    )
-
-
-def memory_spent(gigabytes: float) -> Note:
-    """That laws were not pruned for want of memory."""
-    return Note(
-        f"laws of so many states were not pruned: that takes more than the {gigabytes:g} GB of --max-memory; "
-        "allow more, or choose fewer with --states",
-        Weight.DOUBT,
-    )
-
-
-def same_constants() -> Note:
-    """There was no time for constants of each group's own."""
-    return Note("no time for constants of each group: the equations have the same for all; allow more", Weight.DOUBT)
-
-
-def time_spent() -> Note:
-    """The search took the time that a fit takes by default, and could have gone on."""
-    return Note(
-        "richer laws were not all tried: a fit takes at most 30 s of the processor, 6.6 s for fewer than 50 rows; "
-        "--thorough goes on for as long as there is something to try",
-        Weight.BACKGROUND,
-    )
-
-
-def judged_in_pieces(samples: int) -> Note:
-    """Whole trajectories could not be followed, or were not expected to be where there was no time to try."""
-    return Note(
-        "no law was found to follow whole trajectories from one start, as in chaos: laws were judged, and mse and r2 "
-        f"are, on pieces of {samples} samples; predict for about as long",
-        Weight.DATA,
-    )
-
-
 def thinned(every: int, few: int, on_all: bool, runs: int = 0) -> Note:
-    """Laws were sought in fewer samples than were measured.
-
-    Args:
-        every, few: samples.
-        on_all: whether constants are those of all samples.
-        runs: of neighbours that the few samples are, if they are.
-    """
+    """Laws were sought in few of every samples, which may be runs of neighbours; whether constants are those of all."""
     then = "constants, errors and scores are those of all" if on_all else "constants, errors and scores are of these"
     these = f" ({runs} runs of neighbours, each with a start of its own)" if runs else ""
     return Note(f"laws were sought in {few} of the {every} samples{these}; {then}", Weight.BACKGROUND)
-
-
-def never_changes(state: str) -> Note:
-    """A state that is the same in all samples."""
-    return Note(
-        f"{state} never changes: its equation is zero; leave it out with --states, or name it with --inputs if it acts "
-        "on the others",
-        Weight.DATA,
-    )
-
-
-def one_orbit(period: str) -> Note:
-    """The only trajectory goes round a closed orbit."""
-    return Note(
-        f"the only trajectory is one closed orbit, gone round in {period}: terms that are alike on it cannot be told "
-        "apart; samples from another start can",
-        Weight.DATA,
-    )
-
-
-def bound_states(relation: str) -> Note:
-    """A linear relation of the states that holds in all samples."""
-    return Note(
-        f"{relation} in all samples: equations that differ by this relation cannot be told apart; a trajectory with "
-        "another value of it can, or say --conserve if it is a law",
-        Weight.DATA,
-    )
 
 
 def undetermined_constants(names: Sequence[str]) -> Note:
@@ -390,12 +318,7 @@ def undetermined_constants(names: Sequence[str]) -> Note:
 
 
 def widened_errors(factor: float, at_most: bool) -> Note:
-    """Standard errors that were widened for residuals with memory, and what they do not include.
-
-    Args:
-        factor: by which they were.
-        at_most: whether it is the largest that the test can tell.
-    """
+    """Standard errors that were widened by a factor for residuals with memory, maybe the largest that can be told."""
     if at_most:
         return Note(
             f"the residuals drift so slowly that standard errors were widened by {factor:.1f}, the most that "
@@ -416,21 +339,3 @@ def not_determined(names: Sequence[str]) -> Note:
         told = f"do not tell {' and '.join(names)} apart: only a combination of them is known; hold one of them "
         told += "(--known), or measure from another start"
     return Note(f"the data {told}", Weight.CONSTANTS)
-
-
-def held_and_fitted() -> Note:
-    """The equations hold an exponent that the law with a name fits."""
-    return Note(
-        "the equations hold an exponent at a round number that the data allow, the law with a name fits it: so the "
-        "errors behind the name are larger; rely on them unless you know that number",
-        Weight.CONSTANTS,
-    )
-
-
-def open_exponent(state: str, term: str, of: str, low: float, high: float) -> Note:
-    """An exponent whose interval holds several whole numbers."""
-    return Note(
-        f"the exponent of {state} in the term {term} of {of} is known only to lie between {low:.2g} and {high:.2g}: "
-        f"measure over a wider range of {state}, or hold it with --integer-exponents",
-        Weight.CONSTANTS,
-    )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from odediscovery.judge import notes
-from odediscovery.judge.notes import Note, Weight, in_order
+from odediscovery.judge.notes import Message, Note, Weight, in_order
 
 PAGE = Path(__file__).parents[2] / "docs" / "notes_page.py"
 # A made-up case of each message.
@@ -59,8 +59,9 @@ JARGON = ("spread of the fitted ones", "criterion", "members", "autocorrelation"
 def test_there_is_a_case_of_every_message() -> None:
     made = [
         name
-        for name, value in inspect.getmembers(notes, inspect.isfunction)
-        if inspect.signature(value).return_annotation == "Note"
+        for name, value in vars(notes).items()
+        if isinstance(value, Message)
+        or (inspect.isfunction(value) and inspect.signature(value).return_annotation == "Note")
     ]
     assert sorted(made) == sorted(CASES)
 
