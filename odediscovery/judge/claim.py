@@ -1,18 +1,11 @@
 """Whether what was found may be called a law: tests of residuals, doubts, and which terms are significant.
 
-Are the residuals of a law noise? Tests of their signs and of neighbours, and a walk as a rival.
+Residuals of a law should be noise: tests of their signs and of neighbours, and a random walk as a rival, tell.
 
-Laws that run away: from starts that the data allow, they leave everything measured behind.
+A law may follow a trajectory along an edge from which it would fall: to one side of the fitted start its solutions
+blow up. The measured system did not, and where it started is known to within an error only, so such a law is doubted.
 
-A law may follow a trajectory along an edge from which it would fall: to one side of the fitted
-start its solutions blow up. The measured system did not, and where it started is known to
-within an error only, so such a law is doubted.
-
-When a law is doubted: because of its residuals, or because it does not look like a law.
-
-Whether equations are claimed as a law: judged by the state that they explain least.
-
-Terms that act: a coefficient whose 95 % interval contains 0, or an exponent known to no whole number, does not.
+A term whose coefficient's 95 % interval contains 0 does not act, nor does an exponent known to no whole number:
 
     a +- t f standard error,    t the 97.5 % point of Student's t
 
@@ -64,20 +57,17 @@ LARGEST_CORRELATION = 0.99
 # hardly moves to one in which the noise is not seen.
 WALK_LOG_VARIANCES = np.linspace(-12.0, 16.0, 57)
 
+# Below, residuals are [samples, states] a trajectory, nan where nothing was measured.
+
 
 @dataclass(frozen=True)
 class ResidualTests:
-    """What the tests say about the residuals of a law.
+    """What the tests say about the residuals of a law."""
 
-    Args:
-        few_runs: states with too few runs of one sign: index, number of runs, expected number.
-        correlated: states whose neighbouring residuals correlate: index, correlation.
-        inflation: factor by which that widens standard errors, at least 1.
-    """
-
+    # States with too few runs of one sign: index, number of runs, expected number.
     few_runs: tuple[tuple[int, int, int], ...] = ()
-    correlated: tuple[tuple[int, float], ...] = ()
-    inflation: float = 1.0
+    correlated: tuple[tuple[int, float], ...] = ()  # states whose neighbouring residuals correlate: index, correlation
+    inflation: float = 1.0  # factor by which that widens standard errors, at least 1
 
     @property
     def is_noise(self) -> bool:
@@ -85,48 +75,32 @@ class ResidualTests:
         return not (self.few_runs or self.correlated)
 
     def sentences(self, states: Sequence[str], explained: bool = False) -> list[Note]:
-        """What the reader should know.
-
-        Args:
-            states: their names.
-            explained: whether it is known why residuals are no noise.
-        """
-        seen = {
+        """What the reader should know; `explained`: it is known why residuals are no noise."""
+        seen = {i: f"neighbouring residuals correlate by {r:.2f}" for i, r in self.correlated}
+        runs = {
             i: f"{found} runs of one sign where about {expected} are expected" for i, found, expected in self.few_runs
         }
-        seen |= {i: f"neighbouring residuals correlate by {r:.2f}" for i, r in self.correlated if i not in seen}
+        seen = runs | {i: text for i, text in seen.items() if i not in runs}
         named = [f"{states[i]}: {text}" if len(seen) > 1 else text for i, text in seen.items()]
         notes = [structured_residuals([states[i] for i in seen], named)] if seen and not explained else []
         if self.inflation > 1.0:
-            notes.append(widened_errors(self.inflation, self.inflation >= largest_inflation()))
+            notes.append(widened_errors(self.inflation, self.inflation >= inflation_of(LARGEST_CORRELATION)))
         return notes
 
 
-def largest_inflation() -> float:
-    """The largest factor by which standard errors are widened."""
-    r = LARGEST_CORRELATION
-    return float(np.sqrt((1.0 + r) / (1.0 - r)))
-
-
 def examine_residuals(residuals: Sequence[Array]) -> ResidualTests:
-    """All tests of the residuals of a law, [samples, states] a trajectory, nan where unmeasured."""
+    """All tests of the residuals of a law."""
     return ResidualTests(
         tuple(too_few_runs(residuals)), tuple(autocorrelated(residuals)), autocorrelation_inflation(residuals)
     )
 
 
 def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
-    """How many runs of one sign the residuals of every state have, and should have.
+    """How many runs of one sign the residuals of every state have, and should have, and its standard deviation.
 
         expected  1 + 2 a b / n,    variance  (m - 1) (m - 2) / (n - 1)  with  m = expected
 
     for a residuals above 0, b below and n = a + b; summed over trajectories.
-
-    Args:
-        residuals: [samples, states] a trajectory, nan where nothing was measured.
-
-    Returns:
-        Number of runs, expected number and its standard deviation, all [states].
 
     Source: Wald and Wolfowitz, Annals of Mathematical Statistics 11 (1940).
 
@@ -135,11 +109,10 @@ def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
     >>> int(found[0]), round(float(expected[0]), 1)
     (2, 25.5)
     """
-    states = residuals[0].shape[1]
-    found, expected, variance = np.zeros(states), np.zeros(states), np.zeros(states)
+    found, expected, variance = np.zeros((3, residuals[0].shape[1]))
     for r in residuals:
-        for i in range(states):
-            above = r[np.isfinite(r[:, i]) & (r[:, i] != 0), i] > 0
+        for i, column in enumerate(r.T):
+            above = column[np.isfinite(column) & (column != 0)] > 0
             n, a = len(above), int(above.sum())
             if n < 2:
                 continue
@@ -150,13 +123,18 @@ def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
     return found, expected, np.sqrt(np.maximum(variance, 0.0))
 
 
+def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
+    """States whose residuals clearly have too few runs of one sign for noise: index, runs and expected number."""
+    counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
+    found, expected, spread = runs(residuals)
+    clear = (counts >= RESIDUAL_FEW) & (found < expected - CLEAR * spread) & (spread > 0)
+    return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]
+
+
 def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
     """Correlation of neighbouring residuals of every state, and how many pairs it is from.
 
         r = sum e_t e_{t+1} / sum e_t^2,    standard deviation 1 / sqrt(pairs) for noise
-
-    Args:
-        residuals: [samples, states] a trajectory, nan where nothing was measured.
 
     Source: Durbin and Watson, Biometrika 37 (1950).
 
@@ -171,16 +149,22 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
         return products / np.maximum(squares, ABOVE_ZERO), np.asarray(pairs)
 
 
-def memory(residuals: Sequence[Array]) -> Array:
-    """The correlation of neighbouring residuals of every state, 0 where chance explains it [states].
-
-    Args:
-        residuals: [samples, states] a trajectory, nan where nothing was measured.
-    """
+def correlated_beyond(residuals: Sequence[Array], deviations: float) -> tuple[Array, Mask, Mask]:
+    """`correlations`, which of them chance does not explain to so many standard deviations, and which are tested."""
     r, pairs = correlations(residuals)
-    clear = r > UNLIKELY / np.sqrt(np.maximum(pairs, 1))
+    return r, np.asarray(r > deviations / np.sqrt(np.maximum(pairs, 1))), np.asarray(pairs >= RESIDUAL_FEW)
+
+
+def memory(residuals: Sequence[Array]) -> Array:
+    """The correlation of neighbouring residuals of every state, 0 where chance explains it [states]."""
+    r, clear, _ = correlated_beyond(residuals, UNLIKELY)
     # Hardly anything is known of a walk: its steps, not it, would be noise.
     return np.where(clear, np.minimum(r, LARGEST_CORRELATION), 0.0)
+
+
+def inflation_of(r: float) -> float:
+    """The factor by which a correlation of neighbours widens standard errors."""
+    return float(np.sqrt((1.0 + r) / (1.0 - r)))
 
 
 def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
@@ -191,9 +175,6 @@ def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
     N residuals, each r times the last one plus new noise, carry as much information as
     N (1 - r) / (1 + r) without memory. An r that chance explains counts as 0.
 
-    Args:
-        residuals: [samples, states] a trajectory, nan where nothing was measured.
-
     Source: Bartlett, Journal of the Royal Statistical Society 98 (1935).
 
     >>> random = np.random.default_rng(0)
@@ -201,19 +182,13 @@ def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
     >>> round(autocorrelation_inflation([noise]), 1), round(autocorrelation_inflation([noise[1:] + noise[:-1]]), 1)
     (1.0, 1.7)
     """
-    largest = float(np.max(memory(residuals), initial=0.0))
-    return float(np.sqrt((1.0 + largest) / (1.0 - largest)))
+    return inflation_of(float(np.max(memory(residuals), initial=0.0)))
 
 
 def autocorrelated(residuals: Sequence[Array]) -> list[tuple[int, float]]:
-    """States whose neighbouring residuals clearly correlate: index and correlation.
-
-    Args:
-        residuals: [samples, states] a trajectory, nan where nothing was measured.
-    """
-    r, pairs = correlations(residuals)
-    clear = (pairs >= RESIDUAL_FEW) & (r > CLEAR / np.sqrt(np.maximum(pairs, 1)))
-    return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
+    """States whose neighbouring residuals clearly correlate: index and correlation."""
+    r, clear, enough = correlated_beyond(residuals, CLEAR)
+    return [(int(i), float(r[i])) for i in np.flatnonzero(clear & enough)]
 
 
 def has_no_memory(residuals: Sequence[Array]) -> bool:
@@ -224,23 +199,8 @@ def has_no_memory(residuals: Sequence[Array]) -> bool:
     >>> has_no_memory([noise]), has_no_memory([noise + wave]), has_no_memory([noise[:10]])
     (True, False, False)
     """
-    r, pairs = correlations(residuals)
-    return bool(np.all((pairs >= RESIDUAL_FEW) & (r < UNLIKELY / np.sqrt(np.maximum(pairs, 1)))))
-
-
-def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
-    """States whose residuals have clearly too few runs of one sign for noise.
-
-    Args:
-        residuals: [samples, states] a trajectory, nan where nothing was measured.
-
-    Returns:
-        Index of the state, number of runs and expected number.
-    """
-    counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
-    found, expected, spread = runs(residuals)
-    clear = (counts >= RESIDUAL_FEW) & (found < expected - CLEAR * spread) & (spread > 0)
-    return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]
+    r, correlate, enough = correlated_beyond(residuals, UNLIKELY)
+    return bool((np.isfinite(r) & enough & ~correlate).all())
 
 
 def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = None) -> Array:
@@ -251,14 +211,8 @@ def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = Non
 
     with the errors v_k of a Kalman filter's forecasts and their variances s^2 F_k; the first value
     of each trajectory, which nothing forecasts, counts like the mean of the others. It is the
-    counterpart of n ln(SSR / n): a walk knows no law, so a law whose misfit is larger is none.
-
-    Args:
-        relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory
-            (default: all alike).
-
-    Returns:
-        [states], nan where nothing was measured.
+    counterpart of n ln(SSR / n): a walk knows no law, so a law whose misfit is larger is none. nan where nothing was
+    measured; `relative_sigma` is the noise of each sample relative to the others (default: all alike).
 
     Source: Harvey, Forecasting, Structural Time Series Models and the Kalman Filter (1989), ch. 4.
 
@@ -301,13 +255,8 @@ def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = Non
 def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, starts: int) -> bool:
     """Whether a random walk, which knows no law, explains the data as well as a law does.
 
-    Both are compared by misfit and penalty; the walk pays for one variance a state.
-
-    Args:
-        squares: of the weighted residuals of the law [states].
-        counts: observed values [states].
-        price: penalty of the law, as it was chosen.
-        starts: number of fitted start values.
+    Both are compared by misfit and penalty: of the law by its weighted `squares`, observed values `counts` [states] and
+    `price`; the walk pays for one variance a state, beside as many fitted `starts`.
     """
     seen = (counts > 0) & ~p.constant
     n, samples = counts[seen], float(counts.sum())
@@ -322,14 +271,10 @@ def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, sta
 def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask) -> bool:
     """Whether a solution that starts within an error of the fitted start leaves the data behind.
 
-    Each state's start is moved by its error to either side, the others stay.
-
-    Args:
-        initial: fitted start values [trajectories, states], without controls.
-        error: how uncertain they are [trajectories, states], without controls.
-        nonnegative: states that do not start below 0.
+    Each state's start is moved by its error to either side, the others stay; starts and errors are
+    [trajectories, states], without controls. Those `nonnegative` do not start below 0.
     """
-    values = np.concatenate([t.values for t in series.trajectories])
+    values = pooled(series)
     # A solution so far from its fitted course has left the data behind [range of the data]
     reach = 10.0 * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
     nonnegative = nonnegative[~series.is_control]
@@ -397,8 +342,7 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
     squares = np.mean(np.concatenate(relative) ** 2, axis=0)
     result: Mask = squares <= UNDERESTIMATED
     if p.noisiness <= CLEAN_SHARE and result.any():
-        r, pairs = correlations([np.nan_to_num(e) for e in relative])
-        result &= r < UNLIKELY / np.sqrt(np.maximum(pairs, 1))
+        result &= ~correlated_beyond([np.nan_to_num(e) for e in relative], UNLIKELY)[1]
     return settled | result
 
 
@@ -407,10 +351,7 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
 
         covariance = (J' J)^-1,    J = d (errors / (sqrt(2) sigma)) / d (coefficients, exponents)
 
-    by differences, with the noise of the data as sigma.
-
-    Returns:
-        Of coefficients [states, monomials] and exponents [monomials, features]; 0 where one is 0.
+    by differences, with the noise of the data as sigma; 0 where a coefficient or exponent is 0.
     """
     sigma = np.sqrt(2.0) * np.maximum(p.noise, p.floor)
     a, w, *inner = law.constants
@@ -439,12 +380,7 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
 
 
 def doubtful(law: PowerSum, p: Problem) -> Mask:
-    """Equations that leave residuals or do not look like a law, bool [states].
-
-    Args:
-        law: dimensionless.
-        p: the data it was found in.
-    """
+    """Equations of a dimensionless law that leave residuals or do not look like a law, bool [states]."""
     left = ~is_explained(law, p)
     return (left if left.all() else left | unlike_a_law(law, p)) & ~p.constant
 
@@ -455,10 +391,6 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
     A law does without exponents that are nearly whole, without terms that cancel, and without many
     terms, unless their powers are whole and the data could spare none of them: an approximation gains
     a little with every term, a law nearly everything with the last.
-
-    Args:
-        law: dimensionless.
-        p: the data it was found in.
     """
     w = law.exponents
     off = np.abs(w - np.round(w))
@@ -539,12 +471,8 @@ def needs_every_term(found: Polished, nonnegative: Mask, *, long: bool = False) 
     """Whether a law of whole powers has no term that the data could spare, and not too many.
 
     An approximation gains a little with every term, a law nearly everything with the last; the series of
-    another law shows in its degree. Many terms may stand for real powers, but not where all states change sign.
-
-    Args:
-        found: the law, refined.
-        nonnegative: states that do not change their sign, of those that change, bool [states].
-        long: whether it may have any number of terms, of any degree.
+    another law shows in its degree. Many terms may stand for real powers, but not where all states that change also
+    change their sign, so that none is `nonnegative`. A `long` law may have any number of terms, of any degree.
     """
     a, w = found.law.coefficients, found.law.exponents
     few = (a != 0).sum(axis=1).max() <= CONSTANTS
@@ -574,23 +502,14 @@ EXPLAINED_STRUCTURED = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What equations explain, and what they have to explain to be claimed as a law.
+    """What equations explain, and what they have to explain to be claimed as a law."""
 
-    Args:
-        explained: share of the variance of all states together.
-        least: that they have to explain.
-        each: share of the variance of every state [states]; nan where nothing varies or is measured.
-        least_each: that they have to explain of every state [states].
-        walk: whether a random walk explains the data as well.
-        idle: terms that the data do not tell from nothing, by name.
-    """
-
-    explained: float
-    least: float = EXPLAINED
-    each: Array | None = None
-    least_each: Array | None = None
-    walk: bool = False
-    idle: Sequence[str] = ()
+    explained: float  # share of the variance of all states together
+    least: float = EXPLAINED  # that they have to explain
+    each: Array | None = None  # share of the variance of every state [states]; nan where nothing varies or is measured
+    least_each: Array | None = None  # that they have to explain of every state [states]
+    walk: bool = False  # whether a random walk explains the data as well
+    idle: Sequence[str] = ()  # terms that the data do not tell from nothing, by name
 
     def outcome(self, monitor: Monitor, states: Sequence[str]) -> tuple[str, list[Note]]:
         """How the fit ended, and why. A law that explains too little is none, also where the time was up."""
@@ -600,11 +519,11 @@ class Claim:
         if reason and reason != TIME_SPENT:
             found = "stopped"
             notes.append(stopped(reason, monitor.seconds()))
-        poor = self._unexplained()
+        poor = np.flatnonzero(() if self.each is None or self.least_each is None else self.each < self.least_each)
         if not self.explained >= self.least:
             notes.append(poor_fit(self.explained, self.least))
-        elif len(poor):
-            notes.append(unexplained_states([states[i] for i, _ in poor], [share for _, share in poor]))
+        elif self.each is not None and len(poor):
+            notes.append(unexplained_states([states[i] for i in poor], [float(self.each[i]) for i in poor]))
         elif self.walk:
             notes.append(walk_as_good())
         elif self.idle:
@@ -613,19 +532,9 @@ class Claim:
             return found, notes
         return "poor-fit", notes
 
-    def _unexplained(self) -> list[tuple[int, float]]:
-        """Indices of the states of which too little is explained, and how much is."""
-        if self.each is None or self.least_each is None:
-            return []
-        return [(int(i), float(self.each[i])) for i in np.flatnonzero(self.each < self.least_each)]
-
 
 def shares_explained(series: TimeSeries, squares: Array) -> Array:
-    """1 - SSR / sum (x - mean x)^2 of every state [states], in the user's units; nan where nothing varies.
-
-    Args:
-        squares: sum of squared residuals of every state [states].
-    """
+    """1 - SSR / sum (x - mean x)^2 of every state [states], in the user's units; nan where nothing varies."""
     values = pooled(series)
     seen = np.isfinite(values).any(axis=0)
     mean = np.where(seen, np.nan_to_num(values).sum(axis=0) / np.isfinite(values).sum(axis=0).clip(1), np.nan)
@@ -649,8 +558,7 @@ def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         possible = np.where(variance > 0.0, 1.0 - noise / variance, 0.0).clip(0.0)
     structured: Mask = np.zeros(series.n_states, dtype=bool)
-    for i in (*(i for i, *_ in tests.few_runs), *(i for i, _ in tests.correlated)):
-        structured[i] = True
+    structured[[i for i, *_ in (*tests.few_runs, *tests.correlated)]] = True
     least = np.where(structured, EXPLAINED_STRUCTURED, EXPLAINED) * possible
     # A state whose variance has a smaller share that is no noise has nothing that a law could explain [share of the
     # variance]
@@ -687,11 +595,8 @@ def share_in_pieces(p: Problem, found: Polished) -> tuple[float, Array]:
 
 
 def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
-    """Equation and monomial of fitted terms that the data do not tell from nothing, the weakest first.
-
-    Args:
-        inflation: factor by which memory in the residuals widens standard errors.
-    """
+    """Equation and monomial of fitted terms that the data do not tell from nothing, the weakest first; errors are wider
+    by the `inflation` of residuals with memory."""
     law, errors, freedom = found.law, found.errors, residual_freedom(found)
     if law.stoichiometry is not None:
         return []
@@ -712,11 +617,7 @@ def has_idle_terms(row: Judged) -> bool:
 
 
 def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:
-    """Sum and monomial of fitted constants inside sums that the data do not tell from nothing, the weakest first.
-
-    Args:
-        inflation: factor by which memory in the residuals widens standard errors.
-    """
+    """Sum and monomial of fitted constants inside sums that the data do not tell from nothing, the weakest first."""
     value, error, freedom = found.law.constants[2], inflation * found.errors.constants[2], residual_freedom(found)
     places = [(int(m), int(k)) for m, k in np.argwhere(found.free[2])]
     ends = {place: interval(float(value[place]), float(error[place]), freedom) for place in places}
@@ -729,13 +630,8 @@ def is_needed(found: Polished, without: Polished, floor: Array, inflation: float
 
         sum_i n_i ln(S_i' / S_i) > N ln(1 + F / nu),    F of 1 and nu degrees of freedom
 
-    Intervals are those of a law that is linear in its constants; a fit without the constant says more.
-
-    Args:
-        found: with it, nu degrees of freedom left.
-        without: the fit without it.
-        floor: standard deviation that noise, rounding and integration explain [states].
-        inflation: factor by which memory in the residuals widens standard errors.
+    with nu degrees of freedom left and the `floor` of noise, rounding and integration in S [states]. Intervals are
+    those of a law that is linear in its constants; a fit without the constant says more.
     """
     n, freedom = found.counts, residual_freedom(found)
     seen = n > 0
