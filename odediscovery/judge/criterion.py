@@ -1,5 +1,17 @@
 """The criterion that ranks laws, the ties between their coefficients, and the verdict.
 
+    criterion = sum over states of m ln(SSR / n + floor^2) + cost * N / (N - K - 2) + 2 sum ln(0.01 / share)
+
+on trajectories integrated from fitted start values, never on derivatives. The floor is the largest of estimated noise,
+rounding and integration error: a closer fit earns nothing, neither in the last digits of clean data nor in the noise
+of measured ones. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start values included),
+corrects for small samples. A law that runs away from starts which the data allow pays four more constants. m is the
+number of samples n, but fewer where what the nearest law leaves has a memory and is far more than noise: the error of
+somebody else's solver, a model that is nearly right. The last sum is over terms, and distances of exponents from
+simple ones, that are next to nothing beside the rest of their equation: such a number has to be as small as that by
+chance, and pays for it. A term is believed only beyond doubt then, an exponent where what is left is no noise: solvers
+damp and shift as they would. Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
+
 What leaves one state and enters another has one rate, not two.
 
     a_ij s_i = -a_kj s_k    for a monomial j in the equations of the states i and k, of the scales s
@@ -11,29 +23,6 @@ likelihood would lose by a refit with such ties is, to second order,
 
 the rows of C the ties, theta the fitted constants and V their covariance; it counts against the law. Ties are taken
 one after the other, the likeliest first, as long as each saves more than it loses.
-
-Judging: which of many laws do the data support?
-
-    criterion = sum over states of m ln(SSR / n + floor^2) + cost * N / (N - K - 2) + 2 sum ln(0.01 / share)
-
-on trajectories integrated from fitted start values, never on derivatives. The floor is the
-largest of estimated noise, rounding and integration error: a closer fit earns nothing, neither in
-the last digits of clean data nor in the noise of measured ones. `cost` is
-that of `laws/power_sum.py`; the factor, with K fitted numbers (start values included), corrects for
-small samples, where every fitted number takes away residual. A law that runs away from starts which
-the data allow pays four more constants.
-
-The two coefficients of a flow that leaves one state and enters another have one value, if the data do not tell
-them apart, and what that loses counts (`find_ties`). m is the number of samples n, but fewer where what the nearest law
-leaves has a memory and is far more than noise: the error of somebody else's solver, a model that is nearly right.
-Evidence is counted in independent samples then. The last sum is over terms, and distances of exponents from simple
-ones, that are next to nothing beside the rest of their equation: such a number has to be as small as that by chance,
-and pays for it. A term is believed only beyond doubt then, an exponent where what is left is no noise: solvers damp
-and shift as they would.
-
-Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
-
-What the stages behind the search hand on: judged laws, the one that is claimed, and their data.
 """
 
 from __future__ import annotations
@@ -66,27 +55,17 @@ from odediscovery.stages.prune import wald_statistic
 
 @dataclass(frozen=True)
 class Ties:
-    """Coefficients of a law that are those of others.
-
-    Args:
-        number: of them.
-        loss: what a law with these ties would lose, in units of twice the log-likelihood.
-    """
+    """Coefficients of a law that are those of others."""
 
     number: int = 0
-    loss: float = 0.0
+    loss: float = 0.0  # what a law with these ties would lose, in units of twice the log-likelihood
 
 
 NO_TIES = Ties()
 
 
 def find_ties(found: Polished, scale: Array) -> Ties:
-    """The ties of a law; none where its covariance is not known, or flows are tied already.
-
-    Args:
-        found: a law with its covariance.
-        scale: what the states were divided by [states].
-    """
+    """The ties of a law whose states were divided by a scale; none without a covariance, or where flows are tied."""
     law, v, best = found.law, found.covariance, NO_TIES
     if law.stoichiometry is not None or not np.isfinite(v).all():
         return best
@@ -100,11 +79,7 @@ def find_ties(found: Polished, scale: Array) -> Ties:
 
 
 def count_constants(found: Polished, scale: Array) -> int:
-    """How many values of a law were fitted, that of one flow once.
-
-    Args:
-        scale: what the states were divided by [states].
-    """
+    """How many values of a law were fitted, that of one flow once; the states were divided by a scale [states]."""
     return count(found.free) - find_ties(found, scale).number
 
 
@@ -154,23 +129,14 @@ SOLVER = 1e-3
 
 
 def correction(samples: float, fitted: int) -> float:
-    """N / (N - K - 2): the factor of the penalty for small samples.
-
-    Args:
-        samples: number of observed values N.
-        fitted: numbers fitted to them K, start values included.
-    """
+    """N / (N - K - 2): the factor of the penalty for N samples and K fitted numbers, start values included."""
     return samples / max(samples - fitted - 2.0, 1.0)
 
 
 def penalty(law: PowerSum, free: Free, samples: float, starts: int, ties: int = 0) -> float:
     """The second part of the criterion: cost * N / (N - K - 2).
 
-    Args:
-        free: which constants of the law are fitted.
-        samples: number of observed values N.
-        starts: number of fitted start values.
-        ties: coefficients that have the values of others; their places were chosen as any.
+    `ties` are coefficients that have the values of others; their places were chosen as any.
     """
     charged = cost(law, free, samples) - ties * value_penalty(samples)
     return charged * correction(samples, count(free) - ties + starts)
@@ -186,15 +152,7 @@ def judge(
     more: float = 0.0,
     ties: Ties = NO_TIES,
 ) -> Judged:
-    """The polished law with its criterion.
-
-    Args:
-        floor: standard deviation that noise, rounding and integration explain [states].
-        fragile: whether it runs away from starts that the data allow.
-        independent: share of the samples that count as independent [states] (default: all).
-        more: what it costs besides.
-        ties: coefficients that count as one.
-    """
+    """The polished law with its criterion, see `misfit`; `more` is what it costs besides."""
     squares, counts = polished.squares, polished.counts
     if not polished.finite or not np.isfinite(squares).all():
         return Judged(polished, float("inf"), origin)
@@ -205,13 +163,10 @@ def judge(
 
 
 def misfit(squares: Array, counts: Array, floor: Array, independent: Array | None = None) -> float:
-    """sum of m ln(SSR / n + floor^2) over states that have samples.
+    """sum of m ln(SSR / n + floor^2) over states that have samples, all [states].
 
-    Args:
-        squares: sums of squared residuals SSR [states].
-        counts: observed values n [states].
-        floor: standard deviation that noise, rounding and integration explain [states].
-        independent: m / n [states] (default: 1).
+    SSR are the `squares`, n the `counts` of values, m / n the share that counts as `independent` (default: all), and
+    the floor is the standard deviation that noise, rounding and integration explain.
     """
     seen = counts > 0
     known = counts if independent is None else independent * counts
@@ -252,15 +207,8 @@ def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]
 
     The share of a term is its root mean square beside the largest term of its equation, or beside 1 in a sum
     1 + ...; that of an exponent what its distance from the nearest simple one changes of its power,
-    |p - p0| sd(ln x).
-
-    Args:
-        law: a law.
-        free: which of its constants are fitted.
-        x: states [samples, states].
-
-    Returns:
-        Of coefficients [states, monomials], exponents of states [monomials, states] and constants inside sums.
+    |p - p0| sd(ln x), at states x [samples, states]. Shares are of coefficients [states, monomials], exponents of
+    states [monomials, states] and constants inside sums.
     """
     x = x[np.isfinite(x).all(axis=1)]
     a, w, b, _ = law.constants
@@ -283,11 +231,8 @@ def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]
 def sizes_beside_the_largest(law: PowerSum, x: Array) -> Array:
     """Root mean square of every term beside the largest of its equation, sample by sample [states, monomials].
 
-    A negative power is huge where a state is near 0, and only there; where all terms are small for once, they are
-    compared with what is usual.
-
-    Args:
-        x: states at which terms are compared [samples, states].
+    A negative power is huge where a state x [samples, states] is near 0, and only there; where all terms are small for
+    once, they are compared with what is usual.
     """
     if not law.n_monomials:
         return np.zeros(law.coefficients.shape)
@@ -309,9 +254,7 @@ def _sizes_in_sums(law: PowerSum, x: Array) -> Array:
 def score(c: Candidate, samples: int, floor: float = ABOVE_ZERO) -> float:
     """Misfit on training windows and penalty of a candidate, lower is better.
 
-    Args:
-        samples: number of observed values.
-        floor: mean square that integration error alone explains.
+    `floor` is the mean square that integration error alone explains.
     """
     charged = penalty(c.law, c.free, samples, c.initial.size)
     return float(samples * np.log(max(c.mean_square + floor, ABOVE_ZERO)) + charged)
@@ -328,13 +271,8 @@ def shortlist(
     """The best candidates of each complexity near the best of all, simplest first.
 
     Several laws of one complexity are listed where windows hardly distinguish them. Laws with whole
-    powers and laws with real ones are listed separately: the same complexity costs them differently.
-
-    Args:
-        samples: number of observed values.
-        floor: mean square that integration error alone explains.
-        around: how many complexities are kept on either side of the best, of each kind (default:
-            `AROUND`).
+    powers and laws with real ones are listed separately: the same complexity costs them differently. `around` so many
+    complexities on either side of the best are kept, of each kind (default: `AROUND`).
     """
     around = AROUND if around is None else around
     listed: list[Candidate] = []
@@ -378,9 +316,7 @@ def choose(rows: Sequence[Judged]) -> int:
 def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int]:
     """Rows that are better than every simpler one, simplest first; the chosen one always, alone of its complexity.
 
-    Args:
-        scale: what the states were divided by [states]: better means a smaller mean squared
-            error in the user's units.
+    Better means a smaller mean squared error in the user's units, of states that were divided by a scale [states].
     """
 
     def mean_square(i: int) -> float:
@@ -401,19 +337,12 @@ def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """Judged laws, and which of them is claimed.
+    """Judged laws, and which of them is claimed."""
 
-    Args:
-        p: the data that they were judged on: whole trajectories, or pieces of them.
-        rows: the laws, one for each row of the Pareto front and rivals of them.
-        chosen: index of the law that is claimed.
-        reasons: why closer laws were passed over, for the reader.
-    """
-
-    p: Problem
-    rows: tuple[Judged, ...]
-    chosen: int
-    reasons: tuple[Note, ...] = ()
+    p: Problem  # the data that they were judged on: whole trajectories, or pieces of them
+    rows: tuple[Judged, ...]  # one for each row of the Pareto front and rivals of them
+    chosen: int  # index of the law that is claimed
+    reasons: tuple[Note, ...] = ()  # why closer laws were passed over, for the reader
 
     @classmethod
     def of(cls, p: Problem, rows: Sequence[Judged]) -> Verdict:
@@ -426,12 +355,7 @@ class Verdict:
         return self.rows[self.chosen]
 
     def passed_over(self, chosen: int, why: Callable[[int], Note]) -> Verdict:
-        """The verdict for another law.
-
-        Args:
-            chosen: its index.
-            why: what is said of the law that was claimed before, from its complexity.
-        """
+        """The verdict for another law; `why` says of the complexity of the one before what is said of it."""
         note = why(self.best.polished.law.complexity)
         return dataclasses.replace(self, chosen=chosen, reasons=(*self.reasons, note))
 

@@ -4,32 +4,25 @@ An exponent that was set to a simple value, because the data cannot tell the dif
 that they hardly determine at all. Each is fitted again with everything else that is free; where its
 interval holds several whole numbers, the reader is warned.
 
-Printed numbers are the law: digits enough that a reader who copies them has the fitted solution.
-
-Two digits of a standard error are enough for a constant alone. Constants that mean something together
-only, such as those of two exponentials that nearly cancel, are known much better together than one by
-one; printed to the place of their own errors they would be another law. With x as fitted, x' as printed
-and residuals of standard deviation sigma,
+Printed numbers are the law. Two digits of a standard error are enough for a constant alone. Constants that mean
+something together only, such as those of two exponentials that nearly cancel, are known much better together than one
+by one; printed to the place of their own errors they would be another law. With x as fitted, x' as printed and
+residuals of standard deviation sigma,
 
     min over starts   sqrt(sum ((x' - x) / sigma)^2) <= 0.1 sqrt(k)    over all samples and states,
 
 by integrating both, and by how x moves with its starts. The variance of a curve with k fitted constants, in units
 of sigma^2, adds up to k over all samples: the printed curve is off by a tenth of its own standard error on the
-average. Starts are fitted beside the constants: what another start takes back, as it does along long and sensitive
-series, needs no digit. Residuals with memory say less, so sigma is larger by the factor of the standard errors.
+average. What another start takes back, as it does along long and sensitive series, needs no digit. Residuals with
+memory say less, so sigma is larger by the factor of the standard errors.
 
-What a law does beyond the data: how far it goes, and where it comes to rest.
-
-What equations do beyond the data: a law that fits may blow up after them, or hold on their one orbit only.
-
-Where the solutions of a law come to rest, with error bars: what the measured system ends at.
+Beyond the data a law that fits may blow up, hold on its one orbit only, or come to rest.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -68,13 +61,8 @@ class Refit(Protocol):
 def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
     """The law with known monomials once more for equations that are not known to have them.
 
-    With h' = v known, the power of v in h' is 1; in v' = g - c v nothing is known of it.
-
-    Args:
-        p: what is known of the data and the law.
-        law: a sum of powers, dimensionless.
-        free: which of its constants are fitted.
-        fit: whether exponents of the new monomials are fitted, where they may be real.
+    With h' = v known, the power of v in h' is 1; in v' = g - c v nothing is known of it. Whether to `fit` exponents of
+    the new monomials, where they may be real.
     """
     known = fixed_mask(p, law)
     if known is None or law.features is not None:
@@ -100,17 +88,14 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
 
     with f from `autocorrelation_inflation`. All other exponents that the law holds stay
     held. Those that are told although all are free at once need no refit.
-
-    Args:
-        p: what is known of the data and the law.
-        found: the law, dimensionless; exponents have no unit.
-        refit: a law with some constants free, polished.
     """
     if found.law.features is not None:
         return []
     notes = []
     law, free = split_known(p, found.law, found.free, fit=False)
-    real = _may_be_real(p, law)
+    known, names = fixed_mask(p, law), list(identifiers(p.data.states).values())
+    # Neither the sign of a state nor the user holds them.
+    real: Mask = (law.exponents != 0) & p.nonnegative & (True if known is None else ~known[1])
     if not real.any():
         return []
     all_free = refit(law, (free[0], free[1] | real, free[2], free[3]), 0)
@@ -124,7 +109,8 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
             continue
         ends = _interval(p, refitted, int(j), int(k))
         if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
-            notes.append(_sentence(p, law, int(j), int(k), ends))
+            of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
+            notes.append(open_exponent(names[k], _term(p, law.exponents[j]), of, *ends))
     return notes
 
 
@@ -190,20 +176,6 @@ def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
     return coefficients + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
 
 
-def _may_be_real(p: Problem, law: PowerSum) -> Mask:
-    """Exponents that neither the sign of a state nor the user holds, [monomials, states]."""
-    known = fixed_mask(p, law)
-    real: Mask = (law.exponents != 0) & p.nonnegative
-    return real if known is None else real & ~known[1]
-
-
-def _sentence(p: Problem, law: PowerSum, j: int, k: int, ends: Sequence[float]) -> Note:
-    names = list(identifiers(p.data.states).values())
-    of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
-    low, high = ends
-    return open_exponent(names[k], _term(p, law.exponents[j]), of, low, high)
-
-
 def _term(p: Problem, exponents: Array) -> str:
     """A dimensionless product as the user's: of -x where a mirrored state's power is not whole."""
     names, w = identifiers(p.data.states).values(), np.round(exponents, 2)
@@ -227,11 +199,8 @@ def with_enough_digits(
 ) -> Equations:
     """The equations, to be printed with as many digits as they need; with a few more where time is short.
 
-    Args:
-        initial: start values [trajectories, states].
-        sigma: standard deviation of the residuals [states], times the factor of errors where residuals have memory;
-            nan where nothing was measured.
-        monitor: knows how much time is left to find out what other starts would take back.
+    They start at `initial` [trajectories, states]; sigma is the standard deviation of the residuals [states], times the
+    factor of errors where residuals have memory, nan where nothing was measured.
     """
     law, errors = equations.law, equations.standard_errors
     if law is None or errors is None:
@@ -293,12 +262,7 @@ def name_undetermined(equations: Equations) -> list[Note]:
     law, errors = equations.law, equations.standard_errors
     if law is None or errors is None:
         return []
-    named = _undetermined(equations, law, errors)
-    return [undetermined_constants(named)] if named else []
-
-
-def _undetermined(equations: Equations, law: PowerSum, errors: PowerSum) -> list[str]:
-    terms, found = monomial_names(equations), []
+    terms, found = monomial_names(equations), list[str]()
     for i, j in np.argwhere((law.coefficients != 0.0) & (errors.coefficients >= np.abs(law.coefficients))):
         if i < len(equations.states):
             term = "the constant term" if terms[j] == "1" else f"the coefficient of {terms[j]}"
@@ -309,7 +273,7 @@ def _undetermined(equations: Equations, law: PowerSum, errors: PowerSum) -> list
     for b, e in zip(law.constants[2].ravel(), errors.constants[2].ravel(), strict=True):
         if b and e >= abs(b):
             found.append(f"the constant {abs(b):.3g} of a sum")
-    return found
+    return [undetermined_constants(found)] if found else []
 
 
 # A solution that was so far from its start may come back to it [range of the data]
@@ -321,64 +285,6 @@ RETURNED = 1e-3
 POINTS = 20
 # Intervals in which the first return is sought, and then in twice as many; cost
 FIRST = 50
-
-
-@dataclass(frozen=True)
-class Excursion:
-    """Where equations go that leave the data when they are continued.
-
-    Args:
-        of: the trajectory, in words; "" where there is only one.
-        off: how far from the data, in ranges of the data; inf where the equations blow up.
-        when: the time of a blow-up, in words.
-        state, value: which state is farthest, and where it is.
-        low, high: range of its data.
-    """
-
-    of: str
-    off: float
-    when: str = ""
-    state: str = ""
-    value: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-
-
-def excursion(equations: Equations, series: TimeSeries, initial: Array) -> Excursion | None:
-    """The first blow-up, or else the farthest that the equations go from the data.
-
-    They are integrated for as long again as each trajectory was measured. None where they never leave the data.
-
-    Args:
-        series: what was fitted, without controls.
-        initial: start values [trajectories, states].
-    """
-    values = pooled(series)
-    # A state that never changed has no range that it could leave.
-    known = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
-    seen = known > np.where(np.isfinite(values), values, np.inf).min(axis=0)
-    if not seen.any():
-        return None
-    low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
-    farthest: Excursion | None = None
-    # Trajectories that are continued, for as long again as they were measured
-    for run, start in list(zip(series.trajectories, initial, strict=True))[:5]:
-        first, last = run.time[0], run.time[-1]
-        # Times at which they are looked at
-        times = np.linspace(last, 2.0 * last - first, 50)
-        x = _continued(equations, start, np.append(first, times))[1:]
-        named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
-        lost = np.asarray(~np.isfinite(x).all(axis=1))
-        if lost[0]:
-            continue
-        if lost.any():
-            return Excursion(named, np.inf, f"{series.time_name} = {times[np.argmax(lost)]:.3g}")
-        off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, ABOVE_ZERO)
-        k, i = np.unravel_index(int(np.argmax(off)), off.shape)
-        if off[k, i] > (0.0 if farthest is None else farthest.off):
-            name, value = str(np.array(series.states)[seen][i]), float(x[:, seen][k, i])
-            farthest = Excursion(named, float(off[k, i]), "", name, value, float(low[i]), float(high[i]))
-    return farthest
 
 
 def _continued(equations: Equations, start: Array, times: Array) -> Array:
@@ -396,35 +302,50 @@ def _continued(equations: Equations, start: Array, times: Array) -> Array:
 
 
 def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
-    """A warning, one at most, for a reader who continues the equations for as long again.
+    """A warning, one at most, for a reader who continues the equations for as long again as they were measured.
 
-    Args:
-        series: what was fitted, without controls.
-        initial: start values [trajectories, states].
+    The first blow-up, or else the farthest that they go from the data, if that is far. The series is what was fitted,
+    without controls, from starts [trajectories, states].
 
     >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [0.2, 0.25, 0.333, 0.5])
     >>> grown = Equations.parse(["x0"], {"x0": "x0**2"})
     >>> check_extrapolation(grown, series, np.array([[0.2]]))
     ['continued for as long again the equations blow up, at t = 5.02: use them within the measured time only']
     """
-    found = excursion(equations, series, initial)
-    # A state that goes so far beyond the data is reported [range of the data]
-    if found is None or found.off <= 2.0:
+    values = pooled(series)
+    # A state that never changed has no range that it could leave.
+    known = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
+    seen = known > np.where(np.isfinite(values), values, np.inf).min(axis=0)
+    if not seen.any():
         return []
-    if np.isinf(found.off):
-        return [blows_up(found.of, found.when)]
-    return [leaves_the_data(found.of, found.state, found.value, found.low, found.high)]
+    low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
+    # A state that goes so far beyond the data is reported [range of the data]
+    farthest, notes = 2.0, list[Note]()
+    # Trajectories that are continued
+    for run, start in list(zip(series.trajectories, initial, strict=True))[:5]:
+        first, last = run.time[0], run.time[-1]
+        # Times at which they are looked at
+        times = np.linspace(last, 2.0 * last - first, 50)
+        x = _continued(equations, start, np.append(first, times))[1:]
+        named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
+        lost = np.asarray(~np.isfinite(x).all(axis=1))
+        if lost[0]:
+            continue
+        if lost.any():
+            return [blows_up(named, f"{series.time_name} = {times[np.argmax(lost)]:.3g}")]
+        off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, ABOVE_ZERO)
+        k, i = np.unravel_index(int(np.argmax(off)), off.shape)
+        if off[k, i] > farthest:
+            farthest, state = float(off[k, i]), np.array(series.states)[seen][i]
+            notes = [leaves_the_data(named, state, x[:, seen][k, i], low[i], high[i])]
+    return notes
 
 
 def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
     """That the data are a single closed orbit, if the equations say so.
 
     On one orbit any function of the states that is constant there, such as an energy, may be added to an equation,
-    and terms are functions of each other: v^2 = 2 (E - V(x)).
-
-    Args:
-        series: what was fitted, without controls.
-        initial: start values [trajectories, states].
+    and terms are functions of each other: v^2 = 2 (E - V(x)). The series is without controls.
 
     >>> circle = Equations.parse(["x", "v"], {"x": "v", "v": "-4*x"})
     >>> t = np.linspace(0.0, 5.0, 40)
@@ -504,16 +425,9 @@ def resting_point(
 
         cov(x) = (dx/dc) cov(c) (dx/dc)^T,    df/dx dx/dc = -df/dc
 
-    where the rates f have a regular Jacobian there; else dx/dc is that of solutions.
-
-    Args:
-        solve: the law's solution from its fitted start.
-        rates: the law, f.
-        constants: fitted [constants].
-        covariance: of them [constants, constants], nan where the data do not tell.
-        span: first and last measured time.
-        low: least measured value of each state [states].
-        high: greatest.
+    where the rates f have a regular Jacobian there; else dx/dc is that of solutions, of constants and their covariance
+    [constants, constants], nan where the data do not tell. The span is the first and last measured time, low and high
+    are the least and greatest measured values [states].
 
     >>> solve = lambda c, t: c[0] + np.exp(-np.asarray(t))[:, None]
     >>> rates = lambda c, x: c[0] - x
