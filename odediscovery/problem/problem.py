@@ -3,10 +3,9 @@
 A stage may change a law as it likes. Before the next one sees it, forbidden terms are taken out, known ones put in,
 and known constants marked as not free.
 
-Interpolated values. `solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own
-steps: quartics with RK45, cubics with RK23 and Radau. Within a step pseudo-residuals of that degree are rounding,
-those of one degree less are not; no solution of an equation looks so. It shows only in values with all their digits.
-At the usual tolerance of 1e-3 such values are far worse than their digits say,
+`solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own steps. Within a step
+pseudo-residuals of their degree are rounding, those of one degree less are not; no solution of an equation looks so. At
+the usual tolerance of 1e-3 such values are far worse than their digits say,
 
     sigma = 0.06 m^2 sqrt(n) kink
 
@@ -18,24 +17,22 @@ Doses at known times, and rates that change at a known time, are controls.
     gut' = dose(t) + ...,    dose(t) = amount / width  for a moment after each dose
     S' = -b*S*I - c*S*I*after_23,    after_23 = 0 before t = 23 and 1 from then on
 
-Latent states, which nobody measured, and what a conserved sum says of them.
+If the value of a conserved sum is known and its other states are measured, a state without a column is no unknown,
 
-    x_h = (value - sum over i != h of c_i x_i) / c_h
+    x_h = (value - sum over i != h of c_i x_i) / c_h,
 
-If the value of a sum is known and its other states are measured, a state without a column is no unknown: its samples
-follow from the others', and so does their noise. Other latent states stay without samples: only whole trajectories
-with fitted starts can determine them.
+and neither is its noise. Other latent states stay without samples: only whole trajectories with fitted starts can
+determine them.
 
-Long series with fewer samples, for the search: the hundred thousandth adds nothing to a law. Clean samples are picked
-where the states have moved on; noisy ones give way to the mean of each k neighbours, which keeps their joint
-information, moved to their middle along the local parabola. Where so few would not follow the extrema of the states,
-runs of neighbours spread over the series are taken. The chosen law is refined and judged on all samples afterwards.
-Source of the local parabola: Savitzky and Golay, Analytical Chemistry 36 (1964).
+Long series have fewer samples for the search; the chosen law is refined and judged on all of them. Clean samples are
+picked where the states have moved on; noisy ones give way to the mean of each k neighbours, moved to their middle along
+the local parabola (Savitzky and Golay, Analytical Chemistry 36, 1964). Where so few would not follow the extrema of
+the states, runs of neighbours spread over the series are taken.
 
-Signs. A state counts as sign-changing only when its negative part is more than noise explains, and more than a single
-stray sample. Every other state is nonnegative with noise, or not positive; then its mirror image -x is fitted, and
-its scale is negative. A state that never changes gets a zero right-hand side. Where the user gives standard
-deviations of a state, nothing is estimated.
+A state counts as sign-changing only when its negative part is more than noise explains, and more than a single stray
+sample. Every other state is nonnegative with noise, or not positive; then its mirror image -x is fitted, and its scale
+is negative. A state that never changes gets a zero right-hand side. Where the user gives standard deviations of a
+state, nothing is estimated.
 """
 
 from __future__ import annotations
@@ -373,6 +370,8 @@ class Interpolation(NamedTuple):
 def find_interpolation(series: TimeSeries) -> Interpolation:
     """How far off interpolated values are, and what shows it."""
     best = none = Interpolation(np.zeros(series.n_states))
+    values = pooled(series)
+    spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
     largest = 0.0
     for degree in (3, 4):
         here, within = _residuals(series, degree)
@@ -386,24 +385,11 @@ def find_interpolation(series: TimeSeries) -> Interpolation:
             long = max(len(t.time) for t in series.trajectories)
             # Measured: 0.03 to 0.06 from sample to sample, and these add up.
             sigma = 0.06 * samples**2 * math.sqrt(long) * kink
-            best = _reaching_all(series, sigma, degree, samples)
+            share_off = float((sigma / np.where(spread > 0.0, spread, np.inf))[~series.is_control].max(initial=0.0))
+            # What is off in one state moves the others: a hundredth of the worst state, measured on random laws.
+            reached = np.maximum(sigma, 0.01 * share_off * spread)
+            best = Interpolation(np.where(series.is_control, 0.0, reached), degree, samples, share_off)
     return best if best.share > CLEAN_NOISE else none
-
-
-def _is_rounded(values: Array, rounding: Array) -> Mask:
-    """States written with fewer digits than a float has: differences of such numbers are often 0 [states]."""
-    left_out = np.array([rounding_sigma(y).max(initial=0.0) for y in values.T])
-    return np.asarray(left_out > rounding)
-
-
-def _reaching_all(series: TimeSeries, sigma: Array, degree: int, samples: float) -> Interpolation:
-    """What is off in one state moves the others as time goes on."""
-    values = pooled(series)
-    spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
-    share = float((sigma / np.where(spread > 0.0, spread, np.inf))[~series.is_control].max(initial=0.0))
-    # A hundredth of the relative error of the worst state, measured on random laws.
-    reached = np.maximum(sigma, 0.01 * share * spread)
-    return Interpolation(np.where(series.is_control, 0.0, reached), degree, samples, share)
 
 
 def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
@@ -421,7 +407,9 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
         here.append(own)
         falls = np.minimum(lower[1:], lower[:-1]) > 1e4 * rounding
         inside = (own <= rounding) & falls & ~series.is_control
-        within.append(inside & ~_is_rounded(values, rounding) if inside.any() else inside)
+        if inside.any():  # differences of numbers of few digits are often 0
+            inside &= np.array([rounding_sigma(y).max(initial=0.0) for y in values.T]) <= rounding
+        within.append(inside)
     none = np.zeros((0, series.n_states))
     return np.concatenate([none, *here]), np.concatenate([none.astype(bool), *within])
 
@@ -471,22 +459,17 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
         given = given_amounts(series, run, settings)
         recorded = Recorded(start, limit, np.isfinite(run.values), counted, given)
         runs.append(dataclasses.replace(run, recorded=recorded, sigma=_count_noise(run, recorded, series.states)))
-    notes = [
-        _told_of_limit(runs, i, series.states[i], limits[name])
-        for i, name in enumerate(series.states)
-        if name in limits
-    ]
+    notes = []
+    for i, state in enumerate(series.states):
+        if state in limits:
+            values = np.concatenate([run.values[:, i] for run in runs])
+            below, measured_ones = int((values < limits[state]).sum()), int(np.isfinite(values).sum())
+            notes.append(
+                f"{below} of {measured_ones} values of {state} lie below the limit {limits[state]:g}: there the curve "
+                "only has to stay below it"
+            )
     series = dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, *notes))
     return without_controls(series, [name for name in columns_of_groups(settings) if name in series.controls])
-
-
-def _told_of_limit(runs: list[Trajectory], i: int, state: str, limit: float) -> str:
-    values = np.concatenate([run.values[:, i] for run in runs])
-    count = int((values < limit).sum())
-    return (
-        f"{count} of {int(np.isfinite(values).sum())} values of {state} lie below the limit {limit:g}: there the curve "
-        "only has to stay below it"
-    )
 
 
 def _starts(series: TimeSeries, settings: Settings) -> Array:
@@ -555,12 +538,6 @@ def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
             raise unknown_name("column of doses", column, (*series.controls, *series.states))
         known.append(f"{names[state]}' = {names[column]} + ?")
     return tuple(known)
-
-
-def without_other_doses(known: Knowledge, settings: Settings) -> Knowledge:
-    """Doses act as is known of them, and in no other way."""
-    doses = np.isin(known.states, dose_columns(settings))
-    return dataclasses.replace(known, forbidden=known.forbidden | (doses & ~doses[:, None]))
 
 
 def given_amounts(series: TimeSeries, run: Trajectory, settings: Settings) -> Array | None:
@@ -655,10 +632,15 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
         if one.value is not None:
             of_sum = (one.weights * one.value > 0) & ~seen
             scale[of_sum] = one.value / one.weights[of_sum]
+    data = with_columns(p.data, series.states)
+    runs = [
+        dataclasses.replace(run, recorded=own.recorded and own.recorded.scaled(scale))
+        for run, own in zip(data.trajectories, series.trajectories, strict=True)
+    ]
     wide = partial(spread_columns, places=np.flatnonzero(seen).tolist(), n=len(seen))
     return dataclasses.replace(
         p,
-        data=_recorded_as(with_columns(p.data, series.states), series, scale),
+        data=dataclasses.replace(data, trajectories=tuple(runs)),
         smooth=with_columns(p.smooth, series.states),
         scale=Scale(scale, p.scale.time),
         noise=wide(p.noise, fill=p.noise.max()),
@@ -667,15 +649,6 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
         constant=wide(p.constant.astype(np.float64), fill=0.0) > 0,
         relative_sigma=tuple(wide(s, fill=1.0) for s in p.relative_sigma),
     )
-
-
-def _recorded_as(data: TimeSeries, series: TimeSeries, scale: Array) -> TimeSeries:
-    """The dimensionless series with what is known of the samples and starts of all states."""
-    runs = [
-        dataclasses.replace(run, recorded=own.recorded and own.recorded.scaled(scale))
-        for run, own in zip(data.trajectories, series.trajectories, strict=True)
-    ]
-    return dataclasses.replace(data, trajectories=tuple(runs))
 
 
 def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
@@ -885,16 +858,20 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     if negative.any():
         scale = Scale(np.where(negative, -scale.state, scale.state), scale.time)
         data, nonnegative = scale.apply(series), nonnegative | negative
+    if smoothing:
+        smoothed = _with_doses(smooth(_filled(data), noise.sigma, nonnegative & ~_dosed(data), noise.relative), data)
+    else:
+        smoothed = smooth(data, np.zeros(data.n_states), nonnegative)
+    values = pooled(data)
+    spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
     return Problem(
         data,
-        _with_doses(smooth(_filled(data), noise.sigma, nonnegative & ~_dosed(data), noise.relative), data)
-        if smoothing
-        else smooth(data, np.zeros(data.n_states), nonnegative),
+        smoothed,
         scale,
         noise.sigma,
         floor,
         nonnegative,
-        _is_constant(data, rounding),
+        np.asarray(data.is_control | (spread <= np.maximum(1e-12, rounding * 1e-6))),
         noise.relative,
         samples_a_step=found.samples,
         messages=(*_contradictions(data, noise), *found.sentences),
@@ -931,13 +908,6 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     sigma = np.where(data.is_control, 0.0, np.where(known, given, estimated))
     relative = tuple(np.maximum(np.where(data.is_control, 1.0, s), LEAST_RELATIVE) for s in relative)
     return _Noise(sigma, relative, uniform, given, estimated)
-
-
-def _is_constant(data: TimeSeries, rounding: Array) -> Mask:
-    """States without an equation [states]: controls, and those that never change."""
-    values = pooled(data)
-    spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
-    return np.asarray(data.is_control | (spread <= np.maximum(1e-12, rounding * 1e-6)))
 
 
 def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, Mask, Mask]:
@@ -1064,7 +1034,9 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
         nonnegative_flows=settings.nonnegative_flows,
     )
     check_known(known, whole)
-    known = without_other_doses(known, settings)
+    # Doses act as is known of them, and in no other way.
+    doses = np.isin(known.states, dose_columns(settings))
+    known = dataclasses.replace(known, forbidden=known.forbidden | (doses & ~doses[:, None]))
     if whole.units:
         check_dimensions(known, whole.time_name, whole.units)
     return infer_latent_states(whole, settings.hidden_states, known), known

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import CubicSpline
+from scipy.linalg import block_diag
 
 from odediscovery.data.series import Trajectory
 from odediscovery.ivp.solvers import rk4_step
@@ -24,7 +25,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
-from odediscovery.solve.sensitivities import integrate
+from odediscovery.solve.sensitivities import integrate, linear_recurrence
 
 STEPS = 2  # over one sample interval
 
@@ -64,19 +65,13 @@ class LinearisedTrajectory:
         for k, force in enumerate(forces):
             first = 2 * STEPS * np.arange(len(self.carried[k]))[:, None]
             added = self.pushed[k][:, :, equation] @ force[first + nodes]
-            rows.append(self._averaged(k, self._carried(k, np.zeros(added.shape[1:]), added)))
+            rows.append(self._carried(k, np.zeros(added.shape[1:]), added))
         return np.concatenate(rows)
 
     def starts(self) -> Array:
         """What a change of each start value does, [rows, trajectories * states]."""
-        n, count = self.x[0].shape[1], len(self.x)
-        blocks = []
-        for k in range(count):
-            rows = self._averaged(k, self._carried(k, np.eye(n), None))
-            wide = np.zeros((len(rows), count * n))
-            wide[:, k * n : (k + 1) * n] = rows
-            blocks.append(wide)
-        return np.concatenate(blocks)
+        blocks = [self._carried(k, np.eye(own.shape[1]), np.zeros_like(own)) for k, own in enumerate(self.carried)]
+        return np.asarray(block_diag(*blocks))
 
     @cached_property
     def residual(self) -> Array:
@@ -112,16 +107,9 @@ class LinearisedTrajectory:
                 most = max(most, logarithm)
         return most
 
-    def _carried(self, k: int, y: Array, added: Array | None) -> Array:
-        """y_{j+1} = Phi_j y_j + added_j from interval to interval, weighted, [samples, states, columns]."""
-        found = np.empty((len(self.carried[k]) + 1, *y.shape))
-        found[0] = y
-        for j, phi in enumerate(self.carried[k]):
-            check_time()
-            np.matmul(phi, found[j], out=found[j + 1])
-            if added is not None:
-                found[j + 1] += added[j]
-        return found * self.weight[k][..., None]
+    def _carried(self, k: int, first: Array, added: Array) -> Array:
+        """What becomes of a first disturbance and those added in every interval, weighted [rows, columns]."""
+        return self._averaged(k, linear_recurrence(self.carried[k], added, first) * self.weight[k][..., None])
 
     def _averaged(self, k: int, values: Array) -> Array:
         """Values [samples, states, columns] as rows; of many samples sum / root(m) of the m known among neighbours.

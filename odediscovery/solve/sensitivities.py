@@ -321,11 +321,10 @@ class TrajectoryResiduals:
         The sensitivities of all intervals, integrated side by side from the accurate states, are
         multiplied up: D_{j+1} = Phi_j D_j + [Theta_j, 0].
         """
-        check_time()
-        added = np.zeros((len(own), 1, *first.shape))
-        added[:, 0, :, : self.n_constants] = own[:, :, self.n :]
+        added = np.zeros((len(own), *first.shape))
+        added[:, :, : self.n_constants] = own[:, :, self.n :]
         with np.errstate(all="ignore"):
-            stacked = linear_recurrence(own[:, None, :, : self.n], added, first[None])[:, 0]
+            stacked = linear_recurrence(own[:, :, : self.n], added, first)
         return stacked if np.abs(stacked).max() < LARGEST else None
 
     def of_intervals(self, law: Law, paths: Sequence[Array], effort: Effort) -> tuple[list[Array], NDArray[np.int64]]:
@@ -463,21 +462,21 @@ def sensitivities(
 
 
 def linear_recurrence(
-    a: Float[np.ndarray, "steps runs n n"], b: Float[np.ndarray, "steps runs n columns"], first: Array
-) -> Float[np.ndarray, "1+steps runs n columns"]:
+    a: Float[np.ndarray, "steps n n"], b: Float[np.ndarray, "steps n columns"], first: Float[np.ndarray, "n columns"]
+) -> Float[np.ndarray, "1+steps n columns"]:
     """All z_j of
 
     z_0 = first,   z_{j+1} = A_j z_j + b_j
     """
-    steps, runs, n, columns = b.shape
-    found = np.empty((1 + steps, runs, n, columns))
-    size = (1 + steps) * n
-    for r in range(runs):
-        # The band of a lower triangle: row d holds what stands d below the diagonal.
-        band = np.zeros((2 * n, size))
-        for i in range(n):
-            for k in range(n):
-                band[n + i - k, k : steps * n : n] = -a[:, r, i, k]
-        right = np.concatenate([first[r], b[:, r].reshape(-1, columns)])
-        found[:, r] = dtbtrs(band, right, uplo="L", diag="U")[0].reshape(1 + steps, n, columns)
+    check_time()
+    steps, n, columns = b.shape
+    if not columns:
+        return np.zeros((1 + steps, n, 0))
+    # The band of a lower triangle: row d holds what stands d below the diagonal.
+    band = np.zeros((2 * n, (1 + steps) * n))
+    for i in range(n):
+        for k in range(n):
+            band[n + i - k, k : steps * n : n] = -a[:, i, k]
+    right = np.concatenate([first, b.reshape(-1, columns)])
+    found: Array = dtbtrs(band, right, uplo="L", diag="U")[0].reshape(1 + steps, n, columns)
     return found
