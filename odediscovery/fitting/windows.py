@@ -1,16 +1,14 @@
 """Batched least squares of many networks on windows of the data: what pruning minimises, and how.
 
-A window is a run of consecutive sample intervals that starts at a (smoothed) measured state;
-all windows of all trajectories are one batch. With one-interval windows, whose starts are given, the loss is cheap,
-smooth and far from chaos; one window over the whole trajectory, whose start is fitted, is the paper's loss and the
-maximum likelihood; growing the length goes from one to the other. A window of several
-intervals is integrated interval by interval, so that no Runge-Kutta stage reads the next
-interval's duration, and missing values weigh nothing.
+A window is a run of consecutive sample intervals that starts at a (smoothed) measured state; all windows of all
+trajectories are one batch. With one-interval windows, whose starts are given, the loss is cheap, smooth and far from
+chaos; one window over the whole trajectory, whose start is fitted, is the maximum likelihood. A window of several
+intervals is integrated interval by interval, so that no Runge-Kutta stage reads the next interval's duration.
 
 Levenberg-Marquardt knows no equations. Three more loops of this name stand elsewhere, each with its reason at its
-head, because they minimise something else or a batch of another kind: `stages/grow.py` (a likelihood without
-known variances, coefficients eliminated), `search/flows/flows.py` (a fixed number of steps, members by the
-ten thousand) and `population/groups.py` (groups that are solved together or not at all).
+head: `stages/grow.py` (a likelihood without known variances, coefficients eliminated), `search/flows/flows.py` (a fixed
+number of steps, members by the ten thousand) and `population/groups.py` (groups that are solved together or not at
+all).
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
     dx_i/dt = f_i(x, p)        variables x (states, then controls), parameters p (the constants of a law)
 
 A law becomes a graph whose nodes are variables, parameters, numbers, sums, products, powers and functions; equal
-nodes are one. Derivatives are taken on the graph, so that values and slopes share what they have in common. Its text
-holds names, places and a few small numbers; all constants of a law come as arguments. So laws of one form, which a
-fit tries one after the other, are compiled once, and arrays of any shapes that broadcast (points, members, groups)
+nodes are one. Derivatives are taken on the graph, so that values and slopes share what they have in common. All
+constants of a law come as arguments, so laws of one form are compiled once, and arrays of any shapes that broadcast
 pass through the same function. For the few points of an adaptive solver the same text is compiled for plain numbers,
 of which a call of numpy takes a hundred times as long as the arithmetic.
 
@@ -236,7 +235,8 @@ class _Code:
                 return f"{kind}{k}"
             case ("number", value):
                 # A negative number is an operation to Python's parser.
-                return repr(value) if 0.0 <= value < math.inf else self._number(value)
+                place = self.numbers.setdefault(value, len(self.numbers))
+                return repr(value) if 0.0 <= value < math.inf else self._known(f"number{place}", value)
             case ("+" | "*" as operation, *parts):
                 return f" {operation} ".join(self.name(part) for part in parts)
             case ("^", base, exponent, whole):
@@ -262,10 +262,6 @@ class _Code:
         if self.plain:
             return f"({least} if {base} < {least} else {base})"
         return f"{self._known('maximum', np.maximum)}({base}, {least})"
-
-    def _number(self, value: float) -> str:
-        place = self.numbers.setdefault(value, len(self.numbers))
-        return self._known(f"number{place}", value)
 
     def _known(self, name: str, value: Any) -> str:
         self.known[name] = value

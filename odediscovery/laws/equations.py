@@ -1,22 +1,20 @@
 """Equations as sympy expressions, forms with named constants, and how both are read.
 
-Where every right-hand side is a sum of products of powers, the same law is also kept as numbers
-(`PowerSum`), in which a monomial that stands in several equations is one: its exponents are
-single constants with single standard errors. So is a fitted law with functions and inner sums,
+Where every right-hand side is a sum of products of powers, the same law is also kept as numbers (`PowerSum`), in which
+a monomial that stands in several equations is one. So is a fitted law with functions and inner sums,
 
     a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
 
-where constants that are tied to each other in the expressions are numbers of their own. Anything
-else is kept as sympy expressions alone. Column names may be anything; inside, states are symbols
-with safe names.
+where constants that are tied to each other in the expressions are numbers of their own. Column names may be anything;
+inside, states are symbols with safe names.
 
-A law of a form that somebody writes down has constants that are to be fitted.
+A form that somebody writes down has constants that are to be fitted.
 
     prey' = r*prey*(1 - prey/K) - a*prey*pred/(1 + b*prey)
 
-Names that are no states are constants, and numbers stay. In a law without such names, as this program
-prints them, the numbers are the constants: those with an error bar, 0.481(65), and those with a
-decimal point that are no exponents. Powers are written ^ or **; nothing is evaluated.
+Names that are no states are constants, and numbers stay. In a law without such names, as this program prints them, the
+numbers are the constants: those with an error bar, 0.481(65), and those with a decimal point that are no exponents.
+Powers are written ^ or **; nothing is evaluated.
 """
 
 from __future__ import annotations

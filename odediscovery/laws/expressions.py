@@ -1,21 +1,15 @@
-r"""Laws as text: read into sympy without ever evaluating text, and printed in every notation.
+"""Laws as text: read into sympy without ever evaluating text, and printed in every notation.
 
-sympy's own readers call `eval`; files and columns come from strangers. Here Python's `ast` only
-takes the text apart, and a walk over the tree builds the expression from a short list of what is
-allowed: numbers, known names, + - * / **, and a handful of functions. Numbers are computed as
-Python floats, so that an expression read back has the very same constants. A name is a symbol
-and never looked up anywhere, so columns called `S`, `I`, `E`, `sin` or `lambda_` are ordinary.
+sympy's own readers call `eval`; files and columns come from strangers. Here Python's `ast` only takes the text apart,
+and a walk over the tree builds the expression from a short list of what is allowed. Numbers are computed as Python
+floats, so that an expression read back has the very same constants. A name is a symbol and never looked up anywhere,
+so columns called `S`, `I`, `E`, `sin` or `lambda_` are ordinary.
 
-Laws for people, as text and LaTeX, and as source code, in Python and Julia.
-
-A fitted constant is printed as 0.06003(12): the value to the place of the second digit of its
-standard error, and these two digits in parentheses, the notation of metrology (JCGM 100:2008,
-7.2.2), also within functions and inner sums. Constants that were set to a round number carry no
-error and stand bare; an exponent of 1 and a coefficient of 1 are left out. Terms come in a fixed
-order: gains before losses, then by the sum of their exponents, then in the order of the states.
-
-A column may have the name of a word of the language or of an argument of the printed function. Its
-variable then gets underscores until the name is free.
+A fitted constant is printed as 0.06003(12): the value to the place of the second digit of its standard error, and these
+two digits in parentheses, the notation of metrology (JCGM 100:2008, 7.2.2). Constants that were set to a round number
+carry no error and stand bare; an exponent of 1 and a coefficient of 1 are left out. Terms come in a fixed order: gains
+before losses, then by the sum of their exponents, then in the order of the states. In source code a variable whose name
+is a word of the language, or of the printed function, gets underscores until its name is free.
 """
 
 from __future__ import annotations

@@ -2,19 +2,17 @@
 
     dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
 
-`A` are the weights of the sum layer (NAU), `W` the exponents of the power layer (NPU). Each
-monomial (row of `W`) is shared by all equations, so an exponent is one constant even where the
-monomial stands in several right-hand sides. In most laws the features y of the power layer are the
-states x; `Features` adds functions of single states and the sums of a chain NPU -> NAU before it.
-Everything here is numpy and without scale: the same class holds dimensionless and user units.
+`A` are the weights of the sum layer (NAU), `W` the exponents of the power layer (NPU). Each monomial (row of `W`) is
+shared by all equations, so an exponent is one constant. In most laws the features y of the power layer are the states
+x; `Features` adds functions of single states and the sums of a chain NPU -> NAU before it. The same class holds
+dimensionless and user units.
 
-A state that is negative throughout has the real powers of its mirror image.
+A state that is negative throughout, such as the velocity of a fall, has the real powers of its mirror image.
 
     m_k ** w = (-x_k) ** w  for a fractional w,    x_k ** w  for a whole one,    x_k < 0
 
-The velocity of a fall or a membrane potential has no power 1.8, but its negative has. The scale s
-of such a state is negative, so that the dimensionless x' = x / s is positive like any other and
-the stages of a fit need not know of it. Laws in the user's units keep the list of such states.
+The scale s of such a state is negative, so that the dimensionless x' = x / s is positive like any other. Laws in the
+user's units keep the list of such states.
 
 What the constants of a law cost, in units of twice the log-likelihood.
 
@@ -22,14 +20,11 @@ What the constants of a law cost, in units of twice the log-likelihood.
            + 2 ln 4 * (functions of a state among the factors)
            + 6 * (exponentials and logarithms among them) + 6 * (those that stand beside another factor)
 
-A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants
-in all p = n (n + 1) places where n equations could have one more, and the best of many useless
-constants looks better than a useless constant should. An exponent held at a simple value was
-not fitted; it only costs the choice among values of its kind, more where there are more of them. A factor
-sin, cos, exp or log of a state is a choice as well: with them there are so many products that a few
-useless ones always look good. The exponential or the logarithm of a state that has a dimension, and still
-more exp(x)/x or x^2 log(x), is what nature rarely writes and what fits any smooth curve: such factors need
-clear evidence. (Gompertz growth, which has one, is a textbook law and has a price of its own.)
+A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants in all p = n (n + 1)
+places where n equations could have one more. An exponent held at a simple value only costs the choice among values of
+its kind. A factor sin, cos, exp or log of a state is a choice as well, and the exponential or the logarithm of a state
+that has a dimension, and still more exp(x)/x or x^2 log(x), is what nature rarely writes and what fits any smooth
+curve. (Gompertz growth, which has one, is a textbook law and has a price of its own.)
 
 Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (2008), gamma = 1.
 """

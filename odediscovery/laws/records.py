@@ -1,26 +1,21 @@
 """What stages hand on and results keep of a law: candidates, fits with their covariance, constants as records.
 
-`result.json` lists every coefficient and exponent of a sum of monomials with its standard error,
-for readers that do not parse expressions, and the constants of every equation with their intervals
+`result.json` lists every coefficient and exponent of a sum of monomials with its standard error, for readers that do
+not parse expressions, and the constants of every equation with their intervals
 
     value +- t standard error,  t the 97.5 % point of Student's t.
 
-The lists are derived. When a result is read the equations are the truth, and only the errors and
-the order of the monomials come from the lists. Laws with functions and inner sums are also kept as
-numbers, which are used if they spell the same equations.
+When a result is read the equations are the truth, and only the errors and the order of the monomials come from the
+lists. Laws with functions and inner sums are also kept as numbers, which are used if they spell the same equations.
 
-Printed equations show standard errors one by one. What follows from several constants together,
-a band around a curve or the error of a ratio, needs their covariance. It is kept in an npz file
-that is read without pickle. The covariance of least squares estimates is
+What follows from several constants together, a band around a curve or the error of a ratio, needs their covariance. It
+is kept in an npz file that is read without pickle. That of least squares estimates is
 
     C = (J^T J)^-1 = V diag(s)^-2 V^T,    J = U diag(s) V^T with columns scaled to length 1
 
-for residuals of unit variance. Where two numbers act on the data as one (only their sum or
-product is seen), a singular value s vanishes but for rounding: leaving that direction out, as a
-pseudo-inverse does, would call both numbers known. Here it is kept with the least s that a
-Jacobian can tell from 0, so that variances are huge, and marked, so that they are not printed.
-
-What travels between stages: a candidate law, a polished one, a judged one.
+for residuals of unit variance. Where two numbers act on the data as one, a singular value s vanishes but for rounding:
+leaving that direction out, as a pseudo-inverse does, would call both numbers known. Here it is kept with the least s
+that a Jacobian can tell from 0, so that variances are huge, and marked, so that they are not printed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """Runge-Kutta steps of sums of powers, and the gradient of their ends by the discrete adjoint.
 
-Training spends its time on one thing: the gradient of solutions of RealNPU -> NAU by all its
-parameters. For that chain f and its transposed derivative are a few products,
+For RealNPU -> NAU f and its transposed derivative are a few products,
 
     f = A y,    y = exp(W log r) cos(W k),    r and k as in the unit's formula
     (df/dx)^T m = s * W^T (y * A^T m),        s = g sign(x) / r
 
-(and a sine where k is not 0), so a solve is a plain loop that keeps r, log r and y of every stage,
-its reverse a plain loop over the stages backwards, and the gradient by A and W one product over all
-stages at the end. The numbers are those of backpropagation through the solver, to the last digits,
-but no graph is built. States stand before windows, [members, states, windows], which suits the
-products: their last axis is long.
+(and a sine where k is not 0), so a solve is a plain loop that keeps r, log r and y of every stage, its reverse a plain
+loop over the stages backwards, and the gradient by A and W one product over all stages at the end. The numbers are
+those of backpropagation through the solver, to the last digits, but no graph is built. States stand before windows,
+[members, states, windows], so that the last axis of the products is long.
 
 Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 """

@@ -1,13 +1,11 @@
 """Runge-Kutta steps of a batch of networks on fixed grids, with numpy, and their derivatives.
 
-An adaptive method shares one step size over the whole batch, so one difficult window slows all, and
-one member that turns nan stops all. Here the steps of every interval are chosen beforehand, from an
-error estimate: an interval of the data is integrated over tau in [0, 1] with its duration as a
-factor, on one of a few `GRIDS`. The graded ones begin with tiny steps for a start near a singular
-point (I = 0.01 under sqrt(I)). Training solves on the same grids, see `fixed_step`.
-
-A few windows of a few members are a few points: of these a call of numpy takes longer than its arithmetic, and a step
-makes some thirty. So each point goes its way alone, in straight-line code.
+An adaptive method shares one step size over the whole batch, so one difficult window slows all, and one member that
+turns nan stops all. Here an interval of the data is integrated over tau in [0, 1] with its duration as a factor, on one
+of a few `GRIDS`, chosen beforehand from an error estimate. The graded ones begin with tiny steps for a start near a
+singular point (I = 0.01 under sqrt(I)). Training solves on the same grids, see `fixed_step`. A few windows of a few
+members are a few points, of which a call of numpy takes longer than its arithmetic: each goes its way alone then, in
+straight-line code.
 """
 
 from __future__ import annotations

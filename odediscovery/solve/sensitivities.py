@@ -1,22 +1,18 @@
 """Solutions of laws through whole trajectories, and their derivatives by constants and start values.
 
-Solutions are scipy's LSODA at tight tolerance: an adaptive solver of another family than training used. Nothing
-that is judged or printed depends on the step grids of training.
+Solutions are scipy's LSODA at tight tolerance: nothing that is judged or printed depends on the step grids of training.
 
 Start values are fitted without bounds through numbers q,
 
     x_i = q_i^2 where x_i cannot be negative, else x_i = q_i;    then, for a sum with its value,
     x_i <- x_i V / (c . x)   for all its states, so that  c . x = V
 
-A start of 0 is then no wall, and start values keep what is conserved whatever q is.
-
-Derivatives are
+A start of 0 is then no wall, and start values keep what is conserved whatever q is. Derivatives are
 
     dS/dt = (df/dx) S + df/dtheta,
 
-integrated over all sample intervals side by side from the accurate states of an adaptive solver,
-then multiplied up. They also say how fast solutions drift apart, and so what tolerance the solver
-needs.
+integrated over all sample intervals side by side from the accurate states of an adaptive solver, then multiplied up.
+They also say how fast solutions drift apart, and so what tolerance the solver needs.
 """
 
 from __future__ import annotations
