@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from odediscovery.ivp.solvers import three_eighths_step
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.solve.fixed_step import (
     Durations,
@@ -32,7 +33,6 @@ from odediscovery.solve.fixed_step import (
     Theta,
     advance_by_grid,
     by_grid,
-    three_eighths_step,
 )
 from odediscovery.units import NAU, RealNPU
 from odediscovery.units.npu import EPSILON

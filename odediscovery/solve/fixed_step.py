@@ -14,7 +14,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint, odeint_adjoint
 
-from odediscovery.runtime.monitor import check_time
 from odediscovery.solve import grids
 
 Theta: TypeAlias = Float[Tensor, "members parameters"]
@@ -94,20 +93,6 @@ def advance_together(
     options = {"grid_constructor": lambda func, y0, t: grid}
     solution: Tensor = odeint(lambda t, x: rhs(x), start, times, method=method, options=options)
     return solution[1:].movedim(0, 2)
-
-
-def three_eighths_step(rhs: Rhs, x: Tensor, h: Tensor) -> Tensor:
-    """x after one step of length h by Kutta's 3/8 rule, what torchdiffeq calls rk4.
-
-    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
-    """
-    check_time()
-    k1 = rhs(x)
-    third = h / 3.0
-    k2 = rhs(torch.addcmul(x, third, k1))
-    k3 = rhs(torch.addcmul(torch.addcmul(x, h, k2), third, k1, value=-1.0))
-    k4 = rhs(torch.addcmul(x, h, k1 - k2 + k3))
-    return torch.addcmul(x, h / 8.0, k1 + 3.0 * (k2 + k3) + k4)
 
 
 def advance_by_grid(

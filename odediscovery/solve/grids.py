@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 
-from odediscovery.ivp.solvers import march
+from odediscovery.ivp.solvers import march, three_eighths_step
 from odediscovery.networks.chain import AnyChain, Chain, Linearisation, Rhs, member_rates
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import check_time
@@ -151,34 +151,6 @@ def rk4_nodes(rhs: Rhs, start: States, steps: Steps, controls: LinearControls | 
         x = three_eighths_step(dx_dt, x, h)
         nodes.append(x)
     return np.stack(nodes, axis=2)
-
-
-def three_eighths_step(rhs: Rhs, x: Array, h: Array) -> Array:
-    """x after one step of length h by Kutta's 3/8 rule, what torchdiffeq calls rk4; rhs gives new floats like x.
-
-    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
-    """
-    check_time()
-    k1 = rhs(x)
-    third = h / 3.0 * k1
-    k2 = rhs(x + third)
-    # In place, since arrays are small and many.
-    at = h * k2
-    at += x
-    at -= third
-    k3 = rhs(at)
-    at = k1 - k2
-    at += k3
-    at *= h
-    at += x
-    k4 = rhs(at)
-    total = k2 + k3
-    total *= 3.0
-    total += k1
-    total += k4
-    total *= h / 8.0
-    total += x
-    return total
 
 
 def advance_by_grid(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery.ivp.solvers import march
-from odediscovery.solve.grids import three_eighths_step
+from odediscovery.ivp.solvers import march, three_eighths_step
 
 STEPS = [0.1, 0.0, 0.2]
 
