@@ -507,7 +507,7 @@ class Claim:
     explained: float  # share of the variance of all states together
     least: float = EXPLAINED  # that they have to explain
     each: Array | None = None  # share of the variance of every state [states]; nan where nothing varies or is measured
-    least_each: Array | None = None  # that they have to explain of every state [states]
+    least_each: Array | float = -np.inf  # that they have to explain of every state [states]
     walk: bool = False  # whether a random walk explains the data as well
     idle: Sequence[str] = ()  # terms that the data do not tell from nothing, by name
 
@@ -519,10 +519,10 @@ class Claim:
         if reason and reason != TIME_SPENT:
             found = "stopped"
             notes.append(stopped(reason, monitor.seconds()))
-        poor = np.flatnonzero(() if self.each is None or self.least_each is None else self.each < self.least_each)
+        poor = [] if self.each is None else np.flatnonzero(self.each < self.least_each).tolist()
         if not self.explained >= self.least:
             notes.append(poor_fit(self.explained, self.least))
-        elif self.each is not None and len(poor):
+        elif self.each is not None and poor:
             notes.append(unexplained_states([states[i] for i in poor], [float(self.each[i]) for i in poor]))
         elif self.walk:
             notes.append(walk_as_good())
@@ -558,7 +558,7 @@ def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         possible = np.where(variance > 0.0, 1.0 - noise / variance, 0.0).clip(0.0)
     structured: Mask = np.zeros(series.n_states, dtype=bool)
-    structured[[i for i, *_ in (*tests.few_runs, *tests.correlated)]] = True
+    structured[[*(i for i, *_ in tests.few_runs), *(i for i, _ in tests.correlated)]] = True
     least = np.where(structured, EXPLAINED_STRUCTURED, EXPLAINED) * possible
     # A state whose variance has a smaller share that is no noise has nothing that a law could explain [share of the
     # variance]

@@ -8,8 +8,9 @@ shows the weightiest first. What the reader of a table has to say of columns sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 
 class Weight(IntEnum):
@@ -67,7 +68,8 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
-class Message(NamedTuple):
+@dataclass(frozen=True)
+class Message:
     """A note whose text only lacks some values."""
 
     weight: Weight

@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
@@ -32,19 +32,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import STATE_FUNCTIONS, Function
+from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import (
+    JULIA_WORDS,
+    Notation,
+    constant,
     exact,
+    function_name,
     identifiers,
-    julia_source,
-    latex_rows,
+    join_terms,
+    julia_name,
+    latex_name,
+    latex_number,
+    law_constant,
     number,
+    order,
     parse,
-    pretty_text,
-    python_source,
+    render,
+    rounded,
     text,
+    third_of,
 )
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, signs
 from odediscovery.runtime.arrays import Array
@@ -427,21 +436,148 @@ class Equations:
         Args:
             digits: significant digits of a constant whose error is unknown.
         """
-        return pretty_text(self, digits)
+        law = self.law if self.standard_errors is not None else self.power_sum
+        if law is not None:
+            plain = Notation(str, "(-{})", lambda power: f"^({power})" if "/" in power else f"^{power}", "*", str)
+            rows = self._rows(law, digits, plain)
+        else:
+            names = dict(zip((s.name for s in self.symbols), self.variables, strict=True))
+            show = partial(render, name=names.__getitem__, power="^", number=partial(constant, digits=digits))
+            rows = [show(side, divided=True) for side in self.right_hand_sides]
+            # A fitted 0.9999999 is a factor, or an exponent, that rounds to 1.
+            rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])|\^1(?![\d.e])", "", row) for row in rows]
+        return "\n".join(f"{s}' = {row}" for s, row in zip(self.states, rows, strict=True))
 
     def latex(self, digits: int = 4) -> dict[str, str]:
         r"""Every equation in LaTeX, "\frac{dx}{dt} = ...", by state; `digits` as in `pretty`."""
-        return latex_rows(self, digits)
+        names, time = [latex_name(name) for name in self.variables], latex_name(self.time_name)
+        if self.power_sum is not None:
+            latex = Notation(latex_name, r"\left(-{}\right)", lambda power: f"^{{{power}}}", r"\,", latex_number)
+            rows = self._rows(self.power_sum, digits, latex)
+        else:
+            symbols = dict(zip(self.symbols, names, strict=True))
+            rows = [sympy.latex(rounded(side, digits), symbol_names=symbols) for side in self.right_hand_sides]
+        return {
+            state: rf"\frac{{d{name}}}{{d{time}}} = {row}"
+            for state, name, row in zip(self.states, names, rows, strict=False)
+        }
 
     def python(self) -> str:
         """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`; with controls
         `rates(t, y, u)`, where the function u gives them at a time: `solve_ivp(..., args=(u,))`."""
-        return python_source(self)
+        names, own, acting, given, (time, state, controls) = self._local_names("np rates", ("t", "y", "u"))
+        time, function = given or time, lambda name: f"np.{name.lower()}"
+        sides = [render(side, name=names.__getitem__, function=function) for side in self.right_hand_sides]
+        lines = [
+            "import numpy as np\n\n",
+            f"def rates({time}, {state}{f', {controls}' if acting else ''}):",
+            *([f"    {acting} = {controls}({time})  # inputs at this time"] * bool(acting)),
+            f"    {own} = {state}",
+            "    return np.array([",
+            *(f"        {side},  # d/dt of {name}" for side, name in zip(sides, self.states, strict=True)),
+            "    ])\n",
+        ]
+        return "\n".join(lines)
 
     def julia(self) -> str:
         """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl; the
         function p gives controls at a time."""
-        return julia_source(self)
+        names, own, acting, given, _ = self._local_names(JULIA_WORDS, (), julia_name)
+        notation: dict[str, Any] = {"name": names.__getitem__, "function": lambda name: f"Base.{name.lower()}"}
+        sides = [render(side, **notation, power="^") for side in self.right_hand_sides]
+        numbered = enumerate(zip(sides, self.states, strict=True), start=1)
+        lines = [
+            "function rates!(du, u, p, t)",
+            *([f"    {given} = t"] * bool(given)),
+            *([f"    {acting} = p(t)  # the inputs at this time"] * bool(acting)),
+            f"    {own} = u",
+            *(f"    du[{i}] = {side}  # d/dt of {name}" for i, (side, name) in numbered),
+            "    return nothing",
+            "end\n",
+        ]
+        return "\n".join(lines)
+
+    def _rows(self, law: PowerSum, digits: int, notation: Notation) -> list[str]:
+        """Right-hand sides of a law that is known as numbers, with standard errors."""
+        show = partial(law_constant, digits=digits, spare=self.spare)
+        features = law.features or Features(law.n_states)
+        n, simple = features.states, [notation.name(variable) for variable in self.variables]
+        simple += [function_name(simple, function) for function in features.functions]
+
+        def product(names: Sequence[str], row: Array, errors: Array) -> list[tuple[bool, str]]:
+            """The factors of a product of powers, and whether they stand below, as sums to whole negative powers do."""
+            factors = []
+            turned = signs(row[None], law.mirrored)[0] < 0.0
+            for k in np.flatnonzero(row).tolist():
+                name, power, error = names[k], float(row[k]), float(errors[k])
+                function = features.functions[k - n] if n <= k < features.simple else None
+                if function is not None and power_is_rate(function):
+                    # exp(r x) ** w is written exp(w r x).
+                    written = show(abs(power * function.rate), error * abs(function.rate))
+                    argument = names[function.state] if written == "1" else f"{written}*{names[function.state]}"
+                    factors.append((False, f"exp({'-' * (power * function.rate < 0)}{argument})"))
+                    continue
+                below = bool(k >= features.simple and power < 0 and error == 0)
+                # Thirds are fractions in sums of powers alone.
+                third = third_of(power) if error == 0.0 and law.features is None else ""
+                written = third or show(abs(power) if below else power, error)
+                base = notation.minus.format(name) if turned[k] else name
+                factors.append((below, base if written == "1" else f"{base}{notation.power(written)}"))
+            return factors
+
+        def total(
+            values: Array, errors: Array, powers: Array, products: list[list[tuple[bool, str]]], first: str = ""
+        ) -> str:
+            terms = [(False, first)] if first else []
+            for j in sorted(np.flatnonzero(values), key=lambda j: order(float(values[j]), powers[j])):
+                number = notation.number(show(abs(float(values[j])), float(errors[j])))
+                above = [factor for below, factor in products[j] if not below]
+                above = above if number == "1" and above else [number, *above]
+                below = [f"/{factor}" for below, factor in products[j] if below]
+                terms.append((bool(values[j] < 0), notation.times.join(above) + "".join(below)))
+            return join_terms(terms)
+
+        a, w, b, v = law.constants
+        known = self.standard_errors
+        errors = [np.full_like(c, np.nan) for c in law.constants] if known is None else [*known.constants]
+        for k, held in enumerate(self.snapped or ()):
+            errors[k] = np.where(held, 0.0, errors[k])
+        da, dw, db, dv = errors
+        inner = [product(simple, *of) for of in zip(v, dv, strict=True)]
+        names = simple + [f"({total(*of, v, inner, '1')})" for of in zip(b, db, strict=True)]
+        outer = [product(names, *of) for of in zip(w, dw, strict=True)]
+        return [total(*of, w, outer) for of in zip(a, da, strict=True)][: len(self.states)]
+
+    def _local_names(
+        self, words: str, arguments: tuple[str, ...], spelled: Callable[[str], str] = str
+    ) -> tuple[dict[str, str], str, str, str, list[str]]:
+        """Variable names, as the language spells them, and arguments that avoid reserved words and each other.
+
+        Names by symbol; those of the states and of the inputs but for time, as they are unpacked; that of time if it is
+        an input, else ""; the arguments.
+        """
+        reserved = set(words.split())
+        taken = set(identifiers(self.variables).values()) | reserved
+        names = {}
+        for symbol in self.symbols:
+            name = spelled(symbol.name)
+            while (name != symbol.name and name in taken) or name in reserved:
+                name += "_"
+            taken.add(name)
+            names[symbol.name] = name
+        given = []
+        for argument in arguments:
+            while argument in taken:
+                argument += "_"
+            given.append(argument)
+        of_column = dict(zip(self.variables, names.values(), strict=True))
+        time = of_column[self.time_name] if self.time_name in self.controls else ""
+
+        def unpacked(columns: Sequence[str]) -> str:
+            return ", ".join(of_column[column] for column in columns) + "," * (len(columns) == 1)
+
+        acting = [column for column in self.controls if column != self.time_name]
+        return names, unpacked(self.states), unpacked(acting), time, given
 
     def _rhs_function(self) -> Callable[[Array], Array]:
         law = self.power_sum or FilledForm(_form(tuple(self.right_hand_sides), tuple(self.symbols)), np.zeros(0))

@@ -21,15 +21,15 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, reduce
-from typing import Any, NamedTuple, TypeAlias
+from functools import reduce
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
 
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
-from odediscovery.laws.power_sum import Features, PowerSum, signs
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 MAX_EQUATION_LETTERS, MAX_NESTING = 100_000, 60
@@ -339,10 +339,6 @@ _ESCAPES = {
 }
 
 
-# What is printed is `Equations`, which imports this file.
-Printable: TypeAlias = Any
-
-
 def constant(value: float, error: float = math.nan, digits: int = 4, spare: int = 0) -> str:
     """A number to the precision of its standard error, 0.06003(12): bare where that is 0, `digits` where it is nan.
 
@@ -427,7 +423,7 @@ def _general(value: float, digits: int) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-class _Notation(NamedTuple):
+class Notation(NamedTuple):
     """How sums of products are written."""
 
     name: Callable[[str], str]  # a column
@@ -435,92 +431,6 @@ class _Notation(NamedTuple):
     power: Callable[[str], str]
     times: str
     number: Callable[[str], str]
-
-
-def pretty_text(equations: Printable, digits: int) -> str:
-    """See `Equations.pretty`."""
-    plain = _Notation(str, "(-{})", lambda power: f"^({power})" if "/" in power else f"^{power}", "*", str)
-    if equations.power_sum is not None or (equations.law is not None and equations.standard_errors is not None):
-        rows = _rows(equations, digits, plain)
-    else:
-        names = dict(zip((s.name for s in equations.symbols), equations.variables, strict=True))
-        notation: dict[str, Any] = {"name": names.__getitem__, "power": "^", "number": partial(constant, digits=digits)}
-        rows = [render(side, **notation, divided=True) for side in equations.right_hand_sides]
-        # A fitted 0.9999999 is a factor, or an exponent, that rounds to 1.
-        rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])|\^1(?![\d.e])", "", row) for row in rows]
-    return "\n".join(f"{s}' = {row}" for s, row in zip(equations.states, rows, strict=True))
-
-
-def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
-    """See `Equations.latex`."""
-    names, time = [latex_name(name) for name in equations.variables], latex_name(equations.time_name)
-    if equations.power_sum is not None:
-        latex = _Notation(latex_name, r"\left(-{}\right)", lambda power: f"^{{{power}}}", r"\,", _latex_number)
-        rows = _rows(equations, digits, latex)
-    else:
-        symbols = dict(zip(equations.symbols, names, strict=True))
-        rows = [sympy.latex(_rounded(side, digits), symbol_names=symbols) for side in equations.right_hand_sides]
-    return {
-        state: rf"\frac{{d{name}}}{{d{time}}} = {row}"
-        for state, name, row in zip(equations.states, names, rows, strict=False)
-    }
-
-
-def _rows(equations: Printable, digits: int, notation: _Notation) -> list[str]:
-    """Right-hand sides of a law that is known as numbers, with standard errors."""
-    law, show = equations.law, partial(law_constant, digits=digits, spare=equations.spare)
-    features = law.features or Features(law.n_states)
-    n, simple = features.states, [notation.name(variable) for variable in equations.variables]
-    simple += [function_name(simple, function) for function in features.functions]
-
-    def product(names: Sequence[str], row: Array, errors: Array) -> list[tuple[bool, str]]:
-        """The factors of a product of powers, and whether they stand below: a sum to a whole negative power does."""
-        factors = []
-        turned = signs(row[None], law.mirrored)[0] < 0.0
-        for k in np.flatnonzero(row).tolist():
-            name, power, error = names[k], float(row[k]), float(errors[k])
-            function = features.functions[k - n] if n <= k < features.simple else None
-            if function is not None and power_is_rate(function):
-                # exp(r x) ** w is written exp(w r x).
-                written = show(abs(power * function.rate), error * abs(function.rate))
-                argument = names[function.state] if written == "1" else f"{written}*{names[function.state]}"
-                factors.append((False, f"exp({'-' * (power * function.rate < 0)}{argument})"))
-                continue
-            below = bool(k >= features.simple and power < 0 and error == 0)
-            # Thirds are fractions in sums of powers alone.
-            third = third_of(power) if error == 0.0 and law.features is None else ""
-            written = third or show(abs(power) if below else power, error)
-            base = notation.minus.format(name) if turned[k] else name
-            factors.append((below, base if written == "1" else f"{base}{notation.power(written)}"))
-        return factors
-
-    def total(
-        values: Array, errors: Array, powers: Array, products: list[list[tuple[bool, str]]], first: str = ""
-    ) -> str:
-        terms = [(False, first)] if first else []
-        for j in sorted(np.flatnonzero(values), key=lambda j: order(float(values[j]), powers[j])):
-            number = notation.number(show(abs(float(values[j])), float(errors[j])))
-            above = [factor for below, factor in products[j] if not below]
-            above = above if number == "1" and above else [number, *above]
-            below = [f"/{factor}" for below, factor in products[j] if below]
-            terms.append((bool(values[j] < 0), notation.times.join(above) + "".join(below)))
-        return join_terms(terms)
-
-    a, w, b, v = law.constants
-    da, dw, db, dv = _errors(equations)
-    inner = [product(simple, *of) for of in zip(v, dv, strict=True)]
-    names = simple + [f"({total(*of, v, inner, '1')})" for of in zip(b, db, strict=True)]
-    outer = [product(names, *of) for of in zip(w, dw, strict=True)]
-    return [total(*of, w, outer) for of in zip(a, da, strict=True)][: len(equations.states)]
-
-
-def _errors(equations: Printable) -> list[Array]:
-    """Standard errors of the constants of a law, 0 of those that were snapped, nan of unknown ones."""
-    known, law = equations.standard_errors, equations.law
-    errors = [np.full_like(c, np.nan) for c in law.constants] if known is None else [*known.constants]
-    for k, held in enumerate(equations.snapped or ()):
-        errors[k] = np.where(held, 0.0, errors[k])
-    return errors
 
 
 def order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tuple[float, ...]]:
@@ -543,7 +453,7 @@ def function_name(states: Sequence[str], function: Function) -> str:
     return f"{function.name}({'-' * (rate < 0)}{size}{states[function.state]})"
 
 
-def _latex_number(written: str) -> str:
+def latex_number(written: str) -> str:
     mantissa, _, exponent = written.partition("e")
     return rf"{mantissa} \times 10^{{{exponent}}}" if exponent else mantissa
 
@@ -564,12 +474,12 @@ def latex_name(name: str) -> str:
     return rf"\mathrm{{{''.join(_ESCAPES.get(c, c) for c in name)}}}"
 
 
-def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
+def rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
     return expression.xreplace({f: sympy.Float(float(f), digits) for f in expression.atoms(sympy.Float)})
 
 
 # Words of Julia, and names that the printed function itself uses.
-_JULIA_WORDS = (
+JULIA_WORDS = (
     "abstract baremodule begin catch const do else elseif end export false function let local macro module "
     "mutable primitive quote struct true try type using where outer in isa ccall Base du u p t"
 )
@@ -577,77 +487,10 @@ _JULIA_WORDS = (
 _JULIA_LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Mn", "Mc", "Nd")
 
 
-def python_source(equations: Printable) -> str:
-    """See `Equations.python`."""
-    names, own, acting, given, (time, state, controls) = _local_names(equations, "np rates", ("t", "y", "u"))
-    time, function = given or time, lambda name: f"np.{name.lower()}"
-    sides = [render(side, name=names.__getitem__, function=function) for side in equations.right_hand_sides]
-    lines = [
-        "import numpy as np\n\n",
-        f"def rates({time}, {state}{f', {controls}' if acting else ''}):",
-        *([f"    {acting} = {controls}({time})  # inputs at this time"] * bool(acting)),
-        f"    {own} = {state}",
-        "    return np.array([",
-        *(f"        {side},  # d/dt of {name}" for side, name in zip(sides, equations.states, strict=True)),
-        "    ])\n",
-    ]
-    return "\n".join(lines)
-
-
-def julia_source(equations: Printable) -> str:
-    """See `Equations.julia`."""
-    names, own, acting, given, _ = _local_names(equations, _JULIA_WORDS, (), _julia_name)
-    notation: dict[str, Any] = {"name": names.__getitem__, "function": lambda name: f"Base.{name.lower()}"}
-    sides = [render(side, **notation, power="^") for side in equations.right_hand_sides]
-    numbered = enumerate(zip(sides, equations.states, strict=True), start=1)
-    lines = [
-        "function rates!(du, u, p, t)",
-        *([f"    {given} = t"] * bool(given)),
-        *([f"    {acting} = p(t)  # the inputs at this time"] * bool(acting)),
-        f"    {own} = u",
-        *(f"    du[{i}] = {side}  # d/dt of {name}" for i, (side, name) in numbered),
-        "    return nothing",
-        "end\n",
-    ]
-    return "\n".join(lines)
-
-
-def _julia_name(name: str) -> str:
+def julia_name(name: str) -> str:
     """An identifier of Python as one of Julia: some letters are operators or other letters there, and
     what consists of underscores cannot be read.
     """
     letters = [c if unicodedata.category(c) in _JULIA_LETTERS and c != "\u025b" else "_" for c in name]
     kept = "".join(letters)
     return kept if kept.strip("_") and not kept[0].isdigit() else f"x{kept}"
-
-
-def _local_names(
-    equations: Printable, words: str, arguments: tuple[str, ...], spelled: Callable[[str], str] = str
-) -> tuple[dict[str, str], str, str, str, list[str]]:
-    """Variable names, as the language spells them, and arguments that avoid reserved words and each other.
-
-    Names by symbol; those of the states and of the inputs but for time, as they are unpacked; that of time if it is
-    an input, else ""; the arguments.
-    """
-    reserved = set(words.split())
-    taken = set(identifiers(equations.variables).values()) | reserved
-    names = {}
-    for symbol in equations.symbols:
-        name = spelled(symbol.name)
-        while (name != symbol.name and name in taken) or name in reserved:
-            name += "_"
-        taken.add(name)
-        names[symbol.name] = name
-    given = []
-    for argument in arguments:
-        while argument in taken:
-            argument += "_"
-        given.append(argument)
-    of_column = dict(zip(equations.variables, names.values(), strict=True))
-    time = of_column[equations.time_name] if equations.time_name in equations.controls else ""
-
-    def unpacked(columns: Sequence[str]) -> str:
-        return ", ".join(of_column[column] for column in columns) + "," * (len(columns) == 1)
-
-    acting = [column for column in equations.controls if column != equations.time_name]
-    return names, unpacked(equations.states), unpacked(acting), time, given

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.expressions import julia_source, python_source
 
 
 def test_python_computes_the_law_with_columns_called_like_its_own_names() -> None:
     law = Equations.parse(["np", "y"], {"np": "-np*y", "y": "2*y**0.5 - t"}, controls=["t"])
-    source = python_source(law)
+    source = law.python()
     assert source.splitlines()[3:6] == ["def rates(t, y_):", "    np_, y = y_", "    return np.array(["]
     space: dict[str, object] = {}
     exec(source, space)
@@ -22,7 +21,7 @@ def test_python_computes_the_law_with_columns_called_like_its_own_names() -> Non
 
 def test_julia_takes_controls_from_its_parameter() -> None:
     law = Equations.parse(["u", "end"], {"u": "w*end", "end": "-u**2"}, controls=["w"])
-    lines = julia_source(law).splitlines()
+    lines = law.julia().splitlines()
     assert lines[0] == "function rates!(du, u, p, t)" and lines[-1] == "end"
     assert lines[1] == "    w, = p(t)  # the inputs at this time" and lines[2] == "    u_, end_ = u"
     assert "du[2] = -u_^2" in lines[4]
