@@ -454,6 +454,7 @@ def function_name(states: Sequence[str], function: Function) -> str:
 
 
 def latex_number(written: str) -> str:
+    """A printed number in LaTeX's mathematics."""
     mantissa, _, exponent = written.partition("e")
     return rf"{mantissa} \times 10^{{{exponent}}}" if exponent else mantissa
 
@@ -475,6 +476,7 @@ def latex_name(name: str) -> str:
 
 
 def rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
+    """The expression with numbers of so many digits."""
     return expression.xreplace({f: sympy.Float(float(f), digits) for f in expression.atoms(sympy.Float)})
 
 
