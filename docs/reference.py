@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any
 
@@ -16,7 +17,7 @@ def _under_heading(match: re.Match[str]) -> str:
 
 
 class AsWritten(Extension):
-    """Doctests, which stand bare in our docstrings, are code; and `_option(5, "help")` is 5."""
+    """Doctests, which stand bare in our docstrings, are code; `_option(5, "help")` is 5, and "help" what it means."""
 
     def on_instance(self, *, obj: Object, **_: Any) -> None:
         if isinstance(obj.docstring, Docstring):
@@ -24,4 +25,5 @@ class AsWritten(Extension):
 
     def on_attribute_instance(self, *, attr: Attribute, **_: Any) -> None:
         if isinstance(attr.value, ExprCall) and str(attr.value.function) == "_option":
+            attr.docstring = Docstring(ast.literal_eval(str(attr.value.arguments[1])))
             attr.value = attr.value.arguments[0]

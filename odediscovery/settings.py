@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,55 +24,7 @@ def _option(default: Any, help_text: str, flag: str | None = None) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of `discover`; the help text of the command stands in each field's metadata.
-
-    Args:
-        recipe: `default` (ours), `neural` (networks alone: trained, pruned and polished, nothing
-            grown), `paper` (as the NPU paper prints its training) or `as-run` (as its code ran).
-        seed: seed of all random numbers.
-        members: networks trained side by side from random starts; 0 leaves grown, regressed and textbook laws.
-        hidden: hidden units of a network, an upper bound of its distinct monomials.
-        max_seconds: wall-clock limit in seconds, after which the best so far is the result; None
-            for no limit.
-        max_memory: GB that a fit takes at most: batches are as small as that needs, and what cannot be cut is
-            left out.
-        holdout: share of each trajectory's time kept back at its end, 0 to 0.9.
-        threads: processor threads; None for 1.
-        device: where members are trained, cpu or cuda (a GPU).
-        unit: power unit of the first layer: RealNPU, NPU (complex exponents, whose imaginary part a
-            strong L1 norm drives out), or Dense in published recipes.
-        gradients: of training: odeint (backpropagation through torchdiffeq's steps), odeint-adjoint (its
-            continuous adjoint) or closed-form (the discrete adjoint of a sum of powers, written out).
-        grow: whether laws found on the integral form compete.
-        l1: weight of the L1 norm of all parameters, dimensionless.
-        adam_steps: gradient steps before LBFGS.
-        learning_rate: largest learning rate of the gradient steps.
-        lbfgs_steps: largest number of LBFGS iterations.
-        prune_long: whether noisy series are pruned on long windows.
-        known: right-hand sides, whole ("h' = -v") or in part ("v' = 9.81 + ?").
-        conserve: sums that stay constant ("S + I + R", "S + I + R = 763").
-        hidden_states: names of states without a column.
-        forbid: states that an equation may not have ("S: R").
-        bounds: range of the exponents that are not 0 ("0..2").
-        integer_exponents: whether all exponents are whole numbers.
-        vary: which constants groups have of their own: "all", "none", "auto" or "k in conc'"; None for
-            one set of constants without a population.
-        covariate: columns, constant within a group, that constants may depend on by a power.
-        starts: starts that are known ("tissue = 0", "gut = dose", "gut = measured").
-        censored: states whose values below a limit are not known ("virus = 50": 0 means below 50).
-        cumulative: states that are cumulative counts, of which the increments are fitted with their noise.
-        doses: columns of amounts that are added to a state at their times ("gut = dose"); beside `vary` with a
-            factor if they are in another unit ("conc = f*dose").
-        breaks: times at which a rate may change, everything else being fixed ("t=23,41"), or "found".
-        sources: whether equations may have constant terms, flows from nowhere.
-        nonnegative_flows: whether what flows out of a state has to vanish with it, so that it stays
-            above 0.
-        library: families of terms that are tried ("powers", "sums", ...), or are not ("no-functions");
-            `textbook` are the laws with a name.
-        template: names of textbook laws that are fitted and told, see `textbook.registry`.
-        tries: laws with named constants that are ranked beside what is found ("x' = a*x*(1 - x/K)^b").
-        thorough: whether the search takes all the time that it wants; else 6.6 s of the processor for small
-            tables and 30 s for others.
+    """All options of `discover`; what each means is what the command prints as its help.
 
     >>> Settings(members=4).members
     4
@@ -128,69 +80,12 @@ class Settings:
         Raises:
             InputError: an option is out of range, or does not go with another one.
         """
-        self._check_kinds()
-        for name, (least, most) in LIMITS.items():
-            value, flag = getattr(self, name), flag_of(name)
-            if isinstance(least, int) and not isinstance(value, int):
-                raise InputError(f"{flag} must be a whole number, got {value!r}")
-            if not value >= least:
-                raise InputError(f"{flag} must be at least {least}, got {value}")
-            if value > most:
-                raise InputError(f"{flag} must be at most {most}, got {value}")
-        for name in ("learning_rate", "max_seconds"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < math.inf:
-                raise InputError(f"{flag_of(name)} must be positive and finite, got {value}")
-        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
-            raise InputError(f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}")
-        choices: dict[str, tuple[str, Collection[str]]] = {"recipe": (self.recipe, RECIPES), "unit": (self.unit, UNITS)}
-        choices |= {"way of gradients": (self.gradients, GRADIENTS), "device": (self.device, DEVICES)}
-        for kind, (chosen, known) in choices.items():
-            if chosen not in known:
-                raise unknown_name(kind, chosen, known)
-        if self.members < 1 and not (self.recipe == "default" and self.grow):
-            raise InputError(
-                f"--members {self.members} leaves nothing to start from but grown "
-                "laws: it needs --grow and --recipe default"
-            )
-        self._check_training()
-        if self.published and any(getattr(self, name) for name in (*KNOWLEDGE, *RECORDED)):
-            names = ", ".join(map(flag_of, (*KNOWLEDGE, *RECORDED)))
-            raise InputError(f"{names} need --recipe default: the published recipes know nothing")
-        if self.vary is None and self.covariate:
-            raise InputError("--covariate belongs to groups: it needs --vary all, none or auto")
-        if self.vary is not None:
-            self._check_groups()
-        if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
-            names = ", ".join(map(flag_of, ("no_sources", *VOCABULARY)))
-            raise InputError(f"{names} need --recipe default")
+        for complaint in self._complaints():
+            raise InputError(complaint)
         return self
 
-    def _check_groups(self) -> None:
-        """Whether nothing is asked that the search of groups does not hear."""
-        asked = [name for name in NOT_OF_GROUPS if getattr(self, name) != self.__dataclass_fields__[name].default]
-        if asked:
-            flag = flag_of("no_sources" if asked[0] == "sources" else asked[0])
-            own = "; a law of your own is fitted by fit-constants --vary" * (asked[0] in ("tries", "known"))
-            raise InputError(f"{flag} is not yet possible beside --vary: leave one of them out{own}")
-
-    def _check_training(self) -> None:
-        """Whether the unit and the gradients go with the recipe."""
-        if not self.published and self.unit == "Dense":
-            raise InputError(
-                f"--unit {self.unit} needs --recipe paper or as-run; recipe {self.recipe} reads its equations "
-                "from power units, RealNPU or NPU"
-            )
-        if self.published and self.gradients != "odeint":
-            raise InputError(
-                f"--gradients {self.gradients} needs --recipe default or neural; recipe {self.recipe} has its own"
-            )
-        if self.recipe == "neural" and (self.grow or self.integer_exponents):
-            option = "--grow" if self.grow else "--integer-exponents"
-            raise InputError(f"{option} needs --recipe default; recipe neural grows no laws, and trains real exponents")
-
-    def _check_kinds(self) -> None:
-        """Whether every option is a number, a text or a switch as it should be."""
+    def _complaints(self) -> Iterator[str]:
+        """What is wrong with options, first of each alone, then of those that do not go together."""
         for one in dataclasses.fields(self):
             value, kind = getattr(self, one.name), str(one.type)
             if value is None and kind.endswith("| None"):
@@ -199,7 +94,50 @@ class Settings:
             texts = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
             fits = texts if kinds is tuple else isinstance(value, kinds)
             if not fits or (isinstance(value, bool) and kinds is not bool):
-                raise InputError(f"{flag_of(one.name)} must be {what}, got {repr(value)[:40]}")
+                yield f"{flag_of(one.name)} must be {what}, got {repr(value)[:40]}"
+        for name, (least, most) in LIMITS.items():
+            value, flag = getattr(self, name), flag_of(name)
+            if not value >= least:
+                yield f"{flag} must be at least {least}, got {value}"
+            if value > most:
+                yield f"{flag} must be at most {most}, got {value}"
+        for name in ("learning_rate", "max_seconds"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value < math.inf:
+                yield f"{flag_of(name)} must be positive and finite, got {value}"
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            yield f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}"
+        for name, (kind, known) in CHOICES.items():
+            if getattr(self, name) not in known:
+                yield str(unknown_name(kind, getattr(self, name), known))
+        if self.members < 1 and not (self.recipe == "default" and self.grow):
+            yield (
+                f"--members {self.members} leaves nothing to start from but grown laws: it needs --grow and --recipe "
+                "default"
+            )
+        if not self.published and self.unit == "Dense":
+            yield (
+                f"--unit {self.unit} needs --recipe paper or as-run; recipe {self.recipe} reads its equations from "
+                "power units, RealNPU or NPU"
+            )
+        if self.published and self.gradients != "odeint":
+            yield f"--gradients {self.gradients} needs --recipe default or neural; recipe {self.recipe} has its own"
+        if self.recipe == "neural" and (self.grow or self.integer_exponents):
+            option = "--grow" if self.grow else "--integer-exponents"
+            yield f"{option} needs --recipe default; recipe neural grows no laws, and trains real exponents"
+        of_default = (*KNOWLEDGE, *RECORDED)
+        if self.published and any(getattr(self, name) for name in of_default):
+            names = ", ".join(map(flag_of, of_default))
+            yield f"{names} need --recipe default: the published recipes know nothing"
+        if self.vary is None and self.covariate:
+            yield "--covariate belongs to groups: it needs --vary all, none or auto"
+        asked = [name for name in NOT_OF_GROUPS if getattr(self, name) != self.__dataclass_fields__[name].default]
+        if self.vary is not None and asked:
+            flag = flag_of("no_sources" if asked[0] == "sources" else asked[0])
+            own = "; a law of your own is fitted by fit-constants --vary" * (asked[0] in ("tries", "known"))
+            yield f"{flag} is not yet possible beside --vary: leave one of them out{own}"
+        if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
+            yield f"{', '.join(map(flag_of, ('no_sources', *VOCABULARY)))} need --recipe default"
 
     @property
     def published(self) -> bool:
@@ -214,6 +152,9 @@ class Settings:
         """The options as plain values, for `result.json`."""
         return dataclasses.asdict(self)
 
+
+_ARGS = (f"        {one.name}: {one.metadata['help']}\n" for one in dataclasses.fields(Settings))
+Settings.__doc__ = f"{Settings.__doc__}\n    Args:\n{''.join(_ARGS)}    "
 
 _KINDS: Mapping[str, tuple[Any, str]] = {
     "int": (int, "a whole number"),
@@ -232,9 +173,6 @@ NOT_OF_GROUPS = (
     *("recipe", "known", "conserve", "forbid", "bounds", "sources", *VOCABULARY),
     *("censored", "cumulative", "breaks"),
 )
-UNITS = ("RealNPU", "NPU", "Dense")
-GRADIENTS = ("odeint", "odeint-adjoint", "closed-form")
-DEVICES = ("cpu", "cuda")
 
 # Smallest and largest value of an option. A larger one is more likely a slip than a wish: the
 # memory of a fit grows with members * hidden.
@@ -259,18 +197,18 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     "paper": _PUBLISHED,
     "as-run": _PUBLISHED,
 }
+# What an option of few values is called in messages, and the values.
+CHOICES: Mapping[str, tuple[str, Collection[str]]] = {
+    "recipe": ("recipe", RECIPES),
+    "unit": ("unit", ("RealNPU", "NPU", "Dense")),
+    "gradients": ("way of gradients", ("odeint", "odeint-adjoint", "closed-form")),
+    "device": ("device", ("cpu", "cuda")),
+}
 
 
 def flag_of(name: str) -> str:
     """The flag of a field of `Settings` on the command line."""
     return "--" + OPTIONS.get(name, name).replace("_", "-")
-
-
-def checked_device(name: str) -> str:
-    """The name of a device, one of `DEVICES`."""
-    if name not in DEVICES:
-        raise unknown_name("device", name, DEVICES)
-    return name
 
 
 def settings_for(recipe: str = "default", **options: Any) -> Settings:
@@ -292,7 +230,5 @@ def settings_for(recipe: str = "default", **options: Any) -> Settings:
     for name in options:
         if name not in names:
             raise unknown_name("option", name, names)
-    given = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in options.items() if value is not None
-    }
+    given = {name: value for name, value in options.items() if value is not None}
     return Settings(**{"recipe": recipe, **RECIPES[recipe], **given}).checked()

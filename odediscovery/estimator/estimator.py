@@ -13,6 +13,7 @@ Source: scikit-learn, "Developing scikit-learn estimators"; methods are called a
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import re
 import tempfile
@@ -43,6 +44,15 @@ LOWEST_SCORE = -1e6
 
 # An estimator knows as many states as X has columns, and scikit-learn keeps samples back itself.
 _DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings) if f.name not in ("hidden_states", "holdout")}
+_SIGNATURE = inspect.Signature(
+    [
+        inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY),
+        *(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in {"states": None, **_DEFAULTS}.items()
+        ),
+    ]
+)
 
 
 class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
@@ -76,48 +86,11 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     [[-1.0]]
     """
 
-    def __init__(
-        self,
-        *,
-        states: Sequence[str] | None = None,
-        recipe: str = "default",
-        seed: int = 0,
-        members: int = 16,
-        hidden: int = 8,
-        max_seconds: float | None = None,
-        max_memory: float = 4.0,
-        threads: int | None = None,
-        device: str = "cpu",
-        unit: str = "RealNPU",
-        gradients: str = "odeint",
-        grow: bool = True,
-        l1: float = 0.01,
-        adam_steps: int = 1200,
-        learning_rate: float = 0.015,
-        lbfgs_steps: int = 40,
-        prune_long: bool = True,
-        known: Sequence[str] = (),
-        conserve: Sequence[str] = (),
-        forbid: Sequence[str] = (),
-        bounds: str | None = None,
-        integer_exponents: bool = False,
-        sources: bool = True,
-        nonnegative_flows: bool = False,
-        library: Sequence[str] = (),
-        template: Sequence[str] = (),
-        tries: Sequence[str] = (),
-        thorough: bool = False,
-        vary: str | None = None,
-        covariate: Sequence[str] = (),
-        starts: Sequence[str] = (),
-        censored: Sequence[str] = (),
-        cumulative: Sequence[str] = (),
-        doses: Sequence[str] = (),
-        breaks: str | None = None,
-    ) -> None:
-        given = locals()  # scikit-learn reads each back under its name, as it was given
-        for name in ("states", *_DEFAULTS):
-            setattr(self, name, given[name])
+    def __init__(self, *, states: Sequence[str] | None = None, **options: Any) -> None:
+        given = _SIGNATURE.bind(self, states=states, **options)
+        given.apply_defaults()
+        for name in ("states", *_DEFAULTS):  # scikit-learn reads each back under its name, as it was given
+            setattr(self, name, given.arguments[name])
 
     def fit(
         self, X: Any, y: object = None, t: Any = None, sigma: Any = None, groups: Sequence[str] | None = None
@@ -336,6 +309,10 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
                 f"{self.n_features_in_} features as input; give those"
             )
         return values
+
+
+# What scikit-learn takes the names of the parameters from.
+ODEDiscovery.__init__.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
 
 
 def _r2(observed: Array, simulated: Array) -> float:

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from odediscovery.errors import InputError
-from odediscovery.settings import checked_device
+from odediscovery.errors import InputError, unknown_name
 
 T = TypeVar("T")
 # By the names that `--device` has.
@@ -22,7 +21,9 @@ _DEVICES = {"cpu": torch.device("cpu"), "cuda": torch.device("cuda")}
 
 def device_of(name: str) -> torch.device:
     """The torch device of a name, "cpu" or "cuda"."""
-    if checked_device(name) == "cuda" and not torch.cuda.is_available():
+    if name not in _DEVICES:
+        raise unknown_name("device", name, _DEVICES)
+    if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch finds no GPU here; use --device cpu")
     if name == "cuda":
         # Convolutions would be rounded to ten bits there, and results not be those of the CPU.
