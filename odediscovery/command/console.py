@@ -96,10 +96,7 @@ def mute_if_broken(stream: TextIO) -> None:
 
 
 def prepare() -> None:
-    """Streams that take every letter, also where they were closed; no words of libraries on them.
-
-    For a command only: a program that imports this package keeps its own streams and settings.
-    """
+    """Streams of a command that take every letter, also where they were closed, and no words of libraries."""
     # A file that is opened while a stream is closed would get its number, and what is printed.
     while True:
         spare = os.open(os.devnull, os.O_RDWR)

@@ -1,9 +1,7 @@
 """The progress of a fit on standard error, and Ctrl-C as a request to end it.
 
-`TerminalMonitor` does both: the stages call `stage` and `step` and know nothing of terminals. On a
-terminal one line for the whole work shows the stage, a bar and the time left, and vanishes at the end; where
-standard error is no terminal (a log, a pipe) each stage is one plain line. The first Ctrl-C
-asks the fit to end with the best it has, the second one really ends it.
+On a terminal one line for the whole work shows the stage, a bar and the time left, and vanishes at the end; in a log
+each stage is one plain line. The first Ctrl-C asks the fit to end with the best it has, the second one ends it.
 """
 
 from __future__ import annotations
@@ -33,11 +31,7 @@ _WISHES = (signal.SIGINT, signal.SIGTERM)
 
 
 class TerminalMonitor(Monitor):
-    """A `Monitor` that draws a bar, or prints a line a stage where there is no terminal, or is quiet.
-
-    It counts from when the command `started`, by `time.monotonic`. With the time left, the name of a stage and the bar
-    stay within 80 letters; wider terminals have room for the loss.
-    """
+    """A `Monitor` that draws a bar within 80 letters, or prints a line a stage where there is none, or is quiet."""
 
     def __init__(self, max_seconds: float | None = None, *, quiet: bool = False, started: float | None = None) -> None:
         super().__init__(max_seconds, time.monotonic() if started is None else started)

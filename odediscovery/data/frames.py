@@ -82,10 +82,7 @@ def counts_rows(index: pd.Index) -> bool:
 def with_index_as_columns(
     frame: pd.DataFrame, source: object, time: str | None
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
-    """The frame with the levels of its index that have names, or hold dates, as columns in front.
-
-    Then the column that its index gives for the times or None, and what was left out.
-    """
+    """The frame with named or dated levels of its index as columns, that of the times, and what was left out."""
     index, messages, of_index = frame.index, list[str](), None
     usual = [name for name in frame.columns if _is_time_name(name)]
     told = time or next(iter(usual), None)

@@ -140,10 +140,9 @@ def _smoothed(t: Array, y: Array, weights: Array, penalties: Array) -> list[Arra
 
 @functools.lru_cache(maxsize=32)
 def _modes(times: bytes, weighted: bytes) -> tuple[Array, Array, Array]:
-    """Demmler and Reinsch's basis: S(lambda) = W^-1/2 U diag(1 / (1 + lambda d)) U^T W^1/2.
+    """Demmler and Reinsch's basis, S(lambda) = W^-1/2 U diag(1 / (1 + lambda d)) U^T W^1/2, cached by times.
 
-    Of all `PENALTIES` (1 - 1 / (1 + lambda d))^2 [penalties, n] and the sum of its roots [penalties], then W^1/2 U
-    [n, n]. Cached: all states of a trajectory, and all their residuals, share their times.
+    Of all `PENALTIES` (1 - 1 / (1 + lambda d))^2 [penalties, n], the sum of its roots [penalties], W^1/2 U [n, n].
     """
     t, weights = np.frombuffer(times), np.frombuffer(weighted)
     root = np.sqrt(weights)[:, None]
@@ -188,8 +187,7 @@ def smooth(
 ) -> TimeSeries:
     """The series without noise and gaps: cubic smoothing splines by generalised cross-validation.
 
-    Where a trajectory has no value of a state, it is the mean of the others; 0 where none has one. States with noise
-    [states] below `CLEAN_SHARE` of their spread keep their samples; those that are `nonnegative` [states] stay so.
+    A state without values in a trajectory is the mean of the others; states without noise keep their samples.
     """
     relative_sigma = relative_sigma or _alike(series)
     noise = np.where(noise > CLEAN_SHARE * np.nanstd(pooled(series), axis=0), noise, 0.0)

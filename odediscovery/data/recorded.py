@@ -331,8 +331,7 @@ class Merged(NamedTuple):
 
 
 def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[tuple[str, Merged]], list[str]]:
-    """Trajectories of at least two samples, each with its label, and which were left out; all, to be refused by name,
-    where none is left."""
+    """Trajectories of at least two samples with their labels, and which were left out; all where none is left."""
     pairs = list(zip(labels, merged, strict=True))
     kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= LEAST_SAMPLES]
     if len(kept) in (0, len(pairs)):

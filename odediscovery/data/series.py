@@ -475,8 +475,7 @@ class Scale:
 
     @classmethod
     def of(cls, series: TimeSeries) -> Scale:
-        """Root mean square of the observed values of each state (1 if all are zero), and the
-        median sample interval."""
+        """Root mean square of the observed values of each state (1 if all are zero), and the median sample interval."""
         values = np.concatenate([t.values for t in series.trajectories])
         # Divided by the largest first: squares of very large or small numbers leave the range.
         largest = np.nanmax(np.abs(values), axis=0)

@@ -151,10 +151,7 @@ def separator_of(text: str) -> str:
 
 
 def _read_numbers(text: str, first: int, path: Path, sep: str) -> Table | None:
-    """The table if every cell below the header is a plain number or empty; None where `_read_cells` has to look.
-
-    Millions of rows as text cell by cell take half a minute.
-    """
+    """The table if all cells below the header are plain numbers or empty: cell by cell, millions take half a minute."""
     header, _, body = text.partition("\n")
     names, line = header.rstrip("\r").split(sep), first + 1
     if re.search('["\r]', header.rstrip("\r")):

@@ -174,10 +174,7 @@ def solve_piecewise(
     controls: Signal,
     time: Mask,
 ) -> Array:
-    """The solution under controls [n, states], piece by piece: no solver steps over a kink or jump.
-
-    `solve` takes rates(t, x), start and times [n], and gives states [n, states]; `time` says which controls are time.
-    """
+    """The solution under controls [n, states] by solve(rates(t, x), start, times); no steps over a kink or jump."""
     result = np.full((len(times), len(start)), np.nan)
     if not len(times) or not np.isfinite(times).all():
         return result

@@ -55,9 +55,7 @@ TEMPLATES.filters["without_breaks"] = words.without_breaks
 
 
 def report_html(found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None) -> str:
-    """The page of a result, with a forecast if there is one, and the versions of the libraries that it was found with
-    (default: those of now).
-    """
+    """The page of a result, with a forecast if any, and the versions it was found with (default: those of now)."""
     runs = drawings.drawn_runs(found)
     script = TEMPLATES.loader.get_source(TEMPLATES, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -239,10 +239,7 @@ _MARKS = re.compile(r"<g([^>]*)>((?:<use [^>]*/>){2,})")
 
 
 def svg(draw: Callable[..., Any], name: str, label: str, **size: float) -> Markup | None:
-    """What is drawn into a new figure, sized as a `panel`, as an `<svg>` element; None where `draw` answers False.
-
-    No other drawing of the page has the name, of letters and digits; the label is for those who cannot see it.
-    """
+    """What is drawn into a new `panel`, as an `<svg>` element of this unique name; None where `draw` answers False."""
     with rc_context(style.PAGE):
         figure, axes = panel(**size)
         return None if draw(*axes) is False else inline(figure, name, label)
@@ -272,9 +269,7 @@ def panel(width: float = 4.2, height: float = 2.4, below: float = 0.0) -> tuple[
 
 
 def inline(figure: Figure, name: str, label: str, shares: tuple[float, float] | None = None) -> Markup:
-    """A figure as an `<svg>` element in the style and colours of the page; where that has no bounds of its width,
-    they are shares of its own.
-    """
+    """A figure as an `<svg>` element in the style of the page; `shares` bound its width by shares of its own."""
     stream = io.StringIO()
     # Names that it refers to are hashes with the name of the drawing: one result gives one page, and no two are alike.
     # Letters that matplotlib's font lacks are the browser's to find.

@@ -130,10 +130,7 @@ def criterion(found: Discovery) -> tuple[float, int]:
 
 
 def _free_constants(found: Discovery) -> int:
-    """Constants of a law that were fitted; an exponent that several equations share counts once.
-
-    A coefficient that is a short decimal was fitted, too, before it became one; one that is known was not.
-    """
+    """Constants of a law that were fitted, also if rounded later; an exponent that equations share counts once."""
     free = set()
     for state, rows in constants(found.equations, None).items():
         for row in rows:

@@ -556,8 +556,7 @@ def state_scores(found: Discovery) -> dict[str, float]:
 
 
 def is_of_a_form(found: Discovery) -> bool:
-    """Whether the equations are a form that somebody wrote down: constants of textbook laws that were found have
-    names too."""
+    """Whether the equations are a form that somebody wrote down, and not a textbook law that was found."""
     return found.named is not None and found.found_by != "textbook"
 
 
@@ -607,12 +606,9 @@ def shown_notes(messages: Sequence[str]) -> list[str]:
 
 
 def far_off(residuals: Array, least: Array) -> dict[int, float]:
-    """Residuals that are far larger than usual, and than those of their neighbours: sample -> how many times.
+    """Residuals with |r_k| > 6 s_k and twice those of their neighbours: sample -> how many times s_k.
 
-        |r_k| > 6 s_k,    |r_{k-1}|, |r_{k+1}| < |r_k| / 2
-
-    s_k is the largest of `least` (what they may be by themselves), the median |r| / 0.674 of all samples and that of
-    the nearest twenty.
+    s_k is the largest of `least`, the median |r| / 0.674 of all samples and that of the nearest twenty.
     """
     seen = np.flatnonzero(np.isfinite(residuals))
     size = np.abs(residuals[seen])
@@ -661,10 +657,7 @@ def _are_counts(values: Array) -> bool:
 
 
 def rest(found: Discovery, form: Form | None = None, covariance: Array | None = None) -> list[Note]:
-    """A sentence about the point at which the solution of the first trajectory comes to rest, if it does.
-
-    What comes to rest has estimates, or constants of a form with their covariance.
-    """
+    """A sentence about where the first trajectory comes to rest, from estimates or constants of a form."""
     if found.series.controls or found.equations.states != found.series.states:
         return []
     start, estimates = found.initial_values[0], found.estimates

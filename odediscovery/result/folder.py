@@ -58,10 +58,7 @@ def write_folder(
     claim: Claim | None = None,
     add: Callable[[Path], None] | None = None,
 ) -> None:
-    """Let a new folder with the data, other files by name and `result.json` take its place at once.
-
-    `claim` is the right to write it, if that is held already; `add` writes more files before it takes its place.
-    """
+    """Let a new folder with the data, `files`, what `add` writes and `result.json` take its place at once."""
 
     def fill(new: Path) -> None:
         for name, content in {"data.csv": series_text(series).encode(), **files}.items():

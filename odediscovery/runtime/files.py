@@ -33,10 +33,7 @@ except ImportError:  # Windows: writers of one folder cannot see each other ther
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all: beside it first, then renamed.
-
-    A link keeps being one, and what is no file (a device, a pipe) is written to, never replaced.
-    """
+    """Write a file whole or not at all: beside it first, then renamed; links stay, devices and pipes are written to."""
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(content)
         return
@@ -104,10 +101,7 @@ class Claim:
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[Claim]:
-    """The right to write a folder; a second writer, of this program or another, is refused at once.
-
-    Folders above it are made, and removed again if they stay empty.
-    """
+    """The right to write a folder; a second writer is refused. Folders made above it go again if they stay empty."""
     place = folder.resolve()
     prefix = f".odediscovery-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}"
     made = _make_parents(place)
@@ -200,11 +194,7 @@ def _link_foreign(old: Path, new: Path, own: Collection[str]) -> None:
 
 
 def _move_one_by_one(new: Path, place: Path, own: Collection[str]) -> None:
-    """Where no exchange is possible: everything is written, so that what is left is renaming.
-
-    `own` comes in the order of moving; a program killed in between leaves a mixture that its hashes
-    tell, within a millisecond or so.
-    """
+    """Rename files in the order of `own`; a program killed in between leaves a mixture that its hashes tell."""
     made = {path.name for path in new.iterdir()}
     for name in own:
         if name in made:

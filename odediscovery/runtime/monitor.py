@@ -62,11 +62,7 @@ def is_time_up() -> bool:
 
 @contextmanager
 def on_processor_time() -> Iterator[None]:
-    """Limits of monitors that are made within count seconds of this process's processor, not of the wall's clock.
-
-    For measurements: beside other work a second of the processor takes longer, and a fit that is ended early
-    by its neighbours says nothing about itself.
-    """
+    """Limits of monitors made within count processor seconds: neighbours end no measured fit early."""
     before = _clock.set(time.process_time)
     try:
         yield
@@ -310,10 +306,7 @@ class _Html:
 
 @contextmanager
 def drawn(monitor: Monitor | None, max_seconds: float | None) -> Iterator[Monitor]:
-    """A given monitor, or one that draws itself where somebody looks on: in notebooks and on terminals.
-
-    A given one that has no limit has this one while the work lasts.
-    """
+    """A given monitor, with this limit if it has none, or one that draws itself where somebody looks on."""
     if monitor is not None:
         own = monitor.max_seconds
         if own is None and max_seconds is not None:

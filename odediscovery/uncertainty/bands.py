@@ -149,7 +149,7 @@ def ended(
     jobs: int,
     backend: Backend | None,
 ) -> Iterator[tuple[int, Any]]:
-    """The numbers of tasks with their results, or `Failure`s, as they end; none more once somebody asks to stop.
+    """The numbers of tasks with their results, or `Failure`s, as they end, until somebody asks to stop.
 
     Where one process is asked for it is this one, and `here` does a task; its None says that it was stopped.
     """
@@ -164,10 +164,7 @@ def ended(
 
 
 def residual_deviation(found: Discovery) -> Array:
-    """Standard deviation of a measurement around the curve [states].
-
-    Residuals are smaller than the noise, for the constants were fitted to them.
-    """
+    """Standard deviation of a measurement around the curve [states]; residuals of fitted constants are smaller."""
     values = float(np.isfinite(pooled(found.series)).sum())
     larger: Array = found.noise * np.sqrt(values / (found.degrees_of_freedom or values))
     return larger

@@ -173,10 +173,7 @@ def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backe
 
 
 def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
-    """The chosen law, dimensionless, with each of its monomials in all equations, and the front's other terms.
-
-    What the user knows still holds. Laws with functions or sums stay as they are.
-    """
+    """The chosen law with its monomials in all equations that knowledge allows, and the front's other terms."""
     if law.features is not None or not law.n_monomials:
         return apply_knowledge(p, law)
     open_rows = ~p.constant if law.stoichiometry is None else ~p.constant & (np.diag(law.stoichiometry) != 0.0)
@@ -257,10 +254,7 @@ def _pruned(chain: Chain, drawn: _ResampledResiduals, monitor: Monitor) -> list[
 
 
 def _choice(chain: Chain, path: list[Pruned], p: Problem, starts: int) -> Chosen | None:
-    """Coefficients and exponents where the criterion is least; None where nothing could be fitted.
-
-    The criterion is that of the judge, on the windows.
-    """
+    """Coefficients and exponents where the judge's criterion, on the windows, is least; None if nothing was fitted."""
     shape, (real, weight) = chain.pairs[-1].real, chain.places()[-1]
     best, least = None, np.inf
     for step in path:
@@ -316,8 +310,7 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
 class _ResampledResiduals:
     """Residuals of members that have each a data set of its own, whose number is the last unknown.
 
-    Data enter residuals by a shift alone, (x - data*) w = (x - data) w - (data* - data) w, so that
-    members with resampled data share windows, step grids and Jacobians with all others.
+    Data enter by a shift alone, (x - data*) w = (x - data) w - (data* - data) w: windows and Jacobians are shared.
     """
 
     problem: LongResiduals  # of the data as they are

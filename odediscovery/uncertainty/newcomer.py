@@ -50,11 +50,7 @@ class Newcomer(NamedTuple):
 
 
 def _structure_in(law: PowerSum, population: Population) -> tuple[Structure, list[GroupConstant]]:
-    """The structure of a law whose constants are tied as the population says, and its constants.
-
-    Behind the states stand columns that are known of the groups, of which a law contains doses alone; the constants
-    of these belong to the starts.
-    """
+    """The structure of a law in its states, with constants tied as the population says, and these constants."""
     n, places = len(population.starts), list(zip(*np.nonzero(law.coefficients), strict=True))
     own = np.all(law.exponents[:, n:] == 0, axis=1)
     row = np.cumsum(own) - 1
@@ -77,8 +73,7 @@ def meet(
 ) -> Newcomer:
     """The curve of a new group, whose samples are one trajectory, at `times` from its first sample on.
 
-    Known by state are starts (exact ones, or what the start of an unmeasured state is proportional to) and doses that
-    are given right after each of the samples. The law is that of the population, its states alone.
+    Known by state are starts (what that of an unmeasured state is proportional to) and doses after each sample.
     """
     if len(series.trajectories) != 1:
         raise InputError(f"expected the samples of one new group, got {len(series.trajectories)} groups")

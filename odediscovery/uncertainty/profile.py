@@ -190,8 +190,7 @@ def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monom
 def _fits(found: Discovery, estimates: Estimates) -> _Fits:
     """Fits in units in which a constant is that of the user's units but for a factor.
 
-    The factor of a coefficient holds powers of the scales with the monomial's exponents: states whose
-    exponents are fitted keep the user's units. None: of exponents, which have no units.
+    That holds powers of the scales; states whose exponents are fitted keep the user's units. None: of exponents.
     """
     (series, p, _), scale = posed(found), estimates.scale
     # Inputs are taken as exact.
@@ -264,8 +263,7 @@ def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of:
 def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:
     """Where S has grown by t^2 s^2, above the best value or, for a negative t, below it.
 
-    The root of the growth is nearly linear in the distance, so each trial scales the distance by
-    what is missing. The other constants move along by their conditional mean.
+    The root of the growth is nearly linear in the distance; the other constants move along by their conditional mean.
     """
     a, w, b, v = (mask.copy() for mask in best.free)
     held: Free = (a, w, b, v)
