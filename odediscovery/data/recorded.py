@@ -28,6 +28,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,15 +73,7 @@ class Recorded:
         given = None if self.given is None else self.given / size
         return Recorded(self.start / size, self.limit / size, self.seen, self.counted, given)
 
-    def spread(self, places: Sequence[int], n: int) -> Recorded:
-        """In some of n columns, nothing known of the others."""
-        return self._by_column(lambda values, nothing: spread_columns(values, places, n, nothing))
-
-    def select(self, columns: Any) -> Recorded:
-        """Of some of the states."""
-        return self._by_column(lambda values, nothing: values[..., columns])
-
-    def _by_column(self, change: Callable[[NDArray[Any], float], NDArray[Any]]) -> Recorded:
+    def by_column(self, change: Callable[[NDArray[Any], float], NDArray[Any]]) -> Recorded:
         """Every array, with the value that says nothing, changed in its columns."""
         start, limit = change(self.start, np.nan), change(self.limit, np.nan)
         given = None if self.given is None else change(self.given, 0.0)
@@ -132,6 +125,14 @@ def split_name(text: str) -> tuple[str, str]:
     return name, sum_
 
 
+_OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": lambda left, right: np.where(right == 0.0, np.inf, left / right),
+}
+
+
 class Arithmetic:
     """The value of a sum over the columns of a table, whose names are taken as they stand.
 
@@ -176,19 +177,13 @@ class Arithmetic:
         self.at += 1
         return found
 
-    def _sum(self) -> Array:
-        found = self._product()
-        while sign := self._taken("+-"):
-            right = self._product()
-            found = found + right if sign == "+" else found - right
-        return found
-
-    def _product(self) -> Array:
-        found = self._factor()
-        while sign := self._taken("*/"):
-            right = self._factor()
+    def _sum(self, level: int = 0) -> Array:
+        """A sum (level 0), or a product."""
+        below = self._factor if level else partial(self._sum, 1)
+        found = below()
+        while sign := self._taken("*/" if level else "+-"):
             with np.errstate(divide="ignore", invalid="ignore"):
-                found = found * right if sign == "*" else np.where(right == 0.0, np.inf, found / right)
+                found = _OPERATIONS[sign](found, below())
         return found
 
     def _factor(self) -> Array:

@@ -639,12 +639,7 @@ def read_controls(
         raise InputError(f"{path}: these equations have no inputs; leave the option out")
     table = read_table(path)
     known = {name: value for name, value in (kept or {}).items() if name not in table.columns}
-    asked = dict.fromkeys(name for name in (series.time_name, *series.controls) if name not in known)
-    if not asked.keys() <= set(table.columns):
-        raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
-    times = table.numbers(series.time_name, "time", gaps=False)
-    if not len(times) or (np.diff(times) <= 0).any():
-        raise InputError(f"{path}: expected times that increase from one row to the next")
+    times = table.increasing_times(path, series.time_name, [name for name in series.controls if name not in known])
     given = {series.time_name: times} | {name: np.full(len(times), value) for name, value in known.items()}
     columns = [given[name] if name in given else table.numbers(name, "input") for name in series.controls]
     columns = [np.nan_to_num(u) if name in empty else u for name, u in zip(series.controls, columns, strict=True)]

@@ -16,7 +16,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from odediscovery.data.recorded import Recorded, spread_columns
@@ -134,15 +134,16 @@ class Trajectory:
 
     def spread(self, places: Sequence[int], n: int) -> Trajectory:
         """The same run, its states at these places [states] among n columns, nothing known of the others."""
-        sigma = None if self.sigma is None else spread_columns(self.sigma, places, n)
-        recorded = self.recorded and self.recorded.spread(places, n)
-        return replace(self, values=spread_columns(self.values, places, n), sigma=sigma, recorded=recorded)
+        return self._by_column(lambda values, nothing: spread_columns(values, places, n, nothing))
 
     def select(self, columns: Any) -> Trajectory:
         """The same run with some of the states, by their columns [kept]."""
-        sigma = None if self.sigma is None else self.sigma[:, columns]
-        recorded = self.recorded and self.recorded.select(columns)
-        return replace(self, values=self.values[:, columns], sigma=sigma, recorded=recorded)
+        return self._by_column(lambda values, _: values[..., columns])
+
+    def _by_column(self, change: Callable[[NDArray[Any], float], NDArray[Any]]) -> Trajectory:
+        sigma = None if self.sigma is None else change(self.sigma, np.nan)
+        recorded = self.recorded and self.recorded.by_column(change)
+        return replace(self, values=change(self.values, np.nan), sigma=sigma, recorded=recorded)
 
     def left(self, curve: Array) -> Array:
         """What a curve [samples, states] leaves of the samples, of increments and limits where these were recorded."""

@@ -91,6 +91,18 @@ class Table:
         moments = None if cells.empty or _is_plain(cells) else times_in(name, cells, self.lines)
         return (self.numbers(name, "time"), None) if moments is None else moments
 
+    def increasing_times(self, source: object, time: str, others: Iterable[str]) -> Array:
+        """The numbers in the column of times [rows], if the other columns stand beside it."""
+        asked = dict.fromkeys((time, *others))
+        if not asked.keys() <= set(self.columns):
+            raise InputError(
+                f"{source}: expected columns {', '.join(asked)}, got {', '.join(self.columns)}; name them so"
+            )
+        times = self.numbers(time, "time", gaps=False)
+        if not len(times) or (np.diff(times) <= 0).any():
+            raise InputError(f"{source}: expected times that increase from one row to the next")
+        return times
+
     def groups(self, names: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the values of some columns, in order of appearance; all under "" for none."""
         if not names:

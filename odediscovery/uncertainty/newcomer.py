@@ -129,12 +129,8 @@ def first_samples(
         if state not in like.states:
             raise unknown_name("state with doses", state, like.states)
     table = read_table(path)
-    asked = [like.time_name, *(state for state in like.states if state not in hidden), *(name for _, name in doses)]
-    if not set(asked) <= set(table.columns):
-        raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
-    times = table.numbers(like.time_name, "time", gaps=False)
-    if not len(times) or np.any(np.diff(times) <= 0):
-        raise InputError(f"{path}: expected times that increase from one row to the next")
+    seen = [state for state in like.states if state not in hidden]
+    times = table.increasing_times(path, like.time_name, [*seen, *(name for _, name in doses)])
     nothing = np.full(len(times), np.nan)
     columns = [nothing if state in hidden else table.numbers(state, "state") for state in like.states]
     run = Trajectory(times, np.stack(columns, axis=1), "new")
