@@ -1,10 +1,8 @@
-"""Every option of a fit and its default, and the recipes. Standard library only.
+"""Every option of a fit and its default, and the recipes. Standard library only, so that `--help` needs no torch.
 
-The command line builds its flags and help from here, so that `--help` needs no torch, and the
-estimator's arguments are these fields. A recipe is a set of defaults: `default` is ours,
-`neural` trains networks and grows nothing, `paper` trains as the paper prints it, `as-run` as the
-original Julia code ran (RMSProp with decay 0.9, Euler with a step of one time unit, gates whose
-gradient stops outside [0, 1]).
+A recipe is a set of defaults: `default` is ours, `neural` trains networks and grows nothing, `paper` trains as the
+paper prints it, `as-run` as the original Julia code ran (RMSProp with decay 0.9, Euler with a step of one time unit,
+gates whose gradient stops outside [0, 1]).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The command `odediscovery`: a CSV goes in, equations come out.
 
-Every command is a page: read, compute, say. Heavy libraries are imported when a command runs,
-so that help is instant. A person's mistake ends in one line on standard error that starts with
-`error: ` and exit code 2, a fit that could not be done in exit code 1; a folder is written whole or
-not at all.
+Heavy libraries are imported when a command runs, so that help is instant. A person's mistake ends in one line on
+standard error that starts with `error: ` and exit code 2, a fit that could not be done in exit code 1.
 """
 
 # Imports inside the commands are the point: help has to come before torch could be loaded.

@@ -1,7 +1,6 @@
 """What commands print, and where their tasks run: results, tables and progress.
 
-Text does no harm to a terminal, on streams that may be closed, full or broken. A standard error that is gone ends no
-fit. A standard output that is gone ends the printing, after the work was kept.
+A standard error that is gone ends no fit; a standard output that is gone ends the printing, after the work was kept.
 """
 
 # Imports inside the functions are the point: help has to come before torch could be loaded.

@@ -1,8 +1,4 @@
-"""`odediscovery fit`: a table goes in, a folder with equations and pictures comes out. `fit-constants`
-asks for the constants of a law that somebody wrote down.
-
-The flags take their help from `Settings`, so that help is instant.
-"""
+"""`odediscovery fit`: a table goes in, a folder comes out. `fit-constants`: the constants of a law of one's own."""
 
 # Imports inside the functions are the point: help has to come before torch could be loaded.
 # ruff: noqa: PLC0415

@@ -1,7 +1,6 @@
 """Options of commands: their help, groups of them that commands share, and what people write in them.
 
-A command may take a whole group of options as one argument, a dataclass of which each field is an
-option: `with_groups` spells it out for typer.
+A group is a dataclass of which each field is an option; `with_groups` spells it out for typer.
 
     @app.command()
     @with_groups

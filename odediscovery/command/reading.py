@@ -1,6 +1,4 @@
-"""What commands read: the series of a table, the times of a prediction (numbers, or dates where the data have dates),
-what acts on the states.
-"""
+"""What commands read: the series of a table, the times of a prediction, what acts on the states."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 """Frames of any library, and where their times are.
 
-One rule for every table: the column that is named, else the one called t or time, else an index that
-is called so or that holds dates or durations. An index that may be the times but does not say so is
-refused: dropped in silence, it would leave rates that are wrong by the spacing of the samples.
-Tables of polars and the like are known by their named columns, xarray's Datasets by their variables:
-neither library is needed here.
+One rule for every table: the column that is named, else the one called t or time, else an index that is called so or
+holds dates or durations. An index that may be the times but does not say so is refused: dropped, it would leave wrong
+rates.
 """
 
 from __future__ import annotations

@@ -3,22 +3,15 @@
     O(x)_j = max(x_j, L_j)             for a value that is known to lie below L_j
     O(x)_j = x_j - x_(j-1)             for a cumulative count, whose increments have independent noise
 
-What a law leaves of the data is O(curve) - O(data), also where it is judged. A start that is known is no
-unknown of a fit. Users say so in a few words; columns computed from columns, "R = recovered + deaths", are
-read by a grammar of its own and never evaluated. Rows whose times restart are trials one below the other,
-and those at one time are samples of one value.
+What a law leaves of the data is O(curve) - O(data). Columns computed from columns are read by a grammar and never
+evaluated. Rows whose times restart are trials one below the other, and those at one time are samples of one value.
 
-Values are written with as many decimal places (3.25, 0.07) or with as many significant digits
-(97.47, 0.01234) throughout. Which one shows where small values have finer digits than large ones.
+Values are written with as many decimal places (3.25, 0.07) or significant digits (97.47, 0.01234) throughout:
 
     y = x + e,    e uniform within half a unit of the last digit:    sigma = unit / sqrt(12)
 
-m neighbours that were written alike share one error: each counts as 1 / m of a sample, sigma sqrt(m).
-Even times that were rounded, 0.1724, 0.3448, 0.5172 for 0.17241..., 0.34482..., 0.51724..., lie on a grid:
-
-    |t_k - t_0 - m_k h| < last digit / 2
-
-for some t_0 and h and whole numbers m_k. The last digit of the times is often larger than the noise.
+m neighbours that were written alike share one error: each counts as 1 / m of a sample, sigma sqrt(m). Even times that
+were rounded lie on a grid, |t_k - t_0 - m_k h| < last digit / 2, for some t_0 and h and whole numbers m_k.
 """
 
 from __future__ import annotations

@@ -1,18 +1,11 @@
 """Measured time series: the one door through which data come in.
 
-A `TimeSeries` holds trajectories: values of some states at strictly increasing times, nan where
-nothing was measured. It is made by `load_csv`, `TimeSeries.from_frame` or
-`TimeSeries.from_arrays`, which check everything once; the rest of the package trusts it. Tables,
-from a file or a frame, are text turned into numbers cell by cell, so that every complaint can
-name the line and the column.
+A `TimeSeries` holds trajectories: states at strictly increasing times, nan where nothing was measured. `load_csv`,
+`TimeSeries.from_frame` and `TimeSeries.from_arrays` check everything once; the rest of the package trusts it.
 
-Controls: columns that act on a system and are known, such as a feed, a force or a temperature.
-
-    dx/dt = f(x, u(t))
-
-Users call them inputs. The stages of a fit treat a control as a further state without an equation:
-laws may contain it, and every integrator takes u(t) from the data. So a series has two forms: the
-user's, with the controls beside the states, and the appended one, in which they are the last states.
+Controls, which users call inputs, act on a system and are known, dx/dt = f(x, u(t)). A fit treats one as a further
+state without an equation. So a series has two forms: the user's, with the controls beside the states, and the appended
+one, in which they are the last states.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Files and frames as tables of text: CSV, Parquet, the first sheet of a spreadsheet, DataFrames.
 
-Numbers and dates that pandas and its optional libraries return are written out as text again,
-exactly, so that one set of rules (in `table`) checks every source with the same messages.
+What libraries return is written out as text again, exactly, so that `table` checks every source by one set of rules.
 """
 
 from __future__ import annotations

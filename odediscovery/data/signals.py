@@ -1,11 +1,8 @@
 """One run of an experiment: samples of its states, the controls u(t) that acted on it, and what is checked of both.
 
-Controls are known at some times, and are straight lines or held between them:
-
     u(t) = u_j + (t - t_j) * slope_j,    t_j <= t < t_{j+1}
 
-with slope_j = (u_{j+1} - u_j) / (t_{j+1} - t_j), or 0 for a control that is held until the next
-time, where it jumps. After the last time each control keeps its last value.
+slope_j = (u_{j+1} - u_j) / (t_{j+1} - t_j), or 0 for a control that is held and jumps; the last value stays.
 """
 
 from __future__ import annotations

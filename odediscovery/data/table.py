@@ -1,10 +1,7 @@
 """A table and what its cells mean: names, numbers, dates, gaps, groups.
 
-Text is read cell by cell by a pattern of our own instead of a library's guesses, so that
-"1e3" is a number, "12 mg" is not, and every complaint names the line of the file (the header is
-line 1) and the column. Where a file holds nothing but plain numbers, its columns come as such. Dates
-are read in ISO form only: whether 03/01/2020 is in March or in January no program can know.
-`series` decides what a table means as a time series.
+Text is read cell by cell by a pattern of our own, so that "1e3" is a number, "12 mg" is not, and every complaint names
+line (the header is line 1) and column. Dates are read in ISO form only: no program can know the month of 03/01/2020.
 """
 
 from __future__ import annotations

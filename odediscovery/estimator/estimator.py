@@ -1,11 +1,7 @@
 """Equations from data behind scikit-learn's interface, for grid search, cross-validation, joblib.
 
-An `ODEDiscovery` keeps its parameters as they were given and checks them in `fit`, which makes
-the `TimeSeries` that `discover` asks for. Pickled, it carries the files of `Discovery.save`,
-which `Discovery.load` reads.
-
-X and t are arrays, DataFrames, or lists of them. Frames are known by their columns, whatever library they are of;
-where their times are is said in `data.frames`.
+An `ODEDiscovery` checks its parameters in `fit`, and is pickled as the files of `Discovery.save`. X and t are arrays,
+DataFrames, or lists of them; where the times of a frame are is said in `data.frames`.
 
 Source: scikit-learn, "Developing scikit-learn estimators"; methods are called as in pysindy.
 """

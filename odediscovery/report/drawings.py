@@ -1,7 +1,6 @@
 """The pictures of the page: the functions that draw the pictures in files, each in a small drawing of its own.
 
-Of many samples, trajectories or states only some are drawn, evenly chosen, and what is left out
-is stated beneath. Each curve is integrated once and serves every drawing of the page.
+Of many samples, trajectories or states only some are drawn. Each curve is integrated once and serves every drawing.
 """
 
 from __future__ import annotations

@@ -2,15 +2,11 @@
 
     dx_i/dt = sum of terms,    term = coefficient * product of bases ** exponents
 
-A base is a state or an input, a function of a sum of terms, or a sum in brackets. Sums of powers
-and laws with functions and inner sums keep the standard errors of their constants; any other
-expression is walked, and the errors of its constants are unknown. What is typeset and what is
-read aloud both start from here.
+A base is a state or an input, a function of a sum of terms, or a sum in brackets. Laws that are known as numbers keep
+the standard errors of their constants; in any other expression these are unknown.
 
-Formulas are MathML, which every browser of today sets itself, without a library. Each term is one of
-its own, so that a long equation breaks between terms on a narrow screen. A constant is written as
-everywhere else, 0.0600(12), with the two digits of its standard error in a lighter grey; held
-exponents of 1/2 become a root, held negative ones a fraction.
+Each term is a formula in MathML of its own, so that a long equation breaks between terms. Held exponents of 1/2 become
+a root, held negative ones a fraction.
 """
 
 from __future__ import annotations

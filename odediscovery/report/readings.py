@@ -1,8 +1,6 @@
 """Every term of the equations in plain words: "S falls in proportion to the square root of S*I".
 
-Whether a term lets its state grow or fall is not told by the sign of its coefficient alone: a
-product with negative states may change its sign on the way. So readings look at the values that
-the curves pass through.
+A product with negative states may change its sign, so readings look at the values that the curves pass through.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""What a fit found, as one frozen value.
-
-`Discovery` holds the equations in the user's units, how well they fit, why the search ended and
-the weights they were read from, as plain arrays: no live network. `save` and `load` keep it in a
-folder (see `folder`).
-
-It also says which samples are far off its law, perhaps slips, and where it comes to rest.
-"""
+"""What a fit found, as one frozen value with plain arrays, which samples are far off it, and where it comes to rest."""
 
 from __future__ import annotations
 

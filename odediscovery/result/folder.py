@@ -1,9 +1,7 @@
-"""The folder of a result: writing it, and reading it back without trusting anything in it.
+"""The folder of a result: writing it whole, and reading it back without trusting anything in it.
 
-A folder takes its place whole, and `result.json` holds the hash of every file beside it, so that a law
-is never read with the data of another fit. On the way back equations come through the whitelist of
-`expressions` and arrays without pickle, and whatever is damaged ends in an `InputError` that names the
-file. Folders that earlier versions wrote lack the hashes and some other keys.
+`result.json` holds the hash of every file beside it. Equations come back through the whitelist of `expressions`, arrays
+without pickle, and what is damaged ends in an `InputError` that names the file. Earlier versions wrote no hashes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """In what share of bootstrap fits each term of a law survives, as a value that is kept.
 
-A printed standard error says how well a constant is known if its term is there. Whether the term
-is there at all is another question: the choice is made anew on data that could have been
-measured as well, and counted.
+A standard error says how well a constant is known if its term is there; whether it is there is chosen anew on drawn
+data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Documents (JSON) and arrays (npz) that strangers may have written: read without trusting them.
 
-A document's numbers are finite floats and whole numbers of 64 bits, its nesting and size have a limit.
-Arrays are checked before memory is taken for them: an entry is as long in its file as it will be. The
-same arrays give the same bytes, so that a hash of the file says what is in it.
+Numbers, nesting and sizes have limits, and arrays are checked before memory is taken for them. The same arrays give the
+same bytes, so that a hash of the file says what is in it.
 """
 
 from __future__ import annotations

@@ -1,20 +1,13 @@
 """Tasks on a dask cluster: the same functions and tasks as in processes of this machine.
 
-A task says which data, settings and seeds, its result is a row: hundreds of bytes there, hundreds
-back. The scheduler gives tasks to workers and those of a worker that is lost to others; here each
-task is counted off once, whatever was run twice.
-
     odediscovery -- tasks --> scheduler -- tasks --> worker -- task --> its child process
 
-The child is the one of `workers`: a time limit holds there too, a crash costs one task and no
-worker, and a worker that computes still answers its scheduler. Neither scheduler nor workers
-unpack what the child alone needs, so they load no torch; dask's limit on the memory of a worker
-does not see the child. This speaks to dask itself: joblib's dask backend is a layer above the
-same calls, in which a single task that lost its workers ends all others, and which cannot end
-tasks that run.
+A task says which data, settings and seeds, its result is a row. Those of a lost worker are given to others; each is
+counted off once, whatever was run twice. The child is the one of `workers`: time limits hold, a crash costs one task
+and no worker, and a worker that computes still answers. Neither scheduler nor workers load torch. joblib's dask backend
+cannot end tasks that run.
 
-Source: Rocklin, Dask: parallel computation with blocked algorithms and task scheduling (2015);
-https://distributed.dask.org (resilience, `allowed-failures`).
+Source: https://distributed.dask.org (resilience, `allowed-failures`).
 """
 
 from __future__ import annotations

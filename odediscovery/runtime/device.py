@@ -1,7 +1,4 @@
-"""Where tensors lie and are computed with: on the processor, or on a GPU by CUDA.
-
-Whoever trains moves what he trains there, and what came of it back; nothing else knows of devices.
-"""
+"""Where tensors lie: on the processor, or on a GPU by CUDA. Only those who train know of devices."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Files and folders that appear whole or not at all; a folder has one writer at a time.
 
-Files are written beside their place first and then renamed, so that a program that is stopped in
-between leaves the old file, or none, and never half of a new one. A new folder is filled beside its
-place and then exchanged with the old one in one step of the file system, so that a reader, a full disk
-or a killed program sees the old folder or the new one and never a mixture of both.
+They are written beside their place and then renamed, or exchanged with an old folder in one step of the file system: a
+reader, a full disk or a killed program sees the old or the new one, never a mixture.
 """
 
 from __future__ import annotations

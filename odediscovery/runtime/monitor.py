@@ -1,19 +1,12 @@
 """How long work tells where it is, how it is asked to stop, and how much time and memory it may take.
 
-A stage announces itself with `stage`, calls `step` as it goes, and asks `stopping` between
-two steps; when that is not None it returns the best it has. The command line shows the same
-calls as a progress bar, and so does `DrawnMonitor` in notebooks and Python sessions; tests listen to them.
+A stage announces itself with `stage`, calls `step` as it goes, and asks `stopping` between two steps; when that is not
+None it returns the best it has. Long steps call `check_time`, which ends work that `Monitor.patient` surrounds with
+`TimeIsUp`, so that the result is there by the limit, or at most a tenth of it later.
 
-Some steps are long themselves: a batch over hundreds of columns, the integration of a stiff law. What
-they spend their time in calls `check_time`, which ends work that `Monitor.patient` surrounds with
-`TimeIsUp` in time for the result to be there by the limit, or at most a tenth of it later.
-
-What memory is allowed stands once, where a fit begins (`at_most`). Batches whose members know nothing of each
-other are cut into parts that fit (`fitting_at_once`); what cannot be cut is left out (`has_room`).
-
-Long trainings of large tensors gain a factor of two from keeping what they free: glibc gives every freed
-block above 128 KiB back to the system. The next operation then asks for it anew, page by page, which takes
-longer than the arithmetic on it.
+What memory is allowed stands once, where a fit begins (`at_most`). Batches are cut into parts that fit
+(`fitting_at_once`); what cannot be cut is left out (`has_room`). Trainings of large tensors double their speed by
+keeping what they free (`keep_freed_memory`), which the system would hand out anew page by page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Text of strangers: what may stand in a name, and what a terminal is shown of the rest.
 
-Control characters move a terminal's cursor and hide what follows, end lines of source code and are no
-characters of XML; marks of direction make text read as what it is not.
+Control characters move a cursor, hide text and end lines of code; marks of direction make text read as what it is not.
 """
 
 from __future__ import annotations

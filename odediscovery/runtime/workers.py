@@ -1,11 +1,8 @@
 """Tasks in processes of their own, each with a time limit that holds whatever the task does.
 
-A task that exceeds its limit, raises, or takes its process down ends as a `Failure`, never as an
-exception; a fresh process goes on with the next one. `concurrent.futures`, joblib and loky cannot
-end a task that is running. pebble can, but its processes share one pipe and its lock: a process
-that ends with exit code 0 loses its task, and one killed while it holds the lock stops all others.
-Here each process has a pipe of its own. `cluster` runs the same tasks on other machines; both
-places are a `Backend`, and callers do not know which one they have.
+A task that exceeds its limit, raises, or takes its process down ends as a `Failure`; a fresh process goes on. Joblib
+and `concurrent.futures` cannot end a task that runs, and pebble's processes share a pipe, which one that dies may
+block. `cluster` runs the same tasks elsewhere; both places are a `Backend`.
 
 Processes are spawned, not forked: threads of numerical libraries do not survive a fork.
 """

@@ -1,13 +1,10 @@
 """How uncertain a finished result is: bands around its curves, intervals of predictions.
 
-A solution x(t; theta, x0) depends on fitted constants theta and fitted start values x0, whose
-covariance C is known from the fit. To first order
-
     Var x(t) = D C D^T,    D = d x(t) / d (theta, x0)
 
-with D from the variational equations, and x(t) +- t sqrt(Var x(t)), t the 97.5 % point of
-Student's t, is a 95 % band of the curve. A new measurement scatters around it with the variance
-of the residuals besides: 95 % of them are within x(t) +- t sqrt(Var x(t) + s^2).
+for fitted constants theta and starts x0 with covariance C, to first order, D from the variational equations. x(t) +- t
+sqrt(Var x(t)), t the 97.5 % point of Student's t, is a 95 % band of the curve; 95 % of new measurements are within x(t)
++- t sqrt(Var x(t) + s^2), s^2 the variance of the residuals.
 
 Source: Seber and Wild, Nonlinear Regression (1989), Sec. 5.1 and 5.2.
 """

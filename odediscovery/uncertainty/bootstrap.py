@@ -2,14 +2,11 @@
 
     data* = solution + residual*
 
-Residuals of the chosen law are drawn with replacement, in blocks of neighbours so that what
-memory they have stays, and of whole samples so that states keep what they have in common; or,
-where there are many trajectories, these are drawn. Every data set gets a member of one batch: all
-begin at a law that is richer than the chosen one and lose one term after another, by the
-backward elimination and the criterion of the search, and what is left is compared.
+Residuals are drawn with replacement, in blocks of neighbours, which keep their memory, and of whole samples; or, where
+there are many, trajectories are drawn. Every data set gets a member of one batch: all begin at a law that is richer
+than the chosen one and lose terms by the backward elimination and the criterion of the search. Simple exponents stay,
+and other terms than those of richer rows and other equations are not tried.
 
-It is the choice among these terms that is repeated, not the search for them: exponents that were
-set to simple values stay, and terms that no richer row of the front and no other equation has are not tried.
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993); Kuensch, Annals of Statistics 17 (1989).
 """
 

@@ -3,13 +3,12 @@
     S(c) = min over all other constants and start values of the weighted sum of squares, at c
     {c : S(c) - S(c*) <= t^2 s^2},    s^2 = S(c*) / degrees of freedom
 
-With t the 97.5 % point of Student's t this is where the likelihood has fallen by half the 95 %
-point of chi-squared with one degree of freedom, where the noise is estimated from few samples too.
-A standard error takes S for a parabola. Where it is none, or where the data hardly determine the
-constant, the ends are elsewhere, and may be infinite.
+t is the 97.5 % point of Student's t: the likelihood has fallen by half the 95 % point of chi-squared with one degree of
+freedom, also where the noise is estimated from few samples. Ends may be infinite where the data hardly determine the
+constant.
 
-Source: Venzon and Moolgavkar, Applied Statistics 37 (1988); Bates and Watts, Nonlinear Regression
-Analysis (1988), Sec. 6.1.
+Source: Venzon and Moolgavkar, Applied Statistics 37 (1988); Bates and Watts, Nonlinear Regression Analysis (1988), Sec.
+6.1.
 """
 
 from __future__ import annotations
