@@ -60,8 +60,11 @@ def report_html(found: Discovery, forecast: Forecast | None = None, made_with: M
     script = TEMPLATES.loader.get_source(TEMPLATES, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return TEMPLATES.get_template("report.html.j2").render(
-        **_values(found, runs),
-        **_drawings(found, runs, forecast),
+        **_told(found, runs),
+        **_drawn(found, runs),
+        forecast=forecast,
+        forecast_panels=forecast and forecast_panels(found, forecast),
+        forecast_rows=forecast and forecast_rows(found, forecast),
         script=Markup(script),
         script_hash=digest,
         versions=dict(made_with or versions()),
@@ -82,10 +85,9 @@ def write_report(
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _values(found: Discovery, runs: list[Course]) -> dict[str, Any]:
+def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
     """What the page says."""
     series, equations = found.series, found.equations
-    scores = state_scores(found)
     visited = np.concatenate([d.visited for d in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
     long = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
@@ -93,40 +95,32 @@ def _values(found: Discovery, runs: list[Course]) -> dict[str, Any]:
     parts = zip(equations.states, equation_rows(equations), told, long, strict=True)
     return {
         "found": found,
+        "words": words,
         "series": series,
         "states": equations.states,
         "equations": [(state, left, terms, own, long) for state, (left, terms), own, long in parts],
         "title": words.listed(equations.states),
-        "summary": words.summary(found),
         "outcome": words.outcome(found),
         "notes": words.notes(found),
-        "explained": words.explained(found.r2),
-        "explained_each": [(state, words.explained(r2)) for state, r2 in scores.items() if len(scores) > 1],
-        "heldout": None if found.r2_heldout is None else f"{found.r2_heldout:.3f}",
-        "units": bool(series.units),
-        "error_bars": equations.standard_errors is not None,
+        "scores": state_scores(found),
         "named": "" if found.named is None else found.named.one_line(),
         "constants": words.constant_rows(found),
         "starts": words.start_rows(found),
         "stability": words.stability_rows(found),
         "profiles": [one.text(monomial_names(found.equations)) for one in found.profiles],
         "command": words.command(found),
-        "settings": words.settings_rows(found.settings),
-        "left_out": drawings.left_out(series, runs),
-        "banded": found.estimates is not None,
-        "bands_most": MAX_BANDS,
-        "dense": found.network is not None and any(x.unit == "Dense" for x in found.network.layers),
-        "mixed": found.network is not None and any(map(mixed_inputs, found.network.layers)),
         "noise": [(s, x) for s, x in zip(series.states, found.noise.tolist(), strict=True) if np.isfinite(x)],
     }
 
 
-def _drawings(found: Discovery, runs: list[Course], forecast: Forecast | None) -> dict[str, Any]:
+def _drawn(found: Discovery, runs: list[Course]) -> dict[str, Any]:
     """What the page shows."""
-    states = found.equations.states
+    states, layers = found.equations.states, () if found.network is None else found.network.layers
     made, rest = drawings.front(found, runs[0]), resting_points(found)
     return {
         "fits": drawings.fits(found, runs),
+        "left_out": drawings.left_out(found.series, runs),
+        "bands_most": MAX_BANDS,
         "legend": [(i, one.label) for i, one in enumerate(runs)] if len(runs) > 1 else [],
         "front": made,
         "front_equations": [equation_rows(row.equations, errors=False) for row in made["rows"]],
@@ -138,9 +132,8 @@ def _drawings(found: Discovery, runs: list[Course], forecast: Forecast | None) -
         "pairs": len(states) * (len(states) - 1) // 2,
         "network": drawings.network(found),
         "chain": describe_chain(found),
-        "forecast": forecast,
-        "forecast_panels": [] if forecast is None else forecast_panels(found, forecast),
-        "forecast_rows": [] if forecast is None else forecast_rows(found, forecast),
+        "dense": any(layer.unit == "Dense" for layer in layers),
+        "mixed": any(map(mixed_inputs, layers)),
     }
 
 
