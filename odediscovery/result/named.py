@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from odediscovery.data.series import TimeSeries
 from odediscovery.knowledge.dimensions import Dimensions, unit_text, units_of_constants, units_of_names
 from odediscovery.laws.equations import Equations
@@ -127,25 +125,18 @@ def units_text(
         return ""
     known = zip(() if textbook is None else textbook.names, named_units(textbook, series), strict=False)
     own = ", ".join(f"{name} in {unit}" for name, unit in known if unit not in (None, "1"))
-    return own or "\n".join(_coefficients(replace(equations, units=series.units)))
+    return own or "\n".join(_coefficients(equations, series.units))
 
 
-def _coefficients(equations: Equations) -> list[str]:
+def _coefficients(equations: Equations, units: Mapping[str, str]) -> list[str]:
     """The coefficients of the first six equations with their units, in the order in which they are printed."""
-    law, errors = equations.law, equations.standard_errors
+    law, lines = equations.law, []
     if law is None:
         return []
-    lines = []
-    for i, (state, units) in enumerate([*units_of_constants(equations).items()][:6]):
-        places = [int(j) for j in np.flatnonzero(law.coefficients[i])]
-        by_place = dict(zip(places, units, strict=False))
-        parts = []
-        for j in sorted(places, key=lambda j: order(float(law.coefficients[i, j]), law.exponents[j])):
-            if by_place[j] in (None, "1"):
-                continue
-            error = float("nan") if errors is None else float(errors.coefficients[i, j])
-            value = law_constant(float(law.coefficients[i, j]), error, DIGITS, equations.spare)
-            parts.append(f"{value} {by_place[j]}")
-        if parts:
-            lines.append(f"units in {state}': {', '.join(parts)}")
+    for state, records in [*constant_records(equations, None, units).items()][:6]:
+        own = [one for one in records if one["kind"] == "coefficient" and one["unit"] not in (None, "1")]
+        own.sort(key=lambda one: order(one["value"], law.exponents[one["monomial"]]))
+        pairs = [(number(one["standard_error"]), one) for one in own]
+        told = [f"{law_constant(x['value'], e, DIGITS, equations.spare)} {x['unit']}" for e, x in pairs]
+        lines += [f"units in {state}': {', '.join(told)}"] * bool(told)
     return lines

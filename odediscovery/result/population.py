@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -249,22 +249,25 @@ def _of_groups(groups: Mapping[str, Any], pick: Callable[[Any], Any]) -> Array:
     return numbers(map(pick, groups.values()))
 
 
-def _numbers_of(entry: Mapping[str, Any], *keys: str) -> Iterator[float]:
-    return (number(entry[key]) for key in keys)
+# Keys of a constant's and of an exponent's entry, and the fields whose numbers stand there.
+_OF_CONSTANT = {"mean": "mean", "standard_error": "mean_error", "mean_standard_error": "mean_error"}
+_OF_CONSTANT |= {"sd_log": "sd_log", "sd_log_standard_error": "sd_log_error"}
+_OF_EXPONENT = {"mean": "mean", "standard_error": "mean_error", "sd": "sd", "sd_standard_error": "sd_error"}
 
 
 def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
     place = {"name": one.name, "monomial": one.place[0], "state": one.place[1]}
-    mean = {"mean": one.mean, "standard_error": one.mean_error}
-    return place | mean | {"sd": one.sd, "sd_standard_error": one.sd_error, "standard_errors": one.errors}
+    numbers_of = {key: getattr(one, own) for key, own in _OF_EXPONENT.items()}
+    return place | numbers_of | {"standard_errors": one.errors}
 
 
 def _exponent(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupExponent:
     """Inverse of `_exponent_entry`, with the values of the groups."""
     name, place = checked_text(entry["name"]), (int(entry["monomial"]), int(entry["state"]))
-    mean, mean_error, sd, sd_error = _numbers_of(entry, "mean", "standard_error", "sd", "sd_standard_error")
     return GroupExponent(
-        *(name, place, mean, mean_error, sd, sd_error),
+        name,
+        place,
+        **{own: number(entry[key]) for key, own in _OF_EXPONENT.items()},
         values=_of_groups(groups, lambda group: group["exponents"][name]),
         errors=numbers(entry["standard_errors"]),
     )
@@ -277,11 +280,7 @@ def _entry(one: GroupConstant, terms: Sequence[Mapping[str, Any]]) -> dict[str, 
         "terms": one.terms,
         **({key: terms[one.terms[0]][key] for key in ("state", "powers")} if terms else {}),
         "name": one.name,
-        "mean": one.mean,
-        "standard_error": one.mean_error,
-        "mean_standard_error": one.mean_error,
-        "sd_log": one.sd_log,
-        "sd_log_standard_error": one.sd_log_error,
+        **{key: getattr(one, own) for key, own in _OF_CONSTANT.items()},
         "two_stage": {"mean": one.two_stage[0], "sd_log": one.two_stage[1]},
         "covariates": {name: {"power": power, "standard_error": error} for name, (power, error) in powers},
     }
@@ -293,9 +292,10 @@ def _constant(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupConst
     own, first = float(entry["sd_log"] or 0) > 0, str(terms[0])
     # Constants of separate fits were not always kept.
     apart = _of_groups(groups, lambda group: group.get("separate", {}).get(first))
-    mean, mean_error, sd, sd_error = _numbers_of(entry, "mean", "standard_error", "sd_log", "sd_log_standard_error")
     return GroupConstant(
-        *(checked_text(entry["name"]), terms, mean, mean_error, sd, sd_error),
+        checked_text(entry["name"]),
+        terms,
+        **{own: number(entry[key]) for key, own in _OF_CONSTANT.items()},
         values=_of_groups(groups, lambda group: group["constants"][first] if own else entry["mean"]),
         errors=_of_groups(groups, lambda group: group["standard_errors"][first] if own else None),
         two_stage=(number(entry["two_stage"]["mean"]), number(entry["two_stage"]["sd_log"])),
