@@ -48,18 +48,16 @@ class Where:
     scheduler: str | None = option(None, "address of a dask scheduler: tcp://node1:8786")
 
 
+_CONTINUED = "folder to write; one begun before is continued (default: bench-NAME-... named by the options)"
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """What every measurement of many fits is told."""
 
     max_seconds: float = option(180.0, "time limit of a fit")
     seed: int = option(0, "random seed; of draws, the number of the first")
-    out: Path | None = field(
-        default=None,
-        metadata={
-            "help": "folder to write; one begun before is continued (default: bench-NAME-... named by the options)"
-        },
-    )
+    out: Path | None = field(default=None, metadata={"help": _CONTINUED})
     quiet: bool = option(False, "no progress on standard error")
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from odediscovery.command.console import opened, say, sayer
 from odediscovery.command.flags import Where, argument, flag
 from odediscovery.errors import InputError, unknown_name
@@ -33,12 +31,7 @@ EXPERIMENT_HELP = (
 def reproduce(
     name: Annotated[str, argument("NAME", EXPERIMENT_HELP)],
     preset: Annotated[str, flag("as the paper prints it or as its code ran: paper or as-run", "as-run")] = "as-run",
-    full: Annotated[
-        bool,
-        typer.Option(
-            "--full/--quick", help="the paper's sizes, minutes to hours (default: quick, seconds)", show_default=False
-        ),
-    ] = False,
+    full: Annotated[bool, flag("the paper's sizes, minutes to hours", "quick, seconds", "--full/--quick")] = False,
     seed: Annotated[int, flag("random seed", 0)] = 0,
     device: Annotated[str, flag("where networks are trained: cpu, or cuda for a GPU", "cpu")] = "cpu",
     where: Where = WHERE,

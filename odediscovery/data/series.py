@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from odediscovery.data.dates import brief, counted_times
 from odediscovery.data.frames import is_dataset, plain_frame
 from odediscovery.data.recorded import even_times, long_enough, restarted, trials, which_have, without_repeats
-from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
+from odediscovery.data.sheets import exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import (
     Signal,
     array_deviations,
@@ -146,10 +146,11 @@ class TimeSeries:
         trajectories = checked_trajectories(runs, names, time_name)
         given: Any = sigma if several and sigma is not None else [sigma] * len(times)
         known = with_sigma(trajectories, names, array_deviations(given, trajectories, names), noise)
+        told = dict(units or {})
         if clock is None:
-            return cls(tuple(names), known, time_name, dict(units or {}))
-        told, messages = {time_name: clock.unit, **(units or {})}, (clock.sentence(f"The time {time_name!r}"),)
-        return cls(tuple(names), known, time_name, told, messages, since=clock.since)
+            return cls(tuple(names), known, time_name, told)
+        said = (clock.sentence(f"The time {time_name!r}"),)
+        return cls(tuple(names), known, time_name, {time_name: clock.unit, **told}, said, since=clock.since)
 
     @classmethod
     def from_frame(
@@ -294,19 +295,6 @@ def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
 def series_text(series: TimeSeries) -> str:
     """The series as the text of a table, its columns parted by commas."""
     return exact_text(series.to_frame())
-
-
-def read_series(
-    content: bytes,
-    source: object,
-    time: str,
-    states: Sequence[str],
-    group: str | None,
-    *,
-    sigma: Mapping[str, str] | None = None,
-) -> TimeSeries:
-    """The series in a text that `series_text` wrote, whatever its names and labels are."""
-    return series_of(exact_table(content, source), source, time, states, group, sigma, None)
 
 
 def group_column(series: TimeSeries) -> str | None:

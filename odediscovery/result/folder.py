@@ -15,7 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
 
-from odediscovery.data.series import TimeSeries, read_series, series_text, with_columns, with_interpolations
+from odediscovery.data.series import TimeSeries, series_of, series_text, with_columns, with_interpolations
+from odediscovery.data.sheets import exact_table
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError
 from odediscovery.judge.notes import Note, Weight
@@ -163,8 +164,9 @@ def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
         check_letters(name)
     if not set(blank) < set(states):
         raise InputError("'unmeasured' should be some of the states")
-    content = _companion(document, folder, "data.csv") or b""
-    series = read_series(content, folder / "data.csv", time_name, columns, group, sigma=sigma)
+    path = folder / "data.csv"
+    table = exact_table(_companion(document, folder, path.name) or b"", path)
+    series = series_of(table, path, time_name, columns, group, sigma, None)
     series = with_columns(with_interpolations(series, ways), states)
     return dataclasses.replace(series, units=dict(units), since=checked_text(document.get("since", "")))
 

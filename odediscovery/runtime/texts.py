@@ -17,11 +17,6 @@ HELD = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 MAX_NAME_LETTERS = 1000
 
 
-def has_unseen(text: str) -> bool:
-    """Whether a text has characters that no name may have: controls, marks of direction, half pairs."""
-    return _UNSEEN.search(text) is not None
-
-
 def printable(text: str) -> str:
     """The text with such characters escaped, but for line ends and tabs."""
     return _UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
@@ -51,7 +46,7 @@ def check_letters(name: str) -> None:
         raise InputError(
             f"the name {shortened(name)} has {len(name)} letters, at most {MAX_NAME_LETTERS} are possible; shorten it"
         )
-    if has_unseen(name):
+    if _UNSEEN.search(name):
         raise InputError(
             f"the name {shortened(name)} has control characters or marks of direction, which nobody sees; take them out"
         )
