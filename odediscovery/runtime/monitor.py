@@ -258,7 +258,7 @@ class DrawnMonitor(Monitor):
     def close(self) -> None:
         """Take the bar away."""
         if self._handle is not None:
-            self._handle.update(_Html(""))
+            self._handle.update({"text/html": ""}, raw=True)
         elif self._drawn and self._display is None:
             _write(f"\r{' ' * _LETTERS}\r")
 
@@ -272,9 +272,9 @@ class DrawnMonitor(Monitor):
         value = f'value="{self._share:.3f}" ' if self.bound() else ""
         told = f"<code>{self._name}</code> <progress {value}max=1></progress> {self.left_text()}"
         if self._handle is None:
-            self._handle = self._display(_Html(told), display_id=True)
+            self._handle = self._display({"text/html": told}, raw=True, display_id=True)
         else:
-            self._handle.update(_Html(told))
+            self._handle.update({"text/html": told}, raw=True)
 
 
 def _write(text: str) -> None:
@@ -282,19 +282,6 @@ def _write(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(text)
         sys.stderr.flush()
-
-
-class _Html:
-    """A piece of HTML that a notebook shows as such."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def _repr_html_(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return ""
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import textwrap
 import time
 import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -202,11 +201,12 @@ def test_a_notebook_shows_one_bar_and_takes_it_away(monkeypatch: pytest.MonkeyPa
     shown: list[str] = []
 
     class Handle:
-        def update(self, piece: Any) -> None:
-            shown.append(piece._repr_html_())
+        def update(self, piece: dict[str, str], raw: bool) -> None:
+            shown.append(piece["text/html"])
 
-    def display(piece: Any, display_id: bool) -> Handle:
-        shown.append(piece._repr_html_())
+    def display(piece: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        assert raw and display_id
+        shown.append(piece["text/html"])
         return Handle()
 
     shell = type("ZMQInteractiveShell", (), {})()
