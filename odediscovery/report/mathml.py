@@ -164,13 +164,9 @@ def _place(term: Term) -> tuple[bool, float]:
 
 
 def _of_product(term: sympy.Expr, names: dict[sympy.Symbol, str]) -> Term:
-    coefficient, factors = 1.0, []
-    for part in sympy.Mul.make_args(term):
-        if part.is_Number:
-            coefficient *= float(part)
-        else:
-            factors.append(_of_power(part, names))
-    rank = list(names.values())
+    number, rest = term.as_coeff_Mul()
+    coefficient, rank = float(number), list(names.values())
+    factors = [_of_power(part, names) for part in sympy.Mul.make_args(rest) if part != 1]
     factors.sort(key=lambda p: rank.index(p.base.name) if isinstance(p.base, Name) else len(rank))
     return Term(Number(coefficient, 0.0 if factors and abs(coefficient) == 1.0 else math.nan), tuple(factors))
 

@@ -237,14 +237,7 @@ class Discovery:
         solve = partial(self.equations.simulate, controls=controls)
         if initial is not None:
             return solve(start_values(initial, self.initial_values[0], self.equations.states), times)
-        if times[0] < start:
-            raise InputError(
-                f"times should not lie before the first sample at {start:g}, "
-                f"got {times[0]:g}; give initial values to start there"
-            )
-        if times[0] == start:
-            return solve(self.initial_values[0], times)
-        return solve(self.initial_values[0], np.append(start, times))[1:]
+        return solve(self.initial_values[0], from_start(times, start))[-len(times) :]
 
     def equations_text(self, digits: int = 4) -> str:
         """The equations as lines of text with error bars, other constants to `digits` digits."""
@@ -445,6 +438,16 @@ def curve_of(found: Discovery, k: int, times: Array | None = None) -> Array:
     run = found.series.trajectories[k]
     own = found.equations_of(k)
     return own.simulate(found.initial_values[k], run.time if times is None else times, controls=run.controls)
+
+
+def from_start(times: Array, start: float) -> Array:
+    """The times with the start before them, if they do not begin there."""
+    if times[0] < start:
+        raise InputError(
+            f"times should not lie before the first sample at {start:g}, got {times[0]:g}; give initial values to "
+            "start there"
+        )
+    return times if times[0] == start else np.append(start, times)
 
 
 def start_values(initial: Any, fitted: Array, states: Sequence[str]) -> Array:

@@ -25,7 +25,7 @@ from odediscovery.errors import InputError
 from odediscovery.laws.power_sum import count
 from odediscovery.laws.records import LEVEL, Estimates
 from odediscovery.problem.problem import Problem, pose
-from odediscovery.result.discovery import Discovery
+from odediscovery.result.discovery import Discovery, from_start
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Processes, results_of_tasks
@@ -94,14 +94,8 @@ def band(
     at = run.time if times is None else np.asarray(times, dtype=np.float64)
     fitted = initial is None
     first = float(run.time[0]) if fitted else float(at[0])
-    if at[0] < first:
-        raise InputError(
-            f"times should not lie before the first sample at {first:g}, got "
-            f"{at[0]:g}; give initial values to start there"
-        )
     start = found.initial_values[trajectory] if initial is None else np.asarray(initial, float)
-    joined = at if at[0] == first else np.append(first, at)
-    curve = found.equations.simulate(start, joined, controls=controls)[-len(at) :]
+    curve = found.equations.simulate(start, from_start(at, first), controls=controls)[-len(at) :]
     reached = at[np.isfinite(curve).all(axis=1)]
     deviations = np.full_like(curve, np.nan)
     if len(reached):
