@@ -123,8 +123,7 @@ def _settings() -> Iterator[inspect.Parameter]:
 
 
 def _option(one: dataclasses.Field[Any], kind: Any, default: Any) -> inspect.Parameter:
-    shown = one.default if default is None else default
-    named = one.metadata.get("flag")
+    shown, named = one.default if default is None else default, one.metadata.get("flag")
     annotation = Annotated[kind, flag(one.metadata["help"], shown, *([named] if named else []))]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 

@@ -371,13 +371,11 @@ def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Arr
     for k, block in enumerate(blocks):
         seen = np.isfinite(values[block])
         n = seen.sum(axis=0)
-        some = n > 0
-        means[k, some] = np.where(seen, values[block], 0.0).sum(axis=0)[some] / n[some]
         given = np.sqrt((np.where(seen, sigma[block], 0.0) ** 2).sum(axis=0))
-        single = np.where(noise > 0.0, noise, np.abs(noise * means[k]))
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore"):  # what has no sample is 0 / 0
+            means[k] = np.where(seen, values[block], 0.0).sum(axis=0) / n
+            single = np.where(noise > 0.0, noise, np.abs(noise * means[k]))
             errors[k] = np.where(np.isfinite(given), given / n, single / np.sqrt(n))
-        errors[k, ~some] = np.nan
     first = [block[0] for block in blocks]
     return Merged(first, times[first], means, errors)
 

@@ -129,11 +129,11 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         units = {name: clock.unit} if clock else None
         labels = None if groups is None else [str(label) for label in groups]
         series = TimeSeries.from_arrays(times, values, names, labels=labels, time_name=name, sigma=sigma, units=units)
+        told = "No times were given: rows count as one apart, and rates are per row; give t, or name an index of times."
         if clock:
-            series = dataclasses.replace(series, messages=(clock.sentence(f"The time {name!r}"),))
-        elif t is None and column is None:
-            told = "No times were given: rows count as one apart, and rates are per row"
-            series = dataclasses.replace(series, messages=(f"{told}; give t, or name an index of times.",))
+            told = clock.sentence(f"The time {name!r}")
+        if clock or (t is None and column is None):
+            series = dataclasses.replace(series, messages=(told,))
         self._keep(discover(series, settings, Monitor(settings.max_seconds)))
         self.time_unit_ = clock.unit if clock else None
         self.interval_ = None
