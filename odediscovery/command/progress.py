@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TextIO, cast
@@ -39,8 +39,8 @@ class TerminalMonitor(Monitor):
         self._lines = not quiet and not sys.stderr.isatty()
         self._progress = Progress(
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=26)),
-            _Bar(self),
-            _Left(self),
+            _Live(self._bar),
+            _Live(self._left),
             TextColumn("{task.fields[loss]}", markup=False, table_column=Column(no_wrap=True)),
             console=Console(file=cast(TextIO, Forgiving())),
             transient=True,
@@ -85,6 +85,15 @@ class TerminalMonitor(Monitor):
             return f"about {max(left, 1.0):.0f} s left, step {self._done} of {self._steps}"
         return super().left_text()
 
+    def _bar(self) -> ProgressBar:
+        """The bar; it pulses where nothing bounds the work."""
+        share = self.share()
+        return ProgressBar(total=1.0, completed=share or 0.0, width=20, pulse=share is None)
+
+    def _left(self) -> Text:
+        share = self.share()
+        return Text(("" if share is None else f"{100 * share:3.0f} %  ") + self.left_text())
+
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show the bar, and turn Ctrl-C into a wish to end with the best found so far."""
@@ -113,24 +122,14 @@ class TerminalMonitor(Monitor):
         self._progress.stop()
 
 
-class _Bar(ProgressColumn):
-    """One bar for the whole work, which moves by itself."""
+class _Live(ProgressColumn):
+    """What moves by itself."""
 
     max_refresh = 0.2
 
-    def __init__(self, monitor: TerminalMonitor) -> None:
+    def __init__(self, drawn: Callable[[], Any]) -> None:
         super().__init__(Column(no_wrap=True))
-        self._monitor = monitor
+        self._drawn = drawn
 
     def render(self, task: Task) -> Any:
-        """The bar; it pulses where nothing bounds the work."""
-        share = self._monitor.share()
-        return ProgressBar(total=1.0, completed=share or 0.0, width=20, pulse=share is None)
-
-
-class _Left(_Bar):
-    """The share, and the time left, as text."""
-
-    def render(self, task: Task) -> Any:
-        share = self._monitor.share()
-        return Text(("" if share is None else f"{100 * share:3.0f} %  ") + self._monitor.left_text())
+        return self._drawn()

@@ -172,7 +172,7 @@ class Arithmetic:
 
     def _sum(self, level: int = 0) -> Array:
         """A sum (level 0), or a product."""
-        below = self._factor if level else partial(self._sum, 1)
+        below: Callable[[], Array] = self._factor if level else partial(self._sum, 1)
         found = below()
         while sign := self._taken("*/" if level else "+-"):
             with np.errstate(divide="ignore", invalid="ignore"):

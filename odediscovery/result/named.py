@@ -130,7 +130,7 @@ def units_text(
 
 def _coefficients(equations: Equations, units: Mapping[str, str]) -> list[str]:
     """The coefficients of the first six equations with their units, in the order in which they are printed."""
-    law, lines = equations.law, []
+    law, lines = equations.law, list[str]()
     if law is None:
         return []
     for state, records in [*constant_records(equations, None, units).items()][:6]:
