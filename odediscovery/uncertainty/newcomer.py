@@ -17,20 +17,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.sheets import read_table
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.population.groups import (
-    ANY,
-    EXACT,
-    KNOWN,
-    POSITIVE,
-    SCALED,
-    Entry,
-    GroupModel,
-    Measured,
-    Members,
-    Start,
-    Structure,
-    fit_each,
-)
+from odediscovery.population import groups
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import deviations_of
@@ -49,18 +36,18 @@ class Newcomer(NamedTuple):
     deviations: Array  # of a new measurement [times, states]
 
 
-def _structure_in(law: PowerSum, population: Population) -> tuple[Structure, list[GroupConstant]]:
+def _structure_in(law: PowerSum, population: Population) -> tuple[groups.Structure, list[GroupConstant]]:
     """The structure of a law in its states, with constants tied as the population says, and these constants."""
     n, places = len(population.starts), list(zip(*np.nonzero(law.coefficients), strict=True))
     own = np.all(law.exponents[:, n:] == 0, axis=1)
     row = np.cumsum(own) - 1
     constants = [one for one in population.constants if own[places[one.terms[0]][1]]]
     entries = [
-        Entry(int(i), int(row[j]), k, 1 if law.coefficients[i, j] > 0 else -1)
+        groups.Entry(int(i), int(row[j]), k, 1 if law.coefficients[i, j] > 0 else -1)
         for k, one in enumerate(constants)
         for i, j in (places[term] for term in one.terms)
     ]
-    return Structure(law.exponents[own, :n], tuple(sorted(entries))), constants
+    return groups.Structure(law.exponents[own, :n], tuple(sorted(entries))), constants
 
 
 def meet(
@@ -87,7 +74,7 @@ def meet(
     # A state that is given doses had nothing before, if nothing else is known of it.
     nothing = {state: 0.0 for state in doses or () if population.starts[state][0] == "scaled"}
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
-    measured = Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
+    measured = groups.Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
     structure, constants = _structure_in(law, population)
     middle = np.concatenate([np.log([one.mean for one in constants]), centre])
     spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in constants], width])
@@ -95,8 +82,8 @@ def meet(
     # The band of a state that nobody measures is that of its curve alone.
     noise = np.array([population.residual_sd.get(state, 0.0) for state in states])
     scale = np.maximum(np.nan_to_num(np.abs(run.values)).max(axis=0), 1e-6) * 10.0
-    model = GroupModel(structure, measured, scale=scale)
-    unknowns, _ = fit_each(model, middle[:, None], sigma, middle[:, None], spread)
+    model = groups.GroupModel(structure, measured, scale=scale)
+    unknowns, _ = groups.fit_each(model, middle[:, None], sigma, middle[:, None], spread)
     curve = model.fitted(unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
     slopes = _slopes(model, unknowns)
@@ -109,7 +96,7 @@ def meet(
     return Newcomer(names, curve[0], times, curve[at], deviations[at])
 
 
-def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> Members:
+def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> groups.Members:
     """The samples of one group, and its doses by state, among the times at which its curve is wanted."""
     (run,), places = series.trajectories, np.searchsorted(every, series.trajectories[0].time)
     values = np.full((len(every), series.n_states, 1), np.nan)
@@ -117,7 +104,7 @@ def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) ->
     given = np.zeros(values.shape)
     for state, amounts in doses.items():
         given[places, series.states.index(state), 0] = amounts
-    return Members((every - every[0])[:, None], values, given)
+    return groups.Members((every - every[0])[:, None], values, given)
 
 
 def first_samples(
@@ -142,7 +129,7 @@ def first_samples(
 
 def _starts(
     states: tuple[str, ...], population: Population, first: Array, known: Mapping[str, float]
-) -> tuple[tuple[Start, ...], Array, Array]:
+) -> tuple[tuple[groups.Start, ...], Array, Array]:
     """Starts of the states, and mean and width of those that are fitted."""
     found, centre, width = [], [], []
     for i, state in enumerate(states):
@@ -151,20 +138,20 @@ def _starts(
             if state not in known and not np.isfinite(first[i]):
                 raise InputError(f"the start of {state} has to be known: give it, --initial {state}=...")
             value = known.get(state, first[i])
-            found.append(Start(KNOWN if state in known else EXACT, np.array([value])))
+            found.append(groups.Start(groups.KNOWN if state in known else groups.EXACT, np.array([value])))
             continue
         if kind == "scaled":
             if state not in known:
                 raise InputError(f"{state} was not measured: give what its start is known by, --initial {state}=...")
-            found.append(Start(SCALED, np.array([known[state]])))
+            found.append(groups.Start(groups.SCALED, np.array([known[state]])))
         else:
-            found.append(Start(ANY if kind == "normal" else POSITIVE, np.array([mean])))
+            found.append(groups.Start(groups.ANY if kind == "normal" else groups.POSITIVE, np.array([mean])))
         centre.append(mean if kind == "normal" else np.log(mean))
         width.append(max(sd, _KNOWN))
     return tuple(found), np.array(centre), np.array(width)
 
 
-def _slopes(model: GroupModel, unknowns: Array) -> Array:
+def _slopes(model: groups.GroupModel, unknowns: Array) -> Array:
     """Slopes of the one group's curve by its unknowns [times, states, unknowns], at times without samples too."""
     seen = model.seen
     model.seen = np.ones(seen.shape, bool)
