@@ -63,7 +63,6 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, TELLING, Monitor
 from odediscovery.search.moves import at_rest, each_alone
 from odediscovery.search.refinement import (
-    CHAOTIC_STATES,
     EVALUATIONS,
     detect_noiseless,
     follows,
@@ -79,7 +78,6 @@ from odediscovery.search.refinement import (
     without_excess,
 )
 from odediscovery.search.search import Vocabulary
-from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import (
     CONVERGED,
@@ -421,18 +419,18 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
         return verdict
     # Most terms that are taken out
     for _ in range(6):
-        shorter = _without_one(p, row, verdict.rows)
+        shorter = _without_one(p, row)
         if shorter is None or monitor.stopping():
             break
         row = shorter
     return verdict if row is verdict.best else verdict.with_best(row)
 
 
-def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:
+def _without_one(p: Problem, row: Judged) -> Judged | None:
     """The row without one of its idle constants that it can do without, or its weakest term if that is better.
 
     What a name saves a law is no evidence for a single one of its terms; but nobody looked for these one by one, and
-    they need no more than to be told from nothing. A likelier law among the rows was passed over for a reason.
+    they need no more than to be told from nothing.
     """
     found = row.polished
     inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
@@ -442,8 +440,7 @@ def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | No
     weak = [] if row.origin.is_textbook else weak_terms(found)[:1]
     terms = (_without_term(found, i, j) for i, j in idle or weak)
     for law, left in (*_without_sums(found, inflation), *terms):
-        passed_over = (one for one in rows if one.criterion < row.criterion)
-        if not law.n_monomials or any(_has_terms_of(one.polished.law, law) for one in passed_over):
+        if not law.n_monomials:
             continue
         shorter = refined(p, law, left, found.initial, residual_sigma(p, found), fully=False)
         if not shorter.finite or is_needed(found, shorter, sigma_of(p), inflation):
@@ -452,17 +449,6 @@ def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | No
         if after.criterion < chosen + NO_EVIDENCE * bool(idle or idle_constants(found, inflation)):
             return dataclasses.replace(after, criterion=after.criterion + row.criterion - chosen)
     return None
-
-
-def _has_terms_of(one: PowerSum, other: PowerSum) -> bool:
-    """Whether two laws without functions have the same terms, in any order."""
-    if one.features is not None or other.features is not None or one.stoichiometry is not None:
-        return False
-    terms = [
-        {(i, *np.round(law.exponents[j], 6)) for i, j in np.argwhere(law.coefficients != 0).tolist()}
-        for law in (one, other)
-    ]
-    return terms[0] == terms[1]
 
 
 def _without_term(found: Polished, i: int, j: int) -> tuple[PowerSum, Free]:
@@ -567,7 +553,8 @@ def cut_until_followed(
     for extrema in (EXTREMA, 2.0):
         length = window_length(whole, extrema)
         if monitor.stopping():  # no time to try
-            return (p.pieces(length) if p is whole and _seems_lost(p, candidates, length) else p), {}
+            lost = p is whole and p.longest_window is not None and is_long(p, length)
+            return (p.pieces(length) if lost else p), {}
         lost, polished = cannot_follow(p, candidates, length)
         if not lost:
             return p, polished
@@ -590,38 +577,10 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     floor = SETTLED if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LAWS_IN_CHAOS]:
-        if _outgrows(p, c.law):
-            continue
         found = polished[c] = polish_candidate(p, c, c.law, c.free, EVALUATIONS)
         if follows(p, found) and (follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c)):
             return False, polished
     return True, polished
-
-
-def _seems_lost(p: Problem, candidates: list[Candidate], length: int) -> bool:
-    """Whether none of the laws that are best on windows may be expected to follow trajectories that long."""
-    if not is_long(p, length):
-        return False
-    best = rank(candidates, p.samples)[:LAWS_IN_CHAOS]
-    return p.longest_window is not None or all(_outgrows(p, c.law, blown_up=True) for c in best)
-
-
-def _outgrows(p: Problem, law: PowerSum, *, blown_up: bool = False) -> bool:
-    """Whether the law makes far more of errors of the start than any state is large: no start is known well enough.
-
-    Where controls act that is not asked: a trajectory is linearised without them.
-
-    Args:
-        blown_up: the answer for a law that blows up as it is; refined it may not.
-    """
-    error = float(p.start_errors.max(initial=0.0))
-    if not error > 0.0 or law.n_states < CHAOTIC_STATES or p.data.controls:
-        return False
-    along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
-    growth = math.nan if along is None else along.error_growth()
-    # Errors of the start at the end of a trajectory from which on it is not tried to follow it [rms of the state];
-    # measured: chaos was followed up to 5, limit cycles and orbits up to 60
-    return blown_up if math.isnan(growth) else growth + math.log(error) > math.log(1e4)
 
 
 # Blocks of time, each left out once

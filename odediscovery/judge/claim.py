@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import fdtri
 
-from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.data.series import TimeSeries, pooled
 from odediscovery.judge.criterion import correction
 from odediscovery.judge.notes import (
@@ -322,10 +321,8 @@ def _relative_squares(errors: Sequence[Array], p: Problem) -> Array:
 def is_explained(law: PowerSum, p: Problem) -> Mask:
     """Whether what an equation leaves of the intervals is integration error or noise, bool [states].
 
-        expected^2 = sigma_i^2 + sum_j (x_i(t + h; x + sigma_j) - x_i(t + h; x))^2
+    expected^2 = sigma_i^2 + sum_j (x_i(t + h; x + sigma_j) - x_i(t + h; x))^2
 
-    Noise of both ends makes neighbouring errors differ; a wrong term makes them alike. Noise that
-    is only estimated may be curvature, so on data that were not smoothed errors must have no memory.
     """
     errors = interval_errors(law, p)
     settled: Mask = _relative_squares(errors, p) <= SETTLED
@@ -341,8 +338,6 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
         relative = [e / np.sqrt(v) for e, v in zip(errors, expected, strict=True)]
     squares = np.mean(np.concatenate(relative) ** 2, axis=0)
     result: Mask = squares <= UNDERESTIMATED
-    if p.noisiness <= CLEAN_SHARE and result.any():
-        result &= ~correlated_beyond([np.nan_to_num(e) for e in relative], UNLIKELY)[1]
     return settled | result
 
 

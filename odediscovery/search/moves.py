@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from odediscovery.data.series import pooled
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.claim import (
     CONSTANTS,
@@ -459,22 +458,10 @@ def has_odd_powers(at: Search, best: Candidate) -> bool:
     law, p, n = best.law, at.problem, at.problem.data.n_states
     if _has_functions_of_amounts(law, p) or _may_be_sine(law, p):
         return True
-    # Once real powers were grown it is known whether they do as well.
-    if at.reference is None and _may_be_real_power(law, p):
-        return True
     if p.noisiness <= TELLING or not _is_odd(law.exponents[:, :n], 0.0):
         return False
     near = at.follow(best)
-    if near is not None and _left(*near) <= TELLING:
-        return False
     return near is None or _is_odd(near[1].law.exponents[:, :n], near[1].errors.exponents[:, :n])
-
-
-def _left(p: Problem, found: Polished) -> float:
-    """What a law leaves, as a share of the standard deviation of each state, the largest."""
-    moving = ~p.constant
-    left = found.plain_squares / np.maximum(found.counts, 1)
-    return float(np.sqrt(left[moving] / np.nanvar(pooled(p.data)[:, moving], axis=0)).max(initial=0.0))
 
 
 def _has_functions_of_amounts(law: PowerSum, p: Problem) -> bool:
@@ -501,20 +488,6 @@ def begins_a_sine(law: PowerSum, p: Problem) -> Mask:
     step = (apart.sum(axis=2) == 2) & (apart[..., ~p.nonnegative] == 2).any(axis=2)
     found: Mask = (used[:, :, None] & used[:, None, :] & step).any(axis=(1, 2))
     return found
-
-
-def _may_be_real_power(law: PowerSum, p: Problem) -> bool:
-    """Whether an equation has so many whole powers of one state that they may be the series of a real one."""
-    if law.features is not None or p.noisiness <= TELLING:
-        return False
-    used, w = law.coefficients != 0, law.exponents
-    whole = (w == np.round(w)).all(axis=1)
-    for k in np.flatnonzero(p.nonnegative):
-        beside = np.delete(w, k, axis=1)
-        alike = (beside[:, None] == beside).all(axis=2) & whole & whole[:, None]
-        if (used[:, None, :] & used[:, :, None] & alike).sum(axis=2).max(initial=0) >= 4:  # powers
-            return True
-    return False
 
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:

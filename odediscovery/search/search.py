@@ -174,9 +174,7 @@ def richer_families(at: Search) -> Iterator[Proposal]:
         laws = grow(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
         yield _as_they_are(laws, whole=all(has_whole_powers(law) for law in laws))
         better = [law for law in laws[:1] if best is None or in_doubt(at, law).sum() < doubt.sum()]
-        if better and better[0].features is None:
-            at.reference = better[0]
-        elif better and not in_doubt(at, better[0]).any():
+        if better and not in_doubt(at, better[0]).any():
             return
 
 

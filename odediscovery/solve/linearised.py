@@ -23,8 +23,7 @@ from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.compiled import constants_of, form_of_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
-from odediscovery.runtime.monitor import check_time
+from odediscovery.runtime.arrays import Array
 from odediscovery.solve.sensitivities import integrate, linear_recurrence
 
 STEPS = 2  # over one sample interval
@@ -88,24 +87,6 @@ class LinearisedTrajectory:
     def samples(self) -> int:
         """Observed values."""
         return int(sum((w > 0).sum() for w in self.weight))
-
-    def error_growth(self) -> float:
-        """Logarithm of the most that an error of a start grows by, max over trajectories, j of ln |Phi_j ... Phi_1|.
-
-        nan where a propagator is not finite.
-        """
-        most = 0.0
-        for carried in self.carried:
-            grown, logarithm = np.eye(carried.shape[1]), 0.0
-            for phi in carried:
-                check_time()
-                grown = phi @ grown
-                norm = float(np.linalg.norm(grown))
-                if not np.isfinite(norm):
-                    return float("nan")
-                grown, logarithm = grown / max(norm, ABOVE_ZERO), logarithm + np.log(max(norm, ABOVE_ZERO))
-                most = max(most, logarithm)
-        return most
 
     def _carried(self, k: int, first: Array, added: Array) -> Array:
         """What becomes of a first disturbance and those added in every interval, weighted [rows, columns]."""

@@ -554,7 +554,6 @@ TRIES = 3
 
 def snap(row: Judged, refit: RefitLaw) -> Judged:
     """The row with simple exponents wherever that lowers its criterion."""
-    first = row
     together = [g for g in _goals(row.polished) if g[0] < 0.0]
     places: dict[tuple[int, int], float] = {}
     for _, place, value in together:
@@ -563,19 +562,7 @@ def snap(row: Judged, refit: RefitLaw) -> Judged:
         after = refit(*_fixed(row.polished, places))
         if after.criterion < row.criterion:
             row = after
-    row = _one_by_one(row, refit)
-    while True:
-        for trial in _exchanges(row.polished, first.polished):
-            after = refit(*trial)
-            # What is free in it may still become simple.
-            worth = constant_penalty(after.polished.law.n_states, after.polished.counts.sum())
-            if after.criterion - worth * after.polished.free[1].sum() < row.criterion:
-                after = _one_by_one(after, refit)
-            if after.criterion < row.criterion:
-                row = after
-                break
-        else:
-            return row
+    return _one_by_one(row, refit)
 
 
 def _one_by_one(row: Judged, refit: RefitLaw) -> Judged:
@@ -588,29 +575,6 @@ def _one_by_one(row: Judged, refit: RefitLaw) -> Judged:
                 break
         else:
             return row
-
-
-def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free, Array]]:
-    """Laws with another simple value for one exponent that is held already.
-
-    Values taken one after another need not be the best together: which of 0.5, 1 and 2 it is
-    may become clear only once the others are held.
-    """
-    law, free = polished.law, polished.free
-    if law.exponents.shape != first.law.exponents.shape:
-        return []
-    changed = []
-    for j, k in np.argwhere(first.free[1] & ~free[1] & (law.exponents != 0)):
-        now, error = law.exponents[j, k], max(float(first.errors.exponents[j, k]), ABOVE_ZERO)
-        for value in SIMPLE:
-            # No dearer than 2.5, and within four standard errors of the free fit.
-            near = ((first.law.exponents[j, k] - value) / error) ** 2 < 16.0
-            if near and snap_penalty(value) <= 2.5 and value != now:
-                a, w, *inner = law.constants
-                w = w.copy()
-                w[j, k] = value
-                changed.append((*merge_monomials(law.with_constants(a, w, *inner), free), polished.initial))
-    return changed
 
 
 def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:

@@ -235,7 +235,7 @@ def _nearest(sides: Sequence[sympy.Expr], of: sympy.Symbol, variables: Sequence[
     """A variable in the shortest part of the right-hand sides that has a constant and any of them; else the first."""
     parts = (part for side in sides for part in sympy.preorder_traversal(side) if part.has(of) and part.has(*variables))
     shortest = min(parts, key=lambda part: part.count_ops(), default=variables[0])
-    return next(symbol.name for symbol in variables if shortest.has(symbol))
+    return str(next(symbol for symbol in variables if shortest.has(symbol)))
 
 
 def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, signed: Collection[str]) -> Start:
