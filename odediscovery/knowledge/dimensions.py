@@ -241,7 +241,7 @@ def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str])
     registry = pint.UnitRegistry()
     for i, side in enumerate(known.known):
         rate = of.rate(known.states[i])
-        for c, w in () if side is None else zip(side.coefficients.tolist(), side.exponents, strict=True):
+        for c, w in () if side is None else zip(side.coefficients[i].tolist(), side.exponents, strict=True):
             if abs(c) == 1.0 and np.any(w):
                 what = f"{known.states[i]}' is known with a term of unit", "the equation has"
                 _check_same(registry, of.product(w), rate, what)
