@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import sympy
@@ -118,7 +119,8 @@ class Knowledge:
         of_a = np.zeros(law.coefficients.shape, dtype=bool)
         of_w = np.full(law.exponents.shape, self.integer)
         for k, row in enumerate(self._padded(law.exponents.shape[1])):
-            for j in _same(law.exponents, row).nonzero()[0][:1]:
+            same = (np.abs(law.exponents - row) <= 2 * TOLERANCE).all(axis=1)
+            for j in same.nonzero()[0][:1]:
                 of_a[:, j] = self._given.coefficients[:, k] != 0
                 of_w[j] = True
         return of_a, of_w
@@ -128,15 +130,13 @@ class Knowledge:
         nearest, mix = self.impose(law), self.stoichiometry
         if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > TOLERANCE:
             return False
-        whole, size = mix @ nearest.coefficients, np.abs(mix) @ np.abs(nearest.coefficients)
-        agree = np.ones((2, law.n_states), dtype=bool)
-        for row in np.vstack([law.exponents, nearest.exponents]):
-            mine, there = _same(law.exponents, row), _same(nearest.exponents, row)
-            own = law.coefficients[:, mine]
-            least = TOLERANCE * (size[:, there].sum(axis=1) + np.abs(own).sum(axis=1))
-            for form, other in enumerate((nearest.coefficients, whole)):
-                agree[form] &= np.abs(own.sum(axis=1) - other[:, there].sum(axis=1)) <= least
-        return bool(agree.all(axis=1).any())
+        rows = np.vstack([law.exponents, nearest.exponents])
+        same = (np.abs(rows[:, None] - rows) <= 2 * TOLERANCE).all(axis=2).astype(float)
+        mine, there = np.split(same, [law.n_monomials])
+        least = np.abs(law.coefficients) @ mine + np.abs(mix) @ np.abs(nearest.coefficients) @ there
+        forms = nearest.coefficients, mix @ nearest.coefficients
+        off = (np.abs(law.coefficients @ mine - form @ there) for form in forms)
+        return any(bool((one <= TOLERANCE * least).all()) for one in off)
 
     def sentences(self) -> list[str]:
         """What is known, one sentence each, names as in equations."""
@@ -295,18 +295,12 @@ def _uses(law: PowerSum) -> Mask:
     return np.asarray((law.exponents != 0) @ needs)
 
 
-def _same(exponents: Array, row: Array) -> Mask:
-    return np.asarray(np.all(np.abs(exponents - row) <= 2 * TOLERANCE, axis=1))
-
-
 def check_signs(given: Knowledge, scaled: Knowledge) -> None:
     """Refuses fractional powers, in known terms, of what is negative in the data."""
     names = list(identifiers(given.states).values())
-    for i, side in enumerate(scaled.known):
+    for i, (own, side) in enumerate(zip(given.known, scaled.known, strict=True)):
         for k in () if side is None else side.mirrored:
-            own = given.known[i]
-            minus = own is not None and k in own.mirrored
-            what, is_ = (f"-{names[k]}", "") if minus else (names[k], "-")
+            what, is_ = (f"-{names[k]}", "") if own is not None and k in own.mirrored else (names[k], "-")
             raise InputError(
                 f"{given.states[i]}' is known with a fractional power of {what}, which is negative "
                 f"in the data; expected one of {is_}{names[k]}, or a whole power"
@@ -331,8 +325,7 @@ _PRODUCTS = f"a sum of products of powers (at most {MAX_TERMS}, no functions suc
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 
 
-@dataclass(frozen=True, eq=False)
-class Conserved:
+class Conserved(NamedTuple):
     """sum_i c_i x_i = value at all times."""
 
     weights: Array  # c, [states]
@@ -370,8 +363,7 @@ class Statement:
         def good(law: PowerSum | None) -> bool:
             if law is None or not np.isfinite(law.coefficients).all():
                 return False
-            ones, used = (law.exponents == 1).sum(axis=1), (law.exponents != 0).sum(axis=1)
-            return not linear or bool((ones == 1).all() and (used == 1).all())
+            return not linear or bool((np.sort(law.exponents, axis=1) == np.eye(law.n_states)[-1]).all())
 
         # Blanks in front, so that places stay; Python would pass over # and all behind it.
         body = " " * start + re.sub(r"\s", " ", self.text[start:end]).replace("#", "$")
