@@ -218,11 +218,46 @@ def powers_of(integer: Mask, changing: Mask) -> Array:
             return (1.0, 2.0, 3.0, 4.0, 5.0) if size == 1 else ONCE if on_coarse else WHOLE_GRID
         return coarse if on_coarse else fine
 
-    rows = [np.zeros(n)]
-    for size in (1,) if pairs > MAX_COARSE else (1, 2) if triples * len(coarse) ** 3 > MAX_TRIPLES else (1, 2, 3):
-        for chosen in itertools.combinations(states, size):
-            rows += rows_of(n, chosen, [exponents(k, size) for k in chosen])
+    largest = 1 if pairs > MAX_COARSE else 2 if triples * len(coarse) ** 3 > MAX_TRIPLES else 3
+    return _products_up_to(largest, n, states, exponents)
+
+
+def _products_up_to(
+    largest: int, width: int, usable: Sequence[int], exponents: Callable[[int, int], Sequence[float]]
+) -> Array:
+    """Exponents of 1 and all products of so many factors at most, by (factor, size of the product)."""
+    rows = [np.zeros(width)]
+    for size in range(1, largest + 1):
+        for chosen in itertools.combinations(usable, size):
+            rows += rows_of(width, chosen, [exponents(k, size) for k in chosen])
     return np.stack(rows)
+
+
+def products(seen: Seen) -> Terms:
+    """Products of up to three of the states and the functions that a family sees."""
+    n, of = seen.n_states, {f.name: f for f in seen.definitions}
+    usable = [*np.flatnonzero(seen.changing).tolist(), *range(n, seen.size)]
+
+    def exponents(k: int, size: int) -> Sequence[float]:
+        if k >= n:
+            function = of[seen.functions[k - n].name]
+            return function.exponents if size < 3 else function.exponents_of_three
+        if size == 3:
+            return ONCE
+        # Pairs only have to come near.
+        if seen.integer[k]:
+            return WHOLE_GRID if size == 1 else (1.0, 2.0)
+        return (-2.0, -1.0, 1.0, 2.0, 3.0) if size == 1 else (-1.0, 1.0, 2.0)
+
+    def power_sums(size: int) -> list[int]:
+        return [sum(len(exponents(k, size)) ** p for k in usable) for p in (1, 2, 3)]
+
+    # How many products of two and of three different factors there are, by Newton's identities.
+    (a, b, _), (c, d, e) = power_sums(2), power_sums(3)
+    crowded, triples = (a**2 - b) // 2 > MAX_COARSE, (c**3 - 3 * c * d + 2 * e) // 6
+    largest = 1 if math.comb(len(usable), 2) > MAX_COARSE else 3 if triples <= MAX_TRIPLES else 2
+    rows = _products_up_to(largest, seen.size, usable, lambda k, s: ONCE if s == 2 and crowded else exponents(k, s))
+    return Terms.products(rows, many=True)
 
 
 POWERS = Family(

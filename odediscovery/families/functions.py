@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from odediscovery.families.base import Family, StateFunction
-from odediscovery.families.products import products
+from odediscovery.families.base import Family, StateFunction, products
 
 SIN = StateFunction(
     "sin", "the sine of", lambda lib, z: lib.cos(z), exponents=(1.0, 2.0, -1.0), exponents_of_three=(1.0, -1.0)

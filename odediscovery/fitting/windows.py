@@ -5,19 +5,18 @@ trajectories are one batch. With one-interval windows, whose starts are given, t
 chaos; one window over the whole trajectory, whose start is fitted, is the maximum likelihood. A window of several
 intervals is integrated interval by interval, so that no Runge-Kutta stage reads the next interval's duration.
 
-Levenberg-Marquardt knows no equations. Three more loops of this name stand elsewhere, each with its reason at its
-head: `stages/grow.py` (a likelihood without known variances, coefficients eliminated), `search/flows/flows.py` (a fixed
-number of steps, members by the ten thousand) and `population/groups.py` (groups that are solved together or not at
-all).
+Levenberg-Marquardt knows no equations. `levenberg_marquardt` is for members any subset of which can be solved,
+`descend` for those with data of their own that are solved all together: groups, and flows by the ten thousand. One
+more loop stands in `stages/grow.py`, for a likelihood without known variances, coefficients eliminated.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -244,6 +243,46 @@ def damped_steps(
     added = damping[:, None] * diagonal + ridge * diagonal.max(axis=1, keepdims=True) + least
     step: Array = np.linalg.solve(normal + added[:, :, None] * np.eye(normal.shape[1]), gradient[:, :, None])
     return -step[:, :, 0]
+
+
+# Unknowns [members, unknowns] -> sum of squares [members], J^T r [members, unknowns] and J^T J.
+NormalEquations: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
+
+
+@np.errstate(all="ignore")  # what runs away is worse than any other, and nothing to warn of
+def descend(
+    equations: NormalEquations,
+    unknowns: Float[np.ndarray, "members unknowns"],
+    steps: int,
+    longest: float | Float[np.ndarray, " unknowns"],
+    damping: Float[np.ndarray, " members"],
+    ridge: float = 0.0,
+    monitor: Monitor | None = None,
+) -> tuple[Float[np.ndarray, "members unknowns"], Float[np.ndarray, " members"], Float[np.ndarray, " members"]]:
+    """Unknowns that leave less, what they leave, and the damping that goes on from there.
+
+    Steps are `damped_steps` in which no unknown moves by more than the `longest`, with damping / 4 after a good one and
+    damping * 4 after another; each costs one evaluation of all members.
+    """
+    here: Sequence[Array] = equations(unknowns)
+    for done in range(steps):
+        if monitor is not None and monitor.stopping():
+            break
+        value, gradient, normal = here
+        step = damped_steps(normal, gradient, damping, ridge, ABOVE_ZERO)
+        tried = unknowns + np.nan_to_num(step.clip(-longest, longest))
+        there = equations(tried)
+        better = there[0] < value
+        unknowns = np.where(better[:, None], tried, unknowns)
+        pairs = zip(there, here, strict=True)
+        here = [np.where(better.reshape(-1, *[1] * (old.ndim - 1)), new, old) for new, old in pairs]
+        damping = np.clip(np.where(better, damping / 4.0, damping * 4.0), 1e-9, 1e9)
+        if monitor is not None:
+            monitor.step(done + 1)
+        # Those that have settled, and those that no small step makes better.
+        if np.all(np.where(better, value - there[0] < 1e-4 * value, damping > 1e2)):
+            break
+    return unknowns, here[0], damping
 
 
 def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> Array:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import sympy
@@ -24,7 +25,7 @@ from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import STATE_FUNCTIONS, Family, Function, Seen, Terms
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import exact, identifiers, join_terms
-from odediscovery.laws.power_sum import PowerSum, factors, turned
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 
 # Exponents closer than this are one monomial, a fitted one gives way to a known one: 0.05 itself is near
@@ -37,7 +38,8 @@ class Knowledge:
     """What is known about dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]; see `knowledge`."""
 
     states: tuple[str, ...]  # names as the user wrote them
-    known: tuple[KnownSide | None, ...]  # known part of every equation, or None
+    known: tuple[PowerSum | None, ...]  # known part of every equation, as a law of nothing else, or None
+    more: Mask  # known equations of which other terms are to be found [states]
     conserved: tuple[Conserved, ...]  # linearly independent sums
     forbidden: Mask  # [states (equation), states (variable)]
     bounds: tuple[float, float]  # least and greatest exponent other than 0
@@ -57,7 +59,7 @@ class Knowledge:
     @property
     def fully_known(self) -> Mask:
         """Equations without anything left to find [states]."""
-        return np.array([side is not None and not side.more for side in self.known])
+        return np.array([side is not None for side in self.known]) & ~self.more
 
     @property
     def tied(self) -> Mask:
@@ -76,16 +78,9 @@ class Knowledge:
     def rescaled(self, scale: Array, time_scale: float) -> Knowledge:
         """The same knowledge for x' = x / scale [states] and t' = t / time_scale: exponents stay.
 
-        Known terms c'_j = c_j * (T / s_i) * prod_k s_k ** w_jk, sums c'_i = c_i s_i,
-        M'_ij = M_ij s_j / s_i. Imposing commutes with it where no exponent has to be changed.
+        Sums c'_i = c_i s_i, M'_ij = M_ij s_j / s_i. Imposing commutes with it where no exponent has to be changed.
         """
-
-        def rescaled(side: KnownSide, own: float) -> KnownSide:
-            coefficients = side.coefficients * (factors(side.exponents, scale) * time_scale / own)
-            mirrored = turned(side.mirrored, scale, [side.exponents])
-            return KnownSide(coefficients, side.exponents, side.more, mirrored)
-
-        sides = tuple(side and rescaled(side, own) for side, own in zip(self.known, scale, strict=True))
+        sides = tuple(side and side.rescaled(scale, time_scale) for side in self.known)
         sums = tuple(Conserved(one.weights * scale, one.value) for one in self.conserved)
         stoichiometry = self.stoichiometry * scale / scale[:, None]
         return dataclasses.replace(self, known=sides, conserved=sums, stoichiometry=stoichiometry)
@@ -124,7 +119,8 @@ class Knowledge:
         of_a = np.zeros(law.coefficients.shape, dtype=bool)
         of_w = np.full(law.exponents.shape, self.integer)
         for k, row in enumerate(self._padded(law.exponents.shape[1])):
-            for j in _same(law.exponents, row).nonzero()[0][:1]:
+            same = (np.abs(law.exponents - row) <= 2 * TOLERANCE).all(axis=1)
+            for j in same.nonzero()[0][:1]:
                 of_a[:, j] = self._given.coefficients[:, k] != 0
                 of_w[j] = True
         return of_a, of_w
@@ -134,23 +130,21 @@ class Knowledge:
         nearest, mix = self.impose(law), self.stoichiometry
         if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > TOLERANCE:
             return False
-        whole, size = mix @ nearest.coefficients, np.abs(mix) @ np.abs(nearest.coefficients)
-        agree = np.ones((2, law.n_states), dtype=bool)
-        for row in np.vstack([law.exponents, nearest.exponents]):
-            mine, there = _same(law.exponents, row), _same(nearest.exponents, row)
-            own = law.coefficients[:, mine]
-            least = TOLERANCE * (size[:, there].sum(axis=1) + np.abs(own).sum(axis=1))
-            for form, other in enumerate((nearest.coefficients, whole)):
-                agree[form] &= np.abs(own.sum(axis=1) - other[:, there].sum(axis=1)) <= least
-        return bool(agree.all(axis=1).any())
+        rows = np.vstack([law.exponents, nearest.exponents])
+        same = (np.abs(rows[:, None] - rows) <= 2 * TOLERANCE).all(axis=2).astype(float)
+        mine, there = np.split(same, [law.n_monomials])
+        least = np.abs(law.coefficients) @ mine + np.abs(mix) @ np.abs(nearest.coefficients) @ there
+        forms = nearest.coefficients, mix @ nearest.coefficients
+        off = (np.abs(law.coefficients @ mine - form @ there) for form in forms)
+        return any(bool((one <= TOLERANCE * least).all()) for one in off)
 
     def sentences(self) -> list[str]:
         """What is known, one sentence each, names as in equations."""
         names = list(identifiers(self.states).values())
         sides = Equations.from_power_sum(self.states, self._given).texts().values()
         texts = [
-            f"{name}' = {text}{' + ?' * side.more} is given"
-            for name, text, side in zip(names, sides, self.known, strict=True)
+            f"{name}' = {text}{' + ?' * more} is given"
+            for name, text, side, more in zip(names, sides, self.known, self.more.tolist(), strict=True)
             if side
         ]
         texts += [f"{self._sum(one)} is kept exactly" for one in self.conserved]
@@ -165,11 +159,10 @@ class Knowledge:
     @cached_property
     def _given(self) -> PowerSum:
         """All known terms as one law; a monomial known in two equations is shared."""
-        n = len(self.states)
-        rows = [(i, side) for i, side in enumerate(self.known) if side is not None]
-        coefficients = np.hstack([np.zeros((n, 0)), *(np.eye(n)[:, [i]] * side.coefficients for i, side in rows)])
-        exponents = np.vstack([np.zeros((0, n)), *(side.exponents for _, side in rows)])
-        mirrored = sorted({k for _, side in rows for k in side.mirrored})
+        n, sides = len(self.states), [side for side in self.known if side is not None]
+        coefficients = np.hstack([np.zeros((n, 0)), *(side.coefficients for side in sides)])
+        exponents = np.vstack([np.zeros((0, n)), *(side.exponents for side in sides)])
+        mirrored = sorted({k for side in sides for k in side.mirrored})
         return PowerSum(coefficients, exponents, mirrored=tuple(mirrored)).merged()
 
     def _padded(self, inputs: int) -> Array:
@@ -208,19 +201,21 @@ def knowledge(
 ) -> Knowledge:
     """What the texts state about equations of `states`."""
     n = len(states)
-    sides: list[KnownSide | None] = [None] * n
-    texts: dict[int, str] = {}
+    sides: list[PowerSum | None] = [None] * n
+    texts, open_ones = dict[int, str](), np.zeros(n, dtype=bool)
     for one in texts_of(states, known):
-        i, side = known_side(one)
+        i, side, more = known_side(one)
         if i in texts:
             raise one.error(f"{states[i]}' is already given by {quoted(texts[i])}; join them", 0)
-        texts[i], sides[i] = one.text, side if len(side.coefficients) or not side.more else None
+        texts[i], open_ones[i], sides[i] = one.text, more, side if side.n_monomials or not more else None
     sums = tuple(conserved_sum(one) for one in texts_of(states, conserve))
     forbidden, limits = _forbidden(states, forbid), (-math.inf, math.inf)
     for one in texts_of(states, () if bounds is None else bounds):
         limits = read_bounds(one)
     whole, mix = bool(integer_exponents), np.eye(n)
-    result = Knowledge(tuple(states), tuple(sides), sums, forbidden, limits, whole, mix, sources, nonnegative_flows)
+    result = Knowledge(
+        *(tuple(states), tuple(sides), open_ones, sums, forbidden, limits, whole, mix, sources, nonnegative_flows)
+    )
     _check_exponents(result)
     return dataclasses.replace(result, stoichiometry=_stoichiometry(result))
 
@@ -300,18 +295,12 @@ def _uses(law: PowerSum) -> Mask:
     return np.asarray((law.exponents != 0) @ needs)
 
 
-def _same(exponents: Array, row: Array) -> Mask:
-    return np.asarray(np.all(np.abs(exponents - row) <= 2 * TOLERANCE, axis=1))
-
-
 def check_signs(given: Knowledge, scaled: Knowledge) -> None:
     """Refuses fractional powers, in known terms, of what is negative in the data."""
     names = list(identifiers(given.states).values())
-    for i, side in enumerate(scaled.known):
+    for i, (own, side) in enumerate(zip(given.known, scaled.known, strict=True)):
         for k in () if side is None else side.mirrored:
-            own = given.known[i]
-            minus = own is not None and k in own.mirrored
-            what, is_ = (f"-{names[k]}", "") if minus else (names[k], "-")
+            what, is_ = (f"-{names[k]}", "") if own is not None and k in own.mirrored else (names[k], "-")
             raise InputError(
                 f"{given.states[i]}' is known with a fractional power of {what}, which is negative "
                 f"in the data; expected one of {is_}{names[k]}, or a whole power"
@@ -336,18 +325,7 @@ _PRODUCTS = f"a sum of products of powers (at most {MAX_TERMS}, no functions suc
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 
 
-@dataclass(frozen=True, eq=False)
-class KnownSide:
-    """sum_j c_j * prod_k x_k ** w_jk (+ ?), the known part of one right-hand side."""
-
-    coefficients: Array  # c, [terms]
-    exponents: Array  # w, [terms, states]
-    more: bool  # whether other terms are to be found
-    mirrored: tuple[int, ...] = ()  # states whose fractional powers are those of -x, written (-x)^1.8
-
-
-@dataclass(frozen=True, eq=False)
-class Conserved:
+class Conserved(NamedTuple):
     """sum_i c_i x_i = value at all times."""
 
     weights: Array  # c, [states]
@@ -385,8 +363,7 @@ class Statement:
         def good(law: PowerSum | None) -> bool:
             if law is None or not np.isfinite(law.coefficients).all():
                 return False
-            ones, used = (law.exponents == 1).sum(axis=1), (law.exponents != 0).sum(axis=1)
-            return not linear or bool((ones == 1).all() and (used == 1).all())
+            return not linear or bool((np.sort(law.exponents, axis=1) == np.eye(law.n_states)[-1]).all())
 
         # Blanks in front, so that places stay; Python would pass over # and all behind it.
         body = " " * start + re.sub(r"\s", " ", self.text[start:end]).replace("#", "$")
@@ -433,8 +410,8 @@ class Statement:
         raise InputError(f"cannot read {quoted(self.text)}: {why}")
 
 
-def known_side(one: Statement) -> tuple[int, KnownSide]:
-    """The state and its side in "v' = 9.81 + ?", as an example."""
+def known_side(one: Statement) -> tuple[int, PowerSum, bool]:
+    """The state in "v' = 9.81 + ?", as an example, what is known of its equation, and whether there is more."""
     i, start = one.name(0, r"'\s*=", "a state, ' and = as in h' = -v")
     marks = [k for k in range(start, len(one.text)) if one.text[k] == "?"]
     if marks:
@@ -443,7 +420,7 @@ def known_side(one: Statement) -> tuple[int, KnownSide]:
         if len(marks) > 1 or not added or before.count("(") != before.count(")"):
             raise one.error("expected ? once and as a summand, as in 9.81 + ?", marks[-1])
     law = one.sum(start, len(one.text), _PRODUCTS)
-    return i, KnownSide(law.coefficients[0], law.exponents, bool(marks), law.mirrored)
+    return i, dataclasses.replace(law, coefficients=np.roll(law.coefficients, i, axis=0)), bool(marks)
 
 
 def conserved_sum(one: Statement) -> Conserved:
@@ -536,27 +513,23 @@ def _factors(states: Sequence[str], term: str) -> _Factors:
     """Exponents of the factors of a term: (function or "", state, rate) -> exponent."""
     text = term.replace("^", "**")
     equations = Equations.parse(states, {s: text if s == states[0] else "0" for s in states})
-    place = {symbol.name: k for k, symbol in enumerate(equations.symbols)}
-    found: _Factors = {}
+    place, found = {symbol: k for k, symbol in enumerate(equations.symbols)}, _Factors()
     for factor in sympy.Mul.make_args(equations.right_hand_sides[0]):
-        # sympy takes exp(x) for the power E^x.
-        base, power = (factor, sympy.Integer(1)) if isinstance(factor, sympy.exp) else factor.as_base_exp()
-        if factor.is_Number and factor != 1:
-            raise InputError(f"the term {term!r} has a factor {factor}: coefficients are fitted, leave it out")
         if factor == 1:
             continue
+        if factor.is_Number:
+            raise InputError(f"the term {term!r} has a factor {factor}: coefficients are fitted, leave it out")
+        # sympy takes exp(x) for the power E^x.
+        base, power = (factor, sympy.Integer(1)) if isinstance(factor, sympy.exp) else factor.as_base_exp()
         if not power.is_Number:
             raise InputError(f"the term {term!r}: expected powers with fixed exponents, got {factor}")
-        key = ("", place[str(base)], 1.0) if base.is_Symbol else _function(base, place, term)
+        name, rate, state = "", 1, base
+        if not base.is_Symbol:
+            name, (rate, state) = type(base).__name__, base.args[0].as_coeff_Mul() if len(base.args) == 1 else (1, base)
+        if not state.is_Symbol:
+            raise InputError(f"the term {term!r}: expected powers of states and of functions of one state, got {base}")
+        if name and name not in STATE_FUNCTIONS:
+            raise unknown_name("function", name, STATE_FUNCTIONS)
+        key = name, place[state], float(rate)
         found[key] = found.get(key, 0.0) + float(power)
     return found
-
-
-def _function(base: sympy.Expr, place: dict[str, int], term: str) -> tuple[str, int, float]:
-    rate, state = base.args[0].as_coeff_Mul() if len(base.args) == 1 else (1, None)
-    if not isinstance(state, sympy.Symbol):
-        raise InputError(f"the term {term!r}: expected powers of states and of functions of one state, got {base}")
-    name = type(base).__name__
-    if name not in STATE_FUNCTIONS:
-        raise unknown_name("function", name, STATE_FUNCTIONS)
-    return name, place[state.name], float(rate)

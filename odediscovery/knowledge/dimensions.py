@@ -45,19 +45,18 @@ _PLURALS = {name: name.removesuffix("s") for name in UNITS}
 
 def read_unit(text: str) -> Unit:
     """A unit as powers of its words; what cannot be taken apart is one word."""
-    found: dict[str, float] = {}
-    at, sign, last, outer = 0, 1.0, "", list[float]()
-    base = 1.0  # of the brackets around this place
-    text, opaque = text.strip(), {f"({text.strip()})": 1.0}
+    found, text = dict[str, float](), text.strip()
+    opaque = {f"({text})": 1.0}
+    # The power of what stands in the brackets around a place, outermost first, and that of what follows.
+    powers, sign, last, at = [1.0], 1.0, "", 0
     while at < len(text):
         piece = _PIECE.match(text, at)
         if piece is None:
             return opaque
         power, number, word, mark = piece.groups()
         if word:
-            last = _PLURALS.get(word, word)
-            found[last] = found.get(last, 0.0) + base * sign
-            step, sign = base * sign, 1.0
+            last, step, sign = _PLURALS.get(word, word), powers[-1] * sign, 1.0
+            found[last] = found.get(last, 0.0) + step
         elif number and last and (power or number[0] in "+-" or piece.start(2) == at):
             found[last] += step * (float(number) - 1.0)
             last = ""
@@ -66,14 +65,15 @@ def read_unit(text: str) -> Unit:
         elif mark == "/":
             sign, last = -1.0, ""
         elif mark == "(":
-            outer.append(base)
-            base, sign, last = base * sign, 1.0, ""
-        elif mark == ")" and outer:
-            base, sign, last = outer.pop(), 1.0, ""
+            powers.append(powers[-1] * sign)
+            sign, last = 1.0, ""
+        elif mark == ")" and powers[1:]:
+            powers.pop()
+            sign, last = 1.0, ""
         elif mark not in ("*", "·"):
             return opaque
         at = piece.end()
-    return opaque if outer else {name: w for name, w in found.items() if abs(w) > _ROUNDING}
+    return opaque if powers[1:] else {name: w for name, w in found.items() if abs(w) > _ROUNDING}
 
 
 def unit_text(unit: Unit) -> str | None:
@@ -241,7 +241,7 @@ def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str])
     registry = pint.UnitRegistry()
     for i, side in enumerate(known.known):
         rate = of.rate(known.states[i])
-        for c, w in () if side is None else zip(side.coefficients.tolist(), side.exponents, strict=True):
+        for c, w in () if side is None else zip(side.coefficients[i].tolist(), side.exponents, strict=True):
             if abs(c) == 1.0 and np.any(w):
                 what = f"{known.states[i]}' is known with a term of unit", "the equation has"
                 _check_same(registry, of.product(w), rate, what)

@@ -52,9 +52,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 
 T = TypeVar("T")
-# Simple exponents: from -2 to 4, of these denominators.
-DENOMINATORS = (1, 2, 3, 4)
-SIMPLE = tuple(sorted({n / d for d in DENOMINATORS for n in range(-2 * d, 4 * d + 1)}))
+DENOMINATORS = (1, 2, 3, 4)  # of simple exponents
 OUTSIDE = -1
 # Most groups that are left out [share]: the law is that of most.
 MOST_STRANGE = 0.25
@@ -84,7 +82,7 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[
     kind = monitor.in_time(SEARCHING, partial(with_noise_seen, measured, pairs[:3]), measured)
     if kind is not measured:
         measured = kind
-        begun = monitor.in_time(SEARCHING, partial(_fit_apart, measured, pairs), begun)
+        begun = monitor.in_time(SEARCHING, partial(_fit_structures, measured, pairs), begun)
     monitor.step(1)
     best = _best_of_each_size(begun, lambda one: one.structure.n_constants, 10)
     rows = _mixed(measured, best, monitor)
@@ -114,12 +112,11 @@ def _mixed(measured: Measured, begun: Iterable[Begun], monitor: Monitor, rounds:
 def _screened(measured: Measured, whole: bool, begun: list[Begun]) -> list[Begun]:
     """The structures so far and those whose terms are chosen on the curves of the best of them, each once."""
     curves = _curves(measured, begun[0]) if begun else None
-    more = _fit_apart(measured, combined(measured, screen(measured, whole, curves)))
+    more = _fit_structures(measured, combined(measured, screen(measured, whole, curves)))
     return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.kind()[0])
 
 
 def _with_own_exponents(row: MixedFit) -> MixedFit:
-    """The model with the terms and the exponents that the data want."""
     return shorter(simple_exponents(shorter(row)))
 
 
@@ -159,7 +156,7 @@ def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
     return structure, logs
 
 
-def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) -> list[Begun]:
+def _fit_structures(measured: Measured, begins: Sequence[tuple[Structure, Array]]) -> list[Begun]:
     """Every structure fitted to every group in one batch, the best first."""
     groups, many, n = measured.data.n_groups, len(begins), measured.data.n_states
     # Every equation has as many places for terms as the longest of them needs.
@@ -183,7 +180,7 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     centre[:size] = np.median(begin[:size], axis=2, keepdims=True)
     whole = Structure(np.ones((size, n)), pattern)
     model = GroupModel(whole, measured.repeated(many), signs.reshape(size, -1), w.reshape(size, n, -1))
-    found, left = _fit_loosely(measured, model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
+    found, left = fit_apart(model, begin.reshape(len(begin), -1), centre.reshape(len(begin), -1))
     unknowns, squares = found.reshape(begin.shape), left.reshape(n, many, groups)
     counts, spread, rows = measured.counts(), measured.spread(), []
     for s, (structure, _) in enumerate(begins):
@@ -194,15 +191,12 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     return sorted((one for one in rows if np.isfinite(one.score)), key=lambda one: one.score)
 
 
-def fit_apart(measured: Measured, structure: Structure, begin: Array) -> Array:
-    """Unknowns of one structure fitted to every group, about those of the middle group [unknowns, groups]."""
-    return _fit_loosely(measured, GroupModel(structure, measured), begin, np.median(begin, axis=1, keepdims=True))[0]
-
-
-def _fit_loosely(measured: Measured, model: GroupModel, begin: Array, centre: Array) -> tuple[Array, Array]:
-    """Unknowns of every group near to those that are expected, and the squares that they leave."""
+def fit_apart(model: GroupModel, begin: Array, centre: Array | None = None) -> tuple[Array, Array]:
+    """Unknowns of every group near to those expected, or those of the middle group, and the squares that they leave."""
+    measured = model.measured
     starts = [np.inf if measured.starts[i].kind == ANY else LOOSELY for i in measured.open_starts]
     width = np.array([*[1.0] * model.n_constants, *starts])
+    centre = np.median(begin, axis=1, keepdims=True) if centre is None else centre
     return fit_each(model, begin, 0.05 * measured.spread(), centre, width, steps=12)
 
 
@@ -261,25 +255,17 @@ def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
     w, free, kept = model.structure.exponents.copy(), [], []
     means, errors = fit.unknowns[k : model.first_start].mean(axis=1), fit.estimate.errors[k : model.first_start]
     for f, (place, value, error) in enumerate(zip(model.structure.free, means, errors, strict=True), start=k):
-        near = _nearest(value, error)
-        w[place] = near if near is not None else _closest(value) if best_only else value
-        if near is None and not best_only:
+        # The nearest number of each denominator; 0 is no exponent.
+        rounded = [round(value * d) / d for d in DENOMINATORS]
+        near = next((x for x in rounded if abs(x - value) <= max(2.5 * error, 1e-3)), 0.0)
+        if near or best_only:
+            w[place] = near or min(rounded, key=lambda x: abs(x - value)) or 1 / max(DENOMINATORS)
+        else:
+            w[place] = value
             free.append(place)
             kept.append(f)
     rest = [*range(k), *kept, *range(model.first_start, len(fit.unknowns))]
     return sound_model(model.measured, replace(model.structure, exponents=w, free=tuple(free)), fit.unknowns[rest])
-
-
-def _nearest(value: float, error: float) -> float | None:
-    """The simplest number within the error: of the smallest denominator."""
-    reach = max(2.5 * error, 1e-3)
-    near = (number for d in DENOMINATORS if abs((number := round(value * d) / d) - value) <= reach)
-    return next(near, None) or None
-
-
-def _closest(value: float) -> float:
-    """The nearest simple number; the least above 0 in the place of 0, which is no exponent."""
-    return min(SIMPLE, key=lambda one: abs(one - value)) or 1 / max(DENOMINATORS)
 
 
 def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.fitting.windows import descend
 from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
@@ -409,43 +410,20 @@ def fit_each(
 
         minimise  \sum_j ((y_j - x(t_j; c)) / sigma)^2 + \sum_k ((c_k - centre_k) / width_k)^2   for each group
 
-    by Levenberg-Marquardt with a damping of each group's own. Not `levenberg_marquardt`: a `GroupModel` solves all
-    its groups or none, so that none leaves the batch; logarithms change by a factor of 4.5 at most; and curves come
-    with their slopes, so that a step costs one solution.
-
     They are found with the squares of what they leave [states, groups]. `sigma` is the noise [states]; `begin` and
     `centre` are [unknowns, groups], and `width` [unknowns], inf for what is not held at all.
     """
-    x, weight, precision = begin, 1.0 / sigma**2, 1.0 / width**2
+    weight, precision = 1.0 / sigma**2, 1.0 / width**2
 
-    def value(residual: Array, x: Array) -> Array:
-        with np.errstate(over="ignore"):
-            found: Array = np.einsum("tig,tig,i->g", residual, residual, weight) + precision @ (x - centre) ** 2
-        return found
-
-    def step(residual: Array, slopes: Array, x: Array) -> Array:
-        weighted = slopes * weight[:, None, None]
+    def equations(x: Array) -> tuple[Array, Array, Array]:
+        residual, slopes = model.curves(x.T)
+        weighted, off = slopes * weight[:, None, None], x.T - centre
+        value = np.einsum("tig,tig,i->g", residual, residual, weight) + precision @ off**2
+        gradient = (precision[:, None] * off).T - np.einsum("tipg,tig->gp", weighted, residual)
         normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True) + np.diag(precision)
-        gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (centre - x)).T
-        size = np.einsum("gpp->gp", normal)
-        added = damping[:, None] * np.maximum(size, 1e-9 * size.max(axis=1, keepdims=True))
-        normal += np.maximum(added, ABOVE_ZERO)[:, :, None] * np.eye(len(x))
-        found = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0].T
-        longest = np.maximum(np.abs(found).max(axis=0), ABOVE_ZERO)
-        return np.asarray(np.nan_to_num(found * np.minimum(1.0, 1.5 / longest)))
+        return value, gradient, normal
 
-    residual, slopes = model.curves(x)
-    best, damping = value(residual, x), np.full(x.shape[1], 1e-2)
-    for _ in range(steps):
-        tried = x + step(residual, slopes, x)
-        new_residual, new_slopes = model.curves(tried)
-        reached = value(new_residual, tried)
-        better = reached < best
-        gain = np.where(better, (best - reached) / np.maximum(best, ABOVE_ZERO), 0.0)
-        x, best = np.where(better, tried, x), np.where(better, reached, best)
-        residual, slopes = np.where(better, new_residual, residual), np.where(better, new_slopes, slopes)
-        damping = np.clip(np.where(better, damping / 4.0, damping * 4.0), 1e-9, 1e9)
-        # Those that have settled, and those that no small step makes better.
-        if np.all(np.where(better, gain < 1e-4, damping > 1e2)):
-            break
+    # Logarithms change by a factor of 4.5 at most.
+    x = descend(equations, begin.T, steps, 1.5, np.full(begin.shape[1], 1e-2))[0].T
+    residual = model.residual(x)
     return x, np.einsum("tig,tig->ig", residual, residual)

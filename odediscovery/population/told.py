@@ -104,7 +104,9 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
     """
     out, rest = np.zeros(measured.data.n_groups, bool), measured
     while True:
-        rows, kept = _chosen(rest, settings, monitor), np.flatnonzero(~out)
+        seen = np.isfinite(rest.data.values).any(axis=(0, 2)).all()
+        rows = choose(rest, monitor, settings.integer_exponents) if seen else choose_flows(rest, monitor)
+        kept = np.flatnonzero(~out)
         first, strange = leave_out_strangers(rows, monitor)
         if not strange.any() or out.sum() + strange.sum() > MOST_STRANGE * len(out):
             return rows, out
@@ -112,13 +114,6 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
         if monitor.stopping():
             return [first], out
         rest = measured.taken(np.flatnonzero(~out))
-
-
-def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
-    """Mixed models of the groups, the best first."""
-    if not np.isfinite(measured.data.values).any(axis=(0, 2)).all():
-        return choose_flows(measured, monitor)
-    return choose(measured, monitor, settings.integer_exponents)
 
 
 def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenLaw | None) -> MixedFit:
@@ -180,16 +175,15 @@ def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]
     values = pooled(series)
     seen = values[:, np.isfinite(values).any(axis=0)]
     spread = float(np.nansum((seen - np.nanmean(seen, axis=0)) ** 2)) if seen.size else 0.0
-    found = []
-    for place, fit in enumerate(rows):
+    found, kept = [], list[FrontRow]()
+    for fit in rows:
         squares, equations = float(_squares_in_units(fit).sum()), _equations(fit, series)
         mse = squares / int(np.isfinite(fit.model.measured.data.values).sum())
         r2 = 1.0 - squares / spread if spread > 0 else 1.0
-        found.append(FrontRow(equations, equations.complexity, mse, r2, criterion(fit), place == 0, _starts(fit)))
-    kept: list[FrontRow] = []
+        found.append(FrontRow(equations, equations.complexity, mse, r2, criterion(fit), fit is rows[0], _starts(fit)))
     for row in sorted(found, key=lambda row: (row.complexity, not row.selected, row.mse)):
-        other = row.complexity != found[0].complexity and all(row.mse < one.mse for one in kept)
-        if row.selected or (other and np.isfinite(row.mse)):
+        better = np.isfinite(row.mse) and all(row.mse < one.mse for one in kept)
+        if row.selected or (better and row.complexity != found[0].complexity):
             kept.append(row)
     return tuple(kept)
 
@@ -208,7 +202,11 @@ def _population(
     means, groups = e.errors, np.sqrt(np.maximum(np.einsum("gpp->pg", e.spread), 0.0))
     spreads = np.full(len(fit.random), np.nan)
     spreads[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
-    apart, constants, number = _apart(fit), list[GroupConstant](), 0
+    width = np.full(len(fit.unknowns), LOOSELY)
+    width[model.n_constants : model.first_start] = 1e-6  # exponents stay where they are
+    # Separate fits of the same structure, the first of two stages.
+    apart = fit_each(model, fit.unknowns, e.sigma, fit.unknowns, width)[0]
+    constants, number = list[GroupConstant](), 0
     terms_of: dict[int, list[int]] = {}
     for place, unknown in enumerate(law_with_doses(fit, series.controls)[2]):
         if unknown is not None:
@@ -216,19 +214,13 @@ def _population(
     for k, places in terms_of.items():
         number += k < model.n_constants
         values, mean, sd = np.exp(fit.unknowns[k]), float(np.exp(e.beta[k])), float(e.deviations[k])
+        sd_error = sd * float(spreads[k]) if sd > 0 else float("nan")
+        two_stage = float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))
+        own_powers = {name: power for (which, name), power in powers.items() if which == k}
         constants.append(
             GroupConstant(
-                names.get(k, f"k{number}"),
-                tuple(places),
-                mean,
-                mean * float(means[k]),
-                sd,
-                sd * float(spreads[k]) if sd > 0 else float("nan"),
-                values,
-                values * groups[k],
-                (float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))),
-                {name: power for (which, name), power in powers.items() if which == k},
-                np.exp(apart[k]),
+                *(names.get(k, f"k{number}"), tuple(places), mean, mean * float(means[k]), sd, sd_error),
+                *(values, values * groups[k], two_stage, own_powers, np.exp(apart[k])),
             )
         )
     own = []
@@ -269,13 +261,6 @@ def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
     spread = np.cov(fit.unknowns[varying]) + fit.estimate.spread[:, varying][:, :, varying].mean(axis=0)
     size = np.sqrt(np.diag(spread))
     return np.asarray(spread / np.outer(size, size))
-
-
-def _apart(fit: MixedFit) -> Array:
-    """Unknowns of separate fits of the same structure, the first of two stages [unknowns, groups]."""
-    width = np.full(len(fit.unknowns), LOOSELY)
-    width[fit.model.n_constants : fit.model.first_start] = 1e-6  # stay where they are
-    return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width)[0]
 
 
 def _start_population(fit: MixedFit, series: TimeSeries) -> dict[str, tuple[str, float, float]]:

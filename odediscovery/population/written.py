@@ -18,7 +18,7 @@ import sympy
 from odediscovery.errors import FitError, InputError
 from odediscovery.laws.equations import Form
 from odediscovery.population.choose import fit_apart, freed, with_noise_seen
-from odediscovery.population.groups import ANY, Entry, Measured, Structure
+from odediscovery.population.groups import ANY, Entry, GroupModel, Measured, Structure
 from odediscovery.population.mixed import MixedFit, criterion, sound_model
 from odediscovery.population.screen import first_constants
 from odediscovery.runtime.arrays import Array
@@ -123,7 +123,7 @@ def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]
     for exponents in itertools.product(*grids):
         held = replace(law.structure.with_exponents(exponents), free=())
         begin = np.vstack([_begin(law, held, measured, starts), measured.first_starts()])
-        apart = fit_apart(measured, held, begin)
+        apart, _ = fit_apart(GroupModel(held, measured), begin)
         fits += sound_model(with_noise_seen(measured, [(held, apart)]), held, apart)
     free = law.structure.free
     found = [one for fit in sorted(fits, key=criterion)[:1] for one in (freed(fit, free) if free else [fit])]

@@ -34,7 +34,7 @@ from odediscovery.problem.problem import Problem, apply_knowledge_to_fit, increm
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.linearised import carried_along
-from odediscovery.solve.sensitivities import residuals
+from odediscovery.solve.sensitivities import ConservedSums, residuals
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
@@ -63,9 +63,17 @@ def residual_sigma(p: Problem, found: Polished) -> Array:
     return sigma
 
 
-def _polished(
-    p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = EVALUATIONS, fully: bool = True
+def polish_on(
+    p: Problem,
+    law: PowerSum,
+    free: Free,
+    initial: Array,
+    sigma: Array,
+    most: int = EVALUATIONS,
+    fully: bool = True,
+    sums: ConservedSums = (),
 ) -> Polished:
+    """`polish` on the data of a problem."""
     return polish(
         law,
         p.data,
@@ -76,6 +84,7 @@ def _polished(
         free=free,
         most=most,
         relative_sigma=p.relative_sigma,
+        sums=sums,
         fully=fully,
     )
 
@@ -92,7 +101,7 @@ def refined(
     sharp = sharpened(p, law, free) if most else None
     if sharp is not None:
         law, initial, most = sharp, p.initial, 0
-    return _polished(p, law, free, initial, sigma, most, fully)
+    return polish_on(p, law, free, initial, sigma, most, fully)
 
 
 def follow_closely(p: Problem, c: Candidate) -> tuple[Problem, Polished] | None:
@@ -120,13 +129,13 @@ def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
     if better is row.polished:
         return row
     law = better.law
-    here = _polished(p, law, none_free(law), row.polished.initial, sigma_of(p))
+    here = polish_on(p, law, none_free(law), row.polished.initial, sigma_of(p))
     if not here.finite:
         return row
     joint = better.joint
     if better.initial.shape != here.initial.shape:
         # Starts of other pieces: they depend on the constants as they do here.
-        there = _polished(p, law, better.free, here.initial, sigma_of(p), most=0)
+        there = polish_on(p, law, better.free, here.initial, sigma_of(p), most=0)
         joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
     polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
     return judge_on(p, polished, row.origin, fragile=row.fragile)

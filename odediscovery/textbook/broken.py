@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,19 +27,12 @@ TIMES = 12
 SAMPLES = 4
 
 
-@dataclass(frozen=True, eq=False)
-class Broken:
-    """A form of which one constant changes.
+class Broken(NamedTuple):
+    """A form of which one constant changes."""
 
-    Args:
-        fitted: with the constants of the form, then those of later pieces.
-        name: of the constant that changes.
-        criterion: with the price of the pieces.
-    """
-
-    fitted: FittedForm
-    name: str
-    criterion: float
+    fitted: FittedForm  # with the constants of the form, then those of later pieces
+    name: str  # of the constant that changes
+    criterion: float  # with the price of the pieces
 
     @property
     def form(self) -> Form:
@@ -47,31 +40,20 @@ class Broken:
         return dataclasses.replace(self.fitted.form, starts=tuple(self.fitted.constants.tolist()))
 
 
-@dataclass(frozen=True, eq=False)
-class FoundBreak:
-    """A time at which one constant of one law changes, found among the samples.
+class FoundBreak(NamedTuple):
+    """A time at which one constant of one law changes, found among the samples, in the user's unit."""
 
-    Args:
-        time: the likeliest, in the user's unit.
-        first: the earliest that is about as good.
-        last: the latest.
-        behind: by how much the criterion of the best law without a change is larger.
-    """
-
-    time: float
-    first: float
+    time: float  # the likeliest
+    first: float  # the earliest that is about as good
     last: float
-    behind: float
+    behind: float  # by how much the criterion of the best law without a change is larger
 
 
 def fit_broken(p: Problem, forms: Sequence[FittedForm], steps: Mapping[str, float], monitor: Monitor) -> list[Broken]:
-    """Every constant of every form broken, the best first.
+    """Every constant of every form, fitted with constants that do not change, broken, the best first.
 
-    Args:
-        p: data without controls, with a sample, perhaps without values, at every break.
-        forms: fitted with constants that do not change.
-        steps: names of the controls that say what is before and after a break, and its time in the user's unit, in
-            the order of time.
+    The data have no controls, but a sample, perhaps without values, at every break. `steps` are the names of the
+    controls that say what is before and after a break, and its time in the user's unit, in the order of time.
     """
     found: list[Broken] = []
     monitor.stage("laws with breaks", len(forms))
@@ -88,11 +70,8 @@ def fit_broken(p: Problem, forms: Sequence[FittedForm], steps: Mapping[str, floa
 def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> FoundBreak | None:
     """The sample time at which one constant of one of the simplest forms changes; None where none can be fitted.
 
-    Times are tried evenly, then those between the neighbours of the best one.
-
-    Args:
-        p: data without controls.
-        forms: fitted with constants that do not change.
+    Times are tried evenly, then those between the neighbours of the best one. The data have no controls, and the
+    constants of the forms do not change.
     """
     # How well they fit without a change says nothing: the simplest laws of a few constants come first.
     # Laws of the fewest constants of which one is broken; cost: 0.1 s a constant and time
@@ -101,34 +80,36 @@ def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> Fou
     if not best or not len(times):
         return None
     pairs = [(one, place) for one in best for place in range(len(one.form.names))]
-    coarse = times[np.unique(np.linspace(0, len(times) - 1, TIMES).round().astype(int))]
+    coarse = _evenly(times)
     monitor.stage("times of a break", len(coarse))
 
-    def scan(at: Array, pairs: Sequence[tuple[FittedForm, int]]) -> None:
-        for done, time in enumerate(at.tolist()):
+    def scan(among: Array, pairs: Sequence[tuple[FittedForm, int]]) -> float:
+        """The best time so far, after `TIMES` even ones of some."""
+        for done, time in enumerate(_evenly(among).tolist()):
             for one, place in pairs:
                 if not (tried and monitor.stopping()):
                     broken = _broken(p, one, place, {"after": time})
                     if broken is not None and broken.criterion < tried.get(time, (np.inf, one, 0))[0]:
                         tried[time] = (broken.criterion, one, place)
             monitor.step(done + 1)
+        return min(tried, key=lambda t: tried[t][0], default=np.nan)
 
-    scan(coarse, pairs)
+    time = scan(times, pairs)
     if not tried:
         return None
-    time = min(tried, key=lambda t: tried[t][0])
     k, (_, one, place) = int(np.searchsorted(coarse, time)), tried[time]
     near = (times > coarse[max(k - 1, 0)]) & (times < coarse[min(k + 1, len(coarse) - 1)])
-    fine = times[near & ~np.isin(times, coarse)]
-    scan(
-        fine[np.unique(np.linspace(0, len(fine) - 1, TIMES).round().astype(int))] if len(fine) else fine, [(one, place)]
-    )
-    time = min(tried, key=lambda t: tried[t][0])
+    time = scan(times[near & ~np.isin(times, coarse)], [(one, place)])
     # Times whose criterion is larger by less are about as good [criterion]; 95 % of chi squared
     alike = [t for t, (score, *_) in tried.items() if score < tried[time][0] + 3.84]
     choice = 2.0 * float(np.log(len(times)))
     behind = min(criterion_of(p, one) for one in forms) - tried[time][0] - choice
     return FoundBreak(time, min(alike), max(alike), behind)
+
+
+def _evenly(times: Array) -> Array:
+    """`TIMES` of some times, evenly."""
+    return times[np.unique(np.linspace(0, len(times) - 1, TIMES).round().astype(int))] if len(times) else times
 
 
 def _possible(p: Problem) -> Array:

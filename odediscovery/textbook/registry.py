@@ -29,30 +29,21 @@ ANYTHING = "anything"
 class TextbookLaw:
     """A law with a name.
 
-    Args:
-        name: short, as options take it.
-        says: in words.
-        sides: right-hand sides over x, y, z, v and named constants; a single one that has x alone
-            serves any number of states that know nothing of each other.
-        sought: constants in which the law is not linear: what each is, "kind state".
-        swapped: whether another order of the states is another law.
-        backwards: what it is called where its constants are negative.
-        signed: constants that may have either sign; those of the others make it another law.
-        way: 1 for laws of what grows, -1 for laws of what vanishes, 0 for others.
-
     >>> law = TextbookLaw("decay", "exponential decay", ("-k*x",))
     >>> law.form(["mass"])[0].lines()
     ["mass' = -k*mass"]
     """
 
-    name: str
-    says: str
+    name: str  # short, as options take it
+    says: str  # in words
+    # Right-hand sides over x, y, z, v and named constants; a single one that has x alone serves any number of states
+    # that know nothing of each other.
     sides: tuple[str, ...]
-    sought: Mapping[str, str] = field(default_factory=dict)
-    swapped: bool = False
-    backwards: str = ""
-    signed: tuple[str, ...] = ()
-    way: int = 0
+    sought: Mapping[str, str] = field(default_factory=dict)  # where the law is not linear: what it is, "kind state"
+    swapped: bool = False  # whether another order of the states is another law
+    backwards: str = ""  # what it is called where its constants are negative
+    signed: tuple[str, ...] = ()  # constants that may have either sign; those of the others make it another law
+    way: int = 0  # 1 for laws of what grows, -1 for laws of what vanishes, 0 for others
 
     @property
     def n_states(self) -> int:
@@ -84,15 +75,9 @@ class TextbookLaw:
     def form(
         self, states: Sequence[str], order: Sequence[str] = (), time_name: str = "t"
     ) -> tuple[Form, dict[str, str]]:
-        """The law of some states, whose names its constants give way to, and what is sought in it.
+        """The law of some states, whose names its constants give way to, x, y, z and v being those in `order`.
 
-        Args:
-            states: names as the user wrote them.
-            order: the states that x, y, z and v are (default: in their order).
-            time_name: name of the time.
-
-        Returns:
-            The form, and of every constant in which it is not linear "kind identifier".
+        And of every constant in which it is not linear what is sought, "kind identifier".
         """
         safe, alone = identifiers(states), len(self.sides) < len(states)
         taken = {*safe.values(), time_name, *_FUNCTIONS}
@@ -212,16 +197,13 @@ TEXTBOOK: tuple[TextbookLaw, ...] = (
 def find(name: str) -> TextbookLaw:
     """The law of a name.
 
-    Raises:
-        InputError: there is none.
-
     >>> find("gompertz").says
     'Gompertz growth'
     """
-    for law in TEXTBOOK:
-        if law.name == name:
-            return law
-    raise unknown_name("template", name, [law.name for law in TEXTBOOK])
+    laws = {law.name: law for law in TEXTBOOK}
+    if name not in laws:
+        raise unknown_name("template", name, laws)
+    return laws[name]
 
 
 def orders(law: TextbookLaw, states: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -254,11 +236,7 @@ FOR_EACH = ("constant", "exponential", "linear", "logistic")
 
 
 def template(name: str, states: Sequence[str], time_name: str = "t") -> list[tuple[TextbookLaw, Form, dict[str, str]]]:
-    """The forms of a named law for these states.
-
-    Raises:
-        InputError: no such law, or it is of another number of states.
-    """
+    """The forms of a named law for these states."""
     law = find(name)
     found = [(law, *law.form(states, order, time_name)) for order in orders(law, states)]
     if not found:

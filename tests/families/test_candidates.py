@@ -7,8 +7,7 @@ import pytest
 from problems import series_of
 
 from odediscovery.families import FAMILIES, STATE_FUNCTIONS, TRIGONOMETRIC, Family, Function, Terms
-from odediscovery.families.base import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, Seen, powers_of
-from odediscovery.families.products import products
+from odediscovery.families.base import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, Seen, powers_of, products
 from odediscovery.families.sums import SUMS
 from odediscovery.laws.equations import Equations
 from odediscovery.problem.problem import prepare

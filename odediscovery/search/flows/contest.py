@@ -17,6 +17,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,12 +25,13 @@ from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import NO_EVIDENCE, Verdict, judge
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, expanded
+from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, expanded, none_free
 from odediscovery.laws.records import Judged, Origin, Polished
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.flows.flows import BEGINNINGS, Compartments, Flow, Rough, Structure, law_of, rough_fits, units
+from odediscovery.search.refinement import polish_on, sigma_of
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import (
     LEAST_START,
@@ -39,7 +41,7 @@ from odediscovery.solve.sensitivities import (
     residual_squares,
     tolerance,
 )
-from odediscovery.stages.polish import polish, snap
+from odediscovery.stages.polish import snap
 
 # Structures grow exponentially with states and flows: what follows bounds the time.
 STATES = 4  # most states in all
@@ -63,7 +65,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     problem, sums = _compartments(p, known), _sums(p, known)
     starts = Starts(p.nonnegative[~p.data.is_control], sums, known_starts(p.data))
     p = dataclasses.replace(p, knowledge=None, given=None)
-    contest = _Contest(p, problem, starts, known.bounds)
+    contest = _Contest(p, problem, starts)
     generator = np.random.default_rng(settings.seed)
     _climb(contest, generator, monitor)
     if not contest.rows:
@@ -116,12 +118,8 @@ def simplest_row(rows: Sequence[Judged]) -> int:
     known = [i for i, row in enumerate(rows) if is_determined(row)] or list(range(len(rows)))
     least = min(rows[i].criterion for i in known)
     close = [i for i in known if rows[i].criterion < least + NO_EVIDENCE]
-
-    def size(i: int) -> tuple[int, float, float]:
-        law = rows[i].polished.law
-        return law.complexity, float(np.abs(law.exponents).sum()), rows[i].criterion
-
-    return min(close, key=size)
+    laws = [row.polished.law for row in rows]
+    return min(close, key=lambda i: (laws[i].complexity, np.abs(laws[i].exponents).sum(), rows[i].criterion))
 
 
 def is_determined(row: Judged) -> bool:
@@ -143,9 +141,9 @@ def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs
 class _Contest:
     """Structures polished and judged one by one, on the same data."""
 
-    def __init__(self, p: Problem, problem: Compartments, starts: Starts, bounds: tuple[float, float]) -> None:
-        self.p, self.problem, self.starts, self.bounds = p, problem, starts, bounds
-        self.sigma = np.maximum(p.noise, p.floor)
+    def __init__(self, p: Problem, problem: Compartments, starts: Starts) -> None:
+        self.p, self.problem, self.starts = p, problem, starts
+        self.sigma = sigma_of(p)
         self.rows: list[Judged] = []
         self.structures: list[tuple[Flow, ...]] = []
 
@@ -162,23 +160,12 @@ class _Contest:
 
     def judge(self, law: PowerSum, free: Free, initial: Array, origin: Origin, most: int = 30) -> Judged:
         """A law with constants and starts at the maximum of the likelihood."""
-        found = polish(
-            law,
-            self.p.data,
-            initial,
-            self.sigma,
-            floor=self.p.floor,
-            free=free,
-            nonnegative=self.p.nonnegative,
-            most=most,
-            relative_sigma=self.p.relative_sigma,
-            sums=self.starts.sums,
-        )
+        found = polish_on(self.p, law, free, initial, self.sigma, most, sums=self.starts.sums)
         row = judge(found, self.sigma, origin)
         a, w = found.law.coefficients[free[0]], found.law.exponents[free[1]]
-        inside = bool(((w >= self.bounds[0]) & (w <= self.bounds[1])).all())
+        least, most_power = self.problem.bounds
         # A flow that runs backwards would take from states that are empty.
-        sound = inside and bool((a > 0).all()) and not self._from_nothing(found)
+        sound = ((w >= least) & (w <= most_power)).all() and (a > 0).all() and not self._from_nothing(found)
         return row if sound else dataclasses.replace(row, criterion=np.inf)
 
     def _from_nothing(self, found: Polished) -> bool:
@@ -196,10 +183,6 @@ class _Contest:
         squares = residual_squares(found.law, self.p.data, empty, self.p.relative_sigma, tolerance(self.sigma))[0]
         before, after = ((s / self.sigma**2).sum() for s in (found.squares, squares))
         return not after <= 1.1 * before + found.counts.sum()
-
-    def enter(self, fit: Rough) -> None:
-        """Polish and judge one structure, and keep it if it can be integrated."""
-        self._keep(self.polished(fit), fit.structure)
 
     def thin(self) -> None:
         """The best structures without one of their flows: a rough fit may have missed those."""
@@ -219,8 +202,7 @@ class _Contest:
     def polished(self, fit: Rough) -> Judged:
         """A structure with the constants that are best near a rough fit."""
         law, of_a = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
-        none = np.zeros((0, 0), dtype=bool)
-        free = of_a, np.zeros(law.exponents.shape, dtype=bool), none, none
+        free = of_a, *none_free(law)[1:]
         return self.judge(law, free, fit.initial, Origin(len(self.rows), "regression"))
 
     def twins(self, row: Judged, fits: Sequence[Rough]) -> list[Judged]:
@@ -248,19 +230,22 @@ class _Contest:
             given = (law.exponents[:, None] == self.problem.given.exponents).all(axis=2).any(axis=1)
             fitted = (law.exponents != 0) & ~given[:, None] & ~self.p.data.is_control
 
-            def refit(law: PowerSum, free: Free, initial: Array, row: Judged = row) -> Judged:
-                return self.judge(law, free, initial, row.origin)
-
+            refit = partial(self.judge, origin=row.origin)
             real = refit(law, (free[0], fitted, *free[2:]), row.polished.initial)
-            gain = int(fitted.sum()) * constant_penalty(law.n_states, real.polished.counts.sum())
-            if real.criterion - gain >= row.criterion:
+            each = constant_penalty(law.n_states, real.polished.counts.sum())
+            if real.criterion - int(fitted.sum()) * each >= row.criterion:
                 continue
             # A power that was chosen among many is a constant fitted, also where it is simple.
             real = snap(real, refit)
-            if real.criterion + constant_penalty(law.n_states, real.polished.counts.sum()) < row.criterion:
-                self._keep(real, self.structures[i])
+            if real.criterion + each < row.criterion:
+                self.keep(real, self.structures[i])
 
-    def _keep(self, row: Judged, structure: tuple[Flow, ...]) -> None:
+    def enter(self, fit: Rough) -> None:
+        """Polish and judge one structure, and keep it if it can be integrated."""
+        self.keep(self.polished(fit), fit.structure)
+
+    def keep(self, row: Judged, structure: tuple[Flow, ...]) -> None:
+        """A row that can be integrated competes on."""
         if np.isfinite(row.criterion):
             self.rows.append(row)
             self.structures.append(structure)

@@ -14,8 +14,8 @@ All structures are fitted roughly to whole trajectories, side by side:
 
 over rate constants k > 0 (through their logarithms) and all start values, those of unmeasured
 states too. Structures times random beginnings are members of one batch: Runge-Kutta 4 on a grid
-shared by all, derivatives by shifts that are rows of the same batch, Levenberg-Marquardt for each
-member on its own. Members that lag behind are dropped on the way.
+shared by all, derivatives by shifts that are rows of the same batch. Members that lag behind are
+dropped on the way.
 
 Source: Jacquez and Simon, Qualitative theory of compartmental systems, SIAM Review 35 (1993).
 """
@@ -23,19 +23,20 @@ Source: Jacquez and Simon, Qualitative theory of compartmental systems, SIAM Rev
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
+from functools import cached_property, partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.fitting.windows import damped_steps
+from odediscovery.fitting.windows import descend, finite_squares
 from odediscovery.ivp.solvers import rk4_step
+from odediscovery.laws.compiled import form_of_law
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import Starts
 
@@ -43,8 +44,8 @@ NOTHING = 1e-9  # a smaller entry of a normalised change is rounding
 LEAST_NOISE = 0.01  # least noise of a measured state [rms of the state]; a rough fit follows no closer
 BEGINNINGS = 16  # random beginnings of a structure; each is integrated once
 AT_ONCE = 20_000  # members that are integrated at once; more would leave the cache of the processor
+RIDGE = 1e-9  # of the normal matrix, which holds constants that no sample feels [largest curvature]
 SHIFT = 1e-6  # of derivatives: the root of the precision of float64, with a factor for the solver
-RIDGE = 1e-9  # least damping, and ridge of the normal matrix [largest curvature]
 
 
 @dataclass(frozen=True, order=True)
@@ -124,59 +125,49 @@ class Compartments:
 
     def _exchanges(self) -> Iterator[tuple[float, ...]]:
         """From one state to another in equal amounts, where that defines a scale."""
-        loose = np.flatnonzero(~self.summed)
-        for i, j in itertools.permutations(loose.tolist(), 2):
+        for i, j in itertools.permutations(np.flatnonzero(~self.summed).tolist(), 2):
             if self.latent[i] or self.latent[j]:
-                yield tuple(float(k == j) - float(k == i) for k in range(self.n))
+                yield tuple((np.eye(self.n)[j] - np.eye(self.n)[i]).tolist())
 
     def _allowed(self, flow: Flow) -> bool:
         touched, used = list(flow.touched), list(set(flow.factors))
-        powers = flow.exponents[used]
-        if (powers < self.bounds[0]).any() or (powers > self.bounds[1]).any():
-            return False
-        if self.fixed[touched].any() or self.idle[touched].any():
-            return False
-        return not self.forbidden[np.ix_(touched, used)].any()
+        powers, (least, most) = flow.exponents[used], self.bounds
+        inside = ((least <= powers) & (powers <= most)).all()
+        held = (self.fixed | self.idle)[touched].any() or self.forbidden[np.ix_(touched, used)].any()
+        return bool(inside and not held)
 
     def is_sensible(self, structure: Structure) -> bool:
-        """Whether every flow can be seen in the data and every scale is defined."""
-        if len({(f.change, f.factors) for f in structure}) < len(structure):
-            return False
-        known = self.given.coefficients != 0
-        moving = known.any(axis=1)
+        """Whether flows have an effect on measured states, latent ones a part, and every scale is defined."""
+        # States that each known term and each flow changes, and those that it uses.
+        parts = [
+            (np.flatnonzero(a), np.flatnonzero(w))
+            for a, w in zip(self.given.coefficients.T, self.given.exponents, strict=True)
+        ]
+        parts += [(np.array([*f.touched]), np.array(f.factors, int)) for f in structure]
+        moving, used, seen = np.zeros(self.n, bool), np.zeros(self.n, bool), ~self.latent
+        for touched, _ in parts:
+            moving[touched] = True
         for flow in structure:
-            moving[list(flow.touched)] = True
-        needed = ~self.latent & ~self.idle
-        return bool(moving[needed].all()) and self._seen(structure) and self._scaled(structure)
-
-    def _seen(self, structure: Structure) -> bool:
-        """Whether all flows have an effect on measured states, and all latent states a part."""
-        seen, uses = ~self.latent, self.given.exponents != 0
-        part = (self.given.coefficients != 0).any(axis=1)
-        for _ in range(self.n):
-            for i in np.flatnonzero(seen):
-                seen = seen | uses[self.given.coefficients[i] != 0].any(axis=0)
-            for flow in structure:
-                if any(seen[i] for i in flow.touched):
-                    seen[list(flow.factors)] = True
-        for flow in structure:
-            part[[*flow.touched, *flow.factors]] = True
-            if not any(seen[i] for i in flow.touched):
-                return False
-        return bool((part | seen)[self.latent].all()) and independent(structure)
+            used[list(flow.factors)] = True
+        for touched, factors in parts * self.n:
+            seen[factors] |= seen[touched].any()
+        return (
+            bool(moving[~self.latent & ~self.idle].all() and (moving | used | seen)[self.latent].all())
+            and all(seen[list(flow.touched)].any() for flow in structure)
+            and independent(structure)
+            and self._scaled(structure)
+        )
 
     def _scaled(self, structure: Structure) -> bool:
         """Whether the scale of every latent state is tied to a measured one's."""
         tied = ~self.latent | self.summed | self.anchored
-        alone = [
-            f
-            for f in structure
-            if len(f.touched) == 2
-            and not any(
-                g != f and g.factors == f.factors and any(self.latent[i] and not tied[i] for i in f.touched & g.touched)
-                for g in structure
-            )
-        ]
+        loose = set(np.flatnonzero(~tied).tolist())
+
+        def splits(f: Flow) -> bool:
+            """Whether another flow with the same product changes a loose state that it changes."""
+            return any(g != f and g.factors == f.factors and f.touched & g.touched & loose for g in structure)
+
+        alone = [f for f in structure if len(f.touched) == 2 and not splits(f)]
         for _ in range(self.n):
             for flow in alone:
                 if any(tied[i] for i in flow.touched):
@@ -188,12 +179,10 @@ class Compartments:
 
         The first named one is the farthest upstream.
         """
-        forms = []
+        forms, order = [], np.arange(self.n)
         for moved in itertools.permutations(self.indistinguishable):
-            order = list(range(self.n))
-            for i, j in zip(self.indistinguishable, moved, strict=True):
-                order[i] = j
-            forms.append(frozenset(f.moved(order) for f in structure))
+            order[self.indistinguishable] = moved
+            forms.append(frozenset(f.moved(order.tolist()) for f in structure))
         return min(forms, key=lambda form: (_upstream(form), sorted(form)))
 
     def structures(self, size: int) -> list[Structure]:
@@ -230,11 +219,8 @@ def elementary(weights: Array, n: int) -> list[tuple[float, ...]]:
 
 def independent(structure: Structure) -> bool:
     """Whether no flow is a sum of others with the same product."""
-    for factors in {f.factors for f in structure}:
-        changes = np.array([f.change for f in structure if f.factors == factors])
-        if np.linalg.matrix_rank(changes) < len(changes):
-            return False
-    return True
+    alike = ([f.change for f in structure if f.factors == own] for own in {f.factors for f in structure})
+    return all(np.linalg.matrix_rank(np.array(changes)) == len(changes) for changes in alike)
 
 
 def law_of(structure: Sequence[Flow], constants: Array, given: PowerSum, scale: Array) -> tuple[PowerSum, Mask]:
@@ -264,8 +250,7 @@ def _upstream(structure: Structure) -> float:
     return float(sum(i * -np.sign(c) for f in structure for i, c in enumerate(f.change)))
 
 
-@dataclass(frozen=True, eq=False)
-class Rough:
+class Rough(NamedTuple):
     """A structure with constants from a rough fit."""
 
     structure: tuple[Flow, ...]  # its flows in a fixed order
@@ -306,16 +291,13 @@ class _Batch:
 
     def monomials(self, structures: Sequence[tuple[Flow, ...]]) -> tuple[Array, Array]:
         """Distinct products [Q, states], and what a unit of flow f does by q [S, F, Q, states]."""
-        rows = dict.fromkeys(f.factors for s in structures for f in s)
+        rows = {flow.factors: flow.exponents for flows in structures for flow in flows}
         place = {factors: q for q, factors in enumerate(rows)}
-        most = max(map(len, structures))
-        of_flow = np.zeros((len(structures), most, len(rows), len(self.scale)))
-        for s, flows in enumerate(structures):
-            size = units(flows, self.scale)
-            for f, flow in enumerate(flows):
-                of_flow[s, f, place[flow.factors]] = np.array(flow.change) * size[f] / self.scale
-        w = [np.bincount(np.array(k, int), minlength=len(self.scale)) for k in rows]
-        return np.array(w, dtype=float).reshape(-1, len(self.scale)), of_flow
+        of_flow = np.zeros((len(structures), max(map(len, structures)), len(rows), len(self.scale)))
+        for own, flows in zip(of_flow, structures, strict=True):
+            for one, flow, size in zip(own, flows, units(flows, self.scale), strict=False):
+                one[place[flow.factors]] = np.array(flow.change) * size / self.scale
+        return np.array([*rows.values()]).reshape(-1, len(self.scale)), of_flow
 
     def solve(self, exponents: Array, coefficients: Array, start: Array) -> Array:
         """States at all samples [samples, states, B, trajectories].
@@ -326,60 +308,63 @@ class _Batch:
         known = np.broadcast_to(
             self.given.coefficients.T[:, :, None], (self.given.n_monomials, *coefficients.shape[1:])
         )
-        rhs = _field(w, np.concatenate([coefficients, known])[..., None])
+        a = np.concatenate([coefficients, known]).swapaxes(0, 1)[..., None]
+        used = np.any(a, axis=(2, 3))
+        form, constants = form_of_law(PowerSum(used.astype(float), w)), [*a[used], *w[w != 0].tolist()]
         x, found = start, [start]
-        with np.errstate(all="ignore"):
-            for gap, controls in zip(self.gaps, self.controls, strict=True):
-                acting = np.broadcast_to(controls[:, None], (len(controls), *x.shape[1:]))
-                x = np.concatenate([x[: self.n], acting])
-                # 48 over the longest trajectory, at least: the chosen laws are integrated accurately later.
-                steps = max(int(np.ceil(gap.max() * 48 / self.longest)), 1)
-                h = gap / steps
-                for _ in range(steps):
-                    x = rk4_step(rhs, x, h)
-                found.append(x[: self.n])
+        for gap, controls in zip(self.gaps, self.controls, strict=True):
+            acting = np.broadcast_to(controls[:, None], (len(controls), *x.shape[1:]))
+            x = np.concatenate([x[: self.n], acting])
+            # 48 over the longest trajectory, at least: the chosen laws are integrated accurately later.
+            steps = max(int(np.ceil(gap.max() * 48 / self.longest)), 1)
+            for _ in range(steps):
+                x = rk4_step(lambda _, x: form.rates(x, constants), x, gap / steps)
+            found.append(x[: self.n])
         return np.stack(found)
 
-    def residuals(self, exponents: Array, of_flow: Array, u: Array, q: Array) -> Array:
+    def residuals(self, exponents: Array, of_flow: Array, z: Array) -> Array:
         """Weighted residuals [B, trajectories, samples * measured], 0 where nothing was measured.
 
-        Of logarithms u of constants [B, F] and roots q of starts [B, trajectories, states].
+        Of logarithms of constants and roots of starts [B, F + trajectories * states].
         """
-        parts = []
-        for k in range(0, len(u), AT_ONCE):
-            at = slice(k, k + AT_ONCE)
-            coefficients = np.einsum("bf,bfqi->qib", np.exp(u[at]), of_flow[at])
-            start = np.moveaxis(self.starts.values(q[at]), -1, 0)
+        parts, most = [], of_flow.shape[1]
+        for k in range(0, len(z), AT_ONCE):
+            u, q = z[k : k + AT_ONCE, :most], z[k : k + AT_ONCE, most:].reshape(-1, self.runs, self.n)
+            coefficients = np.einsum("bf,bfqi->qib", np.exp(u), of_flow[k : k + AT_ONCE])
+            start = np.moveaxis(self.starts.values(q), -1, 0)
             parts.append(self.solve(exponents, coefficients, start)[:, self.seen])
         x = np.moveaxis(np.concatenate(parts, axis=2), 1, -1)  # [samples, B, trajectories, seen]
-        with np.errstate(all="ignore"):
-            r = (x - self.values[:, None]) / self.sigma[:, None]
-        r = np.where(np.isfinite(self.values)[:, None], r, 0.0)
-        return np.moveaxis(r, 0, 2).reshape(len(u), self.runs, -1)
+        r = np.where(np.isfinite(self.values)[:, None], (x - self.values[:, None]) / self.sigma[:, None], 0.0)
+        return np.moveaxis(r, 0, 2).reshape(len(z), self.runs, -1)
+
+    def equations(self, exponents: Array, of_flow: Array, z: Array) -> tuple[Array, Array, Array]:
+        """Cost, gradient and normal matrix at unknowns of `residuals`, by shifts in one batch.
+
+        A start matters to its own trajectory alone: one shift serves the starts of all trajectories.
+        """
+        (members, size), most, n = z.shape, of_flow.shape[1], self.n
+        shifts = np.zeros((1 + most + n, size))
+        shifts[1 + np.arange(most), np.arange(most)] = SHIFT
+        shifts[1 + most :, most:] = np.tile(SHIFT * np.eye(n), self.runs)
+        moved = (z + shifts[:, None]).reshape(-1, size)
+        r = self.residuals(exponents, np.tile(of_flow, (len(shifts), 1, 1, 1)), moved)
+        r = r.reshape(len(shifts), members, self.runs, -1)
+        # A member that blows up has no direction to go; its cost says so. What is larger cannot be squared.
+        d, left = (np.where(np.abs(x) < 1e60, x, 0.0) for x in ((r[1:] - r[0]) / SHIFT, r[0]))
+        jacobian = np.zeros((members, self.runs, r.shape[-1], size))
+        jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
+        for run in range(self.runs):
+            jacobian[:, run, :, most + run * n : most + (run + 1) * n] = np.moveaxis(d[most:, :, run], 0, -1)
+        jacobian = jacobian.reshape(members, -1, size)
+        turned = jacobian.swapaxes(1, 2)
+        return (
+            finite_squares(r[0].reshape(members, -1)),
+            (turned @ left.reshape(members, -1, 1))[..., 0],
+            turned @ jacobian,
+        )
 
 
-def _field(w: Array, coefficients: Array) -> Callable[[float, Array], Array]:
-    """(t, x [states, ...]) -> dx/dt for members that share the products of powers."""
-    entries = [(q, i) for q, i in np.argwhere(np.any(coefficients, axis=(2, 3)))]
-
-    def rhs(_: float, x: Array) -> Array:
-        products = []
-        for row in w:
-            y = np.ones(x.shape[1:])
-            for k in np.flatnonzero(row):
-                whole = row[k] == round(row[k]) and 0 < row[k] <= 3
-                for _ in range(int(row[k]) if whole else 0):
-                    y = y * x[k]
-                y = y if whole else y * np.power(np.maximum(x[k], ABOVE_ZERO), row[k])
-            products.append(y)
-        total = np.zeros(x.shape)
-        for q, i in entries:
-            total[i] += coefficients[q, i] * products[q]
-        return total
-
-    return rhs
-
-
+@np.errstate(all="ignore")  # what runs away is dropped
 def rough_fits(
     p: Problem,
     structures: Sequence[Structure],
@@ -396,26 +381,25 @@ def rough_fits(
     batch = _Batch(p, starts, given)
     flows = [tuple(sorted(s)) for s in structures]
     exponents, of_flow = batch.monomials(flows)
-    u, q = _beginnings(p, batch, flows, generator)
+    most, z = of_flow.shape[1], _beginnings(p, batch, flows, generator)
     own = np.tile(np.arange(len(flows)), BEGINNINGS)
-    cost = _cost(batch.residuals(exponents, of_flow[own], u, q))
-    index = _best(own, cost, max(6, each))
-    u, q, own, cost, damping = u[index], q[index], own[index], cost[index], np.full(len(index), 1e-2)
+    cost = finite_squares(batch.residuals(exponents, of_flow[own], z).reshape(len(z), -1))
+    keep, damping = _best(own, cost, max(6, each)), np.full(len(z), 1e-2)
+    # A constant changes by a factor of ten at most.
+    longest = np.where(np.arange(z.shape[1]) < most, 2.3, np.inf)
     # Few steps while there are many members; then how many fits of a structure stay, and which share of all.
-    for steps, most, share in ((5, 3, 0.6), (6, 2, 0.5), (12, 1, 0.5), (20, 1, 1.0)):
+    for steps, kept, share in ((5, 3, 0.6), (6, 2, 0.5), (12, 1, 0.5), (20, 1, 1.0)):
         monitor.stage("fit flows", steps)
-        for step in range(steps):
-            if monitor.stopping():
-                break
-            u, q, cost, damping = _step(batch, exponents, of_flow[own], u, q, damping)
-            monitor.step(step + 1)
-        keep = _best(own, cost, max(most, each))
+        if not monitor.stopping():
+            z, own, damping = z[keep], own[keep], damping[keep]
+            equations = partial(batch.equations, exponents, of_flow[own])
+            z, cost, damping = descend(equations, z, steps, longest, damping, RIDGE, monitor)
+        keep = _best(own, cost, max(kept, each))
         keep = keep[: max(int(share * len(keep)), 12)]
-        u, q, own, cost, damping = u[keep], q[keep], own[keep], cost[keep], damping[keep]
-    x0 = starts.values(q)
+    x0 = starts.values(z[:, most:].reshape(-1, batch.runs, batch.n))
     return [
-        Rough(flows[s], np.exp(u[m, : len(flows[s])]), x0[m], float(cost[m] / batch.count))
-        for m, s in enumerate(own)
+        Rough(flows[own[m]], np.exp(z[m, : len(flows[own[m]])]), x0[m], float(cost[m] / batch.count))
+        for m in keep
         if np.isfinite(cost[m])
     ]
 
@@ -428,10 +412,8 @@ def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
     return kept[np.argsort(cost[kept], kind="stable")]
 
 
-def _beginnings(
-    p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator
-) -> tuple[Array, Array]:
-    """Random constants [B, F] and roots of starts [B, trajectories, states]."""
+def _beginnings(p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator) -> Array:
+    """Random unknowns of `_Batch.residuals`."""
     count, n = BEGINNINGS * len(flows), batch.n
     highest = np.stack([np.nanmax(t.values[:, batch.seen]) for t in p.data.trajectories])
     level = np.abs(highest).clip(LEAST_NOISE)[None, :, None]
@@ -439,17 +421,15 @@ def _beginnings(
     # A quarter of the unmeasured states starts near 0.
     empty = generator.random((count, 1, n)) < 0.25
     start = np.where(empty, LEAST_NOISE * level, level)
+    typical = np.maximum(level, 1e-3).mean(axis=1)
     # What a sum holds is mostly in one of its latent states.
     for c, value in batch.starts.sums:
         own = (c != 0) & ~p.measured[:n]
-        share = generator.dirichlet(np.full(n, 0.3), count)[:, None]
-        start = np.where(own, share * value / np.where(own, c, 1.0), start)
+        most_of_it = value / np.where(own, c, 1.0)
+        start = np.where(own, generator.dirichlet(np.full(n, 0.3), count)[:, None] * most_of_it, start)
+        typical = np.where(own, most_of_it, typical)
     start[:, :, batch.seen] = np.nan_to_num(p.initial[:, batch.seen], nan=1.0)
     q = batch.starts.roots(start, np.full(n, 0.1 * LEAST_NOISE))
-    typical = np.maximum(level, 1e-3).mean(axis=1)
-    for c, value in batch.starts.sums:
-        own = (c != 0) & ~p.measured[:n]
-        typical = np.where(own, value / np.where(own, c, 1.0), typical)
     typical[:, batch.seen] = 1.0
     # Controls are dimensionless too.
     typical = np.hstack([typical, np.ones((count, len(batch.scale) - n))])
@@ -460,59 +440,4 @@ def _beginnings(
         for f, flow in enumerate(flows[m % len(flows)]):
             own_change = np.abs(np.array(flow.change)) * units([flow], batch.scale) / batch.scale
             u[m, f] -= np.log(typical[m, list(flow.factors)]).sum() + np.log(own_change.max())
-    return u, q
-
-
-def _cost(residuals: Array) -> Array:
-    with np.errstate(all="ignore"):
-        squares = np.sum(residuals**2, axis=(1, 2))
-    cost: Array = np.where(np.isfinite(squares), squares, np.inf)
-    return cost
-
-
-def _linearised(batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array) -> tuple[Array, Array, Array]:
-    """Cost [B], residuals [B, R] and their Jacobian [B, R, F + trajectories * states], by shifts in one batch.
-
-    A start matters to its own trajectory alone: one shift serves the starts of all trajectories.
-    """
-    members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
-    shifts = 1 + most + n
-    all_u, all_q = np.repeat(u[None], shifts, axis=0), np.repeat(q[None], shifts, axis=0)
-    of_u, of_q = np.arange(most), np.arange(n)
-    all_u[1 + of_u, :, of_u] += SHIFT
-    all_q[1 + most + of_q, :, :, of_q] += SHIFT
-    r = batch.residuals(
-        exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1), all_q.reshape(-1, runs, n)
-    ).reshape(shifts, members, runs, -1)
-    # A member that blows up has no direction to go; its cost says so. What is larger cannot be squared.
-    with np.errstate(all="ignore"):
-        d = (r[1:] - r[0]) / SHIFT
-        d, left = (np.where(np.abs(x) < 1e60, x, 0.0) for x in (d, r[0]))
-    jacobian = np.zeros((members, runs, r.shape[-1], most + runs * n))
-    jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
-    for run in range(runs):
-        place = slice(most + run * n, most + (run + 1) * n)
-        jacobian[:, run, :, place] = np.moveaxis(d[most:, :, run], 0, -1)
-    return _cost(r[0]), left.reshape(members, -1), jacobian.reshape(members, -1, most + runs * n)
-
-
-def _step(
-    batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array, damping: Array
-) -> tuple[Array, Array, Array, Array]:
-    """One Levenberg-Marquardt step of every member: unknowns, their cost, damping.
-
-    Not `fitting.windows.levenberg_marquardt`: rounds have a fixed number of steps, so no member converges or
-    leaves; a ridge of 1e-9 of the largest diagonal, not of each one, holds constants that no sample
-    feels; constants change by a factor of ten at most. Another rule ends random starts elsewhere.
-    """
-    members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
-    now, left, jacobian = _linearised(batch, exponents, of_flow, u, q)
-    transposed = np.swapaxes(jacobian, 1, 2)
-    gradient = (transposed @ left[:, :, None])[..., 0]
-    step = damped_steps(transposed @ jacobian, gradient, damping, RIDGE, 1e-12)
-    step[:, :most] = np.clip(step[:, :most], -2.3, 2.3)
-    new_u, new_q = u + step[:, :most], q + step[:, most:].reshape(members, runs, n)
-    cost = _cost(batch.residuals(exponents, of_flow, new_u, new_q))
-    better = cost < now
-    u, q = np.where(better[:, None], new_u, u), np.where(better[:, None, None], new_q, q)
-    return u, q, np.minimum(cost, now), np.where(better, damping / 4.0, damping * 4.0).clip(RIDGE)
+    return np.hstack([u, q.reshape(count, -1)])
