@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # pytest rewrites the assertions of every test file, ten seconds of processor time, unless it may keep them.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo fast test golden long coverage accept lint docs wheel-test clean
+.PHONY: demo fast test seconds golden long coverage accept lint docs wheel-test clean
 
 demo: .venv/ready
 	@for data in data/lynx_hare_1900_1920.csv demo/fsir.csv; do \
@@ -21,12 +21,12 @@ demo: .venv/ready
 
 # Where shapes are annotated; whole fits while they are checked are `long`.
 SHAPES := tests/ivp tests/solve tests/fitting tests/stages
-QUICK_NOTEBOOKS := $(wildcard notebooks/0[2-9]*.ipynb) notebooks/gallery/1_yeast.ipynb
+QUICK_NOTEBOOKS := notebooks/03_adding_a_unit.ipynb notebooks/gallery/1_yeast.ipynb
 NOTEBOOKS := -q -o addopts= -n 2 --nbmake --nbmake-timeout=300
 # The longest files begin first, so that two processes end together.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
-# A few minutes of processor time: what takes longer is marked as slow.
+# A minute of processor time: what takes longer is slow, by tests/files/seconds.txt.
 fast: export OMP_NUM_THREADS = 1
 fast: .venv/ready
 	$(BIN)/python -m pytest -q -m "not slow" $(TWO)
@@ -40,6 +40,11 @@ test: .venv/ready
 	$(BIN)/python -m pytest -q -m "not accept and not long" --durations=10 $(TWO)
 	$(BIN)/python -m pytest -q --shapes -m "not slow" -n 2 $(SHAPES)
 	$(BIN)/python -m pytest $(NOTEBOOKS) $(QUICK_NOTEBOOKS)
+
+# How long tests take, of which `make fast` leaves the slow ones out; one process, so that times are its own.
+seconds: export OMP_NUM_THREADS = 1
+seconds: .venv/ready
+	$(BIN)/python -m pytest -q -m "not accept" --seconds
 
 # Every kind of fit and the pages of the commands, beside what was found before; see tests/golden/replay.py.
 golden: export OMP_NUM_THREADS = 1

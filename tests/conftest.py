@@ -3,70 +3,80 @@
 With `--shapes` the shapes and types of arrays are checked while tests run: annotations such as
 `Float[Tensor, "members windows states"]` say what every axis is, and one name has one size within a
 call. That makes a fit ten times as long, so `make test` does it in a run of its own, over the quick tests
-of the rooms that are checked, and `make long` over whole fits as well. Long tests and acceptance checks
-are slow tests, too.
+of the rooms that are checked, and `make long` over whole fits as well.
+
+Slow are long tests, acceptance checks and what `seconds.txt` says to take long: it has the seconds of the processor of
+a test with all its parameters, where these are many. `make seconds` measures them anew.
 """
 
-from __future__ import annotations
-
 import gc
-from collections.abc import Iterator
+import os
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from jaxtyping import install_import_hook
 
 CHECKED = ("odediscovery.ivp", "odediscovery.solve", "odediscovery.fitting", "odediscovery.stages")
+TABLE = Path(__file__).parent / "files" / "seconds.txt"
+SECONDS = {name: float(told) for told, name in (line.split(maxsplit=1) for line in TABLE.read_text().splitlines())}
+SLOW, LEAST = 0.4, 0.2
+TOOK = Counter()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option `--shapes`."""
+def pytest_addoption(parser):
+    """The options `--shapes` and `--seconds`."""
     parser.addoption("--shapes", action="store_true", help="check shapes and types of arrays at every call")
+    parser.addoption("--seconds", action="store_true", help="write down which tests take long")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Check shapes, where asked, before the first import of what is checked."""
     if config.getoption("--shapes"):
         install_import_hook(CHECKED, "beartype.beartype")
 
 
-# Files that take longest, longest first: two processes that share the files end together.
-LONGEST = (
-    "test_examples",
-    "test_reproduce",
-    "test_bench_speed",
-    "test_report",
-    "test_discover",
-    "test_bench_peers",
-    "test_cli",
-    "test_main_line",
-    "test_residual_tests",
-    "test_device",
-    "test_bench_draws",
-    "test_cluster",
-    "test_estimator",
-    "test_families",
-    "test_flows",
-)
+def name_of(item):
+    """File and function, whatever the parameters are."""
+    return f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let `-m "not slow"` leave out what takes longer still, and long files begin early."""
+def pytest_collection_modifyitems(items):
+    """Let `-m "not slow"` leave out what takes longer, and long files begin early: two processes end together."""
+    of_file = Counter()
+    for name, seconds in SECONDS.items():
+        of_file[name.partition("::")[0]] += seconds
     for item in items:
-        if item.get_closest_marker("accept") or item.get_closest_marker("long"):
+        marked = item.get_closest_marker("accept") or item.get_closest_marker("long")
+        if marked or SECONDS.get(name_of(item), 0.0) >= SLOW:
             item.add_marker(pytest.mark.slow)
-    place = {name: k for k, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+    items.sort(key=lambda item: -of_file[item.path.name])
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Leave modules and tests alone when garbage is collected: they are a million objects that stay."""
     gc.collect()
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Measure the processor's seconds of a test and of the processes that it starts."""
+    began = sum(os.times()[:4])
+    result = yield
+    TOOK[name_of(item)] += sum(os.times()[:4]) - began
+    return result
+
+
+def pytest_sessionfinish(session):
+    """Write down what took long, where asked."""
+    if session.config.getoption("--seconds"):
+        TABLE.write_text("".join(f"{took:.1f} {name}\n" for name, took in TOOK.most_common() if took >= LEAST))
+
+
 @pytest.fixture
-def double_precision() -> Iterator[None]:
+def double_precision():
     """Units are float64 where a test does not say otherwise: it compares them with formulas to the last digits."""
     import torch  # noqa: PLC0415 (tests of what is light must not load it)
 

@@ -1,35 +1,29 @@
 """Discoveries made by hand from known equations, for the tests of the faces."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 from problems import FSIR
 
-from odediscovery.data.series import Scale, TimeSeries
-from odediscovery.laws.equations import Equations
+from odediscovery import Discovery, Equations, Settings, TimeSeries
+from odediscovery.data.series import Scale
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.chain import Layer, Network
-from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
-from odediscovery.settings import Settings
 
 AWKWARD = ("S", "I", "R", "E", "N", "Q", "beta", "gamma", "lambda", "sin", "I0", "x y", "β")
 
 
 def discovery(
-    law: PowerSum = FSIR,
-    states: tuple[str, ...] = ("S", "I", "R"),
+    law=FSIR,
+    states=("S", "I", "R"),
     *,
-    runs: int = 1,
-    hidden: int = 0,
-    time_name: str = "t",
-    noise: float = 0.01,
-    samples: int = 40,
-    until: float = 200.0,
-    initial: tuple[float, ...] = (100.0, 0.01, 0.0),
-) -> Discovery:
+    runs=1,
+    hidden=0,
+    time_name="t",
+    noise=0.01,
+    samples=40,
+    until=200.0,
+    initial=(100.0, 0.01, 0.0),
+):
     """A finished result whose data come from `law` with a little noise.
 
     Args:
@@ -73,7 +67,7 @@ def discovery(
     )
 
 
-def network(law: PowerSum, series: TimeSeries, hidden: int = 0) -> Network:
+def network(law, series, hidden=0):
     """RealNPU -> NAU with the law in its first rows and the rest pruned."""
     scale = Scale.of(series)
     scaled = law.rescaled(scale.state, scale.time)
@@ -85,13 +79,13 @@ def network(law: PowerSum, series: TimeSeries, hidden: int = 0) -> Network:
     )
 
 
-def cascade(states: tuple[str, ...], start: float = 1.0, **more: Any) -> Discovery:
+def cascade(states, start=1.0, **more):
     """States that each decay into the next."""
     n = len(states)
     law = PowerSum(np.diag(np.full(n, -0.3)) + np.diag(np.full(n - 1, 0.3), -1), np.eye(n))
     return discovery(law, states, until=10.0, initial=(start,) * n, **more)
 
 
-def awkward() -> Discovery:
+def awkward():
     """Thirteen states whose names are no ordinary ones."""
     return cascade(AWKWARD, samples=12, noise=0.001)

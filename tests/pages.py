@@ -1,27 +1,21 @@
 """Results of every kind that a report has to show, made by hand."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 from faces import awkward, cascade, discovery
 
-from odediscovery.data.series import Scale, TimeSeries, with_controls
-from odediscovery.discovery.fit_constants import fit_constants
-from odediscovery.laws.equations import Equations
+from odediscovery import Discovery, Equations, Settings, TimeSeries, fit_constants, with_controls
+from odediscovery.data.series import Scale
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 from odediscovery.networks.chain import Layer, Network
-from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival
-from odediscovery.settings import Settings
 
 HOSTILE = ("<script>alert(1)</script>", "a&b\"'</style>", "$x_{1}$ %s {{ 7*7 }}", "x\u2028y")
 
 
-def told(series: TimeSeries, equations: Equations, initial: list[list[float]], **more: object) -> Discovery:
+def told(series, equations, initial, **more):
     """A finished result of given equations, with one row in its front."""
     row = FrontRow(equations, equations.complexity, 0.01, 0.99, -1.0, True)
     found = Discovery(
@@ -38,10 +32,10 @@ def told(series: TimeSeries, equations: Equations, initial: list[list[float]], *
         settings=Settings(),
         seconds=1.0,
     )
-    return dataclasses.replace(found, **more)  # type: ignore[arg-type]
+    return dataclasses.replace(found, **more)
 
 
-def hostile() -> Discovery:
+def hostile():
     n = len(HOSTILE)
     law = PowerSum(-np.eye(n) + np.eye(n, k=1), np.eye(n))
     found = discovery(law, HOSTILE, until=4.0, initial=(1.0, 2.0, 3.0, 4.0), time_name="</svg>", runs=2)
@@ -49,7 +43,7 @@ def hostile() -> Discovery:
     return dataclasses.replace(found, series=series, messages=("a <b>message</b> of a column",))
 
 
-def fitted() -> Discovery:
+def fitted():
     """Growth with its covariance, from real least squares, and a bootstrap."""
     t = np.linspace(0.0, 20.0, 40)
     clean = 660.0 / (1.0 + 65.0 * np.exp(-0.55 * t))
@@ -61,7 +55,7 @@ def fitted() -> Discovery:
     return dataclasses.replace(found, survival=survival)
 
 
-def driven() -> Discovery:
+def driven():
     t = np.linspace(0.0, 6.0, 30)
     u = np.where(t > 3.0, 2.0, 0.5)
     columns = np.column_stack([1.0 + 0.1 * t, u])
@@ -70,7 +64,7 @@ def driven() -> Discovery:
     return told(series, law, [[1.0]])
 
 
-def gaps() -> Discovery:
+def gaps():
     """Missing values, and a state that was never measured."""
     found = discovery(runs=2)
     runs = []
@@ -83,7 +77,7 @@ def gaps() -> Discovery:
     return dataclasses.replace(found, series=series, settings=settings)
 
 
-def functions() -> Discovery:
+def functions():
     """-k sin(2 x) v^2 / (1 + 0.3 x^2), exp(-0.5 x), with errors: a law with inner sums."""
     inputs = Features(
         2, (Function("sin", 0, 2.0), Function("exp", 0, 1.0)), Sums(np.array([[0.3]]), np.array([[2.0, 0.0, 0.0, 0.0]]))
@@ -100,7 +94,7 @@ def functions() -> Discovery:
     return told(series, equations, [[1.0, 0.1]], degrees_of_freedom=50)
 
 
-def expressions() -> Discovery:
+def expressions():
     """What only expressions tell, as in a front that was read from a file."""
     texts = {"x": "tanh(x)*y**y - sin(2*x + 1)/(1 + x**2)**0.5", "y": "0"}
     equations = Equations.parse(["x", "y"], texts)
@@ -109,7 +103,7 @@ def expressions() -> Discovery:
     return told(series, equations, [[1.0, 0.5]])
 
 
-def dense() -> Discovery:
+def dense():
     random = np.random.default_rng(0)
     wide, narrow = random.normal(size=(30, 3)), random.normal(size=(3, 30))
     layers = (
@@ -120,7 +114,7 @@ def dense() -> Discovery:
     return dataclasses.replace(discovery(), network=network, settings=Settings(recipe="paper"))
 
 
-def complex_units() -> Discovery:
+def complex_units():
     """A network with imaginary exponents and gates between 0 and 1, as NPUs have."""
     real = np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.2]])
     npu = Layer("NPU", 2, 3, {"real": real, "imaginary": 0.1 * real, "gate": np.array([1, 0.4, 0])})
@@ -129,7 +123,7 @@ def complex_units() -> Discovery:
     return dataclasses.replace(discovery(), network=network)
 
 
-def refused() -> Discovery:
+def refused():
     """A poor fit whose equations blow up, without network, with a row that could not be run."""
     t = np.linspace(0.0, 5.0, 20)
     series = TimeSeries.from_arrays(t, np.sin(t), ["x"])
@@ -147,16 +141,16 @@ def refused() -> Discovery:
     return dataclasses.replace(found, front=(found.front[0], lost), mse=float("inf"))
 
 
-def long() -> Discovery:
+def long():
     return discovery(samples=40_000, noise=0.05)
 
 
-def wide() -> Discovery:
+def wide():
     """More states and trajectories than can be drawn."""
     return cascade(tuple(f"state{k}" for k in range(24)), samples=12, runs=9)
 
 
-PAGES: dict[str, Callable[[], Discovery]] = {
+PAGES = {
     "fsir": lambda: discovery(hidden=6),
     "runs": lambda: discovery(runs=9),
     "awkward": awkward,

@@ -1,20 +1,13 @@
 """Small fields, laws and series for the tests of the machinery."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from scipy.integrate import solve_ivp
 
-from odediscovery.data.series import TimeSeries, with_controls
-from odediscovery.data.signals import Signal
-from odediscovery.laws.equations import Equations
+from odediscovery import Equations, Signal, TimeSeries, with_controls
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.chain import Chain, Pair, chain_of
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.runtime.arrays import Array
 from odediscovery.units import NAU, RealNPU, glorot
 
 # x' = 0.6 x - 0.4 x y,  y' = 0.3 x y - 0.5 y
@@ -31,7 +24,7 @@ FSIR = PowerSum(
 STARTS = np.array([[1.5, 0.8], [0.6, 1.7]])
 
 
-def field_of(law: PowerSum, members: int = 1) -> VectorField:
+def field_of(law, members=1):
     """Identical members of a chain RealNPU -> NAU that compute the law."""
     chain = chain_of_law(law, members)
     (pair,), (real, weight) = chain.pairs, chain.places()[0]
@@ -42,25 +35,25 @@ def field_of(law: PowerSum, members: int = 1) -> VectorField:
     return VectorField(units, torch.as_tensor(theta), torch.as_tensor(free))
 
 
-def chain_of_law(law: PowerSum, members: int = 1) -> Chain:
+def chain_of_law(law, members=1):
     """Identical members that compute the law, as arrays."""
     return chain_of([law] * members, np.ones(law.n_states, dtype=bool))
 
 
-def random_field(members: int = 2, states: int = 2, width: int = 3, seed: int = 0) -> VectorField:
+def random_field(members=2, states=2, width=3, seed=0):
     """RealNPU -> NAU with random weights and gates between 0 and 1."""
     units = (RealNPU(states, width, nonnegative=True, init_re=glorot(0.5)), NAU(width, states, init_weight=glorot(0.5)))
     return VectorField.random(units, members, torch.Generator().manual_seed(seed))
 
 
-def random_chain(members: int = 2, states: int = 2, width: int = 3, seed: int = 0) -> Chain:
+def random_chain(members=2, states=2, width=3, seed=0):
     """Random sums of powers of nonnegative states, everything free."""
     pair = Pair(np.ones(states, dtype=bool), width, states)
     theta = 0.5 * np.random.default_rng(seed).standard_normal((members, 2 * width * states))
     return Chain(states, (), (pair,), theta, np.ones_like(theta, dtype=bool))
 
 
-def solved(law: PowerSum, start: Array, times: Array) -> Array:
+def solved(law, start, times):
     """The law from its start at times[0], [times, states], far more accurate than any test asks."""
     solution = solve_ivp(
         lambda _, x: law.rhs(x), (times[0], times[-1]), start, method="DOP853", t_eval=times, rtol=1e-12, atol=1e-13
@@ -69,19 +62,19 @@ def solved(law: PowerSum, start: Array, times: Array) -> Array:
     return solution.y.T
 
 
-def logistic(t: Array, r: float, c: float, n0: float) -> Array:
+def logistic(t, r, c, n0):
     """N' = r N - c N^2 from n0."""
     k = r / c
     return k / (1.0 + (k / n0 - 1.0) * np.exp(-r * t))
 
 
-def growth(times: Array, sigma: float, seed: int = 0) -> TimeSeries:
+def growth(times, sigma, seed=0):
     """The logistic law from 0.1 with additive noise."""
     noise = sigma * np.random.default_rng(seed).standard_normal(len(times))
     return TimeSeries.from_arrays(times, logistic(times, 0.5, 0.5, 0.1) + noise)
 
 
-def series_of(law: PowerSum, starts: Array, times: list[Array], noise: float = 0.0) -> TimeSeries:
+def series_of(law, starts, times, noise=0.0):
     """Trajectories of the law, with additive noise if asked for."""
     random = np.random.default_rng(0)
     values = [solved(law, start, t) for start, t in zip(starts, times, strict=True)]
@@ -89,7 +82,7 @@ def series_of(law: PowerSum, starts: Array, times: list[Array], noise: float = 0
     return TimeSeries.from_arrays(list(times), values)
 
 
-def numeric_jacobian(function: Callable[[Array], Array], at: Array, step: float) -> Array:
+def numeric_jacobian(function, at, step):
     """Central differences of function [members, U] -> [members, R]: [members, R, U]."""
     columns = []
     for k in range(at.shape[1]):
@@ -107,7 +100,7 @@ SINE = 1.2 + np.sin(TIMES)
 FEED = np.array([0.5, 2.0, 1.0])[(TIMES // 2.5).astype(int) % 3]
 
 
-def driven(texts: dict[str, str], start: list[float], **controls: tuple[Array, bool]) -> TimeSeries:
+def driven(texts, start, **controls):
     """Exact samples of equations under controls (values, held)."""
     states, names = list(texts), list(controls)
     values = np.column_stack([u for u, _ in controls.values()])

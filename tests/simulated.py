@@ -6,11 +6,7 @@ one lies elsewhere; what it computes is computed all the same, so that results c
 those of the CPU to the last digit.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,8 +24,8 @@ class Elsewhere(Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, numbers: Tensor) -> Elsewhere:
-        make: Callable[..., Elsewhere] = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+    def __new__(cls, numbers):
+        make = Tensor._make_wrapper_subclass
         made = make(
             cls,
             numbers.shape,
@@ -41,25 +37,25 @@ class Elsewhere(Tensor):
         made.numbers = numbers
         return made
 
-    def __repr__(self) -> str:  # type: ignore[override]
+    def __repr__(self):
         return f"elsewhere {self.numbers!r}"
 
-    def tolist(self) -> Any:
+    def tolist(self):
         return self.numbers.tolist()
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func, _types, args=(), kwargs=None):
         return computed(func, args, kwargs or {})
 
 
 class Simulated(TorchDispatchMode):
     """While it lasts, also operations that make tensors out of nothing know the device."""
 
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, _types, args=(), kwargs=None):
         return computed(func, args, kwargs or {})
 
 
-def computed(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def computed(func, args, kwargs):
     """What an operation gives, on the device that it is asked for or that of its operands.
 
     Raises:
@@ -67,7 +63,7 @@ def computed(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """
     there, left = [], []
 
-    def numbers(part: Any) -> Any:
+    def numbers(part):
         if isinstance(part, Elsewhere):
             there.append(part)
             return part.numbers
@@ -89,7 +85,7 @@ def computed(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     return return_and_correct_aliasing(func, args, dict(kwargs), found) if aliases(func) else found
 
 
-def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+def mapped(function, value):
     """The function on all leaves of lists and tuples."""
     if isinstance(value, list | tuple):
         return type(value)([mapped(function, part) for part in value])
@@ -97,7 +93,7 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 @cache
-def aliases(func: Any) -> bool:
+def aliases(func):
     """Whether what an operation returns may share memory with an operand."""
     parts = (*func._schema.arguments, *func._schema.returns)
     return any(part.alias_info is not None for part in parts)

@@ -1,7 +1,5 @@
 """Long acceptance checks, run by `make accept`: how often discovery is exactly right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -21,20 +19,18 @@ VARIANTS = [
 ]
 
 
-def truth(values: dict[str, float]) -> PowerSum:
+def truth(values):
     parameters = {k: v for k, v in values.items() if k not in "SIR"}
-    law = get_system("fsir").equations(parameters).power_sum
-    assert law is not None
-    return law
+    return get_system("fsir").equations(parameters).power_sum
 
 
-def before_snapping(found) -> PowerSum:
+def before_snapping(found):
     (chosen,) = [line for line in found.log if line.get("event") == "chosen"]
     return PowerSum(np.array(chosen["coefficients"]), np.array(chosen["exponents"]))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_clean_fsir_is_found_exactly(seed: int) -> None:
+def test_clean_fsir_is_found_exactly(seed):
     found = discover(simulate_system("fsir"), settings_for("default", seed=seed))
     raw = before_snapping(found)
     assert same_terms(raw, truth({}), 0.005)
@@ -44,7 +40,7 @@ def test_clean_fsir_is_found_exactly(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", (0, 1))
 @pytest.mark.parametrize(("values", "until"), VARIANTS)
-def test_variants_of_fsir_are_found_exactly(values, until, seed: int) -> None:
+def test_variants_of_fsir_are_found_exactly(values, until, seed):
     series = simulate_system("fsir", values, until=until)
     found = discover(series, settings_for("default", seed=seed))
     raw = before_snapping(found)
@@ -52,7 +48,7 @@ def test_variants_of_fsir_are_found_exactly(values, until, seed: int) -> None:
     assert worst_errors(raw, truth(values))[1] < 0.01
 
 
-def test_fsir_in_one_percent_noise() -> None:
+def test_fsir_in_one_percent_noise():
     exact = 0
     for draw in range(20):
         found = discover(simulate_system("fsir", noise=0.01, seed=draw)).equations.power_sum
@@ -68,7 +64,7 @@ def test_fsir_in_one_percent_noise() -> None:
     assert exact >= 17
 
 
-def test_sixty_of_a_hundred_random_members_find_fsir() -> None:
+def test_sixty_of_a_hundred_random_members_find_fsir():
     rows = success_rate(each=20, seed=0)
     assert len(rows) == 100
     assert sum(row.exact for row in rows) >= 60

@@ -1,15 +1,13 @@
-"""The design, checked: who imports whom, nothing evaluated, everything documented."""
-
-from __future__ import annotations
+"""The design, checked: who imports whom, nothing evaluated, everything documented, nothing loaded too early."""
 
 import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,7 +106,7 @@ UNSAFE_MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal"}
 
 
 @cache
-def modules() -> list[str]:
+def modules():
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
@@ -116,27 +114,27 @@ def modules() -> list[str]:
     return found
 
 
-def file_of(module: str) -> Path:
+def file_of(module):
     path = PACKAGE.joinpath(*module.split("."))
     return path / "__init__.py" if (path / "__init__.py").is_file() else path.with_suffix(".py")
 
 
 @cache
-def nodes_in(path: Path) -> tuple[ast.AST, ...]:
+def nodes_in(path):
     return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def nodes_of(module: str) -> tuple[ast.AST, ...]:
+def nodes_of(module):
     return nodes_in(file_of(module))
 
 
-def tree_of(module: str) -> ast.Module:
+def tree_of(module):
     tree = nodes_of(module)[0]
     assert isinstance(tree, ast.Module)
     return tree
 
 
-def imports(module: str) -> Iterator[tuple[str, int]]:
+def imports(module):
     """Full names of what a module imports, with the line."""
     for node in nodes_of(module):
         if isinstance(node, ast.Import):
@@ -146,26 +144,26 @@ def imports(module: str) -> Iterator[tuple[str, int]]:
             yield node.module or "", node.lineno
 
 
-def own_imports(module: str) -> set[str]:
+def own_imports(module):
     names = {name for name, _ in imports(module) if name.partition(".")[0] == "odediscovery"}
     return {name.partition(".")[2] or "__init__" for name in names}
 
 
-def room_of(module: str) -> str:
+def room_of(module):
     """The room that a module is in, the innermost one; empty beside the rooms."""
     inside = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
     return max(inside, key=len, default="")
 
 
-def within(module: str, places: str) -> bool:
+def within(module, places):
     return any(module == place or module.startswith(f"{place}.") for place in places.split())
 
 
-def each_module(check: Callable[[str], None]) -> Callable[[str], None]:
+def each_module(check):
     """A test of every module as one of every room: a thousand tests of a millisecond cost seconds."""
 
     @pytest.mark.parametrize("room", ["", *ROOMS])
-    def test(room: str) -> None:
+    def test(room):
         for module in modules():
             if room_of(module) == room:
                 check(module)
@@ -174,14 +172,14 @@ def each_module(check: Callable[[str], None]) -> Callable[[str], None]:
     return test
 
 
-def test_every_folder_is_a_room_and_few_modules_stand_beside_them() -> None:
+def test_every_folder_is_a_room_and_few_modules_stand_beside_them():
     folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")} - {Path()}
     assert {".".join(folder.parts) for folder in folders} == set(ROOMS)
     assert {name for name in modules() if not room_of(name)} == set(TOP)
 
 
 @each_module
-def test_imports_go_one_way(module: str) -> None:
+def test_imports_go_one_way(module):
     """By folder: a module that moves is a decision, one that is added is none."""
     own = room_of(module)
     for name in own_imports(module) if own else ():
@@ -193,7 +191,7 @@ def test_imports_go_one_way(module: str) -> None:
         assert not within(name, STRANGERS.get(own, "")), f"{module} imports {name}, a stranger"
 
 
-def test_modules_of_one_room_do_not_import_each_other_in_a_circle() -> None:
+def test_modules_of_one_room_do_not_import_each_other_in_a_circle():
     waiting = {name: own_imports(name) - {name, "__init__"} for name in modules()}
     del waiting["__init__"]  # names them all, and imports none before it is used
     while free := [name for name, needs in waiting.items() if not needs & waiting.keys()]:
@@ -202,14 +200,14 @@ def test_modules_of_one_room_do_not_import_each_other_in_a_circle() -> None:
     assert not waiting
 
 
-def test_the_package_itself_imports_nothing_when_imported() -> None:
+def test_the_package_itself_imports_nothing_when_imported():
     at_top = [n for n in tree_of("__init__").body if isinstance(n, ast.Import | ast.ImportFrom)]
     names = {n.module if isinstance(n, ast.ImportFrom) else n.names[0].name for n in at_top}
     assert names == {"__future__", "importlib", "typing"}
 
 
 @each_module
-def test_heavy_libraries_have_one_door(module: str) -> None:
+def test_heavy_libraries_have_one_door(module):
     for name, line in imports(module):
         library = name.partition(".")[0]
         doors = DOORS.get(name, DOORS.get(library))
@@ -219,7 +217,7 @@ def test_heavy_libraries_have_one_door(module: str) -> None:
 
 
 @each_module
-def test_no_import_hides_in_a_function(module: str) -> None:
+def test_no_import_hides_in_a_function(module):
     if within(module, LAZY):
         return
     for node in nodes_of(module):
@@ -232,7 +230,7 @@ def test_no_import_hides_in_a_function(module: str) -> None:
 
 
 @each_module
-def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
+def test_nothing_is_evaluated_or_unpickled(module):
     for node in nodes_of(module):
         where = f"{module}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Name):
@@ -254,25 +252,10 @@ def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
     assert not uses_lambdify or module == "laws.equations"
 
 
-def test_numpy_files_are_read_without_pickle() -> None:
-    loads = [
-        node
-        for module in modules()
-        for node in nodes_of(module)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "load"
-        if ast.unparse(node.func) in ("np.load", "numpy.load")
-    ]
-    assert loads
-    assert all("allow_pickle" in {k.arg for k in node.keywords} for node in loads)
-
-
-Classes = dict[str, tuple[list[str], set[str]]]
-
-
 @cache
-def documented_methods() -> Classes:
+def documented_methods():
     """For every class its bases and the methods it documents."""
-    found: Classes = {}
+    found = {}
     for module in modules():
         for node in nodes_of(module):
             if isinstance(node, ast.ClassDef):
@@ -284,13 +267,13 @@ def documented_methods() -> Classes:
     return found
 
 
-def inherits_docstring(owner: str, method: str) -> bool:
+def inherits_docstring(owner, method):
     bases, methods = documented_methods().get(owner, ([], set()))
     return method in methods or any(inherits_docstring(base, method) for base in bases)
 
 
 @each_module
-def test_what_is_public_is_documented(module: str) -> None:
+def test_what_is_public_is_documented(module):
     tree = tree_of(module)
     if tree.body:
         assert ast.get_docstring(tree), f"{module} says nothing"
@@ -306,7 +289,7 @@ def test_what_is_public_is_documented(module: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"]])
-def test_help_needs_no_heavy_library(arguments: list[str]) -> None:
+def test_help_needs_no_heavy_library(arguments):
     command = [sys.executable, "-X", "importtime", "-m", "odediscovery", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert "odediscovery" in done.stdout
@@ -320,14 +303,52 @@ def test_help_needs_no_heavy_library(arguments: list[str]) -> None:
     assert not loaded & heavy
 
 
-def test_the_documentation_names_files_that_exist() -> None:
+def test_the_documentation_names_files_that_exist():
     built = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
     named = re.findall(r"`((?:odediscovery|tests|docs|notebooks)/[\w./]*)`", built)
     assert len(named) > 10
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_no_two_test_files_have_one_name() -> None:
+def test_no_two_test_files_have_one_name():
     """Without packages among the tests pytest tells files by their names."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert {name for name in names if names.count(name) > 1} == set()
+
+
+# Seconds each, and nothing that a usual fit computes needs them.
+WAITS = ("torch", "torchdiffeq", "scipy.signal", "scipy.stats", "pint", "sklearn", "matplotlib.pyplot")
+
+
+def ran(code, *arguments):
+    """The modules that are there after some code ran in a process of its own, and what that said on standard error."""
+    told = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint('loaded', *sorted(sys.modules))", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert told.returncode == 0, told.stderr
+    return set(told.stdout.splitlines()[-1].split()[1:]), told.stderr
+
+
+def test_the_package_alone_loads_nothing():
+    assert not ran("import odediscovery")[0] & {*WAITS, "numpy", "scipy", "sympy", "pandas", "matplotlib"}
+
+
+def test_a_fit_that_trains_no_network_loads_no_torch(tmp_path):
+    """From the table to the pictures and the page; where digits are few laws are pruned on the way."""
+    digits = 4
+    times = np.linspace(0.0, 10.0, 41)
+    rows = [f"{t:.{digits}g},{np.exp(-0.5 * t):.{digits}g}" for t in times]
+    (tmp_path / "exp.csv").write_text("\n".join(["t,x", *rows]), encoding="utf-8")
+    run = "import sys\nfrom odediscovery.cli import main\nassert main(sys.argv[1:]) == 0"
+    found, said = ran(run, "fit", str(tmp_path / "exp.csv"), "--out", str(tmp_path / "out"))
+    assert "matplotlib.figure" in found and (tmp_path / "out" / "report.html").exists()
+    assert (" prune\n" in said) is (digits == 4)
+    assert not found & {*WAITS}
+
+
+def test_no_module_of_a_fit_loads_what_waits():
+    rooms = ("discovery.discover", "uncertainty.bootstrap", "many.run", "report", "plots")
+    assert not ran("".join(f"import odediscovery.{room}\n" for room in rooms))[0] & {*WAITS} - {"sklearn"}

@@ -4,16 +4,12 @@ Public is what stands in docs/api/. (That examples are true is tested by running
 --doctest-modules`; that everything else is documented at all, in test_architecture.)
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,12 +21,12 @@ LISTED = [name for page in PAGES for name in re.findall(r"^::: (\S+)", page.read
 SHAPED = re.compile(r"\b(Array|ArrayLike|Tensor|Tensors|Arrays|NDArray)\b")
 
 
-def named(name: str) -> Any:
+def named(name):
     module, _, attribute = name.rpartition(".")
     return getattr(importlib.import_module(module), attribute)
 
 
-def methods(owner: type) -> dict[str, Callable[..., Any]]:
+def methods(owner):
     """Public methods and properties that a class defines itself."""
     found = {}
     for name, value in vars(owner).items():
@@ -40,14 +36,14 @@ def methods(owner: type) -> dict[str, Callable[..., Any]]:
     return found
 
 
-def told(owner: type, method: str = "") -> str:
+def told(owner, method=""):
     """What a class, or one of its methods, and what it overrides say."""
     bases = [base for base in owner.__mro__ if base.__module__.startswith("odediscovery")]
     parts = [getattr(base, method, None) if method else base for base in bases]
     return "\n".join(inspect.getdoc(part) or "" for part in parts if part is not None)
 
 
-def lacks(function: Callable[..., Any], text: str) -> list[str]:
+def lacks(function, text):
     """What a docstring leaves out of a signature and a body."""
     found = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -65,7 +61,7 @@ def lacks(function: Callable[..., Any], text: str) -> list[str]:
     return found
 
 
-def test_everything_public_is_in_the_reference() -> None:
+def test_everything_public_is_in_the_reference():
     values = {named(name) for name in LISTED}
     public = {named(f"odediscovery.{name}") for name in odediscovery.__all__ if name != "SYSTEMS"}
     assert public <= values and set(UNITS.values()) <= values
@@ -73,14 +69,14 @@ def test_everything_public_is_in_the_reference() -> None:
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_it_has_an_example(name: str) -> None:
+def test_it_has_an_example(name):
     value = named(name)
     assert ">>> " in (value.__doc__ or "")
     assert not re.search(r"\+SKIP", value.__doc__)
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_it_says_what_goes_in_and_what_is_raised(name: str) -> None:
+def test_it_says_what_goes_in_and_what_is_raised(name):
     value = named(name)
     if not inspect.isclass(value):
         assert lacks(value, inspect.getdoc(value) or "") == []

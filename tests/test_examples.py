@@ -7,38 +7,81 @@ one folder and, within a document, one namespace; a command that several documen
 
 `<!-- accept -->` above a block leaves it to `make accept`; of a `<!-- long -->` one, of many
 minutes, only the options are checked, as in commands within sentences.
+The gallery's notebooks run, and its page shows what they show.
 """
-
-from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.util
 import io
 import itertools
+import json
 import math
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
-from example_files import FILES, ROOT
 from markdown_it import MarkdownIt
+from matplotlib.image import imread
 
+from odediscovery import Equations, Signal
 from odediscovery.command.cli import main
 from odediscovery.discovery import changes
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def chemostat(path):
+    """Substrate and cells in a stirred vessel: warm spells, and a feed that somebody changes."""
+    t = np.linspace(0.0, 10.0, 101)
+    temperature = 30.0 + 6.0 * np.sin(0.4 * np.pi * t)
+    feed = np.repeat([0.9, 0.6, 0.6, 0.3, 0.3, 0.1, 0.1, 0.1, 0.1, 0.9, 0.6], 10)[:101]
+    inputs = np.column_stack([temperature, feed])
+    law = Equations.parse(
+        ["S", "X"], {"S": "10*feed - 0.3*S*X - S*feed", "X": "0.0075*S*X*T - X*feed"}, controls=["T", "feed"]
+    )
+    values = law.simulate([5.0, 1.0], t, controls=Signal(t, inputs, np.array([False, True])))
+    table = pd.DataFrame(np.column_stack([t, values, inputs]))
+    table.to_csv(path, index=False, header=["t", "S", "X", "T", "feed rate"])
+
+
+def drop(path):
+    """The first drop of the tennis ball, from its release on, without its irregular end."""
+    balls = pd.read_csv(ROOT / "data" / "ball_drops.csv")
+    balls = balls[(balls["ball"] == "tennis_ball") & (balls["drop"] == 1)]
+    falls = balls[balls["velocity"] < 0].iloc[:-4]
+    falls[["t", "height", "velocity"]].to_csv(path, index=False)
+
+
+def growth(path):
+    """Logistic growth; every second sample has ten times the noise of the others."""
+    t = np.linspace(0.0, 10.0, 40)
+    sigma = np.where(np.arange(40) % 2, 0.5, 0.05)
+    exact = 10.0 / (1.0 + 19.0 * np.exp(-0.8 * t))
+    seen = exact + sigma * np.random.default_rng(0).standard_normal(40)
+    pd.DataFrame({"t": t, "N": seen, "N_sd": sigma}).to_csv(path, index=False)
+
+
+def richards(path):
+    """Richards growth."""
+    path.write_text("od' = r*od - q*od^p\n", encoding="utf-8")
+
+
+FILES = {"chemostat.csv": chemostat, "drop.csv": drop, "richards.txt": richards, "growth.csv": growth}
+
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = ("console", "python", "text", "json")
 NUMBER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)(?:\((\d+)\))?(e[-+]?\d+)?")
 CLOSE, ERRORS_ALIKE = 0.01, 3.0
 LEISURE = 20.0  # times as long as a fit takes at most where nobody sets a limit
-
-Run = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -51,15 +94,14 @@ class Example:
     text: str
     mark: str
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.document.relative_to(ROOT)}:{self.line}"
 
 
-def examples(document: Path) -> list[Example]:
+def examples(document):
     found, mark = [], ""
     for token in MarkdownIt().parse(document.read_text(encoding="utf-8")):
         if token.type == "fence":
-            assert token.map is not None
             found.append(Example(document, token.map[0] + 1, token.info, token.content, mark))
         marked = re.fullmatch(r"<!-- (accept|long) -->\s*", token.content)
         mark = marked[1] if token.type == "html_block" and marked else ""
@@ -70,7 +112,7 @@ ALL = [example for document in DOCUMENTS for example in examples(document)]
 LONG = [example for example in ALL if example.mark == "accept"]
 
 
-def size(match: re.Match[str]) -> tuple[float, float | None]:
+def size(match):
     """Value and standard error of a printed number."""
     digits, error, power = match.groups()
     unit = 10.0 ** int((power or "e0")[1:])
@@ -78,7 +120,7 @@ def size(match: re.Match[str]) -> tuple[float, float | None]:
     return float(digits) * unit, None if error is None else int(error) * unit / 10.0**decimals
 
 
-def alike(shown: str, came: str) -> bool:
+def alike(shown, came):
     """Whether two lines are the same but for the last digits of numbers."""
     if NUMBER.sub("#", shown).split() != NUMBER.sub("#", came).split():
         return False
@@ -93,14 +135,14 @@ def alike(shown: str, came: str) -> bool:
     return True
 
 
-def missing(shown: list[str], came: list[str]) -> str | None:
+def missing(shown, came):
     """The first shown line that does not come, after those before it."""
     rest = iter(came)
     return next((s for s in shown if not any(alike(s, line) for line in rest)), None)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Where examples run: the measured series, and the tables that they speak of."""
     path = tmp_path_factory.mktemp("examples")
     (path / "data").symlink_to(ROOT / "data")
@@ -110,22 +152,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def printed() -> dict[str, str]:
+def printed():
     """What commands printed that were run before."""
     return {}
 
 
 @pytest.fixture
-def run(
-    folder: Path, printed: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
+def run(folder, printed, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
     # What a fit prints must not depend on how fast the machine is, or on lines being counted.
     for name in ("SMALL_SECONDS", "SECONDS"):
         monkeypatch.setattr(changes, name, LEISURE * getattr(changes, name))
 
-    def of(command: str) -> str:
+    def of(command):
         if command not in printed:
             program, *arguments = shlex.split(command, comments=True)
             if Path(program).name == "odediscovery" and "measurements.csv" not in arguments:
@@ -142,7 +182,7 @@ def run(
     return of
 
 
-def check(command: str) -> None:
+def check(command):
     """Whether a command that is not run here exists, with these options."""
     program, *arguments = shlex.split(command, comments=True)
     if program == "make":
@@ -159,7 +199,7 @@ def check(command: str) -> None:
             assert main([*arguments, "--help"]) == 0, command
 
 
-def console(text: str) -> Iterator[tuple[list[str], list[str]]]:
+def console(text):
     """Commands, and the lines shown below them."""
     lines = [line for line in text.splitlines() if line.strip()]
     assert lines[0].startswith("$ "), "a console block begins with a command"
@@ -168,7 +208,7 @@ def console(text: str) -> Iterator[tuple[list[str], list[str]]]:
         yield lines[i].removeprefix("$ ").split(" && "), list(shown)
 
 
-def statements(text: str) -> Iterator[tuple[ast.stmt, list[str]]]:
+def statements(text):
     """Statements, and the comments behind each up to an empty line."""
     lines, body = text.splitlines(), ast.parse(text).body
     for node in body:
@@ -179,7 +219,7 @@ def statements(text: str) -> Iterator[tuple[ast.stmt, list[str]]]:
         yield node, [comment for comment in comments if comment]
 
 
-def do(example: Example, run: Run, names: dict[str, Any]) -> None:
+def do(example, run, names):
     """Run a block and compare what it prints."""
     if example.language == "console":
         for commands, shown in console(example.text):
@@ -204,14 +244,20 @@ def do(example: Example, run: Run, names: dict[str, Any]) -> None:
 
 
 # Pages whose fits take longer than CI can wait for, and that read no folder that another page wrote.
-LONG_PAGES = ("neural", "recorded", "knowledge", "hidden-states", "noise")
+LONG_PAGES = ("README", "neural", "recorded", "knowledge", "hidden-states", "noise")
 PAGES = [pytest.param(page, marks=pytest.mark.long if page.stem in LONG_PAGES else ()) for page in DOCUMENTS]
 
 
-@pytest.mark.slow
+def test_commands_of_readme(run):
+    """Other pages read what they write; networks are trained in `make long`."""
+    for example in examples(ROOT / "README.md"):
+        if example.language == "console":
+            do(example, run, {})
+
+
 @pytest.mark.parametrize("document", PAGES, ids=lambda path: path.stem)
-def test_examples(document: Path, run: Run) -> None:
-    names: dict[str, Any] = {}
+def test_examples(document, run):
+    names = {}
     for example in examples(document):
         if example.mark != "accept":
             do(example, run, names)
@@ -219,12 +265,12 @@ def test_examples(document: Path, run: Run) -> None:
 
 @pytest.mark.accept
 @pytest.mark.parametrize("example", LONG, ids=str)
-def test_long_examples(example: Example, run: Run) -> None:
+def test_long_examples(example, run):
     do(example, run, {})
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
-def test_no_block_is_overlooked(document: Path) -> None:
+def test_no_block_is_overlooked(document):
     found = examples(document)
     assert {example.language for example in found} <= set(LANGUAGES)
     text = document.read_text(encoding="utf-8")
@@ -233,9 +279,8 @@ def test_no_block_is_overlooked(document: Path) -> None:
     assert marks == [example.mark for example in found if example.mark]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
-def test_commands_within_sentences_exist(document: Path) -> None:
+def test_commands_within_sentences_exist(document):
     for token in MarkdownIt().enable("table").parse(document.read_text(encoding="utf-8")):
         for child in token.children or ():
             command = child.content
@@ -243,3 +288,36 @@ def test_commands_within_sentences_exist(document: Path) -> None:
             # A name in capitals, or a choice, stands for something else.
             if ours and not re.search(r"[|\[]|\b[A-Z]{3,}\b|\.\.\.", command):
                 check(command)
+
+
+PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+NOTEBOOKS = sorted((ROOT / "notebooks" / "gallery").glob("*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def gallery():
+    """`.ci/gallery.py`, which renders the notebooks."""
+    spec = importlib.util.spec_from_file_location("gallery", ROOT / ".ci" / "gallery.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["gallery"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_text_code_and_picture_of_every_notebook(gallery):
+    for entry, path in zip(gallery.entries(), NOTEBOOKS, strict=True):
+        before, _, after = gallery.section(entry, "HTML").partition("HTML")
+        assert before in PAGE and after in PAGE, path.name
+        height, width = imread(ROOT / "docs" / "assets" / "gallery" / f"{entry.name}.png").shape[:2]
+        assert width > 400 and height > 200
+        assert all(not cell.get("outputs") for cell in json.loads(path.read_text(encoding="utf-8"))["cells"])
+
+
+@pytest.mark.accept
+@pytest.mark.parametrize("k", range(len(NOTEBOOKS)), ids=[path.stem for path in NOTEBOOKS])
+def test_notebooks_show_what_stands_on_the_page(gallery, k):
+    section = "<div class=" + PAGE.split('<div class="odediscovery">')[k + 1].partition("\n")[0]
+    shown = gallery.run(gallery.entries()[k])
+    told = gallery.words(section).splitlines()[1:]
+    assert missing(told, gallery.words(shown.html).splitlines()) is None

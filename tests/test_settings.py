@@ -1,6 +1,4 @@
-"""Options: defaults, recipes, and every value out of range named."""
-
-from __future__ import annotations
+"""Options: defaults, recipes, every value out of range named, and the nearest name where one does not exist."""
 
 import dataclasses
 import json
@@ -8,28 +6,25 @@ import math
 
 import pytest
 
-from odediscovery.errors import InputError
-from odediscovery.settings import LIMITS, RECIPES, Settings, settings_for
+from odediscovery import InputError, Settings, settings_for
+from odediscovery.errors import unknown_name
+from odediscovery.settings import LIMITS, RECIPES
 
 
-def test_defaults_are_in_range() -> None:
+def test_defaults_are_in_range():
     for recipe in RECIPES:
         assert settings_for(recipe).recipe == recipe
     assert settings_for() == Settings()
 
 
-def test_every_option_has_a_help_text() -> None:
-    assert all(field.metadata["help"] for field in dataclasses.fields(Settings))
-
-
-def test_given_options_replace_those_of_the_recipe_and_none_does_not() -> None:
+def test_given_options_replace_those_of_the_recipe_and_none_does_not():
     paper = settings_for("paper", members=7, adam_steps=None)
     assert (paper.members, paper.adam_steps, paper.grow) == (7, 3000, False)
 
 
-def test_what_a_file_holds_makes_the_same_settings_again() -> None:
+def test_what_a_file_holds_makes_the_same_settings_again():
     texts = {one.name: ("a", "b") for one in dataclasses.fields(Settings) if str(one.type) == "tuple[str, ...]"}
-    for chosen in (Settings(**texts), settings_for("as-run", seed=4, unit="NPU", max_seconds=3.5)):  # type: ignore[arg-type]
+    for chosen in (Settings(**texts), settings_for("as-run", seed=4, unit="NPU", max_seconds=3.5)):
         assert Settings(**json.loads(json.dumps(chosen.as_dict()))) == chosen
     assert len(texts) > 2
 
@@ -59,14 +54,28 @@ def test_what_a_file_holds_makes_the_same_settings_again() -> None:
         ({"recipe": "Paper"}, "unknown recipe 'Paper': did you mean 'paper'"),
     ],
 )
-def test_values_out_of_range_are_named(options: dict[str, object], message: str) -> None:
+def test_values_out_of_range_are_named(options, message):
     recipe = options.pop("recipe", "default")
     with pytest.raises(InputError) as caught:
-        settings_for(recipe, **options)  # type: ignore[arg-type]
+        settings_for(recipe, **options)
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_the_limits_themselves_are_allowed(name: str) -> None:
+def test_the_limits_themselves_are_allowed(name):
     for value in LIMITS[name]:
         assert getattr(settings_for(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "suggested"),
+    [
+        ("s", ["S", "I", "R"], "did you mean 'S'? Known: S, I, R"),
+        ("FSIR", ["sir", "fsir"], "did you mean 'fsir'? Known: sir, fsir"),
+        ("STRASSE", ["biomass", "Straße"], "did you mean 'Straße'? Known: biomass, Straße"),
+        ("zzz", ["S", "I"], "Known: S, I"),
+        ("S", [], "Known: none"),
+    ],
+)
+def test_the_nearest_name_is_suggested_where_one_is_near(name, known, suggested):
+    assert str(unknown_name("state", name, known)) == f"unknown state {name!r}: {suggested}"

@@ -1,28 +1,22 @@
-"""Draws of noise, gaps, intervals and of what has no law: data, counts, what is kept."""
-
-from __future__ import annotations
+"""Draws of noise, gaps, populations and of what has no law: data, counts, what is kept."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
+from odediscovery import Equations, InputError, discover, get_system, settings_for, simulate_system
 from odediscovery.bench import draws
 from odediscovery.bench.draws import Coverage, FsirGaps, FsirNoise, Lawless, contained, exponents_alone, true_terms
-from odediscovery.bench.rows import filled
+from odediscovery.bench.populations import APART, COLUMNS, PEERS, SIMPLE, TOGETHER, study, summary, summary_of_peers
+from odediscovery.bench.rows import blank, filled
 from odediscovery.command.cli import main
-from odediscovery.discovery.discover import discover
-from odediscovery.errors import InputError
-from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.settings import Settings, settings_for
+from odediscovery.runtime.workers import Failure
 
 
-def test_draws_differ_by_their_noise_and_trajectories_by_their_start() -> None:
+def test_draws_differ_by_their_noise_and_trajectories_by_their_start():
     about = FsirNoise(trajectories=5)
     first, second = about.data(0), about.data(1)
     assert [len(t.time) for t in first.trajectories] == [40] * 5
@@ -45,7 +39,7 @@ def test_draws_differ_by_their_noise_and_trajectories_by_their_start() -> None:
         ("-0.06*S**0.5*I**0.5 - 0.01*R", False),
     ],
 )
-def test_a_draw_needs_exactly_the_true_monomials(right: str, hit: bool) -> None:
+def test_a_draw_needs_exactly_the_true_monomials(right, hit):
     texts = {"S": right, "I": "0.06*S**0.5*I**0.5 - 0.05*I", "R": "0.05*I - 0.01*R"}
     series = simulate_system("fsir")
     assert true_terms(Equations.parse(["S", "I", "R"], texts), "fsir", series) is hit
@@ -54,11 +48,8 @@ def test_a_draw_needs_exactly_the_true_monomials(right: str, hit: bool) -> None:
 @pytest.mark.parametrize(
     ("power", "error", "hit"), [(1.0, 0.0, True), (0.5, 0.0, False), (0.8, 0.1, True), (1.4, 0.1, False)]
 )
-def test_the_exponent_of_the_returning_may_be_three_errors_off(
-    power: float, error: float, hit: bool, here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_exponent_of_the_returning_may_be_three_errors_off(power, error, hit, here, tmp_path, monkeypatch):
     truth = get_system("fsir").equations().power_sum
-    assert truth is not None
     w, errors = truth.exponents.copy(), np.zeros_like(truth.exponents)
     place = int(np.flatnonzero(w[:, 2])[0])
     w[place, 2], errors[place, 2] = power, error
@@ -71,11 +62,8 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(
     assert row["terms"] and row["hit"] is hit and row["returning"] == [(power, error)]
 
 
-@pytest.mark.slow
-def test_draws_are_kept_counted_and_not_done_again(
-    here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def found(_series: object, settings: Settings) -> SimpleNamespace:
+def test_draws_are_kept_counted_and_not_done_again(here, tmp_path, monkeypatch, capsys):
+    def found(_series, settings):
         if settings.seed == 4:
             raise ZeroDivisionError("nothing\nat all")
         return SimpleNamespace(outcome="converged", equations=get_system("fsir").equations())
@@ -100,7 +88,7 @@ def test_draws_are_kept_counted_and_not_done_again(
     assert "holds another study (sigma 0.05" in capsys.readouterr().err
 
 
-def test_runs_are_short_irregular_and_have_gaps() -> None:
+def test_runs_are_short_irregular_and_have_gaps():
     series = FsirGaps().data(3)
     sizes = [len(t.time) for t in series.trajectories]
     assert len(sizes) == 8 and min(sizes) >= 8 and max(sizes) <= 40 and len(set(sizes)) > 3
@@ -112,37 +100,16 @@ def test_runs_are_short_irregular_and_have_gaps() -> None:
 
 
 @pytest.mark.parametrize(("off", "hit"), [(0.0, True), (0.09, True), (0.2, False)])
-def test_gaps_ask_for_exponents_within_a_tenth(off: float, hit: bool) -> None:
+def test_gaps_ask_for_exponents_within_a_tenth(off, hit):
     truth = get_system("fsir").equations().power_sum
-    assert truth is not None
     law = PowerSum(truth.coefficients, truth.exponents + off * (truth.exponents == 0.5))
 
-    found: Any = SimpleNamespace(equations=Equations.from_power_sum(("S", "I", "R"), law))
+    found = SimpleNamespace(equations=Equations.from_power_sum(("S", "I", "R"), law))
     row = FsirGaps().describe(found, simulate_system("fsir"))
     assert row["hit"] is hit and row["off"] == pytest.approx(off)
 
 
-@pytest.mark.parametrize(("kind", "spread"), [("white-noise", (0.7, 1.3)), ("random-walk", (1.5, 60.0))])
-def test_what_has_no_law_differs_by_draw(kind: str, spread: tuple[float, float]) -> None:
-    first, second = (Lawless(kind=kind).data(k).trajectories[0].values for k in (0, 1))
-    assert first.shape == (60, 1) and not np.allclose(first, second)
-    assert spread[0] < first.std() < spread[1]
-    assert 0.7 < np.diff(first, axis=0).std() < 1.9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["splines", "rationals"])
-def test_smooth_curves_are_three_without_noise_or_poles(kind: str) -> None:
-    for draw in range(5):
-        (run,) = Lawless(kind=kind).data(draw).trajectories
-        assert run.values.shape == (60, 3)
-        assert np.isfinite(run.values).all() and np.abs(run.values).max() < 30.0
-        # Second differences of what is smooth are far smaller than those of noise.
-        assert np.abs(np.diff(run.values, 2, axis=0)).mean() < 0.2 * run.values.std()
-
-
-@pytest.mark.slow
-def test_coverage_is_told_of_every_true_constant() -> None:
+def test_coverage_is_told_of_every_true_constant():
     settings = settings_for(members=0, integer_exponents=True)
     found = discover(Coverage(system="logistic", sigma=0.001).data(0), settings)
     truth = get_system("logistic").equations()
@@ -161,17 +128,17 @@ def test_coverage_is_told_of_every_true_constant() -> None:
     assert not any(c["contained"] for c in contained(found, off).values() if not c["held"])
 
 
-def test_only_what_converged_is_a_claim() -> None:
+def test_only_what_converged_is_a_claim():
     about, rows = Lawless(), []
     for outcome in ("converged", "poor-fit", "stopped"):
-        found: Any = SimpleNamespace(messages=("a note",), r2=0.9, outcome=outcome)
+        found = SimpleNamespace(messages=("a note",), r2=0.9, outcome=outcome)
         end = {"outcome": outcome, "seconds": 1.0, "equations": {"x": "0.1*x"}}
         rows.append({"id": outcome, "failed": None} | about.describe(found, about.data(0)) | end)
     assert [row["claimed"] for row in rows] == [True, False, False]
     assert "| white-noise | 1 of 3 | 1.0 |" in about.markdown(rows)
 
 
-def test_a_law_with_other_terms_covers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_law_with_other_terms_covers_nothing(monkeypatch):
     found = SimpleNamespace(outcome="converged", equations=Equations.parse(["N"], {"N": "0.4*N - 0.01"}))
     monkeypatch.setattr(draws, "discover", lambda _series, _settings: found)
     about = Coverage(system="logistic")
@@ -194,6 +161,89 @@ def test_a_law_with_other_terms_covers_nothing(monkeypatch: pytest.MonkeyPatch) 
         Coverage(system="pendulum"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(about: draws.Draws) -> None:
+def test_what_cannot_be_drawn_is_said(about):
     with pytest.raises(InputError):
         about.checked()
+
+
+DESIGN = {
+    "id": "cups",
+    "states": ["x"],
+    "terms": {"x": [{"constant": "k", "sign": -1, "powers": {"x": 1.0}}]},
+    "constants": {"k": {"mean": 0.5, "sd_log": 0.3}},
+    "initial": {"x": {"mean": 2.0, "sd_log": 0.2}},
+    "groups": 8,
+    "held_out": 3,
+    "samples": [10, 10],
+    "t_end": 6.0,
+    "times": "even",
+    "early": 1.0,
+    "noise": {"kind": "additive", "relative": 0.01},
+    "seed": 5,
+    "expert": {"heldout_r2": {"mixed": 0.99}},
+}
+
+
+def written(path):
+    path.write_text(json.dumps({"designs": [DESIGN]}))
+    return path
+
+
+class Counted:
+    """A place for tasks that fits nothing: every second draw is right, the first one is lost."""
+
+    def __init__(self):
+        self.draws = []
+
+    def results(self, function, tasks, limit=0.0, stopping=None):
+        for number, task in enumerate(tasks):
+            draw = task.known["draw"]
+            self.draws.append(draw)
+            said = {"said": [[True, draw != 3]], "figures": 2, "figures_right": 2, "figures_within": 1}
+            near = {"error_mixed": 0.1, "error_apart": 0.2, "r2_heldout": 0.9, "heldout_right": draw == 1}
+            right = {"exact": True, "varies": draw != 3, **said, **near} if draw % 2 else {}
+            yield number, Failure("killed", 1.0) if draw == 0 else {**blank(task, COLUMNS), "seconds": 2.0, **right}
+
+
+def test_draws_are_kept_and_gone_on_with(tmp_path):
+    path, folder = written(tmp_path / "designs.json"), tmp_path / "rows"
+    place = Counted()
+    assert len(study(path, 2).run(folder, backend=place)) == 2
+    rows = study(path, 4).run(folder, backend=place)
+    assert place.draws == [0, 1, 2, 3]
+    assert [row["failed"] for row in rows] == ["killed", None, None, None]
+    text = summary(rows)
+    assert "| cups | 2/4 | 1/2 | 4/4 | 2/4 | 2/2 (0.500) | 0.900 | 2.0 |" in text
+    assert "precision 1.000, recall 0.500" in text
+    assert "1 of 2 draws" in text
+    with pytest.raises(InputError, match="there are cups"):
+        study(path, 1, ["dogs"])
+    with pytest.raises(InputError):
+        study(path, 1, max_seconds=7.0).run(folder, backend=place)
+
+
+@pytest.mark.long
+def test_a_draw_is_scored_against_its_truth(tmp_path):
+    (task,) = study(written(tmp_path / "designs.json"), 1, max_seconds=120.0).tasks
+    row = filled(task, COLUMNS)
+    assert row["exact"]
+    assert row["said"] == [(True, True)]
+    assert row["figures_right"] == row["figures"] == 2
+    assert row["error_mixed"] < 0.1
+    assert row["heldout_right"]
+
+
+@pytest.mark.long
+def test_separate_fits_find_the_decay_that_pysindy_with_shared_constants_predicts_worse(tmp_path):
+    pytest.importorskip("pysindy")
+    peers = study(written(tmp_path / "designs.json"), 1, peers=True)
+    rows = peers.run(tmp_path / "peers")
+    assert rows == peers.run(tmp_path / "peers") and [row["method"] for row in rows] == list(PEERS)
+    together, apart, simple = (next(row for row in rows if row["method"] == m) for m in (TOGETHER, APART, SIMPLE))
+    assert simple["groups"] == DESIGN["groups"]
+    assert simple["groups_exact"] > simple["groups"] / 2  # ten samples of some groups look like another law
+    assert simple["r2"] > 0.99
+    assert together["r2"] < simple["r2"]
+    assert together["r2_heldout"] is not None
+    assert apart["groups_exact"] <= DESIGN["groups"]
+    assert "| cups | pysindy, all groups |" in summary_of_peers([together, apart, simple])

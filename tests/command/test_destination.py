@@ -1,7 +1,5 @@
 """Where `fit` writes: whole, one fit at a time, and never over the result of another table."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path
@@ -9,13 +7,13 @@ from pathlib import Path
 import pytest
 from faces import discovery
 
+from odediscovery import write_csv
 from odediscovery.command.cli import main
-from odediscovery.data.series import write_csv
 from odediscovery.runtime.files import claimed
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def quick(monkeypatch, tmp_path):
     """Fits of known outcome, in an empty folder with two tables of the same name."""
 
     def found(series, settings, monitor):
@@ -28,10 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         write_csv(discovery(noise=0.01 * (k + 1)).series, f"{name}/data.csv")
 
 
-@pytest.mark.slow
-def test_another_table_does_not_replace_a_result_by_its_default_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_table_does_not_replace_a_result_by_its_default_name(monkeypatch, capsys):
     monkeypatch.setattr("odediscovery.command.fit._shown_in", lambda found, kinds: {})  # pictures take seconds
     assert main(["fit", "one/data.csv", "--quiet"]) == 0
     before = Path("data.odediscovery/result.json").read_bytes()
@@ -51,7 +46,7 @@ def test_another_table_does_not_replace_a_result_by_its_default_name(
 
 
 @pytest.mark.long
-def test_files_of_others_stay_and_all_files_are_of_the_new_fit() -> None:
+def test_files_of_others_stay_and_all_files_are_of_the_new_fit():
     assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 0
     Path("found/notes.txt").write_text("mine")
     before = {path.name: path.stat().st_ino for path in Path("found").iterdir()}
@@ -63,20 +58,18 @@ def test_files_of_others_stay_and_all_files_are_of_the_new_fit() -> None:
     assert hashes.keys() == after.keys() - {"notes.txt", "result.json"}
 
 
-def test_a_second_fit_into_one_folder_is_refused_before_it_begins(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_fit_into_one_folder_is_refused_before_it_begins(capsys):
     with claimed(Path("found")):
         assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 2
     assert "found is being written by another fit" in capsys.readouterr().err
     assert not Path("found").exists()
 
 
-def test_what_was_found_is_printed_where_it_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_found_is_printed_where_it_cannot_be_written(monkeypatch, capsys):
     discovery().save("found")
     before = Path("found/result.json").read_bytes()
 
-    def full(path: Path, content: bytes) -> int:
+    def full(path, content):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
@@ -86,7 +79,7 @@ def test_what_was_found_is_printed_where_it_cannot_be_written(
     assert Path("found/result.json").read_bytes() == before
 
 
-def test_a_prediction_that_cannot_be_written_leaves_no_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_prediction_that_cannot_be_written_leaves_no_page(capsys):
     discovery().save("found")
     for bad in ("nowhere/x.csv", "one"):
         assert main(["predict", "found", "--report", "page.html", "--out", bad]) == 2

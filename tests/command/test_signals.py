@@ -1,7 +1,5 @@
 """SIGTERM and Ctrl-C, streams that are gone, and time that counts from the start of the command."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -15,27 +13,25 @@ from pathlib import Path
 
 import pytest
 
+from odediscovery import Discovery, Monitor, simulate_system, write_csv
 from odediscovery.command.cli import main
 from odediscovery.command.console import Forgiving, mute_if_broken, note, say
 from odediscovery.command.progress import TerminalMonitor
-from odediscovery.data.series import write_csv
-from odediscovery.laws.systems import simulate_system
-from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.monitor import Monitor, drawn
+from odediscovery.runtime.monitor import drawn
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "odediscovery"]
 
 
 @pytest.fixture(autouse=True)
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     write_csv(simulate_system("logistic", noise=0.01), "data.csv")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_for_the_best_so_far(number: signal.Signals) -> None:
+def test_a_signal_asks_for_the_best_so_far(number):
     monitor = TerminalMonitor(quiet=True)
     before = signal.getsignal(number)
     with monitor.shown():
@@ -46,12 +42,12 @@ def test_a_signal_asks_for_the_best_so_far(number: signal.Signals) -> None:
     assert signal.getsignal(number) is before
 
 
-def test_time_counts_from_the_start_of_the_command() -> None:
+def test_time_counts_from_the_start_of_the_command():
     assert TerminalMonitor(5.0, quiet=True, started=time.monotonic() - 6.0).stopping() == "time limit"
 
 
 @pytest.mark.long
-def test_ctrl_c_while_libraries_are_loaded_is_one_line() -> None:
+def test_ctrl_c_while_libraries_are_loaded_is_one_line():
     for seconds in (0.15, 0.4, 0.8):
         with subprocess.Popen([*COMMAND, "fit", "data.csv"], stderr=subprocess.PIPE, text=True) as process:
             time.sleep(seconds)
@@ -63,18 +59,17 @@ def test_ctrl_c_while_libraries_are_loaded_is_one_line() -> None:
             assert "Traceback" not in said and len(told) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "shell",
     [
-        "{} fit data.csv --members 0 2>&1 | head -1",
+        pytest.param("{} fit data.csv --members 0 2>&1 | head -1", marks=pytest.mark.long),
         pytest.param("{} fit data.csv --members 0 2>/dev/full", marks=pytest.mark.long),
         # Nor is it harmed by other letters, and by settings of pictures that are broken.
         "printf 'axes.grid: \\377\\nfont.size: big\\n' > matplotlibrc; "
         "LC_ALL=C PYTHONIOENCODING=ascii {} fit data.csv --members 0",
     ],
 )
-def test_a_fit_goes_on_without_its_streams(shell: str) -> None:
+def test_a_fit_goes_on_without_its_streams(shell):
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", shell.format(" ".join(COMMAND))], capture_output=True, text=True
     )
@@ -84,15 +79,15 @@ def test_a_fit_goes_on_without_its_streams(shell: str) -> None:
     assert Path("data.odediscovery/fit.png").exists() and Path("data.odediscovery/report.html").exists()
 
 
-@pytest.mark.slow
-def test_a_full_standard_output_is_one_line_after_the_folder_is_written() -> None:
+@pytest.mark.long
+def test_a_full_standard_output_is_one_line_after_the_folder_is_written():
     command = f"{' '.join(COMMAND)} fit data.csv --members 0 --quiet >/dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr == "error: output: No space left on device\n"
     assert Discovery.load("data.odediscovery").outcome == "converged"
 
 
-def test_a_short_limit_keeps_a_fit_with_unmeasured_states() -> None:
+def test_a_short_limit_keeps_a_fit_with_unmeasured_states():
     call = ["fit", "data.csv", "--hidden-states", "h", "--max-seconds", "0.001", "--quiet"]
     assert main(call) == 0
     kept = Discovery.load("data.odediscovery")
@@ -101,13 +96,13 @@ def test_a_short_limit_keeps_a_fit_with_unmeasured_states() -> None:
     assert any(message.startswith("stopped (time limit)") for message in kept.messages)
 
 
-def run(code: str, *, closed: str = "") -> subprocess.CompletedProcess[str]:
+def run(code, *, closed=""):
     """A program in a shell that has closed some of its streams."""
     command = f"{sys.executable} -c '{textwrap.dedent(code)}' {closed}"
     return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_results_and_remarks_go_to_streams_of_their_own_and_do_no_harm(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_and_remarks_go_to_streams_of_their_own_and_do_no_harm(capsys):
     say("x' = -x\x1b[2J")
     note("few samples" + "y" * 5000)
     printed = capsys.readouterr()
@@ -115,21 +110,20 @@ def test_results_and_remarks_go_to_streams_of_their_own_and_do_no_harm(capsys: p
     assert printed.err.startswith("note: few samples") and len(printed.err) < 1600
 
 
-def test_a_standard_error_that_is_closed_ends_nothing() -> None:
+def test_a_standard_error_that_is_closed_ends_nothing():
     ended = run(
         'from odediscovery.command import console as s; s.prepare(); s.remark("x"); s.say("kept")', closed="2>&-"
     )
     assert (ended.returncode, ended.stdout) == (0, "kept\n")
 
 
-def test_a_full_standard_output_is_an_error() -> None:
+def test_a_full_standard_output_is_an_error():
     code = 'from odediscovery.command import console as s; s.prepare(); s.say("lost"); import sys; sys.stdout.flush()'
     ended = run(code, closed=">/dev/full")
-    assert ended.returncode != 0
-    assert "No space left" in ended.stderr
+    assert ended.returncode != 0 and "No space left" in ended.stderr
 
 
-def test_a_library_that_draws_on_a_closed_stream_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_draws_on_a_closed_stream_goes_on(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     own = Forgiving()
@@ -142,12 +136,12 @@ def test_a_library_that_draws_on_a_closed_stream_goes_on(monkeypatch: pytest.Mon
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_no_word_of_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+def test_no_word_of_the_bar_is_broken(monkeypatch, columns):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
@@ -164,7 +158,7 @@ def test_no_word_of_the_bar_is_broken(monkeypatch: pytest.MonkeyPatch, columns: 
     assert any("best loss 1.25e-04" in line for line in lines) == (columns == 120)
 
 
-def test_the_bar_of_a_whole_work_never_goes_back() -> None:
+def test_the_bar_of_a_whole_work_never_goes_back():
     monitor = TerminalMonitor(quiet=True)
     monitor.stage("grow", 1)
     assert monitor.share() is None and monitor.left_text().endswith("so far")
@@ -182,7 +176,7 @@ def test_the_bar_of_a_whole_work_never_goes_back() -> None:
     assert counted.share() == 0.25 and counted.left_text().startswith("about 30 s left")
 
 
-def test_a_python_session_on_a_terminal_has_a_bar_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_session_on_a_terminal_has_a_bar_too(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     with drawn(None, 60.0) as monitor:
@@ -197,14 +191,14 @@ def test_a_python_session_on_a_terminal_has_a_bar_too(monkeypatch: pytest.Monkey
         assert type(silent) is Monitor
 
 
-def test_a_notebook_shows_one_bar_and_takes_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
+def test_a_notebook_shows_one_bar_and_takes_it_away(monkeypatch):
+    shown = []
 
     class Handle:
-        def update(self, piece: dict[str, str], raw: bool) -> None:
+        def update(self, piece, raw):
             shown.append(piece["text/html"])
 
-    def display(piece: dict[str, str], raw: bool, display_id: bool) -> Handle:
+    def display(piece, raw, display_id):
         assert raw and display_id
         shown.append(piece["text/html"])
         return Handle()

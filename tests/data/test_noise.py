@@ -1,9 +1,6 @@
 """Noise estimated before any law is known, digits that explain it, and smoothing that takes it away."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,9 +10,8 @@ from odediscovery import TimeSeries, simulate_system
 from odediscovery.data.noise import PENALTIES, estimate_noise, relative_noise, shows_noise, smooth, smoothing_spline
 from odediscovery.data.recorded import resolution
 from odediscovery.problem.problem import prepare
-from odediscovery.runtime.arrays import Array
 
-SIGNALS: dict[str, Callable[[Array], Array]] = {
+SIGNALS = {
     "straight": lambda t: 2.0 - 0.3 * t,
     "decay": lambda t: 5.0 * np.exp(-0.4 * t),
     "waves": lambda t: 3.0 * np.sin(1.5 * t),
@@ -26,7 +22,7 @@ EVEN = np.linspace(0.0, 10.0, 200)
 IRREGULAR = np.sort(np.random.default_rng(3).uniform(0.0, 10.0, 200))
 
 
-def noisy(signal: Callable[[Array], Array], t: Array, sigma: float, seed: int = 0) -> TimeSeries:
+def noisy(signal, t, sigma, seed=0):
     noise = sigma * np.random.default_rng(seed).standard_normal(len(t))
     return TimeSeries.from_arrays(t, signal(t) + noise)
 
@@ -34,38 +30,29 @@ def noisy(signal: Callable[[Array], Array], t: Array, sigma: float, seed: int = 
 @pytest.mark.parametrize("name", SIGNALS)
 @pytest.mark.parametrize("times", [EVEN, IRREGULAR], ids=["even", "irregular"])
 @pytest.mark.parametrize("sigma", [0.5, 0.02])
-def test_the_noise_is_found_within_a_quarter(name: str, times: Array, sigma: float) -> None:
+def test_the_noise_is_found_within_a_quarter(name, times, sigma):
     found = [estimate_noise(noisy(SIGNALS[name], times, sigma, seed))[0] for seed in range(4)]
     assert np.mean(found) == pytest.approx(sigma, rel=0.25)
 
 
-def test_a_polynomial_without_noise_has_none() -> None:
+def test_a_polynomial_without_noise_has_none():
     for t in (EVEN, IRREGULAR):
         cubic = TimeSeries.from_arrays(t, 1.0 + t - 0.3 * t**2 + 0.02 * t**3)
         assert estimate_noise(cubic)[0] < 1e-12
 
 
-def test_a_few_outliers_are_no_noise() -> None:
+def test_a_few_outliers_are_no_noise():
     values = np.sin(EVEN) + 0.01 * np.random.default_rng(4).standard_normal(200)
     values[[40, 120]] += 5.0
     assert estimate_noise(TimeSeries.from_arrays(EVEN, values))[0] < 0.02
 
 
-def smoothed(series: TimeSeries, nonnegative: bool = False) -> Array:
+def smoothed(series, nonnegative=False):
     flags = np.array([nonnegative] * series.n_states)
     return smooth(series, estimate_noise(series), flags).trajectories[0].values
 
 
-@pytest.mark.parametrize("name", ["decay", "waves", "growth"])
-@pytest.mark.parametrize("times", [EVEN, IRREGULAR], ids=["even", "irregular"])
-def test_smoothing_comes_nearer_to_the_truth(name: str, times: Array) -> None:
-    sigma = 0.3
-    series, truth = noisy(SIGNALS[name], times, sigma), SIGNALS[name](times)
-    error = np.sqrt(np.mean((smoothed(series)[:, 0] - truth) ** 2))
-    assert error < 0.5 * sigma
-
-
-def test_gaps_are_filled_in_clean_and_in_noisy_data() -> None:
+def test_gaps_are_filled_in_clean_and_in_noisy_data():
     clean = 2.0 + 0.5 * EVEN
     for sigma in (0.0, 0.2):
         values = clean + sigma * np.random.default_rng(5).standard_normal(200)
@@ -75,8 +62,7 @@ def test_gaps_are_filled_in_clean_and_in_noisy_data() -> None:
         assert np.max(np.abs(filled - clean)[1:-1]) < max(0.7 * sigma, 1e-12)
 
 
-@pytest.mark.slow
-def test_it_is_the_smoothing_spline_of_scipy() -> None:
+def test_it_is_the_smoothing_spline_of_scipy():
     count = 60
     rng = np.random.default_rng(5)
     t = np.cumsum(rng.uniform(0.2, 1.8, count))
@@ -90,7 +76,7 @@ def test_it_is_the_smoothing_spline_of_scipy() -> None:
     assert min(distances) < 1e-9
 
 
-def test_trajectories_may_have_noise_of_their_own_size() -> None:
+def test_trajectories_may_have_noise_of_their_own_size():
     random = np.random.default_rng(0)
     values = [np.sin(EVEN) + s * random.standard_normal(200) for s in (0.02, 0.2)]
     seen = TimeSeries.from_arrays([EVEN, EVEN], values)
@@ -100,7 +86,7 @@ def test_trajectories_may_have_noise_of_their_own_size() -> None:
     np.testing.assert_allclose(found, [0.02, 0.2], rtol=0.25)
 
 
-def test_an_absent_species_tells_nothing_of_the_noise_of_others() -> None:
+def test_an_absent_species_tells_nothing_of_the_noise_of_others():
     random = np.random.default_rng(5)
     grown = [50.0 / (1.0 + 20.0 * np.exp(-0.5 * EVEN)) for _ in range(2)]
     noisy = [y + random.normal(0.0, 2.0, len(EVEN)) for y in grown]
@@ -122,14 +108,14 @@ TIMES = np.linspace(0.0, 5.0, 120)
 DECAY = 10.0 * np.exp(-TIMES)
 
 
-def measured(sigma: float, grows: bool) -> TimeSeries:
+def measured(sigma, grows):
     """Decay in noise that is the same everywhere, or a share of what is measured."""
     noise = np.random.default_rng(3).standard_normal(len(TIMES)) * sigma
     return TimeSeries.from_arrays(TIMES, DECAY + noise * (DECAY if grows else 1.0))
 
 
 @pytest.mark.parametrize("sigma", [1e-6, 1e-5, 1e-4, 1e-3])
-def test_noise_that_grows_with_a_state_is_told_however_small(sigma: float) -> None:
+def test_noise_that_grows_with_a_state_is_told_however_small(sigma):
     series = measured(sigma, grows=True)
     (relative,) = relative_noise(series)
     assert relative[0, 0] > 20.0 * relative[-1, 0]
@@ -138,16 +124,16 @@ def test_noise_that_grows_with_a_state_is_told_however_small(sigma: float) -> No
     assert shows_noise(series).all()
 
 
-def test_curvature_is_no_noise() -> None:
+def test_curvature_is_no_noise():
     assert not shows_noise(TimeSeries.from_arrays(TIMES, DECAY)).any()
     assert not shows_noise(TimeSeries.from_arrays(TIMES, np.zeros(len(TIMES)))).any()
     assert shows_noise(measured(1e-5, grows=False)).all()
 
 
-def written(series: TimeSeries, digits: int) -> TimeSeries:
+def written(series, digits):
     """The series as somebody wrote it down, with so many significant digits."""
 
-    def shortened(values: np.ndarray) -> np.ndarray:
+    def shortened(values):
         return np.array([[float(f"{x:.{digits}g}") for x in row] for row in values])
 
     runs = tuple(dataclasses.replace(t, values=shortened(t.values)) for t in series.trajectories)
@@ -166,12 +152,12 @@ def written(series: TimeSeries, digits: int) -> TimeSeries:
         ([np.pi, np.e], 0.0),
     ],
 )
-def test_the_last_digit_written(values: list[float], expected: float) -> None:
+def test_the_last_digit_written(values, expected):
     found = resolution(np.array(values))
     assert found == pytest.approx(expected, rel=1e-12) if expected else found < 1e-13
 
 
-def test_digits_explain_what_samples_are_off_and_say_how_far_each_one_is() -> None:
+def test_digits_explain_what_samples_are_off_and_say_how_far_each_one_is():
     p = prepare(written(simulate_system("fsir"), 4))
     exact = simulate_system("fsir").trajectories[0].values / p.scale.state
     off = (p.data.trajectories[0].values - exact) / (p.noise * p.relative_sigma[0])

@@ -1,13 +1,9 @@
 """Constants of a given form: right, with honest errors; what nobody can tell is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from odediscovery import (
     Discovery,
@@ -22,7 +18,7 @@ from odediscovery import (
 )
 from odediscovery.command.cli import main
 from odediscovery.data.series import write_csv
-from odediscovery.discovery.task import Task, laws_asked_for, pose_task
+from odediscovery.discovery.task import laws_asked_for, pose_task
 from odediscovery.judge.claim import autocorrelation_inflation
 from odediscovery.report import notebook_html
 from odediscovery.report.words import outcome
@@ -32,20 +28,19 @@ FALL = {"h": "-v", "v": "9.81 - 0.3*v**1.4"}
 KNOWN = settings_for(known=["h' = -v", "v' = 9.81 + ?"])
 
 
-def falling(drag: dict[str, str], last: float, noise: float, seed: int = 0) -> TimeSeries:
+def falling(drag, last, noise, seed=0):
     t = np.linspace(0.0, last, 45)
     values = Equations.parse(["h", "v"], drag).simulate([50.0, 0.5], t)
     values = values + noise * np.random.default_rng(seed).standard_normal(values.shape)
     return TimeSeries.from_arrays(t, values, ["h", "v"])
 
 
-def power(found: Discovery) -> dict[str, Any]:
+def power(found):
     entries = found.as_dict()["constants"]["v"]
     return next(c for c in entries if c["kind"] == "exponent")
 
 
-@pytest.mark.slow
-def test_the_constants_come_out_and_what_is_known_stays() -> None:
+def test_the_constants_come_out_and_what_is_known_stays():
     start = Equations.parse(["h", "v"], {"h": "-v", "v": "9.81 - 0.1*v**1.2"})
     inside = 0
     for seed in range(10):
@@ -58,8 +53,7 @@ def test_the_constants_come_out_and_what_is_known_stays() -> None:
     assert inside >= 8
 
 
-@pytest.mark.slow
-def test_a_drag_too_small_for_its_power_to_be_told_is_said_to_be() -> None:
+def test_a_drag_too_small_for_its_power_to_be_told_is_said_to_be():
     small = falling({"h": "-v", "v": "9.81 - 0.004*v**1.4"}, 3.0, 0.3)
     (note,) = (
         m
@@ -73,8 +67,8 @@ def test_a_drag_too_small_for_its_power_to_be_told_is_said_to_be() -> None:
     assert not any("known only" in m for m in fit_constants(small, held, told).messages)
 
 
-def test_memory_in_the_residuals_widens_intervals() -> None:
-    def remembering(r: float) -> NDArray[np.float64]:
+def test_memory_in_the_residuals_widens_intervals():
+    def remembering(r):
         steps = np.random.default_rng(1).standard_normal((4000, 1))
         for k in range(1, len(steps)):
             steps[k] += r * steps[k - 1]
@@ -90,7 +84,7 @@ def test_memory_in_the_residuals_widens_intervals() -> None:
     assert draws.mean(axis=1).std() == pytest.approx(2.0 * naive, rel=0.2)
 
 
-def test_forms_that_do_not_fit_end_in_one_line() -> None:
+def test_forms_that_do_not_fit_end_in_one_line():
     series = falling(FALL, 3.0, 0.05)
     with pytest.raises(InputError, match="expected equations of h, v"):
         fit_constants(series, Equations.parse(["v"], {"v": "1"}))
@@ -105,23 +99,22 @@ R, K = 0.8, 50.0
 LYNX = Path(__file__).parent.parent.parent / "data" / "lynx_hare_1900_1920.csv"
 
 
-def grown(start: float, noise: float = 0.0, seed: int = 0) -> np.ndarray:
+def grown(start, noise=0.0, seed=0):
     exact = K / (1 + (K / start - 1) * np.exp(-R * T))
     return exact + noise * np.random.default_rng(seed).standard_normal(len(T))
 
 
 @pytest.fixture(scope="module")
-def noisy() -> TimeSeries:
+def noisy():
     return TimeSeries.from_arrays(T, grown(2.0, 1.0), ["N"])
 
 
 @pytest.fixture(scope="module")
-def logistic(noisy: TimeSeries) -> Discovery:
+def logistic(noisy):
     return fit_constants(noisy, "N' = r*N*(1 - N/K)")
 
 
-@pytest.mark.slow
-def test_constants_lie_within_their_errors(logistic: Discovery) -> None:
+def test_constants_lie_within_their_errors(logistic):
     table = logistic.constants.set_index("name")
     assert list(table.index) == ["r", "K"]
     for name, true in (("r", R), ("K", K)):
@@ -139,16 +132,14 @@ def test_constants_lie_within_their_errors(logistic: Discovery) -> None:
     assert "with r\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0." in notebook_html(logistic)
 
 
-@pytest.mark.slow
-def test_clean_data_give_exact_constants_from_several_runs() -> None:
+def test_clean_data_give_exact_constants_from_several_runs():
     series = TimeSeries.from_arrays([T, T], [grown(2.0), grown(80.0)], ["N"])
     found = fit_constants(series, {"N": "r*N - r*N**2/K"})
     np.testing.assert_allclose(found.constants["value"], [R, K], rtol=1e-6)
     np.testing.assert_allclose(found.initial_values, [[2.0], [80.0]], rtol=1e-6)
 
 
-@pytest.mark.slow
-def test_a_constant_that_is_not_told_has_no_error() -> None:
+def test_a_constant_that_is_not_told_has_no_error():
     series = TimeSeries.from_arrays(T, grown(2.0, 0.1), ["N"])
     found = fit_constants(series, "N' = a*b*N - a*b*N^2/K")
     table = found.constants.set_index("name")
@@ -157,7 +148,7 @@ def test_a_constant_that_is_not_told_has_no_error() -> None:
     assert "the data do not tell a, b: at most a combination of them is known" in found.messages
 
 
-def test_a_constant_whose_sign_is_not_told_is_named(noisy: TimeSeries) -> None:
+def test_a_constant_whose_sign_is_not_told_is_named(noisy):
     found = fit_constants(noisy, "N' = r*N*(1 - N/K) + c", start={"r": 0.8, "K": 50.0, "c": 0.1})
     row = found.constants.set_index("name").loc["c"]
     assert row["low"] < 0 < row["high"]
@@ -165,8 +156,7 @@ def test_a_constant_whose_sign_is_not_told_is_named(noisy: TimeSeries) -> None:
     assert note == "the data do not tell the sign of c: a law without may do as well"
 
 
-@pytest.mark.slow
-def test_what_is_printed_is_read_again(logistic: Discovery, noisy: TimeSeries) -> None:
+def test_what_is_printed_is_read_again(logistic, noisy):
     again = fit_constants(noisy, "N' = 0.79(2)*N - 0.0159(4)*N^2\nat t = 0: N = 2.0(1)\nnote: as printed")
     assert again.named is not None and again.named.names == ("c1", "c2")
     assert again.mse == pytest.approx(logistic.mse, rel=1e-6)
@@ -174,10 +164,9 @@ def test_what_is_printed_is_read_again(logistic: Discovery, noisy: TimeSeries) -
     assert fit_constants(noisy, sums).r2 > 0.99
 
 
-@pytest.mark.slow
-def test_mistakes_are_one_line(noisy: TimeSeries) -> None:
+def test_mistakes_are_one_line(noisy):
     with pytest.raises(InputError, match=r"fit_constants expects a TimeSeries, got a DataFrame; load_csv reads"):
-        fit_constants(noisy.to_frame(), "N' = r*N")  # type: ignore[arg-type]
+        fit_constants(noisy.to_frame(), "N' = r*N")
     with pytest.raises(InputError, match="write what is known into the form"):
         fit_constants(noisy, "N' = r*N", Settings(conserve=("N",)))
     with pytest.raises(InputError, match="expected only beside a form in text"):
@@ -186,10 +175,7 @@ def test_mistakes_are_one_line(noisy: TimeSeries) -> None:
         fit_constants(noisy, "N' = k*exp(N^2)")
 
 
-@pytest.mark.slow
-def test_the_command_fits_a_law_in_a_file(
-    noisy: TimeSeries, logistic: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_fits_a_law_in_a_file(noisy, logistic, tmp_path, capsys):
     write_csv(noisy, tmp_path / "n.csv")
     (tmp_path / "law.txt").write_text("N' = r*N*(1 - N/K)\n", encoding="utf-8")
     compare_with = tmp_path / "found"
@@ -210,8 +196,7 @@ def test_the_command_fits_a_law_in_a_file(
         assert error.startswith("error: ") and error.count("\n") == 1 and message in error
 
 
-@pytest.mark.slow
-def test_a_stiff_law_is_fitted_as_any_other() -> None:
+def test_a_stiff_law_is_fitted_as_any_other():
     t = np.linspace(0.0, 4.0, 12)
     y = np.exp(-0.8 * t)
     series = TimeSeries.from_arrays(t, np.stack([y * 4000.0 / (4000.0 - 0.8), y], axis=1), ["x", "y"])
@@ -220,20 +205,19 @@ def test_a_stiff_law_is_fitted_as_any_other() -> None:
     assert named["g"] == pytest.approx(0.8, rel=1e-5) and named["k"] == pytest.approx(4000.0, rel=1e-2)
 
 
-@pytest.mark.slow
-def test_a_printed_law_that_runs_away_from_the_first_sample_is_fitted_all_the_same() -> None:
+def test_a_printed_law_that_runs_away_from_the_first_sample_is_fitted_all_the_same():
     """From the first sample the printed constants run beyond all numbers; the law follows both states well."""
     printed = "hare' = 0.544*hare - 0.02685*hare*lynx\nlynx' = 6.677 + 0.03564*hare*lynx - 0.1949*hare - 1.204*lynx"
     assert fit_constants(load_csv(LYNX), printed).r2 > 0.95
 
 
-def task(**asked: list[str]) -> Task:
+def task(**asked):
     """Logistic growth at rate 0.8 to 50."""
     values = 50.0 / (1.0 + (50.0 / 2.0 - 1.0) * np.exp(-0.8 * T))
     return pose_task(TimeSeries.from_arrays(T, values, ["N"]), settings_for(**asked), Monitor())
 
 
-def test_laws_by_name_and_laws_written_down_are_fitted() -> None:
+def test_laws_by_name_and_laws_written_down_are_fitted():
     asked = task(template=["logistic"], tries=["N' = r*N*(1 - N/K)", "N' = r*N"])
     by_name, written, poor = laws_asked_for(asked, asked.p)
     assert written.says == "as it was tried" != by_name.says

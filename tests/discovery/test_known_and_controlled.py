@@ -1,16 +1,13 @@
 """Controls u(t) and what the user knows: found in laws, kept in the folder and asked for again."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import sympy
 from problems import FEED, TIMES, driven, solved
 
-from odediscovery import Discovery, InputError, TimeSeries, discover, settings_for
+from odediscovery import Discovery, TimeSeries, discover, settings_for
 from odediscovery.command.cli import main
 from odediscovery.data.series import with_controls
 from odediscovery.data.signals import Signal
@@ -21,10 +18,9 @@ from odediscovery.plots.figures import save_figures
 from odediscovery.settings import Settings
 
 
-def terms_of(found: Discovery, state: int) -> dict[tuple[float, ...], float]:
+def terms_of(found, state):
     """Coefficients of an equation by exponents of states and controls, to three decimals."""
     law = found.equations.power_sum
-    assert law is not None
     return {
         tuple((w.round(3) + 0.0).tolist()): round(float(a), 3)
         for a, w in zip(law.coefficients[state], law.exponents, strict=True)
@@ -32,12 +28,11 @@ def terms_of(found: Discovery, state: int) -> dict[tuple[float, ...], float]:
     }
 
 
-def quick(series: TimeSeries) -> Discovery:
+def quick(series):
     return discover(series, Settings(members=0))
 
 
-@pytest.mark.slow
-def test_a_driven_damped_oscillator_is_found() -> None:
+def test_a_driven_damped_oscillator_is_found():
     force = np.sin(1.7 * TIMES)
     found = quick(driven({"x": "v", "v": "-x - 0.2*v + F"}, [1.0, 0.0], F=(force, False)))
     assert terms_of(found, 0) == {(0.0, 1.0, 0.0): 1.0}
@@ -45,7 +40,7 @@ def test_a_driven_damped_oscillator_is_found() -> None:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Discovery]:
+def kept(tmp_path_factory):
     """A fit with a held input called like a keyword and time, and its folder."""
     u = FEED
     t = TIMES
@@ -59,8 +54,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Discovery]:
     return folder, found
 
 
-@pytest.mark.slow
-def test_a_result_with_controls_comes_back_from_its_folder(kept: tuple[Path, Discovery]) -> None:
+def test_a_result_with_controls_comes_back_from_its_folder(kept):
     folder, found = kept
     document = json.loads((folder / "result.json").read_text())
     assert document["states"] == ["x"]
@@ -73,10 +67,7 @@ def test_a_result_with_controls_comes_back_from_its_folder(kept: tuple[Path, Dis
     assert "lambda" in back.latex()
 
 
-@pytest.mark.slow
-def test_predict_takes_other_controls_and_says_what_it_holds(
-    kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_takes_other_controls_and_says_what_it_holds(kept, tmp_path, capsys):
     plan = tmp_path / "plan.csv"
     plan.write_text("t,lambda\n0,1\n1,1\n4,0\n")
     assert main(["predict", str(kept[0]), "--inputs", str(plan)]) == 0
@@ -97,7 +88,6 @@ def test_predict_takes_other_controls_and_says_what_it_holds(
 TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for k in range(9))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -109,9 +99,7 @@ TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for 
         (["--inputs", "feed", "--known", "feed' = 1"], "feed is an input"),
     ],
 )
-def test_wrong_controls_of_a_fit_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
+def test_wrong_controls_of_a_fit_are_one_line(tmp_path, capsys, arguments, message):
     data, out = tmp_path / "data.csv", tmp_path / "out"
     data.write_text(TABLE)
     code = main(["fit", str(data), "--quiet", "--members", "1", "--out", str(out), *arguments])
@@ -126,27 +114,26 @@ def test_wrong_controls_of_a_fit_are_one_line(
 T = np.linspace(0.0, 6.0, 61)
 
 
-def noisy(law: PowerSum, start: list[float], states: list[str], noise: float) -> TimeSeries:
+def noisy(law, start, states, noise):
     x = solved(law, np.array(start), T)
     x = x + noise * x.std(axis=0) * np.random.default_rng(1).standard_normal(x.shape)
     return TimeSeries.from_arrays(T, x, states)
 
 
-def terms(found: Discovery, state: str) -> dict[sympy.Expr, float]:
+def terms(found, state):
     """Coefficients of an equation by what they multiply."""
     side = sympy.expand(found.equations.right_hand_sides[found.equations.states.index(state)])
     return {k: float(v) for k, v in side.as_coefficients_dict().items()}
 
 
-def fall() -> TimeSeries:
+def fall():
     # h' = -v, v' = 9.81 - 0.05 v^2
     law = PowerSum(np.array([[-1.0, 0.0, 0.0], [0.0, 9.81, -0.05]]), np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 2.0]]))
     return noisy(law, [120.0, 0.5], ["h", "v"], 0.01)
 
 
-@pytest.mark.slow
-def test_known_sides_are_printed_as_they_were_given() -> None:
-    found = discover(fall(), settings_for(known=["h' = -v", "v' = 9.81 + ?"], members=4))
+def test_known_sides_are_printed_as_they_were_given():
+    found = discover(fall(), settings_for(known=["h' = -v", "v' = 9.81 + ?"], members=0))
     _, v = found.equations.symbols
     assert terms(found, "h") == {v: -1.0}
     assert terms(found, "v")[sympy.S.One] == 9.81
@@ -155,11 +142,10 @@ def test_known_sides_are_printed_as_they_were_given() -> None:
     assert any("h' = -v is given" in m for m in found.messages)
 
 
-@pytest.mark.slow
-def test_a_conserved_sum_is_kept_exactly() -> None:
+def test_a_conserved_sum_is_kept_exactly():
     series = simulate_system("sir", noise=0.02, seed=2)
     states = series.states
-    found = discover(series, settings_for(conserve=[" + ".join(states)], members=4))
+    found = discover(series, settings_for(conserve=[" + ".join(states)], members=0))
     total = sympy.expand(sum(found.equations.right_hand_sides))
     assert max((abs(float(c)) for c in total.as_coefficients_dict().values()), default=0.0) < 1e-15
     x = found.simulate()
@@ -167,28 +153,11 @@ def test_a_conserved_sum_is_kept_exactly() -> None:
     assert found.outcome == "converged" and found.r2 > 0.98
 
 
-@pytest.mark.slow
-def test_forbidden_states_do_not_appear() -> None:
+def test_forbidden_states_do_not_appear():
     series = simulate_system("lotka-volterra", noise=0.02, seed=0)
     prey, predator = series.states
-    found = discover(series, settings_for(forbid=[f"{predator}: {prey}"], members=2, max_seconds=4))
+    found = discover(series, settings_for(forbid=[f"{predator}: {prey}"], members=0, max_seconds=4))
     side = found.equations.right_hand_sides[1]
     assert found.equations.symbols[0] not in side.free_symbols
     for row in found.front:
         assert row.equations.symbols[0] not in row.equations.right_hand_sides[1].free_symbols
-
-
-def test_mistakes_are_told_before_the_fit() -> None:
-    for option, text, said in (
-        ("known", "h' = -speed", "speed"),
-        ("known", "h = -v", "'"),
-        ("conserve", "h * v", "h"),
-        ("forbid", "h; v", ":"),
-        ("bounds", "exponents 2..1", "2"),
-    ):
-        value = text if option == "bounds" else [text]
-        with pytest.raises(InputError) as raised:
-            discover(fall(), settings_for(**{option: value}))
-        assert said in str(raised.value)
-    with pytest.raises(InputError, match="default"):
-        settings_for("paper", known=["h' = -v"])

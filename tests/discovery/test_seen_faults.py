@@ -1,31 +1,22 @@
 """Faults that were once seen on measured series, and textbook laws beside what a search finds."""
 
-from __future__ import annotations
-
-import re
-from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
 import pytest
 
-from odediscovery import Discovery, Monitor, TimeSeries, discover, settings_for
-from odediscovery.errors import InputError
-from odediscovery.laws.equations import Equations
+from odediscovery import Discovery, Equations, InputError, Monitor, TimeSeries, discover, settings_for
 from odediscovery.result.discovery import headline
-from odediscovery.runtime.arrays import Array
 
 
-def made(
-    sides: Mapping[str, str], start: Sequence[float], t: Array, noise: float, seed: int, **more: Array
-) -> TimeSeries:
+def made(sides, start, t, noise, seed, **more):
     """A system's course in noise, a share of the spread of each state, with more columns as they are."""
     x = Equations.parse(list(sides), dict(sides)).simulate(start, t)
     x = x + noise * np.std(x, axis=0) * np.random.default_rng(seed).standard_normal(x.shape)
     return TimeSeries.from_arrays(t, np.column_stack([x, *more.values()]), [*sides, *more])
 
 
-def epidemic() -> TimeSeries:
+def epidemic():
     """S, I, R, D of an outbreak, and beds that somebody opens and closes: nothing here explains them."""
     t = np.linspace(0.0, 60.0, 61)
     sides = {"S": "-0.0004*S*I", "I": "0.0004*S*I - 0.15*I", "R": "0.13*I", "D": "0.02*I"}
@@ -35,7 +26,7 @@ def epidemic() -> TimeSeries:
     return TimeSeries.from_arrays(t, values + noise, [*sides, "beds"])
 
 
-def drug() -> TimeSeries:
+def drug():
     """What is left of a dose that was swallowed: absorbed from a gut that nobody measured."""
     t = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 9.0, 12.0, 24.0])
     series = made({"gut": "-1.5*gut", "conc": "1.5*gut - 0.09*conc"}, [10.0, 0.02], t, 0.02, 4)
@@ -46,7 +37,6 @@ CASES = {
     "epidemic": epidemic,
     "drug": drug,
     "cup": lambda: made({"T": "-0.02*(T - 21)**1.25"}, [85.0], np.linspace(0.0, 60.0, 21), 0.006, 1),
-    "tank": lambda: made({"h": "-0.5*(h - 4)**0.5"}, [20.0], np.linspace(0.0, 12.0, 40), 0.01, 0),
     "eight": lambda: made(
         {"N": "0.12*N*(1 - N/120)"}, [8.0], np.array([0.0, 8.0, 15.0, 22.0, 28.0, 36.0, 49.0, 64.0]), 0.03, 7
     ),
@@ -54,12 +44,12 @@ CASES = {
 
 
 @cache
-def fit(name: str) -> Discovery:
+def fit(name):
     return discover(CASES[name](), settings_for(), Monitor())
 
 
 @pytest.mark.long
-def test_a_state_of_five_that_nothing_explains_is_refused() -> None:
+def test_a_state_of_five_that_nothing_explains_is_refused():
     found = fit("epidemic")
     assert found.r2 > 0.99 and found.outcome == "poor-fit"
     assert found.messages[0].startswith("beds is not explained (R2 = ")
@@ -67,43 +57,15 @@ def test_a_state_of_five_that_nothing_explains_is_refused() -> None:
 
 
 @pytest.mark.long
-def test_the_printed_line_is_the_fitted_law() -> None:
-    found = fit("cup")
-    if found.named is not None:
-        return
-    lines = re.sub(r"\((\d+|\?)\)", "", found.equations_text()).replace("^", "**").splitlines()
-    sides = dict(line.split("' = ") for line in lines)
-    copied = Equations.parse(list(sides), sides)
-    run = found.series.trajectories[0]
-    off = copied.simulate(found.initial_values[0], run.time) - found.equations.simulate(
-        found.initial_values[0], run.time
-    )
-    assert (np.std(off, axis=0) < 0.5 * found.noise).all()
-
-
-@pytest.mark.long
-def test_a_drug_does_not_flow_in_from_nowhere() -> None:
+def test_a_drug_does_not_flow_in_from_nowhere():
     found = fit("drug")
     assert found.outcome == "poor-fit"
     assert any(note.startswith("conc both rises and falls, which no equation of conc alone") for note in found.messages)
     assert not any(note.startswith("comes to rest") for note in found.messages)
 
 
-@pytest.mark.slow
-def test_a_level_rests_at_the_height_of_its_outlet() -> None:
-    found = fit("tank")
-    assert found.name == "outflow through an opening above the zero (Torricelli)"
-    assert headline(found).startswith("law found") and found.named is not None
-    values = dict(zip(found.named.names, zip(found.named.values, found.named.errors, strict=True), strict=True))
-    assert abs(values["x0"][0] - 4.0) < 3.0 * values["x0"][1] < 1.0
-    # Criteria of one scale: a law that is claimed is not far behind another row.
-    chosen = next(row for row in found.front if row.selected)
-    assert chosen.criterion < min(row.criterion for row in found.front) + 10.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["drug", "eight"])
-def test_no_simpler_row_beats_the_star_and_simple_laws_stand_beside_it(name: str) -> None:
+@pytest.mark.parametrize("name", ["eight", pytest.param("drug", marks=pytest.mark.long)])
+def test_no_simpler_row_beats_the_star_and_simple_laws_stand_beside_it(name):
     found = fit(name)
     chosen = next(row for row in found.front if row.selected)
     simpler = [row for row in found.front if row.complexity < chosen.complexity]
@@ -113,7 +75,7 @@ def test_no_simpler_row_beats_the_star_and_simple_laws_stand_beside_it(name: str
 
 
 @pytest.mark.long
-def test_the_capacity_of_growth_seen_up_to_its_middle_lies_within_its_errors() -> None:
+def test_the_capacity_of_growth_seen_up_to_its_middle_lies_within_its_errors():
     off = []
     for seed in range(6):
         series = made({"N": "0.33*N*(1 - N/281)"}, [3.0], np.linspace(0.0, 14.0, 15), 0.02, seed)
@@ -124,7 +86,7 @@ def test_the_capacity_of_growth_seen_up_to_its_middle_lies_within_its_errors() -
 
 
 @pytest.mark.long
-def test_growth_whose_rate_and_final_size_are_known_is_no_constant_rate() -> None:
+def test_growth_whose_rate_and_final_size_are_known_is_no_constant_rate():
     # Eight weights; the interval of r/K contains 0 although r and K are each told from nothing.
     t = np.array([14.0, 20.0, 27.0, 34.0, 41.0, 55.0, 69.0, 84.0])
     weight = np.array([0.047, 0.136, 0.273, 0.983, 1.797, 4.117, 11.037, 10.403])
@@ -153,7 +115,6 @@ def tank():
     return discover(noisy({"h": "-0.5*(h - 4)**0.5"}, [20.0], 12.0), simple())
 
 
-@pytest.mark.slow
 def test_a_tank_with_its_outlet_above_the_zero(tank):
     assert tank.name == "outflow through an opening above the zero (Torricelli)"
     offset, error = tank.named.values[tank.named.names.index("x0")], tank.named.errors[tank.named.names.index("x0")]
@@ -165,7 +126,6 @@ def test_a_tank_with_its_outlet_above_the_zero(tank):
     assert chosen.criterion < min(row.criterion for row in tank.front) + 4.0
 
 
-@pytest.mark.slow
 def test_names_are_kept(tank, tmp_path):
     tank.save(tmp_path / "r")
     back = Discovery.load(tmp_path / "r")
@@ -173,7 +133,6 @@ def test_names_are_kept(tank, tmp_path):
     assert [row.name for row in back.front] == [row.name for row in tank.front]
 
 
-@pytest.mark.slow
 def test_a_law_that_was_tried_is_ranked_and_told():
     series = noisy({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0)
     found = discover(series, simple(tries=("N' = a*N*(1 - N/K)^b",), template=("gompertz",)))
@@ -190,12 +149,3 @@ def test_what_cannot_be_tried():
         discover(series, simple(tries=("",)))
     with pytest.raises(InputError, match="--recipe default"):
         settings_for("paper", sources=False)
-
-
-@pytest.mark.slow
-def test_noise_alone_ends_with_the_simplest_law():
-    t = np.arange(40.0)
-    noise = TimeSeries.from_arrays(t, 3 + np.random.default_rng(0).normal(size=(40, 1)), ["x"])
-    found = discover(noise, settings_for(library=["textbook"]))
-    assert found.outcome == "poor-fit"
-    assert found.front[0].name == "a constant rate"

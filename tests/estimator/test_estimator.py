@@ -1,13 +1,9 @@
-"""The scikit-learn estimator: forms of data, scores, pickles, grid search, scikit-learn's tests."""
-
-from __future__ import annotations
+"""The scikit-learn estimator: forms of data, times of frames, scores, pickles, grid search, scikit-learn's tests."""
 
 import dataclasses
 import inspect
 import io
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import joblib
 import numpy as np
@@ -20,24 +16,23 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from odediscovery import Equations, InputError, ODEDiscovery, Settings, TimeSeries, discover, settings_for
 from odediscovery.estimator.estimator import LOWEST_SCORE
-from odediscovery.runtime.arrays import Array
 
 # Logistic growth x' = r x - x^2 / 10 and decay y' = -d y, solved exactly.
 RATE, DECAY = 0.8, 0.3
 TIME = np.linspace(0.0, 8.0, 33)
 
 
-def grown(x0: float, y0: float = 2.0, time: Array = TIME) -> Array:
+def grown(x0, y0=2.0, time=TIME):
     full = 10 * RATE
     x = full / (1 + (full / x0 - 1) * np.exp(-RATE * time))
     return np.stack([x, y0 * np.exp(-DECAY * time)], axis=1)
 
 
-def rates(x: Array) -> Array:
+def rates(x):
     return np.stack([RATE * x[:, 0] - 0.1 * x[:, 0] ** 2, -DECAY * x[:, 1]], axis=1)
 
 
-def frame(x0: float, y0: float = 2.0) -> pd.DataFrame:
+def frame(x0, y0=2.0):
     x = grown(x0, y0)
     return pd.DataFrame({"prey": x[:, 0], "t": TIME, "dose": x[:, 1]})
 
@@ -45,16 +40,16 @@ def frame(x0: float, y0: float = 2.0) -> pd.DataFrame:
 X = grown(0.5)
 
 
-def quick(**options: Any) -> ODEDiscovery:
+def quick(**options):
     return ODEDiscovery(**{"members": 0, **options})
 
 
 @pytest.fixture(scope="module")
-def model() -> ODEDiscovery:
+def model():
     return quick(states=["prey", "dose"]).fit([grown(0.5), grown(3.0, 5.0)], t=[TIME, TIME])
 
 
-def test_parameters_are_the_settings() -> None:
+def test_parameters_are_the_settings():
     parameters = dict(inspect.signature(ODEDiscovery).parameters)
     assert parameters.pop("states").default is None
     assert {p.kind for p in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
@@ -65,15 +60,14 @@ def test_parameters_are_the_settings() -> None:
     assert ODEDiscovery(**given).get_params() == {"states": None, **given}
 
 
-def test_settings_of_a_fit_are_those_of_the_recipe() -> None:
+def test_settings_of_a_fit_are_those_of_the_recipe():
     options = {"members": np.int64(1), "hidden": 2, "adam_steps": np.int64(2), "lbfgs_steps": 0}
     found = quick(recipe="as-run", **options).fit(grown(0.5)).discovery_
     assert found.settings == settings_for("as-run", members=1, hidden=2, adam_steps=2, lbfgs_steps=0)
     assert not found.settings.grow
 
 
-@pytest.mark.slow
-def test_fit_finds_what_discover_finds(model: ODEDiscovery) -> None:
+def test_fit_finds_what_discover_finds(model):
     series = TimeSeries.from_arrays([TIME, TIME], [grown(0.5), grown(3.0, 5.0)], ["prey", "dose"])
     found = discover(series, settings_for(members=0))
     assert model.discovery_.equations_text() == found.equations_text()
@@ -89,7 +83,6 @@ def test_fit_finds_what_discover_finds(model: ODEDiscovery) -> None:
     np.testing.assert_allclose(model.simulate([0.5, 2.0], at), grown(0.5, 2.0, at - 1), rtol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "t", "interval"),
     [
@@ -99,7 +92,7 @@ def test_fit_finds_what_discover_finds(model: ODEDiscovery) -> None:
         (frame(0.5).convert_dtypes(), None, None),
     ],
 )
-def test_times_come_with_the_data_or_beside_them(x: Any, t: Any, interval: float | None) -> None:
+def test_times_come_with_the_data_or_beside_them(x, t, interval):
     model = quick().fit(x, t=t)
     assert model.feature_names_in_.tolist() == (["prey", "dose"] if hasattr(x, "columns") else ["x0", "x1"])
     assert model.interval_ == interval and model.discovery_.series.time_name == "t"
@@ -110,8 +103,7 @@ def test_times_come_with_the_data_or_beside_them(x: Any, t: Any, interval: float
         assert model.score(x) > 1 - 1e-6
 
 
-@pytest.mark.slow
-def test_missing_values_of_any_kind_are_gaps(model: ODEDiscovery) -> None:
+def test_missing_values_of_any_kind_are_gaps(model):
     holes = frame(1.0).convert_dtypes()
     holes.loc[[3, 7], "prey"] = pd.NA
     assert model.score(holes) > 1 - 1e-8
@@ -121,8 +113,7 @@ def test_missing_values_of_any_kind_are_gaps(model: ODEDiscovery) -> None:
     assert found.r2 > 1 - 1e-6
 
 
-@pytest.mark.slow
-def test_columns_are_taken_by_name(model: ODEDiscovery) -> None:
+def test_columns_are_taken_by_name(model):
     shuffled = frame(1.0)[["dose", "t", "prey"]]
     np.testing.assert_allclose(model.predict(shuffled), rates(grown(1.0)), rtol=1e-6)
     assert model.score(shuffled) > 1 - 1e-8
@@ -134,8 +125,7 @@ def test_columns_are_taken_by_name(model: ODEDiscovery) -> None:
         model.predict(frame(1.0)[["dose"]])
 
 
-@pytest.mark.slow
-def test_score_is_r2_of_the_simulation(model: ODEDiscovery) -> None:
+def test_score_is_r2_of_the_simulation(model):
     wrong = grown(1.0) + np.where(TIME > 4, 0.5, 0.0)[:, None]
     left = (grown(1.0) - wrong) ** 2
     expected = 1 - left.sum() / ((wrong - wrong.mean(axis=0)) ** 2).sum()
@@ -150,8 +140,7 @@ def test_score_is_r2_of_the_simulation(model: ODEDiscovery) -> None:
     assert model.score(gaps, t=TIME) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_the_score_has_a_lowest_value() -> None:
+def test_the_score_has_a_lowest_value():
     decay = np.exp(-0.1 * np.arange(20.0))[:, None]
     model = quick().fit(decay)
     # A pole, and a solution that leaves the range of floats.
@@ -162,7 +151,7 @@ def test_the_score_has_a_lowest_value() -> None:
 
 
 @pytest.mark.parametrize("library", [pickle, joblib])
-def test_pickles_give_the_same_predictions(model: ODEDiscovery, library: Any) -> None:
+def test_pickles_give_the_same_predictions(model, library):
     copy = model
     for _ in range(2):
         buffer = io.BytesIO()
@@ -177,7 +166,7 @@ def test_pickles_give_the_same_predictions(model: ODEDiscovery, library: Any) ->
     assert (copy.interval_, copy.n_features_in_) == (model.interval_, model.n_features_in_)
 
 
-def test_a_pickle_holds_files_and_no_objects_of_ours(model: ODEDiscovery) -> None:
+def test_a_pickle_holds_files_and_no_objects_of_ours(model):
     state = model.__getstate__()
     assert "equations_" not in state
     assert {"result.json", "model.npz", "data.csv"} <= set(state["discovery_"])
@@ -191,7 +180,7 @@ def test_a_pickle_holds_files_and_no_objects_of_ours(model: ODEDiscovery) -> Non
     assert unfitted.get_params() == quick(states=["a"]).get_params()
 
 
-def test_a_clone_is_not_fitted(model: ODEDiscovery) -> None:
+def test_a_clone_is_not_fitted(model):
     fresh = clone(model)
     assert fresh.get_params() == model.get_params()
     for name, arguments in {"predict": [X], "simulate": [X[0], TIME], "score": [X]}.items():
@@ -202,8 +191,7 @@ def test_a_clone_is_not_fitted(model: ODEDiscovery) -> None:
             getattr(fresh, name)()
 
 
-@pytest.mark.slow
-def test_grid_search_over_trajectories() -> None:
+def test_grid_search_over_trajectories():
     runs = [frame(0.5), frame(1.0, 4.0), frame(3.0, 1.0)]
     # One hidden unit, hardly trained, against laws grown on the integral form.
     poor = {"recipe": ["as-run"], "members": [1], "hidden": [1], "adam_steps": [1], "lbfgs_steps": [0]}
@@ -236,15 +224,15 @@ def test_grid_search_over_trajectories() -> None:
         ({}, frame(0.5).assign(word="x"), None, "column 'word': expected an array of real numbers"),
     ],
 )
-def test_mistakes_are_told_in_one_line(options: dict[str, Any], x: Any, t: Any, message: str) -> None:
+def test_mistakes_are_told_in_one_line(options, x, t, message):
     with pytest.raises(InputError, match=message) as caught:
         quick(**options).fit(x, t=t)
     assert isinstance(caught.value, ValueError)
     assert "\n" not in str(caught.value)
 
 
-def test_mistakes_after_the_fit(model: ODEDiscovery) -> None:
-    calls: list[tuple[Callable[[], object], str]] = [
+def test_mistakes_after_the_fit(model):
+    calls = [
         (lambda: model.predict(X[:, :1]), "X has 1 features, but ODEDiscovery is expecting 2"),
         (lambda: model.score(X[:, :1], t=TIME), "X has 1 features"),
         (lambda: model.score(X), "t: expected the times of X"),
@@ -261,10 +249,96 @@ def test_mistakes_after_the_fit(model: ODEDiscovery) -> None:
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @parametrize_with_checks(
     # Textbook laws alone: a second a fit, and no limit of time, which two fits of one table reach at different places.
     [ODEDiscovery(members=0, library=["textbook"])]
 )
-def test_scikit_learn_checks(estimator: ODEDiscovery, check: Callable[[Any], None]) -> None:
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+# x' = -0.4 x per hour, sampled every half hour.
+PER_HOUR, STEP, COUNT = 0.4, 0.5, 24
+HOURS = STEP * np.arange(COUNT)
+VALUES = {"mass": 3.0 * np.exp(-PER_HOUR * HOURS)}
+HALF_HOURS = pd.date_range("2020-03-01", periods=COUNT, freq="30min")
+
+
+def fitted(x, **options):
+    return ODEDiscovery(members=0).fit(x, **options)
+
+
+def rate(model):
+    return float(-model.predict(pd.DataFrame({"mass": [1.0]}))[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("index", "expected", "unit", "name"),
+    [
+        (pd.Index(HOURS, name="t"), PER_HOUR, None, "t"),
+        (HALF_HOURS, PER_HOUR / 60, "minutes", "time"),
+        (pd.to_timedelta(HOURS, "h"), PER_HOUR / 60, "minutes", "time"),
+        (pd.RangeIndex(COUNT), PER_HOUR * STEP, None, "t"),
+    ],
+)
+def test_every_kind_of_index_gives_the_right_rate(index, expected, unit, name):
+    frame = pd.DataFrame(VALUES, index)
+    model = fitted(frame)
+    assert rate(model) == pytest.approx(expected, rel=1e-6)
+    assert model.time_unit_ == unit and model.discovery_.series.time_name == name
+    assert model.discovery_.series.units == ({name: unit} if unit else {})
+    assert any("counted in minutes" in text for text in model.discovery_.messages) is (unit is not None)
+    assert model.score(frame) > 1 - 1e-9
+    assert model.feature_names_in_.tolist() == ["mass"]
+
+
+@pytest.mark.parametrize("index", [HOURS, [f"s{k}" for k in range(COUNT)]])
+def test_an_index_that_says_nothing_is_refused(index):
+    frame = pd.DataFrame(VALUES, index)
+    for call in (lambda: fitted(frame), lambda: fitted([frame, frame])):
+        with pytest.raises(InputError, match=r"rename_axis\('t'\).*reset_index\(drop=True\)") as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    assert rate(fitted(frame, t=HOURS)) == pytest.approx(PER_HOUR, rel=1e-6)
+    assert rate(fitted(frame.reset_index(drop=True), t=STEP)) == pytest.approx(PER_HOUR, rel=1e-6)
+
+
+def test_times_are_said_once():
+    frame = pd.DataFrame(VALUES, HALF_HOURS)
+    with pytest.raises(InputError, match=r"expected times once, got the interval t=0\.5 and the index 'time'"):
+        fitted(frame, t=STEP)
+    with pytest.raises(InputError, match="expected times once, got t and column 't'"):
+        fitted(frame.assign(t=HOURS), t=HOURS)
+    assert rate(fitted(frame.assign(t=HOURS))) == pytest.approx(PER_HOUR, rel=1e-6)
+    with pytest.raises(InputError, match="2 levels: give a list of frames"):
+        fitted(pd.DataFrame(VALUES, pd.MultiIndex.from_product([["a"], HOURS], names=["run", "t"])))
+
+
+def test_dates_as_a_column_and_beside_the_data():
+    assert rate(fitted(pd.DataFrame({"t": HALF_HOURS, **VALUES}))) == pytest.approx(PER_HOUR / 60, rel=1e-6)
+    assert rate(fitted(pd.DataFrame(VALUES), t=HALF_HOURS)) == pytest.approx(PER_HOUR / 60, rel=1e-6)
+    both = [pd.DataFrame(VALUES, HALF_HOURS), pd.DataFrame(VALUES, HALF_HOURS + pd.Timedelta("1h"))]
+    assert rate(fitted(both)) == pytest.approx(PER_HOUR / 60, rel=1e-6)
+
+
+def test_a_score_and_a_simulation_count_as_the_fit_did():
+    model = fitted(pd.DataFrame(VALUES, HALF_HOURS))
+    hourly = pd.DataFrame({"mass": VALUES["mass"][::2]}, HALF_HOURS[::2])
+    assert model.score(hourly) > 1 - 1e-9
+    later = pickle.loads(pickle.dumps(model)).simulate([3.0], HALF_HOURS[[0, 4]])
+    np.testing.assert_allclose(later[:, 0], [3.0, 3.0 * np.exp(-2 * PER_HOUR)], rtol=1e-6)
+    with pytest.raises(InputError, match="t: expected the times of X"):
+        model.score(VALUES["mass"][:, None])
+    plain = fitted(pd.DataFrame(VALUES, pd.Index(HOURS, name="t")))
+    with pytest.raises(InputError, match="expected times that are numbers, as the fit had"):
+        plain.score(hourly)
+    with pytest.raises(InputError, match="t: expected numbers, as the fit had"):
+        plain.simulate([3.0], HALF_HOURS)
+
+
+def test_rows_without_times_are_counted_and_that_is_told():
+    rows = np.exp(-0.1 * np.arange(30.0))
+    for block in (rows[:, None], pd.DataFrame({"x": rows})):
+        assert any("No times were given" in text for text in fitted(block).discovery_.messages)
+    assert not any("No times" in text for text in fitted(rows[:, None], t=0.5).discovery_.messages)

@@ -1,46 +1,39 @@
 """Every experiment of the papers in its quick mode: files, rows, resuming, one figure each."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json
-import platform
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
 
+from odediscovery import FitError, InputError, Monitor
 from odediscovery.command.cli import main
-from odediscovery.command.reproduce import EXPERIMENT_HELP
-from odediscovery.errors import FitError, InputError
 from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
 from odediscovery.experiments.studies.digits import result, truth
 from odediscovery.experiments.studies.fsir import FractionalSIR
-from odediscovery.experiments.studies.registry import EXPERIMENTS, get_experiment
+from odediscovery.experiments.studies.registry import EXPERIMENTS
 from odediscovery.experiments.study import reproduce
 from odediscovery.experiments.training import ChainResiduals, embed, refit, thinned
-from odediscovery.runtime.monitor import Monitor, keep_freed_memory
-from odediscovery.runtime.workers import Failure, Processes
-from odediscovery.units import NAU, NMU, NPU, AbstractUnit, RealNPU
+from odediscovery.runtime.workers import Failure
+from odediscovery.units import NAU, NMU, NPU, RealNPU
 
-# Six seconds of the processor and more, together two minutes.
-LONG = ("fsir", "networks", "simple-arithmetic", "large-arithmetic", "static-arithmetic", "operands")
-EACH = [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in EXPERIMENTS]
+# Four seconds of the processor at most; all others together take three minutes.
+QUICK = ("gradient-surface", "autoencoder", "status-registers", "expectations")
+EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in EXPERIMENTS]
 
 
 class Studies(dict[str, tuple[Path, list[Ran]]]):
     """Every experiment, run once and quickly when it is asked for, the longest of them shorter still."""
 
-    def __init__(self, folders: pytest.TempPathFactory) -> None:
+    def __init__(self, folders):
         super().__init__()
         self.folders = folders
 
-    def __missing__(self, name: str) -> tuple[Path, list[Ran]]:
+    def __missing__(self, name):
         folder, threads = self.folders.mktemp(name) / "study", torch.get_num_threads()
         torch.set_num_threads(1)
         with pytest.MonkeyPatch.context() as patch:
@@ -54,11 +47,11 @@ class Studies(dict[str, tuple[Path, list[Ran]]]):
 class Impatient(Monitor):
     """Asks to stop after so many batches have begun."""
 
-    def __init__(self, batches: int) -> None:
+    def __init__(self, batches):
         super().__init__()
         self.left = batches
 
-    def stage(self, name: str, steps: int) -> None:
+    def stage(self, name, steps):
         if " of " in name:
             self.left -= 1
             if self.left < 0:
@@ -66,13 +59,12 @@ class Impatient(Monitor):
 
 
 @pytest.fixture(scope="module")
-def studies(tmp_path_factory: pytest.TempPathFactory) -> Studies:
+def studies(tmp_path_factory):
     return Studies(tmp_path_factory)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
-def test_a_study_leaves_rows_a_table_and_a_picture(name: str, studies: Studies) -> None:
+def test_a_study_leaves_rows_a_table_and_a_picture(name, studies):
     folder, ran = studies[name]
     experiment, plan = EXPERIMENTS[name], Plan()
     assert [r.batch for r in ran] == experiment.batches(plan)
@@ -91,7 +83,7 @@ def test_a_study_leaves_rows_a_table_and_a_picture(name: str, studies: Studies) 
 
 @pytest.mark.parametrize("preset", ["paper", "as-run"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_full_batches_are_named_and_differ(name: str, preset: str) -> None:
+def test_full_batches_are_named_and_differ(name, preset):
     batches = EXPERIMENTS[name].batches(Plan(preset, True))
     assert len({tuple(b.values()) for b in batches}) == len(batches) > 1
 
@@ -99,35 +91,34 @@ def test_full_batches_are_named_and_differ(name: str, preset: str) -> None:
 class Columns:
     """Columns of the batches of a study, by what tells a batch from others."""
 
-    def __init__(self, ran: Sequence[Ran]) -> None:
+    def __init__(self, ran):
         self.ran = ran
 
-    def __call__(self, column: str, **batch: str) -> np.ndarray:
+    def __call__(self, column, **batch):
         found = find(self.ran, **batch)
-        assert found is not None
         return found.column(column)
 
 
-def _is_fsir(of: Columns) -> bool:
+def _is_fsir(of):
     table = EXPERIMENTS["fsir"].table(Plan(), of.ran)
     told = "| NPU, kept runs | 100 | 24% |" in table and "| NPU, as-run, 20 steps | 4 |" in table
     ours, theirs = of("mse", recipe="default", model="RealNPU"), of("mse", recipe="as-run", model="NPU")
     return told and np.nanmin(ours) < 1e-3 < theirs.min()
 
 
-def _is_comparison(of: Columns) -> bool:
+def _is_comparison(of):
     far = [of("accuracy 1e13", model=m, task=">") for m in ("NSR", "MLP")]
     found = find(of.ran, model="NSR", task="=")
     read = found is not None and all(row["relation"] == "x1 = x2" for row in found.rows)
     return read and far[0].min() == 1.0 and far[1].max() < 0.9
 
 
-def _is_register(of: Columns) -> bool:
+def _is_register(of):
     sharp = of("lambda", inputs="whole", copies="8", task=">") >= 1.0
     return (of("accuracy far", inputs="whole", copies="8", task=">")[sharp] == 1.0).all()
 
 
-def _is_expected(of: Columns) -> bool:
+def _is_expected(of):
     target, own = (
         np.abs(of("mean", of="NAC, M", part=part) / of("standard error", of="NAC, M", part=part))
         for part in ("target", "own output")
@@ -136,14 +127,14 @@ def _is_expected(of: Columns) -> bool:
     return target.max() < 4.5 and own.min() > 20.0 and large[1:].min() > 1.0 and abs(small[-1]) < 1e-6
 
 
-def _is_network(of: Columns) -> bool:
+def _is_network(of):
     neural = [r for r in of.ran if r.batch["method"].startswith("neural")]
     found = [row["found by"] for r in neural for row in r.rows]
     told = found == ["training"] * 4 and {r.batch["system"] for r in neural} == {"fsir", "torricelli"}
     return told and all((r.column("exact") == 1).all() for r in of.ran)
 
 
-CHECKS: dict[str, Callable[[Columns], Any]] = {
+CHECKS = {
     "networks": _is_network,
     "gradient-surface": lambda of: (
         of("spread along w2", panel="NPU, gates (1, 0)")[0] < 1e-9 < of("spread along w2", panel="NPU, gates 0.5")[0]
@@ -200,22 +191,20 @@ CHECKS: dict[str, Callable[[Columns], Any]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
-def test_one_figure_that_cannot_be_right_by_accident(name: str, studies: Studies) -> None:
+def test_one_figure_that_cannot_be_right_by_accident(name, studies):
     assert CHECKS[name](Columns(studies[name][1]))
 
 
 @pytest.mark.parametrize(("task", "unit"), [("sum", NAU(2, 1).double()), ("product", NMU(2, 1).double())])
-def test_exact_units_add_and_multiply_any_number_of_digits(task: str, unit: AbstractUnit) -> None:
+def test_exact_units_add_and_multiply_any_number_of_digits(task, unit):
     unit.weight.data.fill_(1.0)
     written = torch.randint(1, 10, (1, 7, 20), dtype=torch.float64)
     assert torch.equal(result(task, unit, written), truth(task, written))
 
 
 @pytest.mark.usefixtures("double_precision")
-@pytest.mark.slow
-def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> None:
+def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function():
     source = torch.Generator().manual_seed(3)
     unit = RealNPU(2, 1, members=3, generator=source)
     unit.gate.data.fill_(1.0)
@@ -240,9 +229,8 @@ def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> No
 
 
 @pytest.mark.usefixtures("double_precision")
-@pytest.mark.slow
 @pytest.mark.parametrize("model", [NPU, RealNPU, NMU])
-def test_thinned_chain_keeps_what_varies_and_fits_back_into_the_wide_one(model: type[AbstractUnit]) -> None:
+def test_thinned_chain_keeps_what_varies_and_fits_back_into_the_wide_one(model):
     source = torch.Generator().manual_seed(5)
     base = {"members": 2, "generator": source}
     wide = torch.nn.Sequential(NAU(4, 6, **base), model(6, 1, **base))
@@ -268,12 +256,8 @@ def test_thinned_chain_keeps_what_varies_and_fits_back_into_the_wide_one(model: 
     torch.testing.assert_close(wide(-3.0 * x), -3.0 * wide(x))
 
 
-def test_freed_memory_is_kept_where_glibc_is() -> None:
-    assert keep_freed_memory() is (platform.libc_ver()[0] == "glibc")
-
-
 @pytest.mark.long
-def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
+def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path):
     experiment, folder = EXPERIMENTS["simple-arithmetic"], tmp_path / "study"
     first = reproduce(experiment, Plan(), folder, Impatient(2))
     assert [r.batch["model"] for r in first] == ["NPU", "RealNPU"]
@@ -291,51 +275,20 @@ def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     assert [r.batch["model"] for r in left] == [r.batch["model"] for r in whole[1:]]
 
 
-@pytest.mark.long
-def test_batches_in_processes_are_the_same(tmp_path: Path, studies: Studies) -> None:
-    ran = reproduce(EXPERIMENTS["gradient-surface"], Plan(), tmp_path, Monitor(), Processes(2))
-    alone = studies["gradient-surface"][1]
-    assert [(r.batch, r.rows) for r in ran] == [(r.batch, r.rows) for r in alone]
-    for one, other in zip(ran, alone, strict=True):
-        assert one.arrays.keys() == other.arrays.keys()
-        assert all(np.array_equal(one.arrays[k], other.arrays[k], True) for k in one.arrays)
-
-
 class Unlucky:
     """A backend whose second process dies."""
 
-    def results(
-        self,
-        function: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        limit: float = np.inf,
-        stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:
+    def results(self, function, tasks, limit=np.inf, stopping=lambda: None):
         for i, task in list(enumerate(tasks))[::-1]:
             yield i, Failure("it died", 1.0) if i == 1 else function(task)
 
 
-@pytest.mark.slow
-def test_a_batch_that_cannot_be_done_is_told_and_the_others_stay(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_done_is_told_and_the_others_stay(tmp_path):
     experiment = EXPERIMENTS["gradient-surface"]
     with pytest.raises(FitError, match=r"1 of 7 batches could not be done; .* it died\)"):
         reproduce(experiment, Plan(), tmp_path, Monitor(), Unlucky())
     assert "6 of 7 batches are done" in (tmp_path / "table.md").read_text(encoding="utf-8")
     assert len(list((tmp_path / "batches").glob("*.json"))) == 6
-
-
-@pytest.mark.slow
-def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:
-    experiment, folder = EXPERIMENTS["gradient-surface"], tmp_path / "study"
-    reproduce(experiment, Plan(), folder, Monitor())
-    before = (folder / "runs.csv").read_bytes()
-    with pytest.raises(InputError, match="holds another study"):
-        reproduce(experiment, Plan(seed=1), folder, Monitor())
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken" / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="holds something else"):
-        reproduce(experiment, Plan(), tmp_path / "taken", Monitor())
-    assert (folder / "runs.csv").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -348,13 +301,7 @@ def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:
         (["gradient-surface", "--device", "cuda"], "trains nothing; leave --device out"),
     ],
 )
-def test_mistakes_end_in_one_line(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_mistakes_end_in_one_line(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", *arguments]) == 2
     said = capsys.readouterr().err.strip()
@@ -362,23 +309,35 @@ def test_mistakes_end_in_one_line(
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.slow
-def test_the_command_writes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_where_it_is_told(tmp_path, capsys):
     folder = tmp_path / "surfaces"
     assert main(["reproduce", "gradient-surface", "--quick", "--quiet", "--out", str(folder)]) == 0
     said = capsys.readouterr().out
     assert said.startswith("# Gradient and loss surfaces") and str(folder) in said
     assert (folder / "gradient-surface.png").is_file()
+    before = (folder / "runs.csv").read_bytes()
+    with pytest.raises(InputError, match="holds another study"):
+        reproduce(EXPERIMENTS["gradient-surface"], Plan(seed=1), folder, Monitor())
+    assert (folder / "runs.csv").read_bytes() == before
 
 
-def test_help_names_every_experiment() -> None:
-    assert all(name in EXPERIMENT_HELP for name in EXPERIMENTS)
-    assert all(get_experiment(name).name == name for name in EXPERIMENTS)
-
-
-def test_statistics_of_the_tables() -> None:
+def test_statistics_of_the_tables():
     assert median_deviation(np.array([1.0, 2.0, 4.0, np.nan])) == (3.0, 1.5)
     low, high = wilson(98, 100)
     assert low == pytest.approx(0.930, abs=1e-3) and high == pytest.approx(0.994, abs=1e-3)
     assert wilson(0, 0) == (0.0, 1.0) and wilson(100, 100)[1] == 1.0
     assert [number(x) for x in (0.0, 1234.5, 5e-7, np.inf, np.nan)] == ["0", "1.2e+03", "5.0e-07", "inf", "-"]
+
+
+@pytest.mark.long
+def test_all_are_run_each_in_its_folder_and_gone_on_with(tmp_path, monkeypatch, capsys):
+    few = {name: EXPERIMENTS[name] for name in ("gradient-surface", "expectations")}
+    monkeypatch.setattr("odediscovery.experiments.studies.registry.EXPERIMENTS", few)
+    call = ["reproduce", "all", "--quick", "--quiet", "--out", str(tmp_path / "papers")]
+    assert main(call) == 0
+    said = capsys.readouterr().out
+    assert all(f"written to {tmp_path / 'papers' / name}" in said for name in few)
+    assert "2 of 2 experiments" in said.splitlines()[-1]
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "papers").glob("*/batches/*")}
+    assert main(call) == 0 and len(kept) >= 17
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept

@@ -1,30 +1,27 @@
 """Candidate terms: few where states are many, usable along the path of the data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from problems import series_of
 
-from odediscovery.families import FAMILIES, STATE_FUNCTIONS, TRIGONOMETRIC, Family, Function, Terms
+from odediscovery import Equations
+from odediscovery.families import FAMILIES, STATE_FUNCTIONS, TRIGONOMETRIC, Function, Terms
 from odediscovery.families.base import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, Seen, powers_of, products
 from odediscovery.families.sums import SUMS
-from odediscovery.laws.equations import Equations
 from odediscovery.problem.problem import prepare
 from odediscovery.stages.integral_form import Integral, columns_of, features_for, grid_for
 
 
-def integral(family: Family, signs: bool = False) -> Integral:
+def integral(family, signs=False):
     """The integral form of a small series, for the features of a family."""
     law = Equations.parse(["x", "y"], {"x": "1 - x", "y": "0.3*x - 0.2*y"}).power_sum
-    assert law is not None
     p = prepare(series_of(law, np.array([[0.1, 2.0]]), [np.linspace(0.0, 12.0, 60)]))
     integer = np.full(2, signs)
     return Integral.of(p.data, p.noise, family.whole(integer), features_for(family, integer, ~integer, p.scale.state))
 
 
 @pytest.mark.parametrize(("states", "largest"), [(8, 3), (9, 3), (36, 2), (200, 1)])
-def test_candidates_stay_few_where_states_are_many(states: int, largest: int) -> None:
+def test_candidates_stay_few_where_states_are_many(states, largest):
     changing = np.ones(states, dtype=bool)
     factors = np.count_nonzero(powers_of(~changing, changing), axis=1)
     assert np.count_nonzero(factors == 1) == 7 * states and factors.max() == largest
@@ -32,7 +29,7 @@ def test_candidates_stay_few_where_states_are_many(states: int, largest: int) ->
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_every_family_proposes_terms_over_its_features(family: Family) -> None:
+def test_every_family_proposes_terms_over_its_features(family):
     problem, all_states = integral(family), np.ones(2, dtype=bool)
     terms = grid_for(problem, family, ~all_states, all_states)
     assert terms.rows.shape == terms.inner.shape == (len(terms), problem.features.size)
@@ -44,7 +41,7 @@ def test_every_family_proposes_terms_over_its_features(family: Family) -> None:
     assert {f.name for f in problem.features.functions} == {f.name for f in family.functions}
 
 
-def test_only_states_that_are_positive_have_logarithms() -> None:
+def test_only_states_that_are_positive_have_logarithms():
     functions = next(family for family in FAMILIES if family.name == "functions")
     found = functions.features(np.array([True, False]), np.array([True, True]), np.array([2.0, 3.0]))
     assert [(f.name, f.state, f.rate) for f in found if f.name in ("log", "exp")] == [
@@ -54,7 +51,7 @@ def test_only_states_that_are_positive_have_logarithms() -> None:
     ]
 
 
-def test_sums_stay_positive_on_the_path() -> None:
+def test_sums_stay_positive_on_the_path():
     problem, all_states = integral(SUMS), np.ones(2, dtype=bool)
     terms = grid_for(problem, SUMS, ~all_states, all_states)
     sums = 1.0 + terms.constant * problem.interpolated().monomials(terms.inner)
@@ -64,14 +61,14 @@ def test_sums_stay_positive_on_the_path() -> None:
 
 
 @pytest.mark.parametrize("name", STATE_FUNCTIONS)
-def test_a_function_says_the_same_everywhere(name: str) -> None:
+def test_a_function_says_the_same_everywhere(name):
     f, z = STATE_FUNCTIONS[name], np.linspace(0.3, 1.9, 9)
     np.testing.assert_allclose(f.value(z), [f.plain(float(x)) for x in z], rtol=1e-14)
     step = 1e-6
     np.testing.assert_allclose(f.derivative(z), (f.value(z + step) - f.value(z - step)) / (2 * step), rtol=1e-8)
 
 
-def test_products_of_many_functions_stay_few() -> None:
+def test_products_of_many_functions_stay_few():
     states = 100
     sines = tuple(Function("sin", k) for k in range(states))
     changing = np.ones(states, dtype=bool)

@@ -26,12 +26,10 @@ REPLAYED = (
     "told/known/lotka-volterra",
     "told/constant/x",
     "command/simulate",
-    "command/mistakes",
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", REPLAYED)
+@pytest.mark.parametrize("name", [*REPLAYED, pytest.param("command/mistakes", marks=pytest.mark.long)])
 def test_what_was_found_is_found_again(name: str) -> None:
     assert differences(read(RECORD)[name], replay(name)) == []
 

@@ -1,7 +1,5 @@
 """Kept batches of an experiment, and rows of a suite, that were damaged: run again, never a traceback."""
 
-from __future__ import annotations
-
 import json
 import random
 from functools import cache
@@ -20,14 +18,14 @@ _ROW = {"id": "a", "method": "ours", "seconds": 1.0}
 
 
 @cache
-def _whole() -> Path:
+def _whole():
     above = Path(mkdtemp(prefix="hostile-"))
     (above / "batches").mkdir()
     study._keep(above, Ran(BATCH, [{"loss": 0.5}, {"loss": float("nan")}], {"w": np.ones((2, 3))}, 1.0))
     return above
 
 
-def damaged_batch(seed: int) -> None:
+def damaged_batch(seed):
     """A batch is read as it was, or not at all."""
     pick, place = random.Random(seed), Path("batches")
     place.mkdir()
@@ -49,7 +47,7 @@ def damaged_batch(seed: int) -> None:
     assert ran is None or (ran.batch == BATCH and ran.rows and all(isinstance(row, dict) for row in ran.rows))
 
 
-def damaged_rows(seed: int) -> None:
+def damaged_rows(seed):
     """Rows of a suite that are whole are kept, all others are done again."""
     pick, place = random.Random(seed), Path("kept")
     kept = Rows(place, {"suite": "test"}, tuple(_ROW))

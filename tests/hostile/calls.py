@@ -1,16 +1,12 @@
 """Calls that nobody meant: values of options, encodings, streams that end, signals, arrays; one for every seed."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import folders
 import numpy as np
@@ -52,7 +48,7 @@ _REAL = ("--jobs", "--samples", "--bootstrap", "--backend", "--scheduler")
 _FEW = ("", "-1", "0", "x", "nan", "1.5", CODE)
 
 
-def small_table() -> None:
+def small_table():
     """Two groups of two states beside a step of an input, as `data.csv`."""
     t = np.linspace(0.0, 6.0, 15)
     rows = [
@@ -63,13 +59,13 @@ def small_table() -> None:
     Path("data.csv").write_text("g,t,x,y,feed\n" + "\n".join(rows) + "\n", encoding="utf-8")
 
 
-def hostile_options(seed: int) -> None:
+def hostile_options(seed):
     """One to three options of a command, of any value, end in what was asked for or in one line."""
     pick = random.Random(seed)
     small_table()
     folders.copied(pick)
     name = pick.choice(("fit", "fit", "fit", "fit", "fit-constants", "predict", "show", "report", "plot", "simulate"))
-    options = [p for p in typer.main.get_command(app).commands[name].params if p.param_type_name == "option"]  # type: ignore[attr-defined]
+    options = [p for p in typer.main.get_command(app).commands[name].params if p.param_type_name == "option"]
     # Without a limit of time a fit is no case of a second.
     options = [p for p in options if p.name not in ("thorough", "quiet")]
     first = {"fit": "data.csv", "fit-constants": "data.csv", "simulate": "logistic"}.get(name, "found")
@@ -86,7 +82,7 @@ def hostile_options(seed: int) -> None:
     check(call)
 
 
-def foreign_encoding(seed: int) -> None:
+def foreign_encoding(seed):
     """A table of letters beyond ASCII, in any encoding and with any line ends, is read or refused in one line."""
     pick = random.Random(seed)
     names = pick.choice((("Zeit", "Größe"), ("t", "µ [g/L]"), ("時間", "量"), ("t", "x²"), ("t", "naïve")))
@@ -107,7 +103,7 @@ _STREAMS = ("2>&1 | head -c 1", "2>/dev/full", "2>&-", ">&-", ">&- 2>&-", "<&-",
 _SPOKEN = ("", "LC_ALL=C PYTHONIOENCODING=ascii", "LC_ALL=C.UTF-8 TERM=dumb", "NO_COLOR=1 COLUMNS=1", "HOME=/nowhere")
 
 
-def broken_streams(seed: int) -> None:
+def broken_streams(seed):
     """A command whose streams are closed, full or gone does its work, or says in one line why not."""
     pick = random.Random(seed)
     write_csv(simulate_system("logistic", noise=0.01), "data.csv")
@@ -126,7 +122,7 @@ def broken_streams(seed: int) -> None:
     assert not list(Path().glob(".*new*"))
 
 
-def signal_at_any_moment(seed: int) -> None:
+def signal_at_any_moment(seed):
     """Ctrl-C or SIGTERM ends a fit with what it has, written whole, or with one line and nothing written."""
     pick = random.Random(seed)
     write_csv(simulate_system("lotka-volterra", noise=0.05, seed=seed), "data.csv")
@@ -149,11 +145,11 @@ def signal_at_any_moment(seed: int) -> None:
         assert ended(started(["show", "found"]))[0] == 0
 
 
-def _odd_array(pick: random.Random, rows: int, width: int | None) -> Any:
+def _odd_array(pick, rows, width):
     """Numbers of a series, or something else in their place."""
-    x: Any = np.exp(-0.3 * np.linspace(0.0, 5.0, rows))
+    x = np.exp(-0.3 * np.linspace(0.0, 5.0, rows))
     x = x if width is None else np.column_stack([x * (k + 1.0) ** 0.5 for k in range(width)])
-    makers: tuple[Callable[[], Any], ...] = (
+    makers = (
         *(lambda: x, lambda: x, lambda: x.tolist(), lambda: x.astype(np.float16), lambda: x.astype(np.longdouble)),
         *(lambda: x.astype(complex), lambda: x.astype(object), lambda: x.astype(str), lambda: x.astype(bytes)),
         *(lambda: np.ma.masked_less(x, 0.3), lambda: x[::-1][::-1], lambda: np.asfortranarray(x), lambda: x > 0.5),
@@ -167,11 +163,11 @@ def _odd_array(pick: random.Random, rows: int, width: int | None) -> Any:
     return pick.choice(makers)()
 
 
-def odd_arrays(seed: int) -> None:
+def odd_arrays(seed):
     """What Python is given is fitted or refused in one line, as an error of the package."""
     pick = random.Random(seed)
     rows, width = pick.choice((4, 8, 20)), pick.choice((None, 1, 2))
-    times: Any = pick.choice((np.arange(rows), np.arange(rows), _odd_array(pick, rows, None)))
+    times = pick.choice((np.arange(rows), np.arange(rows), _odd_array(pick, rows, None)))
     values = _odd_array(pick, rows, width)
     few = settings_for(members=0, max_seconds=0.3)
     try:
@@ -181,7 +177,7 @@ def odd_arrays(seed: int) -> None:
             assert np.isfinite(found.initial_values).all()
         else:
             model = ODEDiscovery(members=0, max_seconds=0.3)
-            given: dict[str, Any] = pick.choice(({}, {"t": times}, {"groups": times}))
+            given = pick.choice(({}, {"t": times}, {"groups": times}))
             model.fit(values, **given)
             assert np.isfinite(model.predict(values)).all()
     except OdeDiscoveryError as error:

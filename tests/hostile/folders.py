@@ -1,28 +1,23 @@
 """Result folders that somebody has tampered with, one for every seed."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
 import random
 import shutil
 import zipfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 
 import numpy as np
 from faces import discovery
 from promise import CODE, check
 
-from odediscovery import discover, fit_constants, settings_for, simulate_system
-from odediscovery.data.series import TimeSeries, with_controls
+from odediscovery import TimeSeries, discover, fit_constants, settings_for, simulate_system, with_controls
 from odediscovery.result.folder import OWN
 
-VALUES: tuple[Any, ...] = (
+VALUES = (
     *(None, True, False, 0, -1, 1, 2**62, -(2**63), 10**400, 1e308, -1e308, 1e-320, 0.5),
     *("", " ", "x", "S", "t", "nan", "1e999", CODE, "<script>alert(1)</script>", "\x1b[31mred", "\x9b2J"),
     *("a\nimport os", "=# end #=", "\\input{x}", "\u202egnp", "\ud800", "9**9**9", "S**999999", "(" * 500),
@@ -31,7 +26,7 @@ VALUES: tuple[Any, ...] = (
 
 
 @cache
-def whole_folders() -> tuple[Path, ...]:
+def whole_folders():
     """Results to tamper with: made by hand, fitted, of several runs, with an input, of groups."""
     above = Path(mkdtemp(prefix="hostile-"))
     times = np.linspace(0.0, 8.0, 30)
@@ -52,12 +47,12 @@ def whole_folders() -> tuple[Path, ...]:
     return (*(above / name for name in made), old)
 
 
-def copied(pick: random.Random) -> Path:
+def copied(pick):
     """A whole folder, to be tampered with, under the current one."""
     return Path(shutil.copytree(pick.choice(whole_folders()), "found"))
 
 
-def signed(folder: Path) -> None:
+def signed(folder):
     """Give every file the hash that it has now, so that its reader sees it."""
     path = folder / "result.json"
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -67,7 +62,7 @@ def signed(folder: Path) -> None:
         path.write_text(json.dumps(document), encoding="utf-8")
 
 
-def use(folder: Path, pick: random.Random, report: float = 0.1) -> None:
+def use(folder, pick, report=0.1):
     """Whatever is in the folder, every command keeps its promise."""
     code, _ = check(["show", str(folder), "--format", pick.choice(("text", "latex", "python", "julia", "json"))])
     check(["predict", str(folder), *pick.choice(([], ["--intervals"], ["--until", "12"]))])
@@ -75,7 +70,7 @@ def use(folder: Path, pick: random.Random, report: float = 0.1) -> None:
         check(["report", str(folder)])
 
 
-def altered(value: Any, pick: random.Random) -> Any:
+def altered(value, pick):
     """A document with one of its values replaced, dropped or doubled."""
     if isinstance(value, dict) and value and pick.random() < 0.985:
         key = pick.choice(sorted(value))
@@ -101,7 +96,7 @@ def altered(value: Any, pick: random.Random) -> Any:
     return pick.choice(VALUES)
 
 
-def tampered_document(seed: int) -> None:
+def tampered_document(seed):
     """`result.json` with one to three other values."""
     pick = random.Random(seed)
     folder = copied(pick)
@@ -113,7 +108,7 @@ def tampered_document(seed: int) -> None:
     use(folder, pick, report=0.15)
 
 
-def damaged(content: bytes, pick: random.Random) -> bytes:
+def damaged(content, pick):
     """Bytes cut off, flipped, inserted, doubled."""
     for _ in range(pick.randint(1, 4)):
         at = pick.randrange(len(content) + 1)
@@ -131,7 +126,7 @@ def damaged(content: bytes, pick: random.Random) -> bytes:
     return content
 
 
-def damaged_file(seed: int) -> None:
+def damaged_file(seed):
     """Any file of the folder with damage to its bytes, its hash as it was or as it is."""
     pick = random.Random(seed)
     folder = copied(pick)
@@ -142,7 +137,7 @@ def damaged_file(seed: int) -> None:
     use(folder, pick)
 
 
-def _npy(array: Any, pick: random.Random) -> bytes:
+def _npy(array, pick):
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=True)
     content = stream.getvalue()
@@ -153,14 +148,14 @@ def _npy(array: Any, pick: random.Random) -> bytes:
     return content
 
 
-def tampered_archive(seed: int) -> None:
+def tampered_archive(seed):
     """`model.npz` or `covariance.npz` with other arrays: nan, other shapes and kinds, none, compressed."""
     pick = random.Random(seed)
     folder = copied(pick)
     path = folder / pick.choice(("model.npz", "covariance.npz"))
     with np.load(path, allow_pickle=False) as stored:
-        arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
-    changes: list[Callable[[Any], Any]] = [
+        arrays = {name: stored[name] for name in stored.files}
+    changes = [
         lambda a: a * np.nan,
         lambda a: a * 1e308 * 10.0,
         lambda a: -a,
@@ -195,7 +190,7 @@ def tampered_archive(seed: int) -> None:
     use(folder, pick, report=0.25)
 
 
-def tampered_lines(seed: int) -> None:
+def tampered_lines(seed):
     """`data.csv` or `log.jsonl` with other cells and lines, signed."""
     pick = random.Random(seed)
     folder = copied(pick)

@@ -1,7 +1,5 @@
 """Five hundred hostile names of columns, in sets of three, and what is printed of the accepted ones."""
 
-from __future__ import annotations
-
 import csv
 import io
 import keyword
@@ -10,17 +8,13 @@ import re
 import unicodedata
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from faces import discovery
 from promise import CODE, CONTROLS, check
 
-from odediscovery import load_csv
-from odediscovery.data.series import write_csv
-from odediscovery.errors import InputError
+from odediscovery import Discovery, InputError, load_csv, write_csv
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.result.discovery import Discovery
 
 COUNT = 500
 _PIECES = (
@@ -37,7 +31,7 @@ _PIECES = (
 )
 
 
-def all_names() -> list[str]:
+def all_names():
     """The pieces, and pairs of them until there are enough."""
     pick, names = random.Random(0), list(dict.fromkeys(_PIECES))
     while len(names) < COUNT:
@@ -47,13 +41,13 @@ def all_names() -> list[str]:
     return names[:COUNT]
 
 
-def named_set(seed: int) -> tuple[str, str, str]:
+def named_set(seed):
     """Three of the names, each name in some set of the first 167."""
     names = all_names()
     return names[3 * seed % COUNT], names[(3 * seed + 1) % COUNT], names[(3 * seed + 2) % COUNT]
 
 
-def is_accepted(name: str) -> bool:
+def is_accepted(name):
     """Whether a name may stand alone in a series."""
     try:
         discovery(PowerSum(np.array([[-0.3]]), np.ones((1, 1))), (name,), until=5.0, samples=8, initial=(1.0,))
@@ -62,7 +56,7 @@ def is_accepted(name: str) -> bool:
     return True
 
 
-def hostile_names(seed: int, report: bool = True) -> None:
+def hostile_names(seed, report=True):
     """Accepted names come back from a folder, and everything printed of them is what it should be."""
     names = tuple(dict.fromkeys(name for name in named_set(seed) if is_accepted(name)))
     for name in set(named_set(seed)) - set(names):
@@ -77,7 +71,7 @@ def hostile_names(seed: int, report: bool = True) -> None:
     assert after.equations.states == names and after.equations.texts() == before.equations.texts()
     write_csv(before.series, "data.csv")
     assert load_csv("data.csv", group="trajectory" if "trajectory" not in names else "trajectory_").states == names
-    rates = before.equations.power_sum.rhs(np.full((1, n), 0.7))[0]  # type: ignore[union-attr]
+    rates = before.equations.power_sum.rhs(np.full((1, n), 0.7))[0]
     np.testing.assert_allclose(python_rates(check(["show", "found", "--format", "python"])[1], n), rates, rtol=1e-12)
     np.testing.assert_allclose(julia_rates(check(["show", "found", "--format", "julia"])[1], n), rates, rtol=1e-12)
     check_latex(check(["show", "found", "--format", "latex"])[1])
@@ -89,7 +83,7 @@ def hostile_names(seed: int, report: bool = True) -> None:
         check_page(Path("found/report.html").read_text(encoding="utf-8"))
 
 
-def refused_at_the_door(name: str) -> None:
+def refused_at_the_door(name):
     """A table whose header has the name is read under a cleaned one, or refused in one line."""
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerow(["time", "other", name])
@@ -103,9 +97,9 @@ def refused_at_the_door(name: str) -> None:
         assert CONTROLS.search("".join(series.states)) is None
 
 
-def python_rates(source: str, n: int) -> Any:
+def python_rates(source, n):
     """What the printed function computes at 0.7, run as a stranger would run it."""
-    place: dict[str, Any] = {}
+    place = {}
     exec(compile(source, "rates.py", "exec"), place)  # what a person does with it
     return place["rates"](0.0, np.full(n, 0.7))
 
@@ -114,7 +108,7 @@ def python_rates(source: str, n: int) -> Any:
 _TOKEN = re.compile(r"\s+|Base\.\w+|\d+(\.\d+)?(e[+-]?\d+)?|[^\s\d+*/^()-][^\s+*/^()-]*|[-+*/^()]")
 
 
-def julia_rates(source: str, n: int) -> Any:
+def julia_rates(source, n):
     """What the printed Julia function computes at 0.7, by a grammar of the lines that it may have."""
     first, unpacked, *rows, nothing, last = source.rstrip("\n").split("\n")
     assert (first, nothing, last) == ("function rates!(du, u, p, t)", "    return nothing", "end")
@@ -139,7 +133,7 @@ def julia_rates(source: str, n: int) -> Any:
     return found
 
 
-def check_latex(text: str) -> None:
+def check_latex(text):
     """Balanced braces, known commands, no character that ends a line's meaning, one subscript a nucleus."""
     assert text.startswith("\\begin{align}\n") and text.endswith("\n\\end{align}\n")
     for row in text.split("\n")[1:-2]:
@@ -156,7 +150,7 @@ def check_latex(text: str) -> None:
         assert not re.search(r"_\{\d+\}_", body), body[:80]
 
 
-def _is_greek(word: str) -> bool:
+def _is_greek(word):
     kind = "CAPITAL" if word[0].isupper() else "SMALL"
     try:
         unicodedata.lookup(f"GREEK {kind} LETTER {word.upper().replace('LAMBDA', 'LAMDA')}")
@@ -168,11 +162,11 @@ def _is_greek(word: str) -> bool:
 class _Page(HTMLParser):
     """What a browser would run or load."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.scripts, self.active = 0, list[str]()
+        self.scripts, self.active = 0, list()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.scripts += tag == "script"
         self.active += [f"{tag} {name}" for name, _ in attrs if name.startswith("on")]
         self.active += [tag] * (tag in ("img", "iframe", "object", "embed", "base", "form", "link"))
@@ -180,7 +174,7 @@ class _Page(HTMLParser):
         self.active += [f"{tag} loads {v[:40]}" for v in loads]
 
 
-def check_page(text: str) -> None:
+def check_page(text):
     """One script, its own, and nothing that a name made active."""
     page = _Page()
     page.feed(text)

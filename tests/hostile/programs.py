@@ -1,37 +1,30 @@
 """Programs of their own that are killed, stand in each other's way, or get little time, one for every seed."""
 
-from __future__ import annotations
-
-import json
 import os
 import random
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from promise import CONTROLS, check
 
-from odediscovery.data.series import write_csv
-from odediscovery.laws.systems import simulate_system
-from odediscovery.runtime.workers import Failure, Processes
+from odediscovery import simulate_system, write_csv
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = "torricelli_inflow,von_bertalanffy,theta_logistic"
 LONGEST = 300.0
 
 
-def started(arguments: Sequence[str]) -> subprocess.Popen[str]:
+def started(arguments):
     """The program with some arguments, in the current folder."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "odediscovery", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def ended(program: subprocess.Popen[str]) -> tuple[int, str, str]:
+def ended(program):
     """Exit code and what was said, which keeps the promise."""
     out, err = program.communicate(timeout=LONGEST)
     assert "Traceback" not in out + err and "Warning" not in err, err[-2000:]
@@ -39,7 +32,7 @@ def ended(program: subprocess.Popen[str]) -> tuple[int, str, str]:
     return program.returncode, out, err
 
 
-def _killed_once_begun(arguments: Sequence[str], finished: Path, seconds: float) -> None:
+def _killed_once_begun(arguments, finished, seconds):
     """Kill a program so many seconds after its first piece of work was finished."""
     program, until = started(arguments), time.monotonic() + LONGEST
     while not list(finished.parent.glob(finished.name)) and program.poll() is None and time.monotonic() < until:
@@ -49,7 +42,7 @@ def _killed_once_begun(arguments: Sequence[str], finished: Path, seconds: float)
     program.communicate()
 
 
-def killed_reproduce(seed: int) -> None:
+def killed_reproduce(seed):
     """`reproduce` killed in the middle goes on and does nothing that was finished again."""
     pick = random.Random(seed)
     call = ["reproduce", "expectations", "--quick", "--quiet", "--out", "papers"]
@@ -61,27 +54,7 @@ def killed_reproduce(seed: int) -> None:
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in kept} == kept
 
 
-def killed_bench(seed: int) -> None:
-    """`bench` killed in the middle goes on with the rows that it has."""
-    pick = random.Random(seed)
-    call = ["bench", "fractional", "--ids", QUICK, "--out", "rows", "--quiet"]
-    rows = Path("rows/rows.jsonl")
-    program = started(call)
-    while program.poll() is None and not (rows.is_file() and rows.read_text()):
-        time.sleep(0.01)
-    time.sleep(pick.uniform(0.0, 1.5))
-    program.kill()
-    program.communicate()
-    kept = rows.read_text().split("\n")[:-1]
-    assert kept
-    code, _, err = ended(started(call))
-    assert code == 0, err
-    lines = rows.read_text().splitlines()
-    assert lines[: len(kept)] == kept
-    assert sorted(json.loads(line)["id"] for line in lines) == sorted(QUICK.split(","))
-
-
-def two_fits(seed: int) -> None:
+def two_fits(seed):
     """Two fits into one folder end with a whole result and at most one line of complaint."""
     pick = random.Random(seed)
     write_csv(simulate_system("logistic", noise=0.01, seed=seed), "data.csv")
@@ -101,23 +74,7 @@ def two_fits(seed: int) -> None:
     assert not list(Path().glob(".*found*"))
 
 
-def _dies(task: int) -> int:
-    """The number again; every third process ends before it could say so."""
-    if task % 3 == 2:
-        os._exit(task % 5)
-    return task
-
-
-def dying_workers(seed: int) -> None:
-    """Processes that die lose their own task and no other."""
-    tasks = list(range(seed, seed + 4))
-    found = dict(Processes(2).results(_dies, tasks, limit=60.0))
-    assert sorted(found) == [0, 1, 2, 3]
-    for number, task in enumerate(tasks):
-        assert isinstance(found[number], Failure) if task % 3 == 2 else found[number] == task
-
-
-def little_time(seed: int) -> None:
+def little_time(seed):
     """Whatever is asked for in next to no time ends with a result, or with a line."""
     pick = random.Random(seed)
     n, rows = pick.choice(((1, 8), (2, 20), (3, 40), (6, 12), (14, 9), (40, 6)))
@@ -134,7 +91,7 @@ def little_time(seed: int) -> None:
         ]
     Path("hasty.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     states = ",".join(f"s{k}" for k in range(n))
-    kinds: list[list[str]] = [[], ["--inputs", "feed"], ["--holdout", "0.3"], ["--library", "powers"]]
+    kinds = [[], ["--inputs", "feed"], ["--holdout", "0.3"], ["--library", "powers"]]
     kinds += [["--vary", "auto"], ["--hidden-states", "R", "--states", "s0"], ["--held-inputs", "feed"]]
     kinds += [["--max-memory", "0.5"]]
     asked = pick.choice(kinds)
@@ -148,7 +105,7 @@ def little_time(seed: int) -> None:
         check(["predict", "hasty.odediscovery"])
 
 
-def wide_tables(seed: int) -> None:
+def wide_tables(seed):
     """Thousands of columns end in a line that says what to do, and a few of them are fitted."""
     n = (5000, 5000, 2000, 1500)[seed % 4]
     rows = (6, 40, 15, 100)[seed % 4]

@@ -2,12 +2,9 @@
 complaint, no traceback, no warning, nothing that moves a terminal's cursor, nothing of a stranger run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from odediscovery.command.cli import main
@@ -19,7 +16,7 @@ TRAP = "hacked"
 CODE = f"__import__('os').system('touch {TRAP}')"
 
 
-def run(arguments: Sequence[str]) -> tuple[int, str, str]:
+def run(arguments):
     """Exit code, standard output and standard error of a command, in this process.
 
     Warnings are errors in tests, so that a library's warning ends it with an exception.
@@ -30,7 +27,7 @@ def run(arguments: Sequence[str]) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def check(arguments: Sequence[str]) -> tuple[int, str]:
+def check(arguments):
     """Run a command and see that it keeps the promise; its exit code and standard output."""
     code, out, err = run(arguments)
     assert code in (0, 1, 2), (code, err)

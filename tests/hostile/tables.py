@@ -1,9 +1,6 @@
 """Tables with damage, and small ones that are whole but odd."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 from promise import check
@@ -33,7 +30,7 @@ CELLS = (
 )
 
 
-def damaged_table(seed: int) -> str:
+def damaged_table(seed):
     """A table with one to six pieces of damage."""
     pick = random.Random(seed)
     text = (DATA / f"{pick.choice(FILES)}.csv").read_text(encoding="utf-8")
@@ -69,15 +66,15 @@ def damaged_table(seed: int) -> str:
     return text
 
 
-def fitted_damage(seed: int) -> None:
+def fitted_damage(seed):
     """A damaged table ends in a line or in equations."""
     Path("damaged.csv").write_text(damaged_table(seed), encoding="utf-8")
     check(["fit", "damaged.csv", "--max-seconds", "0.3", "--members", "2", "--quiet"])
 
 
-def odd_table(pick: random.Random) -> list[list[str]]:
+def odd_table(pick):
     """A small table that is whole: states of zeros and constants, four samples, groups of two, far times."""
-    shapes: dict[str, Callable[[int], float]] = {
+    shapes = {
         "zero": lambda k: 0.0,
         "constant": lambda k: 3.7,
         "decay": lambda k: 5.0 * 0.8**k,
@@ -111,7 +108,7 @@ def odd_table(pick: random.Random) -> list[list[str]]:
     return rows
 
 
-def fitted_oddity(seed: int) -> None:
+def fitted_oddity(seed):
     """A small odd table ends in equations or in a line, by the command and by the estimator."""
     pick = random.Random(seed)
     rows = odd_table(pick)

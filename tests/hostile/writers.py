@@ -4,8 +4,6 @@ python writers.py PLACE FIRST COUNT
 
 """
 
-from __future__ import annotations
-
 import resource
 import signal
 import sys
@@ -16,10 +14,10 @@ from odediscovery.runtime.files import claimed
 OWN = tuple(f"file {k}" for k in range(8))
 
 
-def write_version(place: Path, version: int) -> None:
+def write_version(place, version):
     """A folder of eight files that all hold the version, of growing lengths."""
 
-    def fill(new: Path) -> None:
+    def fill(new):
         for k, name in enumerate(OWN):
             (new / name).write_bytes(f"{version}\n".encode() * 1000 * (k + 1))
 
@@ -27,7 +25,7 @@ def write_version(place: Path, version: int) -> None:
         claim.replace(fill, OWN)
 
 
-def version_in(place: Path) -> int:
+def version_in(place):
     """The version that all files of a folder have in common.
 
     Raises:

@@ -1,7 +1,5 @@
 """The judge: what a law's misfit and constants cost, the shortlist, the front, constants that are one."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -24,12 +22,12 @@ from odediscovery.laws.records import Candidate, Covariance, Judged, Origin, Pol
 FLOOR = np.array([1e-3])
 
 
-def law_of(terms: int) -> PowerSum:
+def law_of(terms):
     """x' = x + x^2 + ...: complexity 2 * terms + 1."""
     return PowerSum(np.ones((1, terms)), np.arange(1.0, terms + 1.0)[:, None])
 
 
-def polished(terms: int, mean_square: float, samples: int = 100, finite: bool = True) -> Polished:
+def polished(terms, mean_square, samples=100, finite=True):
     law = law_of(terms)
     return Polished(
         law,
@@ -44,11 +42,11 @@ def polished(terms: int, mean_square: float, samples: int = 100, finite: bool = 
     )
 
 
-def candidate(terms: int, mean_square: float, whole: bool = False) -> Candidate:
+def candidate(terms, mean_square, whole=False):
     return Candidate(law_of(terms), np.ones((1, 1)), mean_square, 0, np.array([whole]))
 
 
-def test_the_criterion_is_misfit_and_cost() -> None:
+def test_the_criterion_is_misfit_and_cost():
     row = judge(polished(2, 0.04), FLOOR, Origin(3, "training"))
     fitted = 4 + 1
     expected = 100 * math.log(0.04 + 1e-6) + 4 * constant_penalty(1, 100) * 100 / (100 - fitted - 2)
@@ -56,14 +54,14 @@ def test_the_criterion_is_misfit_and_cost() -> None:
     assert row.origin == Origin(3, "training")
 
 
-def test_fitting_closer_than_the_floor_is_no_merit() -> None:
+def test_fitting_closer_than_the_floor_is_no_merit():
     close, closer = (judge(polished(2, ms), FLOOR, 0).criterion for ms in (1e-12, 1e-16))
     assert close == pytest.approx(closer, abs=1e-3)
     assert judge(polished(1, 1e-12), FLOOR, 0).criterion < closer
     assert judge(polished(1, 1e-4), FLOOR, 0).criterion > close
 
 
-def test_few_samples_make_constants_dear() -> None:
+def test_few_samples_make_constants_dear():
     law = law_of(2)
     assert penalty(law, all_free(law), 1e9, 1) == pytest.approx(cost(law, all_free(law), 1e9))
     factors = [penalty(law, all_free(law), n, 1) / cost(law, all_free(law), n) for n in (10.0, 20.0, 100.0)]
@@ -71,17 +69,17 @@ def test_few_samples_make_constants_dear() -> None:
     assert penalty(law, all_free(law), 6.0, 1) > 6.0  # more constants than samples: finite, dear
 
 
-def test_a_law_that_blows_up_is_the_worst() -> None:
+def test_a_law_that_blows_up_is_the_worst():
     assert judge(polished(1, 0.1, finite=False), FLOOR, 0).criterion == math.inf
     assert judge(polished(1, math.inf), FLOOR, 0).criterion == math.inf
 
 
-def test_evidence_is_counted_in_independent_samples() -> None:
+def test_evidence_is_counted_in_independent_samples():
     whole, half = (judge(polished(2, 0.04), FLOOR, 0, independent=share) for share in (None, np.array([0.5])))
     assert half.criterion - whole.criterion == pytest.approx(-50 * math.log(0.04 + 1e-6))
 
 
-def test_numbers_next_to_nothing_are_found_with_their_shares() -> None:
+def test_numbers_next_to_nothing_are_found_with_their_shares():
     x = np.exp(np.linspace(-1.0, 1.0, 21))[:, None]
     a, w = np.array([[1.0, -1e-4, 0.5]]), np.array([[1.0], [2.0], [3.001]])
     law = PowerSum(a, w)
@@ -97,13 +95,13 @@ def test_numbers_next_to_nothing_are_found_with_their_shares() -> None:
     assert all(np.isinf(share).all() for share in shares_of(law, (free[0] & False, free[1] & False, *free[2:]), x))
 
 
-def test_the_smallest_criterion_is_chosen() -> None:
+def test_the_smallest_criterion_is_chosen():
     rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 1e-4), (3, 0.9e-4))]
     assert choose(rows) == 1
     assert choose([*rows, Judged(polished(1, 1.0), -1e9, 0)]) == 3
 
 
-def test_the_shortlist_is_the_front_around_the_best() -> None:
+def test_the_shortlist_is_the_front_around_the_best():
     squares = {1: 1.0, 2: 0.5, 3: 0.1, 4: 1e-6, 5: 0.9e-6, 6: 0.8e-6, 7: 0.7e-6, 8: 0.6e-6}
     given = [candidate(k, ms) for k, ms in squares.items()]
     given += [candidate(k, 2.0 * ms) for k, ms in squares.items()]  # worse of the same size
@@ -112,7 +110,7 @@ def test_the_shortlist_is_the_front_around_the_best() -> None:
     assert all(c.mean_square == squares[c.law.n_monomials] for c in listed)
 
 
-def test_the_front_has_what_nothing_simpler_beats() -> None:
+def test_the_front_has_what_nothing_simpler_beats():
     rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((3, 0.02), (1, 0.5), (2, 0.1), (2, 0.09), (4, 0.03))]
     assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [1, 3, 0]
 
@@ -120,7 +118,7 @@ def test_the_front_has_what_nothing_simpler_beats() -> None:
 ONE = np.ones(2)
 
 
-def linear(a: list[list[float]], deviations: list[float], samples: float = 100.0) -> Polished:
+def linear(a, deviations, samples=100.0):
     """A law of linear terms whose coefficients have independent errors; starts are not among them."""
     law = PowerSum(np.array(a), np.eye(len(a[0]), 2))
     free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
@@ -129,7 +127,7 @@ def linear(a: list[list[float]], deviations: list[float], samples: float = 100.0
     return Polished(law, law, np.ones((1, 2)), joint, free, counts, counts, True, counts)
 
 
-def test_a_flow_from_one_state_to_another_is_one_constant() -> None:
+def test_a_flow_from_one_state_to_another_is_one_constant():
     found = find_ties(linear([[-1.0, 0.0], [1.1, -0.5]], [0.1, 0.1, 0.1]), ONE)
     assert found.number == 1
     # (1.1 - 1.0)^2 over the variance of the difference.
@@ -143,12 +141,12 @@ def test_a_flow_from_one_state_to_another_is_one_constant() -> None:
         ([[-1.0, 0.0], [1.0, -0.5]], np.array([1.0, 5.0])),  # other rates in the user's units
     ],
 )
-def test_what_is_no_flow_is_not_tied(a: list[list[float]], scale: np.ndarray) -> None:
+def test_what_is_no_flow_is_not_tied(a, scale):
     deviations = [0.01] * np.count_nonzero(a)
     assert find_ties(linear(a, deviations), scale) is NO_TIES
 
 
-def three(signs: list[float], deviations: list[float]) -> Polished:
+def three(signs, deviations):
     """One monomial in three equations, with independent errors."""
     law = PowerSum(np.array(signs)[:, None], np.array([[1.0, 0.0, 0.0]]))
     free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), *all_free(law)[2:])
@@ -166,7 +164,7 @@ def three(signs: list[float], deviations: list[float]) -> Polished:
     )
 
 
-def test_a_tie_saves_what_a_value_costs() -> None:
+def test_a_tie_saves_what_a_value_costs():
     found = linear([[-1.0, 0.0], [1.0, -0.5]], [0.01] * 3)
     untied, tied = (penalty(found.law, found.free, 100.0, 2, ties) for ties in (0, 1))
     # Two exponents held at 1 cost 1 each; three coefficients and two starts, or two and two, of 100 samples.

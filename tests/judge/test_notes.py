@@ -1,7 +1,5 @@
 """Every message, rendered from its own made-up case; `docs/notes_page.py` prints just these."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import re
@@ -11,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from odediscovery.judge import notes
-from odediscovery.judge.notes import Message, Note, Weight, in_order
+from odediscovery.judge.notes import Message, Weight, in_order
 
 PAGE = Path(__file__).parents[2] / "docs" / "notes_page.py"
 # A made-up case of each message.
-CASES: dict[str, Note] = {
+CASES = {
     "poor_fit": notes.poor_fit(0.12, 0.5),
     "unexplained_states": notes.unexplained_states(["deaths"], [0.0]),
     "turns_back": notes.turns_back("conc"),
@@ -56,7 +54,7 @@ CASES: dict[str, Note] = {
 JARGON = ("spread of the fitted ones", "criterion", "members", "autocorrelation", "polish", "candidate", "nan", "None")
 
 
-def test_there_is_a_case_of_every_message() -> None:
+def test_there_is_a_case_of_every_message():
     made = [
         name
         for name, value in vars(notes).items()
@@ -67,7 +65,7 @@ def test_there_is_a_case_of_every_message() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_message_is_short_and_plain(name: str) -> None:
+def test_a_message_is_short_and_plain(name):
     note = CASES[name]
     assert isinstance(note.weight, Weight)
     assert len(note.split()) <= 60 and not re.search(r"\d{7}|%%|  ", note)
@@ -76,17 +74,17 @@ def test_a_message_is_short_and_plain(name: str) -> None:
     assert re.search(r"[:;] ", note)
 
 
-def test_the_page_has_every_message(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_has_every_message(capsys):
     runpy.run_path(str(PAGE))
     page = capsys.readouterr().out
     assert [note for note in CASES.values() if f"> {note}\n" not in page] == []
 
 
-def test_the_most_important_message_comes_first_and_none_twice() -> None:
+def test_the_most_important_message_comes_first_and_none_twice():
     told = in_order(["Column 'x' lacks 3 of 10 values.", CASES["thinned"], CASES["blows_up"], CASES["poor_fit"]] * 2)
     assert told == (CASES["poor_fit"], CASES["blows_up"], "Column 'x' lacks 3 of 10 values.", CASES["thinned"])
 
 
-def test_a_message_goes_from_one_process_to_another_with_its_weight() -> None:
+def test_a_message_goes_from_one_process_to_another_with_its_weight():
     note = pickle.loads(pickle.dumps(CASES["blows_up"]))
     assert note == CASES["blows_up"] and note.weight is Weight.DOUBT

@@ -1,7 +1,5 @@
 """What a reader is told: digits, resting points, closed orbits, and where equations lead."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 
@@ -9,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from odediscovery import Equations, TimeSeries
+from odediscovery import Equations, Monitor, TimeSeries
 from odediscovery.judge.remarks import (
     PRINTED_AWAY,
     check_extrapolation,
@@ -23,13 +21,12 @@ from odediscovery.laws.equations import read_form
 from odediscovery.laws.expressions import as_printed
 from odediscovery.laws.power_sum import PowerSum, all_free
 from odediscovery.problem.problem import prepare
-from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.polish import polish
 
 T = np.linspace(0.0, 4.0, 60)
 
 
-def law_of(coefficients: list[float], exponents: list[float], errors: list[float], powers: list[float]) -> Equations:
+def law_of(coefficients, exponents, errors, powers):
     """One equation with standard errors."""
     return Equations.from_power_sum(
         ["x"],
@@ -38,18 +35,18 @@ def law_of(coefficients: list[float], exponents: list[float], errors: list[float
     )
 
 
-def series_of(equations: Equations, start: float) -> TimeSeries:
+def series_of(equations, start):
     return TimeSeries.from_arrays(T, equations.simulate([start], T), ["x"])
 
 
-def test_constants_that_nearly_cancel_get_the_digits_that_they_need() -> None:
+def test_constants_that_nearly_cancel_get_the_digits_that_they_need():
     """Known far better together than one by one: two terms of nearly the same power."""
     law = law_of([12.34567891, -12.88567891], [1.0, 1.001], [4.2, 4.3], [0.0, 0.0])
     series, sigma = series_of(law, 5.0), np.array([0.01])
     printed = with_enough_digits(law, series, np.array([[5.0]]), sigma, Monitor())
     assert printed.spare >= 1
 
-    def away(spare: int) -> float:
+    def away(spare):
         assert law.standard_errors is not None and law.power_sum is not None
         copied = Equations.from_power_sum(["x"], as_printed(law.power_sum, law.standard_errors, 4, spare))
         return float(np.sqrt(np.sum(((copied.simulate([5.0], T) - series.trajectories[0].values) / sigma) ** 2)))
@@ -62,7 +59,7 @@ def test_constants_that_nearly_cancel_get_the_digits_that_they_need() -> None:
     assert np.sqrt(np.sum(((again - series.trajectories[0].values) / sigma) ** 2)) <= PRINTED_AWAY * np.sqrt(2.0)
 
 
-def test_an_undetermined_coefficient_is_named_and_others_are_not() -> None:
+def test_an_undetermined_coefficient_is_named_and_others_are_not():
     law = law_of([-0.5, 1e-36], [1.0, 11.0], [0.01, 6.4e-35], [0.0, 0.0])
     assert law.pretty() == "x' = 1(?)e-36*x^11 - 0.500(10)*x"
     (note,) = name_undetermined(law)
@@ -72,7 +69,7 @@ def test_an_undetermined_coefficient_is_named_and_others_are_not() -> None:
     assert "do not determine the constant term in x'" in plain
 
 
-def test_laws_without_errors_stay_as_they_are() -> None:
+def test_laws_without_errors_stay_as_they_are():
     plain = Equations.parse(["x"], {"x": "-0.5*x"})
     assert with_enough_digits(plain, series_of(plain, 1.0), np.array([[1.0]]), np.array([0.1]), Monitor()) is plain
     assert name_undetermined(dataclasses.replace(plain)) == []
@@ -99,7 +96,6 @@ def test_a_logistic_law_rests_at_its_capacity():
     np.testing.assert_allclose(error, [2.0], rtol=1e-3)
 
 
-@pytest.mark.slow
 def test_an_outflow_rests_at_its_offset_which_it_reaches():
     value, error = rest("x' = -k*(x - x0)**0.5", [0.5, 4.0], [20.0], 12.0, [[1e-4, 0.0], [0.0, 0.01]])
     np.testing.assert_allclose(value, [4.0], atol=1e-3)
@@ -119,7 +115,7 @@ def test_a_conserved_sum_holds_the_point_that_solutions_tell():
     np.testing.assert_allclose(error, [0.01 * np.hypot(1.5, 3.0) / 2.25] * 2, rtol=1e-2)
 
 
-def oscillator(damping: float, starts: list[float], until: float, noise: float = 0.0) -> TimeSeries:
+def oscillator(damping, starts, until, noise=0.0):
     """x'' = -4 x - damping x', of period pi without damping."""
     t = np.linspace(0.0, until, max(80, int(8 * until)))
     runs = [
@@ -131,12 +127,12 @@ def oscillator(damping: float, starts: list[float], until: float, noise: float =
     return TimeSeries.from_arrays([t] * len(values), values, ["x", "v"])
 
 
-def notes_on(series: TimeSeries, damping: float, starts: list[float]) -> list[str]:
+def notes_on(series, damping, starts):
     law = Equations.parse(["x", "v"], {"x": "v", "v": f"-4*x - {damping}*v"})
     return [str(note) for note in closed_orbit(law, series, np.array([[x, 0.0] for x in starts]))]
 
 
-def test_a_closed_orbit_is_told_with_its_period() -> None:
+def test_a_closed_orbit_is_told_with_its_period():
     (note,) = notes_on(oscillator(0.0, [1.0], 5.0, noise=0.1), 0.0, [1.0])
     assert "closed orbit, gone round in 3.14:" in note
 
@@ -148,11 +144,10 @@ def test_a_closed_orbit_is_told_with_its_period() -> None:
         pytest.param(0.0, [1.0, 0.5], 5.0, id="two orbits tell"),
     ],
 )
-def test_others_are_not(damping: float, starts: list[float], until: float) -> None:
+def test_others_are_not(damping, starts, until):
     assert notes_on(oscillator(damping, starts, until), damping, starts) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "told"),
     [
@@ -160,7 +155,7 @@ def test_others_are_not(damping: float, starts: list[float], until: float) -> No
         ("0.45*x**2", ["the equations blow up, at t = 2.24: use them within the measured time only"]),
     ],
 )
-def test_equations_that_leave_the_data_are_told(right: str, told: list[str]) -> None:
+def test_equations_that_leave_the_data_are_told(right, told):
     law, t = Equations.parse(["x"], {"x": right}), np.linspace(0.0, 2.0, 9)
     series = TimeSeries.from_arrays(t, law.simulate([1.0], t), ["x"])
     found = check_extrapolation(law, series, np.array([[1.0]]))
@@ -168,7 +163,7 @@ def test_equations_that_leave_the_data_are_told(right: str, told: list[str]) -> 
     assert all(note.startswith(f"continued for as long again {text}") for note, text in zip(found, told, strict=True))
 
 
-def test_constants_of_which_only_the_sum_is_seen_are_named() -> None:
+def test_constants_of_which_only_the_sum_is_seen_are_named():
     t = np.linspace(0.0, 3.0, 30)
     # Both runs have x = y, so that only a + b is known in x' = a x + b y.
     series = TimeSeries.from_arrays(t, np.repeat(np.exp(-0.5 * t)[:, None], 2, axis=1), ["x", "y"])

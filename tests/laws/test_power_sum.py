@@ -1,18 +1,27 @@
-"""Sums of products of powers as numbers."""
-
-from __future__ import annotations
+"""Sums of products of powers as numbers, what they cost, and their compiled rates and slopes."""
 
 import numpy as np
 import pytest
+import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import FSIR
 
-from odediscovery.laws.compiled import vector_field
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.families import Function, StateFunction
+from odediscovery.laws.compiled import (
+    FUNCTIONS,
+    Graph,
+    GraphFunction,
+    constants_of,
+    form_of_expressions,
+    form_of_law,
+    point_field,
+    vector_field,
+)
+from odediscovery.laws.power_sum import STRANGE_COST, Features, PowerSum, Sums, but_whole_powers, cost, none_free
 
 
-def test_rhs_by_hand() -> None:
+def test_rhs_by_hand():
     x = np.array([[100.0, 0.01, 0.0], [4.0, 9.0, 2.0]])
     root = np.array([1.0, 6.0])
     expected = np.stack(
@@ -22,29 +31,29 @@ def test_rhs_by_hand() -> None:
     np.testing.assert_allclose(FSIR.rhs(x[1]), expected[1], rtol=1e-14)
 
 
-def test_whole_powers_keep_the_sign_and_fractional_ones_stop_at_zero() -> None:
+def test_whole_powers_keep_the_sign_and_fractional_ones_stop_at_zero():
     law = PowerSum(np.eye(2), np.array([[3.0, 0.0], [0.5, 0.0]]))
     assert law.rhs(np.array([-2.0, 1.0])).tolist() == pytest.approx([-8.0, 0.0], abs=1e-140)
 
 
-def test_a_row_of_zeros_is_the_constant() -> None:
+def test_a_row_of_zeros_is_the_constant():
     law = PowerSum(np.array([[2.5]]), np.zeros((1, 1)))
     assert law.rhs(np.array([[0.0], [np.nan]])).tolist() == [[2.5], [2.5]]
 
 
-def test_no_monomials() -> None:
+def test_no_monomials():
     law = PowerSum(np.zeros((2, 0)), np.zeros((0, 2)))
     assert law.rhs(np.ones((3, 2))).tolist() == [[0.0, 0.0]] * 3
     assert (law.complexity, law.n_monomials, law.n_states) == (0, 0, 2)
 
 
-def test_complexity_counts_constants_and_states() -> None:
+def test_complexity_counts_constants_and_states():
     assert FSIR.complexity == 13
     constant = PowerSum(np.array([[9.81, -0.9]]), np.array([[0.0], [1.6]]))
     assert constant.complexity == 2 + 1 + 1
 
 
-def test_shapes_must_fit() -> None:
+def test_shapes_must_fit():
     with pytest.raises(ValueError, match=r"do not fit: \(1, 2\) and \(1, 2\)"):
         PowerSum(np.zeros((1, 2)), np.zeros((1, 2)))
 
@@ -54,7 +63,7 @@ positive = st.floats(0.01, 100.0)
 
 @given(st.tuples(positive, positive, positive), positive, st.tuples(positive, positive, positive))
 @settings(max_examples=50, deadline=None)
-def test_rescaled_is_the_same_law(scale: tuple[float, ...], time_scale: float, state: tuple[float, ...]) -> None:
+def test_rescaled_is_the_same_law(scale, time_scale, state):
     s, x = np.array(scale), np.array(state)
     scaled = FSIR.rescaled(s, time_scale)
     expected = FSIR.monomials(x) * FSIR.coefficients * time_scale / s[:, None]
@@ -65,7 +74,7 @@ def test_rescaled_is_the_same_law(scale: tuple[float, ...], time_scale: float, s
     assert np.array_equal(back.exponents, FSIR.exponents)
 
 
-def test_merged_adds_equal_monomials_and_drops_empty_ones() -> None:
+def test_merged_adds_equal_monomials_and_drops_empty_ones():
     law = PowerSum(
         np.array([[1.0, 2.0, 3.0, 5.0], [0.0, 4.0, -3.0, 0.5]]),
         np.array([[0.5, 0.0], [0.5 + 1e-12, 0.0], [1.0, 0.0], [0.0, 1.0]]),
@@ -77,7 +86,7 @@ def test_merged_adds_equal_monomials_and_drops_empty_ones() -> None:
     assert cancelled.n_monomials == 0
 
 
-def test_structure_ignores_values_and_order() -> None:
+def test_structure_ignores_values_and_order():
     other = PowerSum(FSIR.coefficients[:, ::-1] * 3.0, FSIR.exponents[::-1] * 0.9)
     assert other.structure() == FSIR.structure()
     coefficients = FSIR.coefficients.copy()
@@ -85,7 +94,7 @@ def test_structure_ignores_values_and_order() -> None:
     assert PowerSum(coefficients, FSIR.exponents).structure() != FSIR.structure()
 
 
-def test_many_states_and_many_points_give_what_few_do() -> None:
+def test_many_states_and_many_points_give_what_few_do():
     """Of many states only powers that are not 0 are taken, of many points columns: the numbers stay."""
     draw, n = np.random.default_rng(0), 30
     w = np.zeros((50, n))
@@ -98,3 +107,119 @@ def test_many_states_and_many_points_give_what_few_do() -> None:
     np.testing.assert_allclose(vector_field(law)(0.0, x), by_hand @ law.coefficients.T, rtol=1e-10)
     few = PowerSum(law.coefficients[:6], w[:, :6])
     np.testing.assert_allclose(few.monomials(x[:, :6])[3], few.monomials(x[3, :6]), rtol=1e-13)
+
+
+def test_exponentials_and_logarithms_are_dear_and_dearer_beside_another_factor():
+    def price(name, w):
+        law = PowerSum(np.array([[1.0]]), np.array([w]), Features(1, (Function(name, 0),)))
+        return cost(law, none_free(law), 100)
+
+    plain = price("sin", [0.0, 1.0])
+    assert price("log", [0.0, 1.0]) - plain == pytest.approx(STRANGE_COST)
+    assert price("exp", [-1.0, 1.0]) - price("sin", [-1.0, 1.0]) == pytest.approx(2.0 * STRANGE_COST)
+
+
+def test_whole_powers_are_no_free_constants_where_only_the_others_are_wanted():
+    sums = Sums(np.array([[3.0, 0.0]]), np.array([[2.0, 0.0], [0.7, 0.0]]))
+    law = PowerSum(
+        np.array([[1.0, 0.0], [2.0, 3.0]]), np.array([[1.0, 0.5, 0.0], [0.0, 2.0, -1.0]]), Features(2, (), sums)
+    )
+    a, w, b, v = but_whole_powers(law)
+    assert a.tolist() == [[True, False], [True, True]]
+    assert w.tolist() == [[False, True, False], [False, False, False]]
+    assert b.tolist() == [[True, False]] and v.tolist() == [[False, False], [True, False]]
+
+
+RICH = Features(
+    2,
+    (Function("sin", 0, 0.7), Function("log", 1)),
+    Sums(np.array([[4.0, 0.5]]), np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0]])),
+)
+LAWS = {
+    "whole": PowerSum(np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 1.0], [-1.0, 3.0]])),
+    "real": PowerSum(np.array([[0.3, -2.0], [1.0, 0.0]]), np.array([[0.5, -0.3], [1.0, 1.7]])),
+    "rich": PowerSum(
+        np.array([[1.0, -0.4], [0.2, 0.0]]), np.array([[1.0, 0.0, 1.0, 0.0, -1.0], [0.0, 0.5, 0.0, 1.0, 2.0]]), RICH
+    ),
+    "flows": PowerSum(np.array([[2.0]]), np.array([[1.0, 0.5]]), None, np.array([[-1.0], [1.0]])),
+    "nothing": PowerSum(np.zeros((2, 0)), np.zeros((0, 2))),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_they_are_those_of_the_law(name):
+    law, x = LAWS[name], np.random.default_rng(0).uniform(0.1, 3.0, (4, 6, 2))
+    points = [point_field(law)(0.0, one) for one in x[0]]
+    np.testing.assert_allclose(points, law.rhs(x[0]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(vector_field(law)(0.0, x), law.rhs(x), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("x", [[-1.0, 2.0], [0.0, 1.0], [1e200, 1e200], [1e-300, -1e-300]])
+def test_also_where_there_is_no_power_or_too_large_a_number(x):
+    for law in LAWS.values():
+        with np.errstate(all="ignore"):
+            found, expected = point_field(law)(0.0, np.array(x)), law.rhs(np.array(x))
+        # as a product of matrices the law has 0 times infinity where a term does not stand at all
+        np.testing.assert_allclose(found, np.where(np.isnan(expected), found, expected), rtol=1e-12)
+
+
+def test_what_is_no_number_stays_none():
+    assert np.isnan(point_field(LAWS["real"])(0.0, np.array([np.nan, np.nan]))).all()
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_slopes_are_those_of_differences(name):
+    law = LAWS[name]
+    form, p = form_of_law(law), np.array(constants_of(law))
+    x = np.random.default_rng(2).uniform(1.1, 2.0, (2, 5))
+    _, slopes = form.linearised(x, p)
+    step = 1e-6
+    for k, shift in enumerate(np.eye(2)[:, :, None] * step):
+        differences = (form.rates(x + shift, p) - form.rates(x - shift, p)) / (2.0 * step)
+        np.testing.assert_allclose(slopes[:, k], differences, rtol=1e-5, atol=1e-6)
+    for k, place in enumerate(form.sought):
+        shift = np.eye(len(p))[place] * step
+        differences = (form.rates(x, p + shift) - form.rates(x, p - shift)) / (2.0 * step)
+        np.testing.assert_allclose(slopes[:, 2 + k], differences, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text", ["sin(k*x)", "cos(x)/k", "exp(-k*x)", "log(x + k)", "tan(x)**k", "tanh(k*x)", "Abs(x - 9)*k"]
+)
+def test_slopes_of_functions_are_those_of_sympy(text):
+    x, k = sympy.symbols("x k", real=True)
+    side = sympy.sympify(text, locals={"x": x, "k": k})
+    (values, (slopes,)) = form_of_expressions([side], [x], [k]).linearised(np.array([0.7]), [1.3])
+    at = {x: 0.7, k: 1.3}
+    np.testing.assert_allclose(values, float(side.subs(at)))
+    np.testing.assert_allclose(slopes, [float(sympy.diff(side, by).subs(at).evalf()) for by in (x, k)])
+
+
+def test_members_have_constants_of_their_own():
+    law = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
+    of_members = [np.array([-0.5, -2.0])]
+    found = form_of_law(law).rates(np.ones((1, 2)), [*of_members, 1.0])
+    assert found.tolist() == [[-0.5, -2.0]]
+
+
+def test_laws_of_one_form_share_it():
+    one = PowerSum(np.array([[-0.5]]), np.array([[1.7]]))
+    other = PowerSum(np.array([[3.0]]), np.array([[0.3]]))
+    assert form_of_law(one) is form_of_law(other)
+
+
+@pytest.mark.parametrize(
+    ("slope", "expected"),
+    [
+        (lambda lib, z: 1.0 - lib.tanh(z) ** 2, 1.0 - np.tanh(0.7) ** 2),
+        (lambda lib, z: -lib.sin(z) / (2.0 + z), -np.sin(0.7) / 2.7),
+        (lambda lib, z: 1.0 / z + lib.exp(z) * 3.0 - z, 1.0 / 0.7 + 3.0 * np.exp(0.7) - 0.7),
+    ],
+)
+def test_a_function_of_a_new_family_brings_its_slope(slope, expected, monkeypatch):
+    new = StateFunction("sinh", "the hyperbolic sine of", slope)
+    monkeypatch.setitem(FUNCTIONS, "sinh", GraphFunction(new.value, new.plain, new.slope))
+    g = Graph()
+    x = g.x(0)
+    (found,) = g.compiled([g.slope(g.function("sinh", x), x)], 0, 1)(np.array([0.7]))
+    np.testing.assert_allclose(found, expected)

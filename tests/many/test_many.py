@@ -1,28 +1,20 @@
 """Thousands of series, each with its own law; chosen ones get folders of their own."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from odediscovery import settings_for
+from odediscovery import Discovery, InputError, Monitor, settings_for
 from odediscovery.command.cli import main
-from odediscovery.errors import InputError
 from odediscovery.many.alone import chosen_alone, fit_alone, folder_name
-from odediscovery.many.run import Table, fit_many, opened_table, told
+from odediscovery.many.run import fit_many, opened_table, told
 from odediscovery.many.simple import explain
 from odediscovery.many.tables import blocks_of, parquet_blocks
-from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Failure
 
 T = np.linspace(0.0, 6.0, 30)
@@ -30,19 +22,17 @@ NOISE = np.random.default_rng(0).standard_normal((6, 30))
 
 
 @pytest.fixture(autouse=True)
-def _blocks_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def _blocks_of_two(monkeypatch):
     monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
 
 
 class Here:
     """A place for tasks that is this process; one task is lost, however often it is tried."""
 
-    def __init__(self, lost: int | None = None) -> None:
+    def __init__(self, lost=None):
         self.lost, self.ran, self.task = lost, 0, None
 
-    def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
-    ) -> Iterator[tuple[int, Any]]:
+    def results(self, function, tasks, limit=0.0, stopping=None):
         if self.task is None and self.lost is not None:
             self.task = tasks[self.lost]
         for number, task in enumerate(tasks):
@@ -50,27 +40,27 @@ class Here:
             yield number, Failure("killed", 0.0) if task is self.task else function(task)
 
 
-def curves(count: int) -> list[np.ndarray]:
+def curves(count):
     return [1.0 / (1.0 + (20.0 + k) * np.exp(-(1.0 + 0.01 * k) * T)) + 0.005 * NOISE[k % 6] for k in range(count)]
 
 
-def frame(values: Sequence[np.ndarray], labels: Sequence[str] = ()) -> pd.DataFrame:
+def frame(values, labels=()):
     wells = labels or [f"w{k}" for k in range(len(values))]
     t = np.tile(T, len(values))
     return pd.DataFrame({"well": np.repeat(wells, len(T)), "t": t, "od": np.concatenate(values)})
 
 
-def write(path: Path, values: Sequence[np.ndarray]) -> Path:
+def write(path, values):
     frame(values).to_csv(path, index=False)
     return path
 
 
-def summary(folder: Path) -> list[dict[str, str]]:
+def summary(folder):
     with (folder / "summary.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_simple_laws_are_told_apart_with_their_constants() -> None:
+def test_simple_laws_are_told_apart_with_their_constants():
     series = {
         "exponential decay": 5e3 * np.exp(-0.7 * T),
         "logistic growth": 40.0 / (1.0 + 19.0 * np.exp(-1.5 * T)),
@@ -86,7 +76,7 @@ def test_simple_laws_are_told_apart_with_their_constants() -> None:
     assert rows[3]["constants"][0] == pytest.approx(0.4, rel=0.05)
 
 
-def test_what_no_simple_law_explains_is_said() -> None:
+def test_what_no_simple_law_explains_is_said():
     gone = np.full(30, np.nan)
     one = np.where(np.arange(30) < 2, 1.0, np.nan)
     rows = explain(["wave", "gone", "one", "still"], [(T, np.sin(4 * T)), (T, gone), (T, one), (T, np.ones(30))])
@@ -105,7 +95,7 @@ def test_what_no_simple_law_explains_is_said() -> None:
         ('\n"free\ntext", "g",t,x,z', '"one, two\nthree", {g},{t},{x},7'),
     ],
 )
-def test_columns_are_those_that_are_named_wherever_quotes_stand(header: str, row: str, tmp_path: Path) -> None:
+def test_columns_are_those_that_are_named_wherever_quotes_stand(header, row, tmp_path):
     path, curve = tmp_path / "quoted.csv", curves(1)[0]
     rows = [row.format(g=g, t=float(t), x=float(x)) for g in "abc" for t, x in zip(T, curve, strict=True)]
     path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
@@ -115,7 +105,7 @@ def test_columns_are_those_that_are_named_wherever_quotes_stand(header: str, row
         np.testing.assert_array_equal((t, x), (T, curve))
 
 
-def test_numbers_may_have_decimal_commas_where_these_part_no_columns(tmp_path: Path) -> None:
+def test_numbers_may_have_decimal_commas_where_these_part_no_columns(tmp_path):
     path = tmp_path / "comma.csv"
     path.write_text("g;t;x\na;0;1,5\na;0,5;-2e-3\na;1;\na;1.5;1,2,3\n")
     ((t, x),) = blocks_of(path, "g", None, None, 2)[0][0].read()[1]
@@ -134,15 +124,14 @@ def test_numbers_may_have_decimal_commas_where_these_part_no_columns(tmp_path: P
         ("g,t,x\na,0,1\nb,0,1\na,1,2\n", "line 4: the rows of group 'a' do not stand together"),
     ],
 )
-def test_a_table_whose_columns_or_series_are_not_certain_is_refused(text: str, told: str, tmp_path: Path) -> None:
+def test_a_table_whose_columns_or_series_are_not_certain_is_refused(text, told, tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=told):
         blocks_of(path, "g", "t", None, 2)
 
 
-@pytest.mark.slow
-def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path) -> None:
+def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path):
     path, folder = write(tmp_path / "plate.csv", curves(6)), tmp_path / "each"
     first = fit_many(opened_table(path, "well", folder), Here(lost=1), Monitor())
     assert (first.series, first.finished, first.failed) == (4, False, ("block 1: killed",))
@@ -162,12 +151,11 @@ def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path) ->
         fit_many(opened_table(write(tmp_path / "other.csv", curves(3)), "well", folder), place, Monitor())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "folder"])
-def test_a_table_that_was_edited_is_fitted_again(kind: str, tmp_path: Path) -> None:
+def test_a_table_that_was_edited_is_fitted_again(kind, tmp_path):
     path, folder = tmp_path / f"plate.{kind}", tmp_path / "each"
 
-    def lay(values: range) -> None:
+    def lay(values):
         rows = [(f"w{k}", t, value) for k in range(3) for t, value in enumerate(values)]
         table = pd.DataFrame(rows, columns=["well", "t", "od"])
         if kind == "csv":
@@ -176,10 +164,10 @@ def test_a_table_that_was_edited_is_fitted_again(kind: str, tmp_path: Path) -> N
             shutil.rmtree(path, ignore_errors=True)
             table.to_parquet(path, compression=None, partition_cols=["well"])
 
-    def bytes_of(at: Path) -> int:
+    def bytes_of(at):
         return sum(file.stat().st_size for file in [at, *at.rglob("*")] if file.is_file())
 
-    def fit() -> tuple[int, str]:
+    def fit():
         place = Here()
         fit_many(opened_table(path, "well", folder), place, Monitor())
         return place.ran, summary(folder)[0]["equation"]
@@ -197,8 +185,7 @@ def test_a_table_that_was_edited_is_fitted_again(kind: str, tmp_path: Path) -> N
     assert fit() == (0, "od' = - 1")
 
 
-@pytest.mark.slow
-def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(tmp_path: Path) -> None:
+def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(tmp_path):
     path, folder = tmp_path / "plate.parquet", tmp_path / "each"
     frame(curves(5)).to_parquet(path, row_group_size=47)  # series lie across row groups
     blocks, columns = parquet_blocks(path, "well", None, None, 2)
@@ -216,7 +203,7 @@ def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(tmp
     assert [c[0] for c in kept.sort_values("series")["constants"]] == pytest.approx(1 + 0.01 * np.arange(5), rel=0.02)
 
 
-def test_parquet_that_cannot_be_read_by_group_is_refused(tmp_path: Path) -> None:
+def test_parquet_that_cannot_be_read_by_group_is_refused(tmp_path):
     table = frame(curves(2))
     table.sort_values("t").to_parquet(tmp_path / "mixed.parquet")
     table.assign(od="high").to_parquet(tmp_path / "words.parquet")
@@ -236,14 +223,13 @@ ALONE = settings_for(members=0, library=["textbook"], max_seconds=60.0)
 SOURCE = {"table": "plate.csv", "path": "here"}
 
 
-def fitted_table(path: Path, **columns: str) -> Table:
+def fitted_table(path, **columns):
     table = opened_table(path, "well", path.parent / "each", **columns)
     fit_many(table, Here(), Monitor())
     return table
 
 
-@pytest.mark.slow
-def test_series_of_parquet_are_read_too(tmp_path: Path) -> None:
+def test_series_of_parquet_are_read_too(tmp_path):
     path = tmp_path / "plate.parquet"
     frame(curves(3), ["a/1", "b", "c"]).rename(columns={"t": "h"}).to_parquet(path)
     (one,) = chosen_alone(fitted_table(path, time="h"), ["a/1"], ALONE, SOURCE)
@@ -251,15 +237,13 @@ def test_series_of_parquet_are_read_too(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one.series.trajectories[0].values[:, 0], curves(1)[0])
 
 
-@pytest.mark.slow
-def test_a_series_that_cannot_be_fitted_alone_is_named(tmp_path: Path) -> None:
+def test_a_series_that_cannot_be_fitted_alone_is_named(tmp_path):
     table = fitted_table(write(tmp_path / "plate.csv", [*curves(1), np.full(len(T), np.nan)]))
     with pytest.raises(InputError, match="series 'w1' cannot be fitted alone: "):
         chosen_alone(table, ["w0", "w1"], ALONE, SOURCE)
 
 
-@pytest.mark.slow
-def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_other(tmp_path: Path) -> None:
+def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_other(tmp_path):
     table = fitted_table(write(tmp_path / "plate.csv", curves(5)))
     chosen = chosen_alone(table, ["w0", "w3"], ALONE, SOURCE)
     ended = {one.label: found for one, found in fit_alone(chosen, Here(lost=0), Monitor())}
@@ -278,7 +262,7 @@ def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_oth
     assert not done.is_done
 
 
-def test_names_of_folders_hold_any_label() -> None:
+def test_names_of_folders_hold_any_label():
     assert [folder_name(one) for one in ("A1", "B 2", "a.b", ".a", "..", "é")] == [
         *("A1", "B 2", "a.b", "%2Ea", "%2E.", "é")
     ]
@@ -286,10 +270,7 @@ def test_names_of_folders_hold_any_label() -> None:
     assert len(long) == 89 and long != other and folder_name(" a") != folder_name("a")
 
 
-@pytest.mark.slow
-def test_the_command_makes_folders_that_show_and_predict_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_makes_folders_that_show_and_predict_read(tmp_path, capsys):
     path, folder = write(tmp_path / "plate.csv", curves(3)), tmp_path / "plate.each"
     asked = ["fit", str(path), "--group", "well", "--each", "--members", "0", "--library", "textbook"]
     asked += ["--quiet", "--out", str(folder)]

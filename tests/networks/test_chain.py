@@ -1,7 +1,5 @@
 """Chains as arrays and as fields of units: laws as networks, networks as laws, derivatives."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -14,7 +12,6 @@ from odediscovery.data.series import Scale
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.networks.chain import Chain, Pair, chain_of, laws_of, network_of
-from odediscovery.runtime.arrays import Array
 from odediscovery.units import NAU, UNITS, Functions, RealNPU
 
 SIGNED, POSITIVE = np.array([True, False]), np.array([True, True])
@@ -25,14 +22,14 @@ LONG = (Pair(np.array([True, False, False, True]), 5, 6), Pair(np.array([True, F
 FUNCTIONS = (Function("sin", 1, 2.0), Function("exp", 0, 0.5))
 
 
-def random(functions: tuple[Function, ...], pairs: tuple[Pair, ...]) -> Chain:
+def random(functions, pairs):
     size = sum(np.prod(pair.real) + np.prod(pair.weight) for pair in pairs)
     # Positive, so that sums are, which later powers take to be.
     theta = np.random.default_rng(1).uniform(0.1, 0.7, (2, size))
     return Chain(2, functions, pairs, theta, np.ones(theta.shape, dtype=bool))
 
 
-def whole(least: int = 0, most: int = 3) -> Chain:
+def whole(least=0, most=3):
     """Whole powers, also odd ones of a state that changes its sign."""
     chain = random((), SHORT)
     theta = chain.theta.copy()
@@ -52,7 +49,7 @@ CHAINS = {
 }
 
 
-def states(chain: Chain, batch: int = 5) -> Array:
+def states(chain, batch=5):
     x = np.random.default_rng(2).standard_normal((chain.members, batch, 2))
     if len(chain.pairs) > 1:
         return np.abs(x) + 0.2
@@ -61,7 +58,7 @@ def states(chain: Chain, batch: int = 5) -> Array:
 
 
 @pytest.mark.parametrize("name", [*CHAINS])
-def test_rates_are_those_of_the_units(name: str) -> None:
+def test_rates_are_those_of_the_units(name):
     chain = CHAINS[name]
     x = states(chain)
     y = torch.as_tensor(x)
@@ -78,7 +75,7 @@ def test_rates_are_those_of_the_units(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*CHAINS])
-def test_linearised_is_the_derivative(name: str) -> None:
+def test_linearised_is_the_derivative(name):
     chain = CHAINS[name]
     x, count = states(chain), chain.theta.shape[1]
     f, f_x, f_theta = chain.linearisation(chain.theta, np.tile(np.arange(count), (2, 1)))(x)
@@ -91,7 +88,7 @@ def test_linearised_is_the_derivative(name: str) -> None:
         np.testing.assert_allclose(f_x[..., k], (rates(x + shift) - rates(x - shift)) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
-def test_arguments_out_of_bounds_count_as_the_bounds() -> None:
+def test_arguments_out_of_bounds_count_as_the_bounds():
     name, f = next((name, f) for name, f in STATE_FUNCTIONS.items() if np.isfinite(f.bounds[1]))
     chain = random((Function(name, 0),), (Pair(np.array([True, True, True]), 2, 2),))
     beyond, at = (np.array([[[z, 1.0]]] * 2) for z in (f.bounds[1] + 5.0, f.bounds[1]))
@@ -114,7 +111,7 @@ TWO_SUMS = PowerSum(
 TWO = np.ones(2, dtype=bool)
 
 
-def test_laws_of_all_families_are_members_of_one_chain() -> None:
+def test_laws_of_all_families_are_members_of_one_chain():
     laws = [RICH, PREY, TWO_SUMS]
     chain = chain_of(laws, TWO, whole=True)
     assert len(chain.functions) == 2 and len(chain.pairs) == 2
@@ -130,7 +127,7 @@ def test_laws_of_all_families_are_members_of_one_chain() -> None:
     assert chain_of([TWO_SUMS], TWO).free.sum().item() == 2 + 2 + 3 + 3
 
 
-def test_a_sum_that_lost_its_weight_is_no_input_any_more() -> None:
+def test_a_sum_that_lost_its_weight_is_no_input_any_more():
     chain = chain_of([TWO_SUMS], TWO, whole=True)
     theta = chain.theta.copy()
     chain.unpack(theta)[0][1][0, 2, 3] = 0.0
@@ -140,7 +137,7 @@ def test_a_sum_that_lost_its_weight_is_no_input_any_more() -> None:
     np.testing.assert_allclose(law.rhs(x), [[0.5 / 4.0, 1.0 / 4.0]], rtol=1e-12)
 
 
-def test_the_network_of_a_law_is_its_chain_in_units() -> None:
+def test_the_network_of_a_law_is_its_chain_in_units():
     network = network_of(RICH, Scale(np.ones(2), 1.0))
     assert [layer.unit for layer in network.layers] == ["Functions", *["RealNPU", "NAU"] * 2]
     units = [
@@ -157,7 +154,7 @@ def test_the_network_of_a_law_is_its_chain_in_units() -> None:
     np.testing.assert_allclose(rates[0], RICH.rhs(x[0]), rtol=1e-12)
 
 
-def test_rates_are_the_law_and_symbols_say_the_same() -> None:
+def test_rates_are_the_law_and_symbols_say_the_same():
     x = 0.1 + 2.0 * torch.rand(2, 5, 2, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
     field = field_of(PREY, members=2)
     np.testing.assert_allclose(field.rhs(field.theta)(x), PREY.rhs(x.numpy()), rtol=1e-13)

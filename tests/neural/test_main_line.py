@@ -1,10 +1,7 @@
 """Train, prune, equations, pareto: on any chain of units, in the units of the data."""
 
-from __future__ import annotations
-
 import math
 import warnings
-from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,20 +9,36 @@ import pytest
 import sympy
 import torch
 import torchdiffeq
+from problems import growth, random_field
 from torch import nn
 from torch.nn.utils.prune import random_unstructured
 
-from odediscovery import Field, InputError, Monitor, TimeSeries, equations, pareto, prune, simulate_system, train
+from odediscovery import (
+    Field,
+    InputError,
+    Monitor,
+    TimeSeries,
+    equations,
+    pareto,
+    prune,
+    settings_for,
+    simulate_system,
+    train,
+)
+from odediscovery.fitting.training import TrainingWindows
+from odediscovery.fitting.windows import short_windows
 from odediscovery.networks.chain import Chain
 from odediscovery.networks.vector_field import UnitRates, VectorField, on_arrays
 from odediscovery.neural.field import units_of
-from odediscovery.neural.train import binarise_gates
-from odediscovery.units import NALU, NAU, NMU, NPU, NSR, AbstractUnit, RealNPU
+from odediscovery.neural.members import random_members, trained_laws
+from odediscovery.neural.train import binarise_gates, drop_small, gates, penalised_loss, train_members
+from odediscovery.problem.problem import prepare
+from odediscovery.units import NALU, NAU, NMU, NPU, NSR, RealNPU
 
 X, Y = sympy.symbols("x y")
 
 
-def growth() -> TimeSeries:
+def courses():
     """x' = 0.5 x^0.5, y' = -0.2 x y, in units far from 1."""
     t = np.linspace(0.0, 8.0, 30)
     x = (1.0 + 0.25 * t) ** 2
@@ -33,10 +46,9 @@ def growth() -> TimeSeries:
     return TimeSeries.from_arrays(t, np.column_stack([x, 1000.0 * y]), ["x", "y"])
 
 
-@pytest.mark.slow
-def test_a_trained_field_is_pruned_to_the_law_in_the_units_of_the_data() -> None:
+def test_a_trained_field_is_pruned_to_the_law_in_the_units_of_the_data():
     torch.manual_seed(0)
-    chain, series = nn.Sequential(RealNPU(2, 4), NAU(4, 2)), growth()
+    chain, series = nn.Sequential(RealNPU(2, 4), NAU(4, 2)), courses()
     before = [p.clone() for p in chain.parameters()]
     trained = train(chain, series, members=6, adam_steps=600)
     assert all(torch.equal(a, b) for a, b in zip(before, chain.parameters(), strict=True))
@@ -51,10 +63,9 @@ def test_a_trained_field_is_pruned_to_the_law_in_the_units_of_the_data() -> None
     np.testing.assert_allclose(solved.detach(), series.trajectories[0].values, rtol=1e-3)
 
 
-@pytest.mark.slow
-def test_members_come_back_best_first() -> None:
+def test_members_come_back_best_first():
     torch.manual_seed(2)
-    series = growth()
+    series = courses()
     trained = train(nn.Sequential(RealNPU(2, 2), NAU(2, 2)), series, members=4, adam_steps=60, lbfgs_steps=3)
     t, x = (torch.tensor(v) for v in (series.trajectories[0].time, series.trajectories[0].values))
     slopes, middle = x.diff(dim=0) / t.diff()[:, None], ((x[1:] + x[:-1]) / 2).expand(4, -1, -1)
@@ -62,7 +73,7 @@ def test_members_come_back_best_first() -> None:
     assert off[0] <= 1.2 * off.min() and off[-1] > off[0]
 
 
-def test_the_table_and_the_axes_show_the_choice() -> None:
+def test_the_table_and_the_axes_show_the_choice():
     series = simulate_system("pendulum", {"angle": 0.001})
     path = prune(nn.Sequential(NAU(2, 2)), series)
     table, axes = pareto(path)
@@ -73,7 +84,7 @@ def test_the_table_and_the_axes_show_the_choice() -> None:
     plt.close("all")
 
 
-def test_equations_are_exact_for_the_weights_of_each_member() -> None:
+def test_equations_are_exact_for_the_weights_of_each_member():
     torch.manual_seed(3)
     chain = nn.Sequential(NPU(2, 3, members=2, init_im="glorot"), NAU(3, 2, members=2)).double()
     field = Field(chain, torch.tensor([2.0, 30.0]), 0.5)
@@ -88,7 +99,7 @@ def test_equations_are_exact_for_the_weights_of_each_member() -> None:
         np.testing.assert_allclose(alone(0.0, points).detach(), rates[member], rtol=1e-13)
 
 
-def test_a_gate_between_0_and_1_is_never_rounded_without_a_word() -> None:
+def test_a_gate_between_0_and_1_is_never_rounded_without_a_word():
     chain = nn.Sequential(
         RealNPU(2, 1, init_re=0.5, init_gate=lambda g: torch.tensor([0.18, 1.0])), NAU(1, 2, init_weight=1.0)
     )
@@ -102,7 +113,7 @@ def test_a_gate_between_0_and_1_is_never_rounded_without_a_word() -> None:
         equations(nn.Sequential(RealNPU(1, 1, init_gate=1.0)), ["x"], snapped=True)
 
 
-def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units() -> None:
+def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units():
     torch.manual_seed(1)
     units = units_of(nn.Sequential(RealNPU(2, 3), NAU(3, 2), RealNPU(2, 3), NAU(3, 2)))
     field = binarise_gates(VectorField.of(units))
@@ -119,7 +130,7 @@ def test_sums_of_powers_are_pruned_as_arrays_and_other_chains_by_their_units() -
 
 
 @pytest.mark.long
-def test_a_chain_that_is_no_sum_of_powers_is_trained_and_pruned_too() -> None:
+def test_a_chain_that_is_no_sum_of_powers_is_trained_and_pruned_too():
     torch.manual_seed(0)
     t = np.linspace(0.0, 3.0, 25)
     series = TimeSeries.from_arrays(t, 2.0 / (1.0 + 3.0 * np.exp(-t)), ["x"])  # x' = x - x^2/2
@@ -130,22 +141,20 @@ def test_a_chain_that_is_no_sum_of_powers_is_trained_and_pruned_too() -> None:
         assert float(told.subs(X, x)) == pytest.approx(x - x * x / 2, abs=0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("gradients", ["odeint-adjoint", "closed-form"])
-def test_windows_may_be_longer_and_gradients_differ_in_name_only(gradients: str) -> None:
+def test_windows_may_be_longer_and_gradients_differ_in_name_only(gradients):
     torch.manual_seed(0)
     chain, options = nn.Sequential(RealNPU(2, 2), NAU(2, 2)), {"members": 2, "adam_steps": 3, "lbfgs_steps": 0}
     usual, other = (
-        train(chain, growth(), generator=torch.Generator().manual_seed(4), gradients=way, intervals=3, **options)
+        train(chain, courses(), generator=torch.Generator().manual_seed(4), gradients=way, intervals=3, **options)
         for way in ("odeint", gradients)
     )
     for a, b in zip(usual.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0.0, atol=1e-3 if gradients == "odeint-adjoint" else 1e-8)
 
 
-@pytest.mark.slow
-def test_a_field_is_saved_and_cast_like_any_module() -> None:
-    series, quick = growth(), {"members": 2, "adam_steps": 3, "lbfgs_steps": 1}
+def test_a_field_is_saved_and_cast_like_any_module():
+    series, quick = courses(), {"members": 2, "adam_steps": 3, "lbfgs_steps": 1}
     trained = train(nn.Sequential(RealNPU(2, 2), NAU(2, 2)), series, **quick)
     other = Field(nn.Sequential(RealNPU(2, 2, members=2), NAU(2, 2, members=2)), torch.ones(2))
     other.load_state_dict(trained.state_dict())
@@ -160,10 +169,10 @@ def test_a_field_is_saved_and_cast_like_any_module() -> None:
             Field(nn.Sequential(NAU(2, 2)), scale, time)
 
 
-def test_a_stop_keeps_what_was_found() -> None:
+def test_a_stop_keeps_what_was_found():
     monitor = Monitor()
     monitor.interrupt()
-    series, chain = growth(), nn.Sequential(RealNPU(2, 2), NAU(2, 2))
+    series, chain = courses(), nn.Sequential(RealNPU(2, 2), NAU(2, 2))
     trained = train(chain, series, members=2, monitor=monitor)
     assert trained.members == 2 and len(prune(trained, series, monitor=monitor)) >= 1
 
@@ -178,13 +187,13 @@ def test_a_stop_keeps_what_was_found() -> None:
         (nn.Sequential(), "a field is a chain of arithmetic units .*, got none"),
     ],
 )
-def test_what_is_no_field_is_refused(chain: nn.Module, says: str) -> None:
+def test_what_is_no_field_is_refused(chain, says):
     for verb in (train, prune):
         with pytest.raises(InputError, match=says):
-            verb(chain, growth())
+            verb(chain, courses())
 
 
-def masked() -> nn.Module:
+def masked():
     chain = nn.Sequential(NAU(2, 2))
     random_unstructured(chain[0], "weight", 0.5)
     return chain
@@ -197,34 +206,34 @@ AT_REST = TimeSeries.from_arrays(range(8), np.ones((8, 2)), ["x", "y"])
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: train(PLAIN, growth(), members=0), "members must be a whole number of at least 1, got 0"),
-        (lambda: train(PLAIN, growth(), intervals=0), "intervals must be a whole number of at least 1, got 0"),
-        (lambda: train(PLAIN, growth(), intervals=1.5), r"intervals must be a whole number of at least 1, got 1\.5"),
+        (lambda: train(PLAIN, courses(), members=0), "members must be a whole number of at least 1, got 0"),
+        (lambda: train(PLAIN, courses(), intervals=0), "intervals must be a whole number of at least 1, got 0"),
+        (lambda: train(PLAIN, courses(), intervals=1.5), r"intervals must be a whole number of at least 1, got 1\.5"),
         (lambda: pareto(PLAIN), "what prune returns, got Sequential"),
         (lambda: train(PLAIN, AT_REST), "no state of the series changes"),
         (lambda: prune(PLAIN, AT_REST), "no state of the series changes"),
-        (lambda: train(masked(), growth()), "make them permanent first"),
+        (lambda: train(masked(), courses()), "make them permanent first"),
         (lambda: train(PLAIN, [1.0, 2.0]), "TimeSeries"),
         (lambda: equations(PLAIN, ["x"]), r"a field of 2 inputs and 2 outputs has as many states.*, got x"),
         (lambda: equations(PLAIN, "aa"), "each with a name of its own, got a, a"),
         (lambda: equations(PLAIN, ["x", "y"], digits=0), "digits must be a whole number of at least 1, got 0"),
         (lambda: equations(nn.Sequential(NAU(1, 1, init_weight=math.nan)), ["x"]), "that are no finite numbers"),
         (lambda: equations(PLAIN, ["x", "y"], member=1), "a member from 0 to 0 is expected, got 1"),
-        (lambda: prune(Field(PLAIN, torch.ones(2)), growth()), "was trained on data of another size"),
+        (lambda: prune(Field(PLAIN, torch.ones(2)), courses()), "was trained on data of another size"),
     ],
 )
-def test_other_mistakes_are_refused_in_one_line(call: Callable[[], object], says: str) -> None:
+def test_other_mistakes_are_refused_in_one_line(call, says):
     with pytest.raises(InputError, match=says):
         call()
 
 
 @pytest.mark.parametrize("unit", [NMU(1, 1, init_weight=0.4), NALU(1, 1)], ids=lambda unit: unit.name)
-def test_no_unit_rounds_its_weights_without_a_word(unit: AbstractUnit) -> None:
+def test_no_unit_rounds_its_weights_without_a_word(unit):
     with pytest.warns(UserWarning, match="its weights are rounded, which changes what it puts out by up to"):
         equations(nn.Sequential(unit), ["x"], snapped=True)
 
 
-def test_what_is_true_counts_one_in_the_sums_behind_it() -> None:
+def test_what_is_true_counts_one_in_the_sums_behind_it():
     compare = NSR(2, 1, init_sign=9.0, init_zero=-9.0)
     compare.left.data.copy_(torch.tensor([[[30.0, 0.0]]]))
     compare.right.data.copy_(torch.tensor([[[0.0, 30.0]]]))
@@ -232,3 +241,55 @@ def test_what_is_true_counts_one_in_the_sums_behind_it() -> None:
     with pytest.warns(UserWarning, match="read as logic"):
         told = equations(chain, ["x", "y"], snapped=True)["x"]
     assert [float(told.subs({X: x, Y: 1.0})) for x in (0.5, 3.0)] == [0.0, 2.0]
+
+
+P = prepare(growth(np.linspace(0.0, 20.0, 60), 0.01))
+
+
+def test_the_penalty_rises_and_gates_are_drawn_to_one():
+    field, windows = random_members(P, [2], seed=0), TrainingWindows.of(short_windows(P))
+    free, light = penalised_loss(field, windows, 0.0), penalised_loss(field, windows, 0.1)
+    theta = field.theta
+    norm = (theta * (field.free & ~gates(field))).abs().sum(dim=1)
+    for progress, share in ((0.0, 0.0), (0.25, 0.5), (1.0, 1.0)):
+        gained = light(theta, progress) - free(theta, progress)
+        torch.testing.assert_close(gained, 0.1 * share * norm)
+    opened = torch.where(gates(field), 1.0, theta)
+    torch.testing.assert_close(free(theta, 1.0), windows.loss(field, opened))
+    torch.testing.assert_close(free(theta, 0.4), windows.loss(field, theta))
+
+
+def test_training_lowers_the_loss_and_leaves_laws_that_are_read_exactly():
+    settings = settings_for(members=4, hidden=2, adam_steps=150, lbfgs_steps=20)
+    field, windows = random_members(P, [2] * 4, seed=0), TrainingWindows.of(short_windows(P))
+    after = train_members(P, field, settings, Monitor(), keep=2)
+    assert after.members == 2 and bool((after.theta[:, gates(after)] == 1.0).all())
+    before = windows.loss(field, field.theta).min()
+    assert float(windows.loss(after, after.theta).min()) < 0.2 * float(before)
+    laws = trained_laws(P, settings, Monitor())
+    assert len(laws) == 4 and all(law.n_states == 1 for law in laws)
+    # Every parameter that is left is larger than what is removed.
+    assert all((np.abs(law.coefficients[law.coefficients != 0]) >= 0.02).all() for law in laws)
+
+
+def test_gates_end_at_one_or_take_their_exponents_with_them():
+    field = random_field(members=2, states=2, width=3)
+    theta = field.theta.clone()
+    gate = field.place(0, "gate")
+    theta[:, gate] = torch.tensor([[0.9, 0.01], [-0.3, 1.4]], dtype=torch.float64)
+    after = binarise_gates(field.replace(theta))
+    assert bool((after.theta[:, gate] == 1).all()) and not after.free[:, gate].any()
+    (power, total), (free, _) = after.unpack(after.theta), after.unpack(after.free)
+    hidden = torch.tensor([[False, True], [True, False]])[:, None].expand(-1, 3, -1)
+    assert torch.equal(power["real"], field.unpack(theta)[0]["real"].masked_fill(hidden, 0.0))
+    assert torch.equal(free["real"], ~hidden) and torch.equal(total["weight"], field.unpack(theta)[1]["weight"])
+
+
+def test_small_parameters_are_removed_and_fixed_ones_are_not():
+    field = random_field(members=1)
+    theta, free = field.theta.clone(), field.free.clone()
+    theta[0, :3] = torch.tensor([0.01, -0.01, -0.04])
+    theta[0, 3], free[0, 3] = 0.007, False
+    after = drop_small(field.replace(theta, free))
+    assert after.theta[0, :4].tolist() == [0.0, 0.0, theta[0, 2].item(), theta[0, 3].item()]
+    assert after.free[0, :4].tolist() == [False, False, True, False]

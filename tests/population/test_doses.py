@@ -1,7 +1,5 @@
 """Groups with doses at known times: amounts and times of each group's own, in the model, the law and predictions."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace
@@ -18,7 +16,6 @@ from odediscovery.errors import InputError
 from odediscovery.population.groups import KNOWN, SCALED, Entry, GroupModel, Measured, Start, Structure, members_of
 from odediscovery.population.pose import pose_groups
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.population import GroupConstant
 from odediscovery.runtime.monitor import Monitor
 
 SAMPLES = np.unique([d + s for d in (0.0, 12.0, 24.0) for s in (0.5, 1.0, 2.0, 4.0, 8.0, 11.5)] + [36.0, 42.0, 48.0])
@@ -27,7 +24,7 @@ SPREADS = {"ka": 0.4, "ke": 0.25, "f": 0.2}
 ORAL = {"hidden_states": ["gut"], "starts": ["conc = 0"], "doses": ["gut = amount"], "vary": "auto"}
 
 
-def subjects(seed: int, own: bool, groups: int = 12) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+def subjects(seed, own, groups=12):
     """One compartment, three doses or, where they are of each subject's own, two to four at any hours; noise 0.1.
 
     The constants have the spreads asked for, exactly.
@@ -52,16 +49,15 @@ def subjects(seed: int, own: bool, groups: int = 12) -> tuple[pd.DataFrame, dict
     return pd.DataFrame(rows, columns=["subject", "t", "conc", "amount"]), truth
 
 
-def series_of(table: pd.DataFrame) -> TimeSeries:
+def series_of(table):
     return with_controls(TimeSeries.from_frame(table, time="t", group="subject"), impulses=["amount"])
 
 
-def constants(found: Discovery) -> dict[str, GroupConstant]:
-    assert found.population is not None
+def constants(found):
     return {one.name: one for one in found.population.constants}
 
 
-def check_population(found: Discovery, truth: dict[str, np.ndarray], names: dict[str, str]) -> None:
+def check_population(found, truth, names):
     """Means within 5 %, spreads within a quarter, and every group's own constants."""
     by_name = constants(found)
     for name, own in names.items():
@@ -72,7 +68,7 @@ def check_population(found: Discovery, truth: dict[str, np.ndarray], names: dict
         assert np.corrcoef(np.log(one.values), np.log(truth[name]))[0, 1] > 0.95
 
 
-def two_groups(scaled: bool) -> Measured:
+def two_groups(scaled):
     """gut' = -ka gut, conc' = ka gut - ke conc at five times, with doses of each group's own."""
     t = np.array([0.0, 1.0, 2.0, 4.0, 6.0])
     runs = [(t, np.ones((5, 2))), (0.5 * t[:4], np.ones((4, 2)))]
@@ -86,7 +82,7 @@ def two_groups(scaled: bool) -> Measured:
 FLOWS = Structure(np.eye(2), (Entry(0, 0, 0, -1), Entry(1, 0, 0, 1), Entry(1, 1, 1, -1)))
 
 
-def test_curves_jump_right_after_the_sample_of_a_dose() -> None:
+def test_curves_jump_right_after_the_sample_of_a_dose():
     measured = two_groups(scaled=False)
     model = GroupModel(FLOWS, replace(measured, data=measured.data.refined().refined()))
     curve = model.fitted(np.log([[0.7, 0.7], [0.2, 0.2]]))
@@ -99,7 +95,7 @@ def test_curves_jump_right_after_the_sample_of_a_dose() -> None:
     np.testing.assert_array_equal(measured.data.given()[:, 0, 0], [0.0, 3.0, 3.0, 5.0, 5.0])
 
 
-def test_slopes_of_doses_in_an_unknown_unit_are_those_of_differences() -> None:
+def test_slopes_of_doses_in_an_unknown_unit_are_those_of_differences():
     model = GroupModel(FLOWS, two_groups(scaled=True))
     at = np.array([[-0.3, -0.5], [-1.5, -1.2], [0.4, -0.6]])
     _, slopes = model.curves(at)
@@ -112,7 +108,7 @@ def test_slopes_of_doses_in_an_unknown_unit_are_those_of_differences() -> None:
     np.testing.assert_allclose(model.fitted(at + np.log([[1.0], [1.0], [2.0]])), 2.0 * model.fitted(at))
 
 
-def test_amounts_are_read_from_their_columns_and_moments_are_no_samples() -> None:
+def test_amounts_are_read_from_their_columns_and_moments_are_no_samples():
     table, _ = subjects(1, own=True)
     own, measured = pose_groups(series_of(table), settings_for(**ORAL))
     assert own.states == ("conc", "gut") and measured.dosed == ((1, "amount"),)
@@ -127,7 +123,7 @@ def test_amounts_are_read_from_their_columns_and_moments_are_no_samples() -> Non
 
 
 @pytest.mark.long
-def test_the_law_and_the_spreads_of_many_oral_doses_are_found(tmp_path: Path) -> None:
+def test_the_law_and_the_spreads_of_many_oral_doses_are_found(tmp_path):
     table, truth = subjects(1, own=True)
     found = discover(series_of(table), settings_for(**ORAL))
     lines = found.equations_text().splitlines()
@@ -145,10 +141,7 @@ def test_the_law_and_the_spreads_of_many_oral_doses_are_found(tmp_path: Path) ->
     assert resume(kept, Monitor()).equations_text() == found.equations_text()
 
 
-@pytest.mark.slow
-def test_the_commands_hear_of_doses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_hear_of_doses(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table, truth = subjects(1, own=True)
     table.assign(weight=70.0).to_csv("doses.csv", index=False)
@@ -161,7 +154,7 @@ def test_the_commands_hear_of_doses(
     found = Discovery.load("found")
     check_population(found, truth, {"ke": "ke", "ka": "ka", "f": "F"})
 
-    def predicted(*options: str) -> list[dict[str, str]]:
+    def predicted(*options):
         assert main(["predict", "found", "--until", "48", *options]) == 0
         return [*csv.DictReader(io.StringIO(capsys.readouterr().out))]
 
@@ -179,7 +172,7 @@ def test_the_commands_hear_of_doses(
     assert main(["report", "found"]) == 0 and (tmp_path / "found" / "report.html").stat().st_size > 10_000
 
 
-def test_what_cannot_be_meant_is_said() -> None:
+def test_what_cannot_be_meant_is_said():
     table, _ = subjects(0, own=False, groups=2)
     series = series_of(table)
     table.loc[table.t == 0.0, "conc"] = 0.5
@@ -202,7 +195,7 @@ def test_what_cannot_be_meant_is_said() -> None:
         fit_constants(series, "conc' = amount - ke*conc", settings_for(vary="auto", doses=["conc = amount"]))
 
 
-def test_empty_cells_of_doses_are_no_lack(tmp_path: Path) -> None:
+def test_empty_cells_of_doses_are_no_lack(tmp_path):
     subjects(0, own=False, groups=2)[0].to_csv(tmp_path / "doses.csv", index=False)
     series = load_with_controls(tmp_path / "doses.csv", states=["conc"], group="subject", impulses=["amount"])
     assert [message for message in series.messages if "amount" in message] == []

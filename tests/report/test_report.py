@@ -1,7 +1,5 @@
 """The page of a result: well formed, nothing loaded, every name harmless, never too large."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
@@ -13,15 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faces import discovery
-from pages import HOSTILE, PAGES, complex_units, driven, fitted, gaps
+from pages import HOSTILE, PAGES, driven, fitted, gaps
 
+from odediscovery import Discovery, Settings, settings_for
 from odediscovery.command.cli import main
-from odediscovery.data.series import TimeSeries
 from odediscovery.report import forecast_of, report_html
 from odediscovery.report.words import command, explained
-from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.settings import Settings, settings_for
 
 MOST_BYTES = 2_000_000
 VOID = {"meta", "br"}
@@ -30,53 +25,47 @@ VOID = {"meta", "br"}
 class Page(HTMLParser):
     """What stands in a page; complains about an element that is not closed in its place."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html):
         super().__init__(convert_charrefs=True)
-        self.open: list[tuple[str, dict[str, str | None]]] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
+        self.open = []
+        self.elements = []
+        self.text = []
         self.feed(html)
         self.close()
         assert self.open == []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         assert len({name for name, _ in attrs}) == len(attrs), (tag, attrs)
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append((tag, dict(attrs)))
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop()[0] == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if data.strip() and self.open[-1][0] not in ("style", "script"):
             self.text.append(data)
 
-    def of_class(self, name: str) -> list[dict[str, str | None]]:
+    def of_class(self, name):
         return [a for _, a in self.elements if name in (a.get("class") or "").split()]
 
 
-# A page takes a second of processor time to draw: the fast tests look at two of them.
-QUICK = ("fitted", "hostile")
-# Each is a fit of its own, these are left to `make long`.
-LONG = ("wide", "awkward", "long", "runs", "dense", "functions")
-KINDS = [
-    kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.long if kind in LONG else pytest.mark.slow)
-    for kind in PAGES
-]
+# Each is a fit or a long drawing of its own: these are left to `make long`.
+LONG = ("wide", "awkward", "long", "runs", "dense", "functions", "driven", "gaps", "complex", "expressions")
+KINDS = [pytest.param(kind, marks=pytest.mark.long if kind in LONG else ()) for kind in PAGES]
 
 
 @cache
-def html(kind: str) -> str:
+def html(kind):
     return report_html(PAGES[kind]())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_pages_are_well_formed_load_nothing_and_tell_everything_in_words(kind: str) -> None:
+def test_pages_are_well_formed_load_nothing_and_tell_everything_in_words(kind):
     text = html(kind)
     page = Page(text)
     tags = [tag for tag, _ in page.elements]
@@ -101,7 +90,7 @@ def test_pages_are_well_formed_load_nothing_and_tell_everything_in_words(kind: s
         assert card.count('class="reading"') == formulas
 
 
-def test_names_are_letters_and_never_marks() -> None:
+def test_names_are_letters_and_never_marks():
     page = Page(html("hostile"))
     assert {"b", "em"} & {tag for tag, _ in page.elements} == {"b"}  # the page's own <b>
     assert [tag for tag, _ in page.elements].count("style") == 1
@@ -111,31 +100,19 @@ def test_names_are_letters_and_never_marks() -> None:
     assert "49" not in re.findall(r"\{\{|\b49\b", shown) and "{{ 7*7 }}" in shown
 
 
-def shown_in(html: str) -> str:
+def shown_in(html):
     """The text of a page."""
     return " ".join(Page(html).text)
 
 
-@pytest.mark.slow
-def test_poor_fits_are_called_so() -> None:
+def test_poor_fits_are_called_so():
     shown = shown_in(html("refused"))
     assert "No law found" in shown and "Do not conclude or predict from them" in shown
     assert "x explains nothing." in shown and "The data lack everything." in shown
     assert "read from no network" in shown
 
 
-@pytest.mark.slow
-def test_the_page_calls_only_what_was_trained_a_network() -> None:
-    law, trained = (dataclasses.replace(complex_units(), found_by=source) for source in ("growing", "training"))
-    grown, networks = (shown_in(report_html(found)) for found in (law, trained))
-    assert "The network" in networks and "What pruning left of the trained network, from the states" in networks
-    assert "The network" not in grown and "found by growing, not by a network, from the states" in grown
-    # Its gates are 1, 0.4 and 0.
-    assert "carry exponents times gates" in grown and "exponents times gates" not in shown_in(html("fsir"))
-
-
-@pytest.mark.slow
-def test_what_is_left_out_is_said() -> None:
+def test_what_is_left_out_is_said():
     assert "Drawn are every 100th sample, 400 of 40000." in html("long")
     wide = shown_in(html("wide"))
     assert "Drawn are the first 12 of 24 states, and 6 of 9 trajectories." in wide
@@ -143,8 +120,7 @@ def test_what_is_left_out_is_said() -> None:
     assert "too many units to be drawn" in wide
 
 
-@pytest.mark.slow
-def test_bands_stability_and_units_are_shown() -> None:
+def test_bands_stability_and_units_are_shown():
     shown = shown_in(html("fitted"))
     assert "95 % of new measurements" in shown and "g" in shown and "t [h]" in shown
     assert "On 50 data sets" in shown and "96 %" in shown and "not printed" in shown
@@ -152,19 +128,8 @@ def test_bands_stability_and_units_are_shown() -> None:
     assert html("fitted").count("fill-opacity: 0.15") == 1
 
 
-@pytest.mark.slow
-def test_every_row_of_the_front_is_there_and_one_is_shown() -> None:
-    page = Page(html("fsir"))
-    rows = page.of_class("row-equations")
-    assert [row["data-row"] for row in rows] == ["0", "1"]
-    assert [str(row["class"]) for row in rows] == ["row-equations", "row-equations on"]
-    assert [p["data-row"] for p in page.of_class("point")] == ["0", "1"]
-    # A curve of every row in every panel.
-    assert len([a for tag, a in page.elements if tag == "g" and "row" in str(a.get("class"))]) == 6
-
-
 @pytest.mark.long
-def test_a_page_of_a_loaded_folder_is_the_same(tmp_path: Path) -> None:
+def test_a_page_of_a_loaded_folder_is_the_same(tmp_path):
     for found in (fitted(), gaps()):
         found.save(tmp_path / "found")
         # The order of terms in a sum may differ, and with it the last digit of a curve.
@@ -175,21 +140,7 @@ def test_a_page_of_a_loaded_folder_is_the_same(tmp_path: Path) -> None:
         assert pages[0] == pages[1]
 
 
-@pytest.mark.slow
-def test_front_rows_keep_their_own_starts(tmp_path: Path) -> None:
-    found = discovery(runs=2)
-    starts = found.initial_values + 1.0
-    rows = (dataclasses.replace(found.front[0], initial_values=starts), found.front[1])
-    dataclasses.replace(found, front=rows).save(tmp_path)
-    loaded = Discovery.load(tmp_path)
-    first, second = loaded.front
-    np.testing.assert_array_equal(first.initial_values, starts)
-    assert second.initial_values is None
-    assert "were not kept" in html("fsir") and "were not kept" not in report_html(loaded)
-
-
-@pytest.mark.slow
-def test_a_forecast_is_shown_with_its_intervals() -> None:
+def test_a_forecast_is_shown_with_its_intervals():
     found = fitted()
     until = np.linspace(0.0, 40.0, 9)
     shown = shown_in(report_html(found, forecast_of(found, until)))
@@ -200,8 +151,7 @@ def test_a_forecast_is_shown_with_its_intervals() -> None:
     assert "From the start" in text and "taken as exact" in text and "dashed line" not in text
 
 
-@pytest.mark.slow
-def test_a_forecast_without_end_or_covariance_says_so() -> None:
+def test_a_forecast_without_end_or_covariance_says_so():
     gone = forecast_of(PAGES["refused"](), np.array([0.0, 1.0]))
     assert gone.half is None and len(gone.notes) == 2
     assert "grows without bound" in gone.notes[0] and "no intervals" in gone.notes[1]
@@ -210,8 +160,7 @@ def test_a_forecast_without_end_or_covariance_says_so() -> None:
 # The commands
 
 
-@pytest.mark.slow
-def test_report_and_predict_write_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_and_predict_write_the_page(tmp_path, capsys):
     fitted().save(tmp_path / "found")
     folder, page = str(tmp_path / "found"), tmp_path / "found" / "report.html"
     document = json.loads((tmp_path / "found/result.json").read_text(encoding="utf-8"))
@@ -227,8 +176,7 @@ def test_report_and_predict_write_the_page(tmp_path: Path, capsys: pytest.Captur
     assert "<h2>Prediction</h2>" in other.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-def test_report_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_nothing(tmp_path, capsys):
     assert main(["report", str(tmp_path / "no")]) == 2
     assert "no such folder" in capsys.readouterr().err
     discovery().save(tmp_path / "found")
@@ -237,14 +185,11 @@ def test_report_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err.startswith(f"error: cannot write {lost}")
 
 
-@pytest.mark.slow
-def test_a_page_that_fails_does_not_lose_the_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_that_fails_does_not_lose_the_fit(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("odediscovery.discovery.discover.discover", lambda *_: discovery())
 
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise ZeroDivisionError("of a test")
 
     monkeypatch.setattr("odediscovery.report.write_report", fail)
@@ -256,21 +201,18 @@ def test_a_page_that_fails_does_not_lose_the_fit(
     assert Path("data.odediscovery/fit.png").is_file()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fsir", "runs", "driven", "gaps", "asked", "published"])
-def test_the_printed_command_fits_the_same_with_the_same_settings(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: dict[str, object] = {"seed": 5, "members": 0, "grow": True, "prune_long": False, "l1": 0.5}
+def test_the_printed_command_fits_the_same_with_the_same_settings(kind, tmp_path, monkeypatch):
+    asked = {"seed": 5, "members": 0, "grow": True, "prune_long": False, "l1": 0.5}
     asked |= {"known": ["S' = -I + ?"], "forbid": ["S: R", "I: R"], "tries": ["S' = -b*S"]}
     found = {
         "asked": lambda: dataclasses.replace(discovery(time_name="day"), settings=settings_for(**asked)),
         "published": lambda: dataclasses.replace(discovery(), settings=settings_for("as-run")),
-    }.get(kind, PAGES.get(kind))()  # type: ignore[misc]
+    }.get(kind, PAGES.get(kind))()
     found.save(tmp_path)
-    calls: list[tuple[TimeSeries, Settings]] = []
+    calls = []
 
-    def discover(series: TimeSeries, settings: Settings, _: Monitor) -> Discovery:
+    def discover(series, settings, _):
         calls.append((series, settings))
         return found
 
@@ -278,7 +220,6 @@ def test_the_printed_command_fits_the_same_with_the_same_settings(
     monkeypatch.setattr("odediscovery.command.fit._keep", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     line = command(found)
-    assert line is not None
     assert main(shlex.split(line)[1:]) == 0
     ((series, settings),) = calls
     assert settings == found.settings
@@ -288,8 +229,7 @@ def test_the_printed_command_fits_the_same_with_the_same_settings(
         np.testing.assert_array_equal(mine.values, theirs.values[:, own])
 
 
-@pytest.mark.slow
-def test_names_with_commas_have_no_command() -> None:
+def test_names_with_commas_have_no_command():
     found = driven()
     series = dataclasses.replace(found.series, controls=("t", "u,v"))
     assert command(dataclasses.replace(found, series=series)) is None
@@ -297,14 +237,13 @@ def test_names_with_commas_have_no_command() -> None:
     assert "load data.csv in Python" in page
 
 
-def test_shares_are_never_rounded_up() -> None:
+def test_shares_are_never_rounded_up():
     assert explained(0.999986) == "99.999 %" and explained(0.95) == "95.0 %"
     assert explained(0.999996) == "more than 99.999 %"
     assert explained(float("nan")) == "unknown"
 
 
-@pytest.mark.slow
-def test_times_that_were_dates_are_told_as_dates() -> None:
+def test_times_that_were_dates_are_told_as_dates():
     found = discovery()
     series = dataclasses.replace(found.series, time_name="day", units={"day": "days"}, since="2024-05-01")
     shown = shown_in(report_html(dataclasses.replace(found, series=series)))

@@ -1,15 +1,10 @@
 """A result can be kept in a folder and read again, and a folder from a stranger runs nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil
-import threading
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,25 +25,25 @@ OLD = Path(__file__).parents[1] / "files" / "torricelli_0.1.0"
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept") / "found"
     discovery(hidden=6).save(folder)
     return folder
 
 
 @pytest.fixture
-def copy(kept: Path, tmp_path: Path) -> Path:
+def copy(kept, tmp_path):
     return Path(shutil.copytree(kept, tmp_path / "copy"))
 
 
-def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def edit(folder, change):
     path = folder / "result.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     change(document)
     path.write_text(json.dumps(document), encoding="utf-8")
 
 
-def test_load_gives_back_what_was_saved(kept: Path, tmp_path: Path) -> None:
+def test_load_gives_back_what_was_saved(kept, tmp_path):
     before, after = discovery(hidden=6), Discovery.load(kept)
     assert after.equations_text() == before.equations_text() and after.equations.complexity == 13
     np.testing.assert_array_equal(after.series.trajectories[0].values, before.series.trajectories[0].values)
@@ -63,7 +58,7 @@ def test_load_gives_back_what_was_saved(kept: Path, tmp_path: Path) -> None:
         assert (tmp_path / "again" / name).read_bytes() == (kept / name).read_bytes(), name
 
 
-def test_the_json_says_what_the_contract_says() -> None:
+def test_the_json_says_what_the_contract_says():
     document = discovery().as_dict()
     assert document["states"] == ["S", "I", "R"] and document["symbols"] == {}
     assert document["seed"] == document["settings"]["seed"] == 3
@@ -80,7 +75,7 @@ def test_the_json_says_what_the_contract_says() -> None:
     assert document["initial_values"] == [{"S": 100.0, "I": 0.01, "R": 0.0}]
 
 
-def test_awkward_column_names_go_round(tmp_path: Path) -> None:
+def test_awkward_column_names_go_round(tmp_path):
     before = awkward()
     before.save(tmp_path / "found")
     after = Discovery.load(tmp_path / "found")
@@ -91,7 +86,7 @@ def test_awkward_column_names_go_round(tmp_path: Path) -> None:
     np.testing.assert_allclose(after.simulate(), before.simulate(), rtol=1e-6, atol=1e-9)
 
 
-def test_simulate_starts_where_it_is_told() -> None:
+def test_simulate_starts_where_it_is_told():
     found = discovery()
     late = found.simulate(times=np.array([100.0, 200.0]))
     np.testing.assert_allclose(late[1], found.simulate()[-1], rtol=1e-5)
@@ -101,7 +96,7 @@ def test_simulate_starts_where_it_is_told() -> None:
 
 
 CODE = "__import__('os').system('touch pwned')"
-HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
+HOSTILE = {
     "code": lambda d: d["equations"].update(S=CODE),
     "code in the front": lambda d: d["pareto"][0]["equations"].update(I=CODE),
     "attribute": lambda d: d["equations"].update(S="S.__class__"),
@@ -122,7 +117,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_tampered_result_is_refused_in_one_line(copy: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tampered_result_is_refused_in_one_line(copy, name, monkeypatch):
     monkeypatch.chdir(copy)
     edit(copy, HOSTILE[name])
     with pytest.raises(InputError, match=r"result\.json|data\.csv") as caught:
@@ -132,21 +127,21 @@ def test_a_tampered_result_is_refused_in_one_line(copy: Path, name: str, monkeyp
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", b"[1, 2]", b"{" * 50_000, b'"text"'])
-def test_a_result_that_is_no_json_object_is_refused(copy: Path, content: bytes) -> None:
+def test_a_result_that_is_no_json_object_is_refused(copy, content):
     (copy / "result.json").write_bytes(content)
     with pytest.raises(InputError, match=r"result\.json"):
         Discovery.load(copy)
 
 
 @pytest.mark.parametrize("name", ["result.json", "model.npz", "data.csv"])
-def test_a_missing_file_is_named(copy: Path, name: str) -> None:
+def test_a_missing_file_is_named(copy, name):
     (copy / name).unlink()
     with pytest.raises(InputError, match=name.replace(".", r"\.")):
         Discovery.load(copy)
 
 
 @pytest.mark.parametrize("name", ["data.csv", "model.npz", "covariance.npz", "log.jsonl"])
-def test_a_file_of_another_fit_is_refused(copy: Path, name: str, tmp_path: Path) -> None:
+def test_a_file_of_another_fit_is_refused(copy, name, tmp_path):
     discovery(noise=0.02).save(tmp_path / "other")
     content = (tmp_path / "other" / name).read_bytes()
     (copy / name).write_bytes(content + b"\n" if content == (copy / name).read_bytes() else content)
@@ -154,7 +149,7 @@ def test_a_file_of_another_fit_is_refused(copy: Path, name: str, tmp_path: Path)
         Discovery.load(copy)
 
 
-def test_a_result_without_hashes_opens_as_one_of_an_earlier_version(copy: Path) -> None:
+def test_a_result_without_hashes_opens_as_one_of_an_earlier_version(copy):
     edit(copy, lambda d: d.pop("files"))
     (copy / "covariance.npz").unlink()
     (copy / "log.jsonl").unlink()
@@ -162,12 +157,10 @@ def test_a_result_without_hashes_opens_as_one_of_an_earlier_version(copy: Path) 
     assert found.estimates is None and found.log == ()
 
 
-def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(
-    kept: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, asked = folder_room.read_bytes, list[str]()
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(kept, copy, monkeypatch):
+    real, asked = folder_room.read_bytes, list()
 
-    def replaced_once(path: Path) -> bytes:
+    def replaced_once(path):
         asked.append(path.name)
         if asked.count("data.csv") == 1 and path.name == "data.csv":
             discovery(noise=0.03).save(copy)
@@ -178,31 +171,7 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(
     assert asked.count("result.json") == 3
 
 
-@pytest.mark.slow
-def test_readers_beside_writers_see_one_fit_or_the_other(tmp_path: Path) -> None:
-    versions = [discovery(noise=0.01 * (k + 1)) for k in range(2)]
-    versions[0].save(tmp_path / "found")
-    stop, seen = threading.Event(), set[tuple[float, float]]()
-
-    def first_of(found: Discovery) -> tuple[float, float]:
-        return float(found.series.trajectories[0].values[0, 0]), float(found.noise[0])
-
-    def read() -> None:
-        while not stop.is_set():
-            seen.add(first_of(Discovery.load(tmp_path / "found")))
-
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for k in range(20):
-        versions[k % 2].save(tmp_path / "found")
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert seen and seen <= set(map(first_of, versions))
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="cannot write"):
         discovery().save(tmp_path / "file" / "below")
@@ -212,14 +181,14 @@ jsonschema = pytest.importorskip("jsonschema")
 SCHEMA = json.loads((resources.files("odediscovery.result") / "schema.json").read_text(encoding="utf-8"))
 
 
-def follows(document: dict[str, Any]) -> None:
+def follows(document):
     plain = json.loads(json.dumps(document, allow_nan=False))
     jsonschema.Draft202012Validator(SCHEMA).validate(plain)
     unknown = set(plain) - set(SCHEMA["properties"])
     assert not unknown, f"keys that the schema does not name: {unknown}"
 
 
-def test_the_schema_is_one_and_results_follow_it(tmp_path: Path) -> None:
+def test_the_schema_is_one_and_results_follow_it(tmp_path):
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert set(SCHEMA["required"]) <= set(SCHEMA["properties"])
     found = discovery(runs=2)
@@ -232,8 +201,7 @@ def test_the_schema_is_one_and_results_follow_it(tmp_path: Path) -> None:
         follows(json.loads((folder / "result.json").read_text(encoding="utf-8")))
 
 
-@pytest.mark.slow
-def test_fits_follow_it() -> None:
+def test_fits_follow_it():
     series = simulate_system("logistic")
     follows(discover(series, settings_for(members=0)).as_dict())
     follows(fit_constants(series, "N' = r*N*(1 - N/K)").as_dict())
@@ -245,12 +213,12 @@ def test_fits_follow_it() -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("outcome", "good"), ("states", []), ("version", 2), ("equations", {"S": 1}), ("pareto", [])]
 )
-def test_other_documents_do_not(key: str, value: object) -> None:
+def test_other_documents_do_not(key, value):
     with pytest.raises(jsonschema.ValidationError):
         follows({**discovery().as_dict(), key: value})
 
 
-def test_an_old_one_loads_with_everything_that_was_kept() -> None:
+def test_an_old_one_loads_with_everything_that_was_kept():
     found = Discovery.load(OLD)
     assert found.equations_text() == "h' = 0.00311(16)*h^2 - 0.11181(90)*h"
     assert found.starts_text() == "at t = 0: h = 9.0096(98)"
@@ -260,7 +228,7 @@ def test_an_old_one_loads_with_everything_that_was_kept() -> None:
     np.testing.assert_allclose(found.simulate(times=[0.0, 5.0])[:, 0], [9.0096175, 5.7713051], rtol=1e-7)
 
 
-def test_it_is_shown_and_predicted_with(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_it_is_shown_and_predicted_with(capsys, tmp_path):
     assert main(["show", str(OLD)]) == 0
     assert "*            5   0.000223   0.999944   h' = 0.00311*h^2 - 0.112*h" in capsys.readouterr().out
     assert main(["predict", str(OLD), "--until", "5", "--out", str(tmp_path / "ahead.csv")]) == 0
@@ -268,7 +236,7 @@ def test_it_is_shown_and_predicted_with(capsys: pytest.CaptureFixture[str], tmp_
     assert [float(cell) for cell in last.split(",")] == pytest.approx([5.0, 5.771305068995609], rel=1e-7)
 
 
-def test_saved_again_it_says_the_same(tmp_path: Path) -> None:
+def test_saved_again_it_says_the_same(tmp_path):
     Discovery.load(OLD).save(tmp_path)
     before, after = (json.loads((folder / "result.json").read_text()) for folder in (OLD, tmp_path))
     assert before.pop("versions") and after.pop("versions")
@@ -281,6 +249,6 @@ def test_saved_again_it_says_the_same(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == (OLD / name).read_bytes(), name
 
 
-def test_a_log_is_plain_lines() -> None:
+def test_a_log_is_plain_lines():
     lines = log_lines([{"n": np.int64(1), "x": np.nan, "rows": np.array([True])}, {"place": Path("a")}])
     assert lines == b'{"n": 1, "x": null, "rows": [true]}\n{"place": "a"}\n'

@@ -1,11 +1,8 @@
 """A result shows itself: text, tables, rows, notebooks; what is asked of it, compared and told."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,7 +21,7 @@ from odediscovery.result.named import NamedConstants, constant_records, units_te
 from odediscovery.runtime.monitor import Monitor
 
 
-def with_rival() -> Discovery:
+def with_rival():
     """A result whose simpler row has start values of its own, I' = -0.05 I and the like."""
     found = discovery(runs=2)
     rival = Equations.parse(["S", "I", "R"], {"S": "-0.01*S", "I": "0.05*I", "R": "0"})
@@ -34,7 +31,7 @@ def with_rival() -> Discovery:
     )
 
 
-def test_a_result_prints_its_equations() -> None:
+def test_a_result_prints_its_equations():
     found = discovery()
     assert repr(found).splitlines()[:3] == found.equations_text().splitlines()
     assert repr(found).splitlines()[3] == "(converged, R2 = 0.999900, 2 rows on the front)"
@@ -44,7 +41,7 @@ def test_a_result_prints_its_equations() -> None:
     assert repr(cut).splitlines()[0].endswith("...")
 
 
-def test_a_summary_holds_notes_and_the_front() -> None:
+def test_a_summary_holds_notes_and_the_front():
     lines = discovery().summary().splitlines()
     assert "note: made by hand" in lines
     front = lines[lines.index("Pareto front (* chosen):") + 1 :]
@@ -52,7 +49,7 @@ def test_a_summary_holds_notes_and_the_front() -> None:
     assert "complexity  13" in front[1] and "(" not in front[1].partition("S' =")[2]
 
 
-def test_terms_and_constants_are_tables() -> None:
+def test_terms_and_constants_are_tables():
     found = discovery()
     terms = found.terms
     assert list(terms.columns) == ["state", "term", "coefficient", "standard_error"]
@@ -68,7 +65,7 @@ def test_terms_and_constants_are_tables() -> None:
     assert found.constants["low"].isna().all()
 
 
-def test_residuals_are_data_minus_curve() -> None:
+def test_residuals_are_data_minus_curve():
     found = discovery(runs=2)
     table = found.residuals
     assert list(table.columns) == ["trajectory", "t", "S", "I", "R"]
@@ -78,7 +75,7 @@ def test_residuals_are_data_minus_curve() -> None:
     np.testing.assert_allclose(second[["S", "I", "R"]], run.values - curve, rtol=1e-12)
 
 
-def test_another_row_of_the_front_is_a_result() -> None:
+def test_another_row_of_the_front_is_a_result():
     found = with_rival()
     rival = found.select(4)
     assert rival.equations_text().startswith("S' = -0.01*S")
@@ -94,15 +91,14 @@ def test_another_row_of_the_front_is_a_result() -> None:
         discovery().select(discovery().front[0].complexity)
 
 
-def test_a_chosen_row_is_kept_and_comes_back(tmp_path: Path) -> None:
+def test_a_chosen_row_is_kept_and_comes_back(tmp_path):
     with_rival().select(4).save(tmp_path / "out")
     back = Discovery.load(tmp_path / "out")
     assert back.equations_text().startswith("S' = -0.01*S") and back.front[0].selected
     assert back.select(13).equations.texts() == discovery().equations.texts()
 
 
-@pytest.mark.slow
-def test_commands_take_another_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_take_another_row(tmp_path, capsys):
     folder = tmp_path / "found.odediscovery"
     with_rival().save(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -126,7 +122,7 @@ def test_commands_take_another_row(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "expected a picture that ends in .png, .svg, .pdf" in capsys.readouterr().err
 
 
-def test_a_notebook_shows_mathematics() -> None:
+def test_a_notebook_shows_mathematics():
     found = dataclasses.replace(discovery(), messages=("a < b & c",))
     html = found._repr_html_()
     ElementTree.fromstring(html)
@@ -142,7 +138,7 @@ def test_a_notebook_shows_mathematics() -> None:
     assert "<summary>2 more notes</summary><ul><li>f</li><li>g</li></ul>" in many and "result.json" not in many
 
 
-def test_no_law_is_headed_as_found_where_another_row_is_about_as_good() -> None:
+def test_no_law_is_headed_as_found_where_another_row_is_about_as_good():
     found = discovery()
     assert "law found: R2" in found.summary() and outcome(found).kind == "good"
     close = dataclasses.replace(found.front[0], criterion=found.front[1].criterion + 1.0)
@@ -159,7 +155,7 @@ FITTED = np.array([36.0, 4.0])
 PLAIN = TimeSeries.from_arrays(np.arange(4.0), np.ones((4, 2)), ["hare", "lynx"])
 
 
-def test_starts_are_those_that_were_given_and_else_the_fitted_ones() -> None:
+def test_starts_are_those_that_were_given_and_else_the_fitted_ones():
     states = ["hare", "lynx"]
     assert start_values({}, FITTED, states).tolist() == [36.0, 4.0]
     assert start_values({"hare": 1}, FITTED, states).tolist() == [1.0, 4.0]
@@ -171,7 +167,7 @@ def test_starts_are_those_that_were_given_and_else_the_fitted_ones() -> None:
             start_values(wrong, FITTED, states)
 
 
-def test_times_increase_and_are_those_of_the_data_by_default() -> None:
+def test_times_increase_and_are_those_of_the_data_by_default():
     assert asked_times(None, PLAIN).tolist() == [0.0, 1.0, 2.0, 3.0]
     assert asked_times([0.5], PLAIN).tolist() == [0.5]
     for wrong in ([], [np.nan], 3.0, ["2024-05-01"], [[0.0, 1.0]]):
@@ -182,14 +178,14 @@ def test_times_increase_and_are_those_of_the_data_by_default() -> None:
             asked_times(wrong, PLAIN)
 
 
-def test_dates_count_as_those_of_the_data_did() -> None:
+def test_dates_count_as_those_of_the_data_did():
     dates = pd.date_range("2024-05-01", periods=4, freq="D")
     dated = TimeSeries.from_arrays(list(dates), np.ones((4, 1)), ["x"])
     assert asked_times(["2024-05-02", "2024-05-03T12:00"], dated).tolist() == [1.0, 2.5]
     assert asked_times([0.0, 7.0], dated).tolist() == [0.0, 7.0]
 
 
-def test_named_constants_are_kept_and_read_back() -> None:
+def test_named_constants_are_kept_and_read_back():
     named = NamedConstants(("x' = -k*x + c",), ("k", "c"), (0.5, 2.0), (0.01, float("nan")))
     again = NamedConstants.from_record(named.record())
     assert again is not None and again.text() == named.text() == "x' = -k*x + c\nk = 0.500(10), c = 2"
@@ -207,11 +203,11 @@ NOISY = 5.0 * np.exp(-0.4 * T) + 0.05 * np.random.default_rng(2).standard_normal
 
 
 @pytest.fixture(scope="module")
-def decay() -> Discovery:
+def decay():
     return fit_constants(TimeSeries.from_arrays(T, NOISY, ["x"]), "x' = -k*x")
 
 
-def test_the_criterion_is_that_of_schwarz(decay: Discovery) -> None:
+def test_the_criterion_is_that_of_schwarz(decay):
     value, count = criterion(decay)
     curve = decay.simulate()[:, 0]
     assert count == 2  # the rate and the start
@@ -221,7 +217,7 @@ def test_the_criterion_is_that_of_schwarz(decay: Discovery) -> None:
     assert criterion(lost)[0] == np.inf
 
 
-def test_weights_are_those_of_the_differences(decay: Discovery) -> None:
+def test_weights_are_those_of_the_differences(decay):
     richer = fit_constants(decay.series, "x' = -k*x + c*x^2")
     table = compare(decay, richer, names=["decay", "richer"]).table.set_index("law")
     gap = abs(criterion(richer)[0] - criterion(decay)[0])
@@ -231,7 +227,7 @@ def test_weights_are_those_of_the_differences(decay: Discovery) -> None:
     assert list(table.index) == sorted(table.index, key=lambda name: float(table.loc[name, "difference"]))
 
 
-def test_only_results_of_the_same_samples_are_compared(decay: Discovery) -> None:
+def test_only_results_of_the_same_samples_are_compared(decay):
     other = fit_constants(TimeSeries.from_arrays(T, NOISY + 1e-3, ["x"]), "x' = -k*x")
     with pytest.raises(InputError, match="other data"):
         compare(decay, other)
@@ -245,19 +241,18 @@ FILLING = np.linspace(0.0, 12.0, 40)
 
 
 @pytest.fixture(scope="module")
-def resting() -> Discovery:
+def resting():
     """x' = 2 - 0.5 x from 0, which comes to rest at 4."""
     values = 4.0 * (1.0 - np.exp(-0.5 * FILLING)) + 0.02 * np.random.default_rng(1).standard_normal(len(FILLING))
     filled = TimeSeries.from_arrays(FILLING, values, ["x"])
     return fit_constants(filled, Equations.parse(["x"], {"x": "2.0 - 0.5*x"}), exponents=False)
 
 
-def test_the_point_has_the_error_of_its_constants(resting: Discovery) -> None:
+def test_the_point_has_the_error_of_its_constants(resting):
     (note,) = rest(resting)
     value, error = map(float, re.findall(r"x = ([\d.]+)\((\d+)\)", note)[0])
     assert value == pytest.approx(4.0, abs=0.05)
     # Where a + c x = 0 with c < 0: dx / da = -1 / c, dx / dc = a / c^2, in the units of the fit.
-    assert resting.estimates is not None
     law, covariance = resting.estimates.law, resting.estimates.covariance.matrix[:2, :2]
     constant = int(law.exponents[0, 0] != 0.0)
     a, c = law.coefficients[0, [constant, 1 - constant]]
@@ -267,15 +262,14 @@ def test_the_point_has_the_error_of_its_constants(resting: Discovery) -> None:
     assert error * 10.0**-digits == pytest.approx(expected, rel=0.05)
 
 
-def test_what_grows_or_is_driven_comes_to_no_rest(resting: Discovery) -> None:
+def test_what_grows_or_is_driven_comes_to_no_rest(resting):
     growing = TimeSeries.from_arrays(FILLING, np.exp(0.1 * FILLING), ["x"])
     assert rest(fit_constants(growing, Equations.parse(["x"], {"x": "0.1*x"}))) == []
     driven = dataclasses.replace(resting, series=dataclasses.replace(resting.series, controls=("u",)))
     assert rest(driven) == []
 
 
-@pytest.mark.slow
-def test_a_slip_is_told_with_its_time() -> None:
+def test_a_slip_is_told_with_its_time():
     t = np.linspace(0.0, 20.0, 40)
     x = 10.0 / (1.0 + 32.0 * np.exp(-0.5 * t)) + 0.08 * np.random.default_rng(1).standard_normal(40)
     x[17] += 2.0
@@ -290,13 +284,13 @@ def test_a_slip_is_told_with_its_time() -> None:
     [([10], [10]), ([10, 30], [10, 30]), ([10, 11, 12], []), ([2, 6, 10, 14, 18, 22], []), ([0], [0])],
     ids=["one", "two", "neighbours", "many", "first"],
 )
-def test_only_lonely_residuals_are_far_off(places: list[int], expected: list[int]) -> None:
+def test_only_lonely_residuals_are_far_off(places, expected):
     residuals = np.random.default_rng(0).standard_normal(60)
     residuals[places] = 20.0
     assert list(far_off(residuals, np.zeros(60))) == expected
 
 
-def test_nothing_is_far_off_of_few_samples_or_where_all_are_large_for_a_while() -> None:
+def test_nothing_is_far_off_of_few_samples_or_where_all_are_large_for_a_while():
     assert not far_off(np.array([1.0, -1.0, 1.0, 50.0, -1.0]), np.zeros(5))
     residuals = np.random.default_rng(0).standard_normal(200) * np.where(np.arange(200) < 30, 40.0, 1.0)
     assert not far_off(residuals, np.zeros(200))
@@ -308,14 +302,14 @@ LAW = Equations.parse(["S"], {"S": "0.5*S - 0.01*S**2"})
 LOGISTIC = NamedConstants(("S' = r*S*(1 - S/K)",), ("r", "K"), (0.5, 50.0), (0.01, float("nan")))
 
 
-def test_every_constant_has_the_unit_of_its_term() -> None:
+def test_every_constant_has_the_unit_of_its_term():
     records = constant_records(LAW, None, UNITS)["S"]
     coefficients = {row["value"]: row["unit"] for row in records if row["kind"] == "coefficient"}
     assert coefficients == {0.5: "1/h", -0.01: "L/(g h)"}
     assert all("unit" not in row for row in constant_records(LAW, None, {})["S"])
 
 
-def test_constants_are_printed_with_their_units_and_errors() -> None:
+def test_constants_are_printed_with_their_units_and_errors():
     assert units_text(LAW, KNOWN, LOGISTIC) == "with units: r = 0.500(10) 1/h, K = 50 g/L"
     assert units_text(LAW, KNOWN, None, LOGISTIC) == "r in 1/h, K in g/L"
     errors = PowerSum(np.array([[0.02, 0.001]]), np.zeros((2, 1)))

@@ -1,7 +1,5 @@
 """A real dask cluster of worker processes: nothing is lost or doubled, whatever happens to them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,11 +15,11 @@ import psutil
 import pytest
 from distributed import Client
 
+from odediscovery import FitError, InputError
 from odediscovery.bench.rows import filled
 from odediscovery.bench.suites import COLUMNS, ours, study_of
 from odediscovery.bench.systems import Protocol
 from odediscovery.command.cli import main
-from odediscovery.errors import FitError, InputError
 from odediscovery.runtime import cluster
 from odediscovery.runtime.cluster import connected
 
@@ -31,11 +28,10 @@ QUICK = ["intermediate_drag", "theta_logistic", "torricelli_inflow", "von_bertal
 
 
 @contextmanager
-def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def started(*arguments):
     """`dask ...` as a process of its own, killed at the end; the scheduler's address."""
     command = [sys.executable, "-m", "dask", *arguments, "--no-dashboard"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
     reader = threading.Thread(target=process.stderr.read)
     try:
         line = next(text for text in process.stderr if "tcp://" in text)
@@ -49,13 +45,13 @@ def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.stderr.close()
 
 
-def children(client: Client) -> list[psutil.Process]:
+def children(client):
     """The processes that do the tasks of workers."""
     workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
     return [child for worker in workers for child in worker.children() if does_tasks(child)]
 
 
-def does_tasks(process: psutil.Process) -> bool:
+def does_tasks(process):
     """Whether a process was started for a task and still runs: one that has just ended may be
     listed while its parent has not asked for its exit code.
     """
@@ -66,7 +62,7 @@ def does_tasks(process: psutil.Process) -> bool:
 
 
 @pytest.fixture(scope="module")
-def scheduler() -> Iterator[str]:
+def scheduler():
     """The address of a scheduler with two workers, each a process under its nanny."""
     with (
         started("scheduler", "--host", "127.0.0.1", "--port", "0") as (_, address),
@@ -78,12 +74,10 @@ def scheduler() -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_a_killed_worker_loses_and_doubles_no_row(
-    scheduler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_worker_loses_and_doubles_no_row(scheduler, tmp_path, capsys):
     file, over, killed = tmp_path / "rows" / "rows.jsonl", threading.Event(), []
 
-    def kill_one_at_work() -> None:
+    def kill_one_at_work():
         with Client(scheduler, set_as_default=False) as client:
             processes = client.run(os.getpid)
             while not killed and not over.is_set():
@@ -108,8 +102,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(
     assert all(row["exact"] for row in own)
 
 
-@pytest.mark.slow
-def test_a_limit_holds_on_a_worker_and_a_crash_costs_one_task(scheduler: str) -> None:
+def test_a_limit_holds_on_a_worker_and_a_crash_costs_one_task(scheduler):
     with connected(scheduler, print) as place:
         ended = dict(place.results(time.sleep, [0.1, 60.0, 0.2], 1.0))
         assert ended[0] is None and ended[2] is None
@@ -119,12 +112,11 @@ def test_a_limit_holds_on_a_worker_and_a_crash_costs_one_task(scheduler: str) ->
         assert not children(place.client)
 
 
-@pytest.mark.slow
-def test_a_scheduler_without_workers_is_told_and_a_lost_one_ends_the_work() -> None:
-    told: list[str] = []
+def test_a_scheduler_without_workers_is_told_and_a_lost_one_ends_the_work():
+    told = []
     with started("scheduler", "--host", "127.0.0.1", "--port", "0") as (process, address):
 
-        def stopping() -> None:
+        def stopping():
             if told:
                 process.kill()
 
@@ -136,8 +128,7 @@ def test_a_scheduler_without_workers_is_told_and_a_lost_one_ends_the_work() -> N
     assert told == [f"no workers at {address} yet: start some with `dask worker {address}`"]
 
 
-@pytest.mark.slow
-def test_without_dask_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dask_it_is_told_what_to_install(monkeypatch):
     monkeypatch.setattr(cluster, "distributed", None)
     with (
         pytest.raises(InputError, match=r'pip install "odediscovery\[dask\]"'),

@@ -1,36 +1,26 @@
 """Training on another device: nothing is left behind, and the results are those of the CPU."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from simulated import SIMULATED, Simulated
 
+from odediscovery import InputError, Monitor, ODEDiscovery, Settings, discover, settings_for, simulate_system, write_csv
 from odediscovery.bench.scores import same_terms
 from odediscovery.command.cli import main
-from odediscovery.data.series import write_csv
-from odediscovery.discovery.discover import discover
-from odediscovery.errors import InputError
-from odediscovery.estimator.estimator import ODEDiscovery
-from odediscovery.laws.systems import simulate_system
 from odediscovery.neural.members import random_members
 from odediscovery.neural.train import train_members
 from odediscovery.problem.problem import prepare
 from odediscovery.report.words import command
 from odediscovery.runtime import device
 from odediscovery.runtime.device import moved
-from odediscovery.runtime.monitor import Monitor
-from odediscovery.settings import Settings, settings_for
-from odediscovery.units import UNITS, AbstractUnit
+from odediscovery.units import UNITS
 
 
 @pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def simulated(monkeypatch):
     """`cuda` is the simulated device."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setitem(device._DEVICES, "cuda", SIMULATED)
@@ -38,12 +28,11 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def there_and_here(settings: Settings) -> tuple[Settings, Settings]:
+def there_and_here(settings):
     return settings, dataclasses.replace(settings, device="cuda")
 
 
-@pytest.mark.slow
-def test_training_ends_as_on_the_cpu(simulated: None) -> None:
+def test_training_ends_as_on_the_cpu(simulated):
     p = prepare(simulate_system("lotka-volterra", samples=15))
     field, short = random_members(p, [4, 4, 3], seed=1), Settings(members=3, hidden=4, adam_steps=4, lbfgs_steps=3)
     here, there = (train_members(p, field, own, Monitor(), keep=2) for own in there_and_here(short))
@@ -51,13 +40,13 @@ def test_training_ends_as_on_the_cpu(simulated: None) -> None:
     assert torch.equal(here.theta, there.theta) and torch.equal(here.free, there.free)
 
 
-def made(name: str) -> AbstractUnit:
+def made(name):
     base = {"members": 2, "dtype": torch.float64, "generator": torch.Generator().manual_seed(0)}
     return UNITS[name](2, 6 if name == "Functions" else 3, **base)
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_units_stay_on_the_device(simulated: None, name: str) -> None:
+def test_units_stay_on_the_device(simulated, name):
     x = torch.linspace(-1.5, 2.0, 20, dtype=torch.float64).reshape(2, 5, 2)
     found = []
     for place in (torch.device("cpu"), SIMULATED):
@@ -72,9 +61,7 @@ def test_units_stay_on_the_device(simulated: None, name: str) -> None:
     assert all(torch.equal(a.detach().cpu(), b.detach().cpu()) for a, b in zip(*found, strict=True))
 
 
-def test_a_missing_gpu_ends_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_gpu_ends_in_one_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     series = simulate_system("logistic")
     write_csv(series, tmp_path / "data.csv")
@@ -90,8 +77,7 @@ def test_a_missing_gpu_ends_in_one_line(
         settings_for(device="gpu")
 
 
-@pytest.mark.slow
-def test_the_device_is_kept_and_told(simulated: None) -> None:
+def test_the_device_is_kept_and_told(simulated):
     series = simulate_system("logistic")
     found = discover(series, settings_for(device="cuda", members=0))
     assert found.as_dict()["settings"]["device"] == "cuda"
@@ -100,7 +86,7 @@ def test_the_device_is_kept_and_told(simulated: None) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
-def test_a_gpu_finds_the_law_of_the_cpu() -> None:
+def test_a_gpu_finds_the_law_of_the_cpu():
     settings = settings_for(grow=False, members=8)
     here, there = (discover(simulate_system("fsir"), own) for own in there_and_here(settings))
     ours, theirs = here.equations.power_sum, there.equations.power_sum

@@ -1,30 +1,24 @@
 """States without samples: structures of flows compete on whole trajectories."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
 import pytest
 
-from odediscovery import InputError, TimeSeries, discover, settings_for
-from odediscovery.laws.equations import Equations
+from odediscovery import Equations, InputError, TimeSeries, discover, settings_for
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import pose
-from odediscovery.result.discovery import Discovery
 from odediscovery.search.flows.contest import _compartments, _sums
 from odediscovery.search.flows.flows import elementary
-from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import Starts
 from odediscovery.stages.polish import polish
 
 SIR = {"S": "-0.0005*S*I", "I": "0.0005*S*I - 0.1*I", "R": "0.1*I"}
 
 
-def coefficients(found: Discovery) -> dict[str, dict[tuple[float, ...], float]]:
+def coefficients(found):
     """Coefficient of each product of powers by equation."""
     law = found.equations.power_sum
-    assert law is not None
     return {
         state: {tuple(w): a for w, a in zip(law.exponents.tolist(), row, strict=True) if a}
         for state, row in zip(found.equations.states, law.coefficients.tolist(), strict=True)
@@ -32,7 +26,7 @@ def coefficients(found: Discovery) -> dict[str, dict[tuple[float, ...], float]]:
 
 
 @pytest.mark.long
-def test_an_epidemic_is_found_from_the_infected_alone() -> None:
+def test_an_epidemic_is_found_from_the_infected_alone():
     t = np.linspace(0.0, 60.0, 25)
     ill = Equations.parse(tuple(SIR), SIR).simulate(np.array([990.0, 10.0, 0.0]), t)[:, 1]
     series = TimeSeries.from_arrays(t, ill + 0.01 * ill.std() * np.random.default_rng(0).normal(size=25), ["I"])
@@ -60,7 +54,7 @@ def test_an_epidemic_is_found_from_the_infected_alone() -> None:
         (-1, {"hidden_states": ["a"]}, "changes its sign"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(states: int, options: dict, said: str) -> None:
+def test_what_cannot_be_searched_is_refused(states, options, said):
     t = np.linspace(0.0, 6.0, 20)
     x = np.exp(-t) if states > 0 else np.cos(t)
     with pytest.raises(InputError) as raised:
@@ -68,14 +62,14 @@ def test_what_cannot_be_searched_is_refused(states: int, options: dict, said: st
     assert said in str(raised.value) and "\n" not in str(raised.value)
 
 
-def search_of(settings: Settings, states: tuple[str, ...] = ("x",)):
+def search_of(settings, states=("x",)):
     t = np.linspace(0.0, 6.0, 20)
     x = np.exp(-t)[:, None] * np.ones(len(states))
     _, p, known = pose(TimeSeries.from_arrays(t, x, states), settings)
     return p, _compartments(p, known), Starts(p.nonnegative, _sums(p, known))
 
 
-def test_flows_keep_sums_and_need_what_they_take() -> None:
+def test_flows_keep_sums_and_need_what_they_take():
     enzymes = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0]])  # E + C, C + S + P
     changes = elementary(enzymes, 4)
     assert (-1.0, 1.0, -1.0, 0.0) in changes  # E + S -> C
@@ -86,8 +80,7 @@ def test_flows_keep_sums_and_need_what_they_take() -> None:
         assert lost <= set(flow.factors)
 
 
-@pytest.mark.slow
-def test_standard_errors_count_the_measured_states_only() -> None:
+def test_standard_errors_count_the_measured_states_only():
     t = np.linspace(0.0, 4.0, 30)
     noise = 0.01 * np.random.default_rng(0).normal(size=30)
     alone = TimeSeries.from_arrays(t, np.exp(-t) + noise, ["x"])

@@ -1,29 +1,22 @@
 """The published recipes and networks alone: solvers, gradients, equations and where they end."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from listening import Stages
 from problems import field_of
-from torch import Tensor
 
 from odediscovery import Discovery, InputError, discover, settings_for, simulate_system
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import get_system
-from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
 from odediscovery.search.published.recipes import RECIPES, Trajectories, equations, random_members, read_member, train
-from odediscovery.settings import Settings
 
 PAPER, AS_RUN = RECIPES["paper"], RECIPES["as-run"]
 START = np.array([[100.0, 0.01, 0.0]])
@@ -31,29 +24,28 @@ ALL, NONE = np.ones(3, dtype=bool), np.zeros(3, dtype=bool)
 
 
 @pytest.fixture(scope="module")
-def fsir() -> TimeSeries:
+def fsir():
     return simulate_system("fsir")
 
 
-def truth() -> VectorField:
+def truth():
     law = get_system("fsir").equations().power_sum
-    assert law is not None
     return field_of(law)
 
 
-def wild(field: VectorField) -> VectorField:
+def wild(field):
     """All members as S' = 50 S^50 I^50 + ..., which no solver survives."""
     theta = torch.full_like(field.theta, 50.0)
     theta[:, field.place(0, "gate")] = torch.tensor([1.0, 1.0, 0.0]).to(theta)
     return field.replace(theta)
 
 
-def quick(recipe: str, **options: object) -> Settings:
+def quick(recipe, **options):
     given = {"members": 2, "hidden": 3, "adam_steps": 6, "lbfgs_steps": 3}
     return settings_for(recipe, **(given | options))
 
 
-def test_the_true_law_fails_under_the_solver_of_the_code_and_not_under_the_other(fsir: TimeSeries) -> None:
+def test_the_true_law_fails_under_the_solver_of_the_code_and_not_under_the_other(fsir):
     field = truth()
     errors = [float(Trajectories.of(fsir, START, recipe.solver).mse(field, field.theta)) for recipe in (AS_RUN, PAPER)]
     # What the original Julia code gets for the true parameters with Euler(dt = 1).
@@ -61,7 +53,7 @@ def test_the_true_law_fails_under_the_solver_of_the_code_and_not_under_the_other
     assert errors[1] < 1e-6
 
 
-def test_the_error_is_the_mean_over_all_values_seen_in_all_trajectories() -> None:
+def test_the_error_is_the_mean_over_all_values_seen_in_all_trajectories():
     times = [np.arange(5.0), np.array([0.0, 0.5, 2.5])]
     values = [np.full((5, 1), 3.0), np.array([[1.0], [np.nan], [2.0]])]
     series = TimeSeries.from_arrays(times, values, ["x"], labels=["a", "b"])
@@ -73,8 +65,7 @@ def test_the_error_is_the_mean_over_all_values_seen_in_all_trajectories() -> Non
         assert float(data.mse(field, still)) == pytest.approx((5 * 1.0 + 0.0 + 1.0) / 7)
 
 
-@pytest.mark.slow
-def test_a_member_that_diverges_never_spoils_the_others(fsir: TimeSeries) -> None:
+def test_a_member_that_diverges_never_spoils_the_others(fsir):
     settings = quick("as-run")
     data = Trajectories.of(fsir, START, AS_RUN.solver)
     good = random_members("RealNPU", 3, [3], 1)
@@ -88,10 +79,9 @@ def test_a_member_that_diverges_never_spoils_the_others(fsir: TimeSeries) -> Non
     assert member.mse == math.inf and member.criterion == math.inf
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["RealNPU", "NPU", "Dense"])
 @pytest.mark.parametrize("positive", [True, False])
-def test_equations_compute_what_the_member_computes(unit: str, positive: bool) -> None:
+def test_equations_compute_what_the_member_computes(unit, positive):
     series = simulate_system("fsir", samples=5)
     field = random_members(unit, 3, [4, 5], 3)
     theta = field.theta * (3.0 if unit != "Dense" else 1.0)
@@ -109,9 +99,8 @@ def test_equations_compute_what_the_member_computes(unit: str, positive: bool) -
     np.testing.assert_allclose(again.rhs(x), expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["paper", "as-run"])
-def test_discover_by_a_published_recipe(recipe: str, fsir: TimeSeries, tmp_path: Path) -> None:
+def test_discover_by_a_published_recipe(recipe, fsir, tmp_path):
     found = discover(fsir, quick(recipe, members=3))
     assert found.settings.recipe == recipe
     sizes, errors = ([getattr(r, k) for r in found.front] for k in ("complexity", "mse"))
@@ -130,11 +119,11 @@ def test_discover_by_a_published_recipe(recipe: str, fsir: TimeSeries, tmp_path:
 
 
 @pytest.mark.parametrize("unit", ["Dense", "RealNPU"])
-def test_the_gradient_of_the_code_is_near_that_of_its_value_and_not_the_same(unit: str, fsir: TimeSeries) -> None:
+def test_the_gradient_of_the_code_is_near_that_of_its_value_and_not_the_same(unit, fsir):
     field = random_members(unit, 3, [4, 2], 0)
     data = Trajectories.of(fsir, START, AS_RUN.solver)
 
-    def gradients(of: Callable[[VectorField, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    def gradients(of):
         theta = field.theta.clone().requires_grad_()
         value = of(field, theta)
         (gradient,) = torch.autograd.grad(value.sum(), theta)
@@ -153,20 +142,20 @@ ROSENBROCK_STARTS = torch.tensor([[-1.2, 1.0], [0.5, 2.0], [2.0, -1.0]], dtype=t
 FREE = torch.ones(3, 2, dtype=torch.bool)
 
 
-def rosenbrock(theta: Tensor, progress: float) -> Tensor:
+def rosenbrock(theta, progress):
     x, y = theta[:, 0], theta[:, 1]
     return 100.0 * (y - x * x).square() + (1.0 - x).square()
 
 
-def test_every_member_finds_the_minimum() -> None:
+def test_every_member_finds_the_minimum():
     found = lbfgs_to_first_rise(rosenbrock, ROSENBROCK_STARTS, FREE, 200, Monitor())
     np.testing.assert_allclose(found, torch.ones(3, 2), atol=1e-6)
 
 
-def test_a_gradient_that_is_off_ends_it_early_and_never_higher() -> None:
+def test_a_gradient_that_is_off_ends_it_early_and_never_higher():
     wrong = torch.tensor([0.02, -0.03], dtype=torch.float64)
 
-    def off(theta: Tensor, progress: float) -> Tensor:
+    def off(theta, progress):
         # The value of a bowl with the gradient of another one.
         bowl = theta.square().sum(dim=1)
         return bowl + ((theta - theta.detach()) * wrong).sum(dim=1)
@@ -179,7 +168,7 @@ def test_a_gradient_that_is_off_ends_it_early_and_never_higher() -> None:
 
 
 @pytest.mark.long
-def test_a_network_alone_finds_the_root_of_torricelli() -> None:
+def test_a_network_alone_finds_the_root_of_torricelli():
     stages = Stages()
     settings = settings_for("neural", members=4, hidden=3, adam_steps=300, unit="NPU")
     found = discover(simulate_system("torricelli"), settings, stages)
@@ -190,8 +179,7 @@ def test_a_network_alone_finds_the_root_of_torricelli() -> None:
     assert sorted(law.exponents.round(2).ravel().tolist()) == [0.0, 0.5]
 
 
-@pytest.mark.slow
-def test_it_is_said_which_stage_found_the_law(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_said_which_stage_found_the_law(tmp_path, capsys):
     by = {}
     for name in ("logistic", "torricelli"):
         found = discover(simulate_system(name), settings_for(members=0))
@@ -213,6 +201,6 @@ def test_it_is_said_which_stage_found_the_law(tmp_path: Path, capsys: pytest.Cap
     assert "found by: " in said and "the equations were found by: " in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_what_nobody_measured_is_refused() -> None:
+def test_what_nobody_measured_is_refused():
     with pytest.raises(InputError, match="unmeasured states need --recipe default"):
         discover(simulate_system("logistic"), settings_for("neural", hidden_states=("R",)))

@@ -1,22 +1,22 @@
-"""The search: noise that is none, evidence of samples, its tables and its vocabulary."""
-
-from __future__ import annotations
+"""The search: noise that is none, evidence of samples, its tables and vocabulary, laws beyond sums of powers."""
 
 import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
 from problems import LOGISTIC, growth
 from scipy.integrate import solve_ivp
 
 from odediscovery import Monitor, Settings, TimeSeries, discover, load_csv, simulate_system
 from odediscovery.errors import InputError
-from odediscovery.families import FAMILIES
+from odediscovery.families import FAMILIES, Function
 from odediscovery.judge.criterion import Verdict, judge_on
-from odediscovery.laws.power_sum import PowerSum, all_free
-from odediscovery.laws.records import Candidate, Origin, Polished
-from odediscovery.problem.problem import Problem, prepare
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import Features, PowerSum, Sums, all_free
+from odediscovery.laws.records import Origin
+from odediscovery.problem.problem import linear_relation, prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search
@@ -27,26 +27,25 @@ from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.prune import NoRoomError
 
 
-@pytest.mark.slow
-def test_coarse_samples_of_an_exact_law_have_no_noise() -> None:
+def test_coarse_samples_of_an_exact_law_have_no_noise():
     p = prepare(simulate_system("lorenz", samples=200, until=10.0))
     found = detect_noiseless(p, Monitor())
     assert found.exact is not None and not found.noise.any() and found.clean
 
 
-def test_noise_that_samples_show_stays() -> None:
+def test_noise_that_samples_show_stays():
     p = prepare(growth(np.linspace(0.0, 20.0, 80), 0.03))
     assert detect_noiseless(p, Monitor()) is p
 
 
-def fitted(p: Problem) -> Polished:
+def fitted(p):
     """Logistic growth at the maximum of the likelihood."""
     law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
     return refined(p, law, all_free(law), p.initial, sigma_of(p))
 
 
 @pytest.mark.parametrize(("smooth", "fewer"), [(0.0, False), (0.02, True)])
-def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: bool) -> None:
+def test_samples_of_a_smooth_error_are_not_independent(smooth, fewer):
     times = np.linspace(0.0, 20.0, 100)
     p = prepare(growth(times, 1e-3))
     shift = smooth * np.sin(times)[:, None] / p.scale.state
@@ -60,7 +59,7 @@ def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: boo
         assert after.best.criterion > before.best.criterion  # less is certain
 
 
-def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> None:
+def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory():
     times = np.linspace(0.0, 20.0, 100)
     p = prepare(growth(times, 1e-4))
     nearest = fitted(p)
@@ -78,7 +77,7 @@ def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> No
         assert share is None if not fewer else share is not None and (share < 0.5).all()
 
 
-def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
+def test_the_error_of_our_own_solver_takes_no_evidence_away():
     """Without noise it made a law that explains half of the data win."""
     p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.0))
     found = fitted(p)
@@ -89,7 +88,7 @@ def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
 
 
 @pytest.mark.long
-def test_the_error_of_a_solver_is_no_structure() -> None:
+def test_the_error_of_a_solver_is_no_structure():
     """What scipy's solver leaves at its usual tolerance was told as sums of quotients."""
     tolerance = 1e-3
     times = np.linspace(0.0, 20.0, 60)
@@ -101,7 +100,7 @@ def test_the_error_of_a_solver_is_no_structure() -> None:
 
 
 @pytest.mark.long
-def test_the_law_behind_the_published_points_is_found() -> None:
+def test_the_law_behind_the_published_points_is_found():
     """The solver of the Julia code left 7e-4 there, which terms such as I^11 R^12 follow."""
     found = discover(load_csv(Path(__file__).parents[1] / "files" / "julia_fsir_trajectory.csv"), Settings(seed=0))
     law = found.equations.power_sum
@@ -114,16 +113,16 @@ LAW = PowerSum(np.array([[0.1, -0.1]]), np.array([[1.0], [2.0]]))
 
 
 @pytest.fixture
-def at() -> Search:
+def at():
     return Search(prepare(simulate_system("logistic")), settings_for(), Monitor())
 
 
-def test_laws_stay_as_they_came_only_where_there_is_no_memory(at: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_laws_stay_as_they_came_only_where_there_is_no_memory(at, monkeypatch):
     # Laws that all blow up leave none, which is no lack of memory.
     monkeypatch.setattr(moves, "prune_laws", lambda *_, **__: [])
     assert Pruning("to the end").candidates(at, Proposal([LAW])) == [] and not at.monitor.log
 
-    def full(*_: object, **__: object) -> list[Candidate]:
+    def full(*_, **__):
         raise NoRoomError
 
     monkeypatch.setattr(moves, "prune_laws", full)
@@ -136,7 +135,7 @@ def test_laws_stay_as_they_came_only_where_there_is_no_memory(at: Search, monkey
     [(families_table(), 0, FAMILIES), (moves_table(), 1, MOVES)],
     ids=["families", "moves"],
 )
-def test_every_family_and_every_move_has_a_row_in_its_order(table: str, place: int, expected: tuple) -> None:
+def test_every_family_and_every_move_has_a_row_in_its_order(table, place, expected):
     head, line, *rows = ([cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines())
     assert set("".join(line)) == {"-"} and {len(row) for row in rows} == {len(head)}
     names = [row[place] for row in rows]
@@ -164,3 +163,77 @@ def test_unknown_and_empty_vocabularies():
         vocabulary(["power"])
     with pytest.raises(InputError, match="nothing to try"):
         vocabulary(["textbook,no-textbook"])
+
+
+T = np.linspace(0.0, 10.0, 150)
+# x' = 2 - 0.5 sin(x) x^2 / (1 + 0.25 x^2), y' = y exp(-0.3 x) - y^1.5
+RICH = PowerSum(
+    np.array([[2.0, -0.5, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]]),
+    np.array([[0, 0, 0, 0, 0.0], [2, 0, 1, 0, -1], [0, 1, 0, -0.3, 0], [0, 1.5, 0, 0, 0]]),
+    Features(2, (Function("sin", 0), Function("exp", 0)), Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0, 0.0]]))),
+)
+X = np.array([[0.3, 1.2], [2.0, 0.4], [4.0, 2.5]])
+
+
+def formula(x):
+    a, b = x[..., 0], x[..., 1]
+    first = 2.0 - 0.5 * np.sin(a) * a**2 / (1.0 + 0.25 * a**2)
+    return np.stack([first, b * np.exp(-0.3 * a) - b**1.5], axis=-1)
+
+
+def series_of(texts, start, noise=0.0):
+    law = Equations.parse(list(texts), texts)
+    clean = law.simulate(start, T)
+    seen = clean * (1.0 + noise * np.random.default_rng(0).standard_normal(clean.shape))
+    return TimeSeries.from_arrays(T, seen, list(texts))
+
+
+def test_a_law_over_functions_and_sums_is_its_formula():
+    np.testing.assert_allclose(RICH.rhs(X), formula(X), rtol=1e-13)
+    printed = Equations.from_power_sum(["x", "y"], RICH)
+    np.testing.assert_allclose(printed.rhs(X), formula(X), rtol=1e-13)
+    assert printed.power_sum is None
+    again = Equations.parse(["x", "y"], printed.texts())
+    np.testing.assert_allclose(again.rhs(X), formula(X), rtol=1e-13)
+
+
+def test_scales_are_undone_exactly():
+    scale = np.array([3.0, 0.2])
+    there = RICH.rescaled(scale, 0.5)
+    np.testing.assert_allclose(there.rhs(X / scale) * scale / 0.5, formula(X), rtol=1e-12)
+    np.testing.assert_allclose(there.unscaled(scale, 0.5).rhs(X), formula(X), rtol=1e-12)
+
+
+def test_compact_drops_what_nothing_needs():
+    coefficients = RICH.coefficients.copy()
+    coefficients[0, 1] = 0.0
+    smaller = PowerSum(coefficients, RICH.exponents, RICH.features).merged().compact()
+    assert [f.name for f in smaller.features.functions] == ["exp"] and not len(smaller.features.sums)
+    kept = RICH.rhs(X)[:, 1]
+    np.testing.assert_allclose(smaller.rhs(X)[:, 1], kept, rtol=1e-13)
+    plain = PowerSum(np.array([[1.0]]), np.array([[1.0, 0.0]]), Features(1, (Function("sin", 0),)))
+    assert plain.compact().features is None
+    # 3 coefficients, 3 exponents, exp, and two states.
+    assert smaller.complexity == 3 + 3 + 1 + 2
+
+
+def test_states_that_cannot_be_told_apart_are_named():
+    series = series_of({"S": "-0.5*S*I", "I": "0.5*S*I - 0.2*I", "R": "0.2*I"}, [2.0, 0.1, 0.0])
+    relation = linear_relation(prepare(series))
+    np.testing.assert_allclose(relation[0], [1.0, 1.0, 1.0], rtol=1e-6)
+    assert relation[1] == pytest.approx(2.1)
+    free = series_of({"x": "-x", "y": "x*y - y"}, [2.0, 0.5])
+    assert linear_relation(prepare(free)) is None
+
+
+def test_a_predator_that_saturates_is_found():
+    """Rosenzweig and MacArthur's law: a quotient that two equations share."""
+    prey = {"x": "x*(1 - x/3) - 1.2*x*y/(1 + 0.8*x)", "y": "0.9*x*y/(1 + 0.8*x) - 0.5*y"}
+    first, second = series_of(prey, [1.5, 0.6]), series_of(prey, [0.4, 1.8])
+    both = dataclasses.replace(first, trajectories=(*first.trajectories, *second.trajectories))
+    found = discover(both, settings_for(members=0))
+    assert found.r2 > 1 - 1e-12
+    x, y = found.equations.symbols
+    truth = 0.9 * x * y / (1 + 0.8 * x) - 0.5 * y
+    rate = sympy.lambdify((x, y), found.equations.right_hand_sides[1] - truth)
+    assert max(abs(rate(a, b)) for a in (0.5, 1.0, 2.0) for b in (0.3, 1.0)) < 1e-5
