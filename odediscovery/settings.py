@@ -34,7 +34,7 @@ class Settings:
     hidden: int = _option(8, "hidden units of a network: an upper bound of distinct monomials")
     max_seconds: float | None = _option(None, "stop after this many seconds with the best so far")
     max_memory: float = _option(4.0, "GB of memory that the fit plans with")
-    holdout: float = _option(0.0, "share of each trajectory's time kept back at its end, to score")
+    holdout: float = _option(0.0, "share of each trajectory's time held out at its end, to score the fit")
     threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
     device: str = _option("cpu", "where networks are trained: cpu, or cuda for a GPU")
     unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
@@ -57,7 +57,7 @@ class Settings:
     library: tuple[str, ...] = _option((), "terms to try: powers,functions,sums,textbook; or not: no-functions")
     template: tuple[str, ...] = _option((), "textbook law to fit beside what is found; list names them")
     tries: tuple[str, ...] = _option((), 'law to rank beside what is found: "x\' = a*x*(1 - x/K)^b"', "--try")
-    thorough: bool = _option(False, "search for as long as it takes, not for 7 to 30 s of the processor")
+    thorough: bool = _option(False, "search for as long as it takes, not for 7 to 30 s of processor time")
 
     vary: str | None = _option(None, 'constants that groups have of their own: all, none, auto or "k in conc\'"')
     covariate: tuple[str, ...] = _option((), "column of groups that constants depend on by a power: weight")

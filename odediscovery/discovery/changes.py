@@ -50,7 +50,6 @@ from odediscovery.judge.criterion import (
     score,
     shares_of,
     shortlist,
-    sizes_beside_the_largest,
 )
 from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, thinned, walk_as_good, weaker_between
 from odediscovery.judge.remarks import undetermined_exponents
@@ -192,7 +191,7 @@ def polish_shortlist(
 
 def _judged(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Judged | None:
     """A candidate polished and judged; None where it cannot be integrated, or printed."""
-    polished = _polish(p, c, known, most)
+    polished = known.get(c) or polish_candidate(p, c, c.law, c.free, most)
     if not (polished.finite and _is_printable(p, polished.law)):
         return None
     return judge_on(p, polished, Origin(c.origin, c.found_by))
@@ -217,15 +216,6 @@ def _steps(p: Problem, c: Candidate, least: float, monitor: Monitor) -> int:
         # On clean data such a law will not turn out to be right.
         return 4 if p.clean else 8
     return EVALUATIONS
-
-
-def _polish(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Polished:
-    """A candidate polished, and once more where it has negligible terms."""
-    polished = known.get(c) or polish_candidate(p, c, c.law, c.free, most)
-    law, free = drop_negligible(polished.law, polished.free, pooled(p.smooth))
-    if law is not polished.law and polished.finite:
-        polished = polish_candidate(p, c, law, free, most)
-    return polished
 
 
 def _is_needless(p: Problem, c: Candidate, row: Judged) -> bool:
@@ -261,23 +251,6 @@ def lower_noise(verdict: Verdict) -> Verdict:
 def _is_printable(p: Problem, law: PowerSum) -> bool:
     """Whether the coefficients in the user's units are within the range of numbers."""
     return bool(np.isfinite(law.unscaled(p.scale.state, p.scale.time).coefficients).all())
-
-
-def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:
-    """The law without terms smaller than what the solvers that judge leave uncertain.
-
-    Over a long or chaotic trajectory such a term can fit the error of the integration.
-
-    Args:
-        x: states at which terms are compared, [samples, states].
-    """
-    # A term smaller than this share of its equation's largest one is no evidence [rms over the samples]
-    small = (law.coefficients != 0) & (sizes_beside_the_largest(law, x) < 1e-6)
-    if not small.any():
-        return law, free
-    _, w, b, v = law.constants
-    kept = law.with_constants(np.where(small, 0.0, law.coefficients), w, b, v)
-    return merge_monomials(kept, free)
 
 
 def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
@@ -850,25 +823,22 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm |
     """The textbook law that is no sum of powers and is claimed, if one is.
 
     It explains the data better, or about as well with no more constants. A coefficient that the best law has twice is
-    one constant, as it is in the form; and a form with a constant that is not significant is claimed only where nothing
-    else explains as much.
+    one constant, as it is in the form.
     """
     p, best = verdict.p, verdict.best
     if p.heads is not None or not fitted:
         return None
-    own, is_idle = _meant(p, fitted)
+    own = _meant(p, fitted)
     # A sum of powers stands among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
     shorter = len(own.constants) <= count_constants(best.polished, p.scale.state)
     behind = criterion_of(p, own) - best.criterion
-    if is_idle and not has_idle_terms(best):
-        return own if behind < -NO_EVIDENCE else None
     return own if behind < NO_EVIDENCE * shorter else None
 
 
-def _meant(p: Problem, fitted: Sequence[FittedForm]) -> tuple[FittedForm, bool]:
-    """The best of some forms, or one about as good all of whose constants act; whether there is none such."""
+def _meant(p: Problem, fitted: Sequence[FittedForm]) -> FittedForm:
+    """The best of some forms, or one about as good all of whose constants act."""
     # Of laws that are as good a sum of powers is meant, as above.
     scores = [(round(criterion_of(p, one), DIGITS), as_numbers(one) is None) for one in fitted]
     order = sorted(range(len(fitted)), key=scores.__getitem__)
@@ -876,8 +846,7 @@ def _meant(p: Problem, fitted: Sequence[FittedForm]) -> tuple[FittedForm, bool]:
     alike = [fitted[i] for i in order if scores[i][0] < least]
     fitter = Fitter.of(p)
     acting = (one for one in alike if p.clean or as_numbers(one) is not None or not _has_idle_constants(fitter, p, one))
-    found = next(acting, None)
-    return found or alike[0], found is None
+    return next(acting, alike[0])
 
 
 def _has_idle_constants(fitter: Fitter, p: Problem, fitted: FittedForm) -> bool:

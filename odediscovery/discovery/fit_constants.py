@@ -241,7 +241,9 @@ def _concluded(task: _Task, found: PolishedForm, settings: Settings, monitor: Mo
     try:
         equations = form.with_constants(values.tolist())
     except InputError as error:
-        raise FitError(f"a constant of this form runs beyond all numbers: the data do not tell it ({error})") from None
+        raise FitError(
+            f"a constant of this form runs beyond all numbers: the data do not determine it ({error})"
+        ) from None
     plain = [run.plain(block) for run, block in zip(series.trajectories, left, strict=True)]
     squares, samples = np.concatenate(plain) ** 2, pooled(series)
     mse, spread = float(np.nanmean(squares)), float(np.nansum((samples - np.nanmean(samples, axis=0)) ** 2))
@@ -274,13 +276,13 @@ def _plain(equations: Equations) -> Equations:
 
 
 def _unknown(form: Form, values: Array, errors: Array) -> Sequence[str]:
-    """Which constants the data do not tell, or not the sign of, in sentences."""
+    """Which constants, or signs of constants, the data do not determine, in sentences."""
     names = [name for name, error in zip(form.names, errors, strict=False) if np.isnan(error)]
-    more = ": at most a combination of them is known" if len(names) > 1 else ""
-    told = [f"the data do not tell {', '.join(names)}{more}"] if names else []
+    more = ": at most a combination of them is identifiable" if len(names) > 1 else ""
+    told = [f"the data do not determine {', '.join(names)}{more}"] if names else []
     unsigned = [name for name, c, e in zip(form.names, values, errors, strict=False) if abs(c) < SURE * e]
     if unsigned:
-        told.append(f"the data do not tell the sign of {', '.join(unsigned)}: a law without may do as well")
+        told.append(f"the data do not determine the sign of {', '.join(unsigned)}: a law without may fit as well")
     return told
 
 

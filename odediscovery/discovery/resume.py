@@ -37,8 +37,7 @@ def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> 
         )
     if before.holdout:
         raise InputError(
-            "a fit with --holdout cannot be resumed: the folder holds no samples that "
-            "were kept back; fit the data again"
+            "a fit with --holdout cannot be resumed: the folder holds no samples that were held out; fit the data again"
         )
     given = {name: value for name, value in changed.items() if value is not None}
     given = {"seed": before.seed + 1, "max_seconds": None, **given}

@@ -82,81 +82,80 @@ class Message:
 
 turns_back = Message(
     Weight.REFUSAL,
-    "{0} both rises and falls, which no equation of {0} alone can do: something else acts on it, or its own past; name "
-    "what was measured with --states or --inputs, what was not with --hidden-states",
+    "{0} both rises and falls, which no autonomous equation of {0} alone allows: it depends on something else, or on "
+    "its own past; add what was measured with --states or --inputs, what was not with --hidden-states",
 )
 walk_as_good = Message(
     Weight.REFUSAL,
-    "a random walk, which knows no law, explains the data as well as the best equations do: nothing here can be told "
-    "from drift; more samples of the same course would help",
+    "a random walk fits as well as the best equations: the data cannot be distinguished from drift; sample the same "
+    "course more densely",
 )
 cannot_be_continued = Message(
     Weight.REFUSAL,
-    "{} samples were kept back: the equations cannot be continued over them, they blow up on the way: no law of later "
-    "times",
+    "{} samples were held out: the equations diverge before the last of them, so they do not hold at later times",
 )
 runs_from_its_starts = Message(
     Weight.DOUBT,
-    "the equations run away from starts that are as likely as the fitted one: the system that was measured did not, so "
-    "their form is doubtful; do not predict with them",
+    "the equations diverge from starts that are as likely as the fitted one: the measured system did not, so their "
+    "form is doubtful; do not predict with them",
 )
 # Of the trajectory, and when.
 blows_up = Message(
-    Weight.DOUBT, "continued for as long again{} the equations blow up, at {}: use them within the measured time only"
+    Weight.DOUBT,
+    "integrated for twice the measured time{}, the equations diverge at {}: use them within the measured time only",
 )
 # The seconds that it took.
 stopped = Message(
     Weight.DOUBT,
-    "stopped ({}) after {:.1f} s, before every kind of law was tried: this is the best so far; odediscovery fit "
-    "--resume goes on from it",
+    "stopped ({}) after {:.1f} s, before every kind of law was tried: this is the best so far; continue with "
+    "odediscovery fit --resume",
 )
 memory_spent = Message(
     Weight.DOUBT,
-    "laws of so many states were not pruned: that takes more than the {:g} GB of --max-memory; allow more, or choose "
+    "laws of so many states were not pruned: that needs more than the {:g} GB of --max-memory; allow more, or choose "
     "fewer with --states",
 )
 same_constants = Message(
-    Weight.DOUBT, "no time for constants of each group: the equations have the same for all; allow more"
+    Weight.DOUBT, "there was no time to fit constants for each group, so all groups share them; allow more time"
 )
 held_and_fitted = Message(
     Weight.CONSTANTS,
-    "the equations hold an exponent at a round number that the data allow, the law with a name fits it: so the errors "
-    "behind the name are larger; rely on them unless you know that number",
+    "the equations fix an exponent at a simple number, while the named law fits it: the errors given with the name "
+    "are larger; use those unless you know the exponent",
 )
 # State, term, equations, and the ends of the interval.
 open_exponent = Message(
     Weight.CONSTANTS,
-    "the exponent of {0} in the term {1} of {2} is known only to lie between {3:.2g} and {4:.2g}: measure over a wider "
-    "range of {0}, or hold it with --integer-exponents",
+    "the exponent of {0} in the term {1} of {2} is known only to lie between {3:.2g} and {4:.2g}: measure over a "
+    "wider range of {0}, or fix it with --integer-exponents",
 )
 # Of the trajectory, the state and its value, and the range of its data.
 leaves_the_data = Message(
     Weight.CHOICE,
-    "continued for as long again{} {} reaches {:.3g}, far from the data, {:.3g} to {:.3g}: nothing measured says "
-    "whether it would; use the equations within the measured range only",
+    "integrated for twice the measured time{}, {} reaches {:.3g}, far outside the data ({:.3g} to {:.3g}): no "
+    "measurement supports this; use the equations within the measured range only",
 )
 # The best time, and the name of the time.
 no_break = Message(
     Weight.CHOICE,
-    "no constant clearly changes: even the best time for it, {1} = {0:g}, makes no textbook law clearly likelier; the "
-    'laws are those without a change (--breaks "t=..." takes a time that you know)',
+    "no constant clearly changes: even at the best time, {1} = {0:g}, no textbook law becomes clearly likelier; these"
+    ' laws have no change (--breaks "t=..." sets a time that you know)',
 )
 # The complexity of a row of the front, and why it was not taken.
 simpler_and_nearer = Message(
     Weight.CHOICE,
-    "the equations of complexity {} are simpler and nearer to all the data taken together; they were passed over "
-    "because {}",
+    "the equations of complexity {} are simpler and fit all states together better; they were not chosen because {}",
 )
 weaker_between = Message(
     Weight.CHOICE,
-    "equations of complexity {} are closer to these samples, but predicted blocks of time that were left out worse "
-    "than the simpler ones above: they were passed over",
+    "equations of complexity {} fit these samples better, but predict held-out blocks of time worse than the simpler "
+    "ones above: they were not chosen",
 )
 # The samples of a piece.
 judged_in_pieces = Message(
     Weight.DATA,
-    "no law was found to follow whole trajectories from one start, as in chaos: laws were judged, and mse and r2 are, "
-    "on pieces of {} samples; predict for about as long",
+    "no law was found that follows whole trajectories from one start, as in chaos: laws, mse and r2 are evaluated on "
+    "pieces of {} samples; predict over similar times only",
 )
 never_changes = Message(
     Weight.DATA,
@@ -166,14 +165,14 @@ never_changes = Message(
 # The period.
 one_orbit = Message(
     Weight.DATA,
-    "the only trajectory is one closed orbit, gone round in {}: terms that are alike on it cannot be told apart; "
-    "samples from another start can",
+    "the only trajectory is one closed orbit of period {}: terms that agree on it cannot be distinguished; samples "
+    "from another start would distinguish them",
 )
 # The relation.
 bound_states = Message(
     Weight.DATA,
-    "{} in all samples: equations that differ by this relation cannot be told apart; a trajectory with another value "
-    "of it can, or say --conserve if it is a law",
+    "{} in all samples: equations that differ by this relation cannot be distinguished; a trajectory with another "
+    "value would distinguish them; state it with --conserve if it is a law",
 )
 two_complexities = Message(
     Weight.BACKGROUND,
@@ -182,21 +181,21 @@ two_complexities = Message(
 )
 time_spent = Message(
     Weight.BACKGROUND,
-    "richer laws were not all tried: a fit takes at most 30 s of the processor, 6.6 s for fewer than 50 rows; "
-    "--thorough goes on for as long as there is something to try",
+    "richer laws were not all tried: a fit takes at most 30 s of processor time, 6.6 s for fewer than 50 rows; "
+    "--thorough continues as long as there is something to try",
 )
 
 
 def poor_fit(explained: float, least: float) -> Note:
     """Too little of all variance is explained."""
     if not explained > 0.0:
-        seen = "the best equations are no nearer to the data than the mean of each state"
+        seen = "the best equations fit no better than the mean of each state"
     else:
         seen = (
-            f"the best equations explain only {percent(explained)} of the variance, and at least {percent(least)} "
-            "was wanted"
+            f"the best equations explain only {percent(explained)} of the variance (at least {percent(least)} is "
+            "required)"
         )
-    return Note(f"{seen}: they are no law of these data", Weight.REFUSAL)
+    return Note(f"{seen}: this is not a law of these data", Weight.REFUSAL)
 
 
 def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
@@ -208,8 +207,8 @@ def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
     else:
         said, it = f"{each} are not explained", "them"
     return Note(
-        f"{said}, whatever the equations explain of the other states: they are no law of these data; leave {it} out "
-        f"with --states, or name what drives {it} with --inputs",
+        f"{said}, although other states may be: this is not a law of these data; leave {it} out with --states, or name "
+        f"what drives {it} with --inputs",
         Weight.REFUSAL,
     )
 
@@ -223,7 +222,7 @@ def idle_terms_left(names: Sequence[str]) -> Note:
         seen = f"the 95 % intervals of the coefficients of {among} contain 0, and without them"
     return Note(
         f"{seen} the equations fit clearly worse: "
-        "what acts here cannot be told from these data, so no law is claimed; prefer a simpler row of the front, or "
+        "the terms are not identifiable from these data, so no law is claimed; prefer a simpler row of the front, or "
         "measure more",
         Weight.REFUSAL,
     )
@@ -232,7 +231,7 @@ def idle_terms_left(names: Sequence[str]) -> Note:
 def structured_residuals(states: Sequence[str], seen: Sequence[str]) -> Note:
     """States whose residuals are clearly no noise, and how that was seen."""
     return Note(
-        f"what the equations leave of {listed(states)} is no noise ({'; '.join(seen)}): they miss something slow, so "
+        f"the residuals of {listed(states)} are not noise ({'; '.join(seen)}): the equations miss something slow, so "
         "their form may be wrong; look at the residuals in report.html, and add what may act on the states (--inputs, "
         "--hidden-states)",
         Weight.DOUBT,
@@ -243,28 +242,28 @@ def may_be_any_curve(states: Sequence[str]) -> Note:
     """Equations of exact data that leave nothing do not look like a law."""
     rates = listed([f"{state}'" for state in states])
     return Note(
-        f"exact data are met, but what stands for {rates} does not look like a law (many terms, unusual powers, or "
-        "terms that cancel): enough of these meet any smooth curve; do not trust the form, and measure from other "
-        "starts or say what you know (--known)",
+        f"the equations fit exact data, but the side of {rates} does not look like a law (many terms, unusual powers, "
+        "or terms that cancel): enough such terms fit any smooth curve; do not trust the form; measure from other "
+        "starts, or state what you know (--known)",
         Weight.DOUBT,
     )
 
 
 def comes_to_rest(point: str, *, known: bool = True) -> Note:
     """Where the solution ends; whether with an error."""
-    error = "; the error is that of their constants" if known else ""
-    return Note(f"comes to rest at {point}: continued for long, the equations stay there{error}", Weight.CHOICE)
+    error = "; its error is propagated from their constants" if known else ""
+    return Note(f"equilibrium at {point}: the equations approach it and stay{error}", Weight.CHOICE)
 
 
 def continued(count: int, whole: str, each: str, off: float, still: float, refused: bool) -> Note:
     """How well the equations hold at samples that were kept back: R2 of all states and of each as text, the error over
     the spread of the fitted values, the same had nothing changed any more, and whether that makes them no law."""
     said = (
-        f"{count} samples were kept back: there the equations have R2 = {whole}{each} and an error of {off:.0%} of the "
-        f"spread of the fitted samples; had the last fitted values simply stayed, it would be {still:.0%}"
+        f"{count} samples were held out: there the equations have R2 = {whole}{each} and an error of {off:.0%} of the "
+        f"spread of the fitted samples; constant last fitted values would give {still:.0%}"
     )
     if refused:
-        return Note(f"{said}: no law of later times, do not predict with it", Weight.REFUSAL)
+        return Note(f"{said}: the law does not hold at later times; do not predict with it", Weight.REFUSAL)
     return Note(said, Weight.CHOICE)
 
 
@@ -272,13 +271,13 @@ def tried(law: str, r2: float, behind: float) -> Note:
     """A law that the user asked for, and how it does beside the chosen one."""
     words = "the chosen equations" if behind == 0.0 else "as good as the chosen equations"
     if abs(behind) > 4.0:
-        words = f"{'clearly worse' if behind > 0 else 'nearer to the data'} than the chosen equations"
+        words = f"{'clearly worse' if behind > 0 else 'closer to the data'} than the chosen equations"
     return Note(f"tried {law}: R2 = {r2:.4f}, {words}", Weight.CHOICE)
 
 
 def changing_constant(name: str, before: str, later: Sequence[str], behind: float) -> Note:
     """A constant that changes at known times, and what the law is worth without."""
-    worth = "is clearly worse" if behind > 4.0 else "would be about as good: nothing here asks for a change"
+    worth = "is clearly worse" if behind > 4.0 else "would be about as good: the data do not require a change"
     return Note(f"{name} changes: {before} before, {', '.join(later)}; a law with one value {worth}", Weight.CHOICE)
 
 
@@ -286,8 +285,8 @@ def found_break(time: float, first: float, last: float, time_name: str) -> Note:
     """Where a change was found, and where it might be as well."""
     within = f", between {first:g} and {last:g}" if first < last else ""
     return Note(
-        f"the change was looked for among all sample times and found at {time_name} = {time:g}{within}; the errors of "
-        "the constants are those for this time, and do not include that it might be another",
+        f"a change was sought at all sample times and found at {time_name} = {time:g}{within}; the errors of the "
+        "constants are conditional on this time",
         Weight.CHOICE,
     )
 
@@ -295,8 +294,8 @@ def found_break(time: float, first: float, last: float, time_name: str) -> Note:
 def close_rivals(complexities: Sequence[int]) -> Note:
     """Other rows of the front that the data hardly tell from the chosen one."""
     return Note(
-        f"the data hardly prefer these equations to those of complexity {listed([str(c) for c in complexities])}: read "
-        "all of them before you believe one; samples of another start, or of later times, would decide",
+        f"the preference over the equations of complexity {listed([str(c) for c in complexities])} is not significant: "
+        "compare them all; samples from another start, or of later times, would decide",
         Weight.CHOICE,
     )
 
@@ -313,8 +312,8 @@ def undetermined_constants(names: Sequence[str]) -> Note:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     said = ", ".join(names[:3]) + more if more else listed(names)
     return Note(
-        f"the data do not determine {said}: marked (?) in the equations, each could as well be 0; do not read anything "
-        "into these terms, prefer a row of the front without them",
+        f"the data do not determine {said}: marked (?) in the equations, not significantly different from 0; do not "
+        "interpret these terms; prefer a row of the front without them",
         Weight.DOUBT,
     )
 
@@ -323,21 +322,25 @@ def widened_errors(factor: float, at_most: bool) -> Note:
     """Standard errors that were widened by a factor for residuals with memory, maybe the largest that can be told."""
     if at_most:
         return Note(
-            f"the residuals drift so slowly that standard errors were widened by {factor:.1f}, the most that "
-            "neighbours can show; even that may be too little: do not rely on the error bars",
+            f"the residuals drift so slowly that standard errors were widened {factor:.1f} times, the most that "
+            "neighbouring residuals can show; even that may be too little: do not rely on the error bars",
             Weight.DOUBT,
         )
     return Note(
-        f"neighbouring residuals are alike: standard errors are {factor:.1f} times as large as they would be in noise "
-        "without memory; they hold if the form of the law is right, and do not include that it may be another",
+        f"residuals are autocorrelated, so standard errors were widened {factor:.1f} times; they assume that the form "
+        "of the law is right",
         Weight.CONSTANTS,
     )
 
 
 def not_determined(names: Sequence[str]) -> Note:
     """Constants of which the data tell nothing, or a combination only."""
-    told = f"tell nothing of {names[0]}: its value means nothing; hold it (--known, --bounds), or measure where it acts"
     if len(names) > 1:
-        told = f"do not tell {' and '.join(names)} apart: only a combination of them is known; hold one of them "
-        told += "(--known), or measure from another start"
-    return Note(f"the data {told}", Weight.CONSTANTS)
+        text = (
+            f"the data do not determine {' and '.join(names)} separately: only a combination of them is identifiable; "
+            "fix one of them (--known), or measure from another start"
+        )
+    else:
+        text = f"the data do not determine {names[0]}: its value is arbitrary; fix it (--known, --bounds), or measure "
+        text += "where it acts"
+    return Note(text, Weight.CONSTANTS)

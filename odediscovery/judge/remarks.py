@@ -309,8 +309,8 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
 
     >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [0.2, 0.25, 0.333, 0.5])
     >>> grown = Equations.parse(["x0"], {"x0": "x0**2"})
-    >>> check_extrapolation(grown, series, np.array([[0.2]]))
-    ['continued for as long again the equations blow up, at t = 5.02: use them within the measured time only']
+    >>> print(*check_extrapolation(grown, series, np.array([[0.2]])))
+    integrated for twice the measured time, the equations diverge at t = 5.02: use them within the measured time only
     """
     values = pooled(series)
     # A state that never changed has no range that it could leave.
@@ -501,7 +501,7 @@ def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:
     """The point in words.
 
     >>> resting_note(["h"], np.array([4.18]), np.array([0.05])).split(":")[0]
-    'comes to rest at h = 4.180(50)'
+    'equilibrium at h = 4.180(50)'
     """
     # What no constant moves, such as a state without terms, stays where it starts: its error is not known here.
     known = np.where((errors == 0.0) & (values != 0.0), np.nan, errors)

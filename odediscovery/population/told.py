@@ -291,7 +291,7 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
         names = ", ".join(series.states[i] for i in np.flatnonzero(m.logarithmic))
         yield f"the noise of {names} grows with its size: logarithms were compared, residual_sd is theirs"
     if not m.dosed and (rest := resting_point(fit)):
-        yield f"comes to rest at {series.states[0]} = {rest}"
+        yield f"equilibrium at {series.states[0]} = {rest}"
     k, e = fit.model.n_constants, fit.estimate
     for name, value, error, spread in zip(exponents, e.beta[k:], e.errors[k:], e.deviations[k:], strict=False):
         if not spread:

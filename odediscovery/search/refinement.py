@@ -23,7 +23,6 @@ import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
-from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
 from odediscovery.judge.claim import autocorrelated, interval_squares, is_explained, memory
 from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, misfit, non_dominated
@@ -35,7 +34,6 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.linearised import carried_along
 from odediscovery.solve.sensitivities import ConservedSums, residuals
-from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
 from odediscovery.stages.regression import allowed_products, library_law, polynomials, products
@@ -310,9 +308,8 @@ def is_growable(p: Problem) -> bool:
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     """The series without noise if some law of whole powers leaves nothing between samples.
 
-    The noise of fast changes that are sampled coarsely cannot be estimated before a law is known,
-    nor that of states whose controls bend or jump at samples; there a law of real powers will do.
-    Where whole powers leave nothing of clean data, real ones would be hard to tell from them.
+    The noise of fast changes that are sampled coarsely cannot be estimated before a law is known. Where whole powers
+    leave nothing of clean data, real ones would be hard to tell from them.
     """
     if not p.complete or _is_rounded(p) or _shows_noise_alone(p):
         return p
@@ -328,11 +325,6 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             break
         if law is not None and _leaves_nothing(law, taken):
             return p.without_noise(law)
-    if not p.clean:
-        for family in _grown_as_if_clean(p):
-            for law in grow(taken, family=family, max_monomials=QUICK_MONOMIALS, monitor=monitor)[:1]:
-                if _leaves_nothing(law, taken):
-                    return p.without_noise(law)
     return p
 
 
@@ -419,16 +411,6 @@ def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chai
         fit = levenberg_marquardt(residuals, chain.theta, chain.free, steps=20, monitor=monitor)
         chain = chain.replace(fit.unknowns)
     return chain
-
-
-def _grown_as_if_clean(p: Problem) -> list[Family]:
-    """Families of which a law may show that there is no noise, where whole powers did not.
-
-    Real powers where controls bend or jump; sines where a state that changes its sign turns fast.
-    """
-    # What looks like more noise than this is not only curvature.
-    turns = bool((~p.nonnegative & ~p.constant).any()) and p.noisiness <= 0.05
-    return [POWERS] * (bool(p.data.controls) and is_growable(p)) + [TRIGONOMETRIC] * turns
 
 
 def _leaves_noise(law: PowerSum, p: Problem, taken: Problem) -> bool:

@@ -6,8 +6,7 @@ of its own residuals. The steps, in the order of this file:
 
 1. Equations are grown one by one and joined, monomials that coincide being shared; then again on the path that the
    joined law refined, where the terms of one equation are candidates for the others. A law of which nothing is left
-   ends this. Where no law is exact, all equations are also grown together: alone each is the smaller search,
-   together they have more data for every exponent.
+   ends this.
 2. One equation grows by the candidates of a grid that would explain most of what it leaves, a few laws of each size
    side by side, until one more gains nothing.
 3. Of large libraries subsets of columns are sought by linear algebra alone; only the best of each size are fitted.
@@ -108,11 +107,6 @@ def grow(
             rows = known.exponents[known.coefficients[equations[e]] != 0]
             grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, features.size - features.states))))
     fit, starts = separately(fit, grids, max_monomials, monitor)
-    thorough = family.real_exponents and max_monomials > QUICK_MONOMIALS
-    if thorough and len(equations) > 1 and not any(fit.exact(m) for m in starts):
-        path = starts[0].path if starts else problem.interpolated()
-        levels = climb_sizes(fit, path, grids[0], max_monomials, monitor)
-        starts += [settled(fit, m) for level in levels[-2:] for m in level]
     # Of a plain sum of products, pruning on the differential equations tells what may go; a sum that does nothing
     # would be one more constant to every stage behind this one.
     rich = [m for m in starts[:1] if len(m.sums) or not is_plain(fit, m)]
@@ -242,7 +236,7 @@ def terms_of(fit: Fit, model: Projected) -> Terms:
     return found
 
 
-# 2. One equation, or all at once, monomial by monomial.
+# 2. One equation, monomial by monomial.
 
 
 def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) -> list[list[Projected]]:
@@ -256,7 +250,7 @@ def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) 
         chosen = list(itertools.takewhile(lambda _: monitor.stopping() is None, wider))
         if not chosen:
             break
-        if len(levels) == 2 and len(fit.equations) == 1:
+        if len(levels) == 2:
             chosen += [(levels[0][0], pair) for pair in pairs(fit, columns)]
         found = optimise_all(fit, [extended(fit, model, grid, new) for model, new in chosen], monitor)
         kept: list[Projected] = []

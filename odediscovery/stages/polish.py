@@ -769,17 +769,12 @@ def count_constants(law: PowerSum) -> int:
 
 
 def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
-    """The law with the straight lines that 1/u or functions nearly are instead of them, each and all together.
+    """The law with the straight line that 1/u or a function nearly is instead of it, for each of them.
 
     The line of 1/u is one in z, or in the state that z is a power of; that of a function is one in its state.
     """
-    near = [*_straight_sums(law, x), *_straight_functions(law, x)]
-    for each in near:
+    for each in (*_straight_sums(law, x), *_straight_functions(law, x)):
         yield _with_line(law, *each)
-    if len(near) > 1:
-        for each in near:
-            law = _with_line(law, *each)
-        yield law
 
 
 def _single_sums(law: PowerSum) -> Iterator[tuple[int, float, Array]]:

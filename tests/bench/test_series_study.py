@@ -87,7 +87,7 @@ def test_a_row_scores_what_was_kept_back(quick):
     assert rows[LAST]["each"] == {"x": pytest.approx(expected)}
     assert rows[LAST]["off"] == pytest.approx(np.sqrt(squares / 8 / before.var()))
     assert rows["ours"]["r2_heldout"] > expected
-    told = [note for note in rows["ours"]["notes"] if "kept back" in note]
+    told = [note for note in rows["ours"]["notes"] if "held out" in note]
     assert f"R2 = {rows['ours']['r2_heldout']:.3f}" in told[0]
 
 

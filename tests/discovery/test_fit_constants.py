@@ -145,7 +145,7 @@ def test_a_constant_that_is_not_told_has_no_error():
     table = found.constants.set_index("name")
     assert table["standard_error"].isna().tolist() == [True, True, False]
     assert table.loc["K", "value"] == pytest.approx(K, rel=0.01)
-    assert "the data do not tell a, b: at most a combination of them is known" in found.messages
+    assert "the data do not determine a, b: at most a combination of them is identifiable" in found.messages
 
 
 def test_a_constant_whose_sign_is_not_told_is_named(noisy):
@@ -153,7 +153,7 @@ def test_a_constant_whose_sign_is_not_told_is_named(noisy):
     row = found.constants.set_index("name").loc["c"]
     assert row["low"] < 0 < row["high"]
     (note,) = [message for message in found.messages if "the sign of" in message]
-    assert note == "the data do not tell the sign of c: a law without may do as well"
+    assert note == "the data do not determine the sign of c: a law without may fit as well"
 
 
 def test_what_is_printed_is_read_again(logistic, noisy):

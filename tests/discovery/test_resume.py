@@ -59,7 +59,7 @@ def test_a_fit_goes_on_with_its_own_data_only(more, told, tmp_path, capsys):
 def test_what_cannot_go_on_is_said(tmp_path):
     series = simulate_system("logistic")
     held = discover(series, settings_for(members=0, holdout=0.2))
-    with pytest.raises(InputError, match="kept back"):
+    with pytest.raises(InputError, match="held out"):
         resume(held)
     held.save(tmp_path / "held")
     document = json.loads((tmp_path / "held" / "result.json").read_text())
@@ -164,7 +164,7 @@ def test_equations_continue_from_the_fitted_start_over_the_gap():
     [
         (1.0, "converged", "R2 = 1.000"),
         (1.05, "converged", "had the last fitted values simply stayed"),
-        (8.0, "poor-fit", "no law of later times"),
+        (8.0, "poor-fit", "does not hold at later times"),
     ],
 )
 def test_equations_farther_off_than_the_last_values_are_refused(factor, outcome, said):
@@ -190,7 +190,7 @@ def test_discover_fits_the_first_part_and_scores_the_last():
     expected = r2_score(np.concatenate([v[31:] for v in values]), np.concatenate(ends))
     assert found.r2_heldout == pytest.approx(expected, abs=1e-9)
     assert expected > 0.5
-    assert "20 samples were kept back" in "\n".join(found.messages)
+    assert "20 samples were held out" in "\n".join(found.messages)
 
 
 def test_the_command_writes_the_score(tmp_path, capsys):
@@ -201,7 +201,7 @@ def test_the_command_writes_the_score(tmp_path, capsys):
     document = json.loads((out / "result.json").read_text(encoding="utf-8"))
     assert document["scores"]["r2_heldout"] == pytest.approx(1.0, abs=1e-6)
     assert document["settings"]["holdout"] == 0.2
-    assert "note: 8 samples were kept back" in capsys.readouterr().out
+    assert "note: 8 samples were held out" in capsys.readouterr().out
     assert Discovery.load(out).r2_heldout == document["scores"]["r2_heldout"]
     assert main([*call, "--holdout", "1.5"]) == 2
     assert "--holdout must be at most 0.9, got 1.5" in capsys.readouterr().err

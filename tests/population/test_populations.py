@@ -274,7 +274,7 @@ def test_the_spread_of_a_constant_and_the_exponent_of_all_are_found():
     assert varying["r"].sd_log == pytest.approx(0.2, rel=0.35)
     told = re.search(r"the exponent p = ([\d.]+)\((\d+)\) is one for all groups", " ".join(found.messages))
     assert told and float(told[1]) == pytest.approx(1.3, abs=0.06)
-    assert any(message.startswith("comes to rest at n = ") for message in found.messages)
+    assert any(message.startswith("equilibrium at n = ") for message in found.messages)
 
 
 def test_an_unmeasured_state_needs_starts_of_all_constants(tmp_path, monkeypatch, capsys):

@@ -355,12 +355,12 @@ class _Batch:
         jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
         for run in range(self.runs):
             jacobian[:, run, :, most + run * n : most + (run + 1) * n] = np.moveaxis(d[most:, :, run], 0, -1)
-        jacobian = jacobian.reshape(members, -1, size)
-        turned = jacobian.swapaxes(1, 2)
+        slopes = jacobian.reshape(members, -1, size)
+        turned = slopes.swapaxes(1, 2)
         return (
             finite_squares(r[0].reshape(members, -1)),
             (turned @ left.reshape(members, -1, 1))[..., 0],
-            turned @ jacobian,
+            turned @ slopes,
         )
 
 
