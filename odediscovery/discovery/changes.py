@@ -13,7 +13,6 @@ claimed law is fitted to all samples. Textbook laws are fitted first, stand on e
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -32,7 +31,6 @@ from odediscovery.judge.claim import (
     idle_terms,
     is_needed,
     is_walk_as_good,
-    runs_away,
     weak_terms,
 )
 from odediscovery.judge.criterion import (
@@ -245,7 +243,7 @@ def lower_noise(verdict: Verdict) -> Verdict:
     if p.clean or not quiet.any():
         return verdict
     p = dataclasses.replace(p, noise=np.where(quiet, np.sqrt(share) * p.noise, p.noise))
-    return Verdict.of(p, [judge_on(p, r.polished, r.origin, fragile=r.fragile) for r in rows])
+    return Verdict.of(p, [judge_on(p, r.polished, r.origin) for r in rows])
 
 
 def _is_printable(p: Problem, law: PowerSum) -> bool:
@@ -325,7 +323,7 @@ def refit(
     found = before.polished
     start = found.initial if initial is None else initial
     after = refined(p, law, free, start, residual_sigma(p, found), fully=fully)
-    return judge_on(p, after, before.origin, fragile=before.fragile)
+    return judge_on(p, after, before.origin)
 
 
 def join_longer_pieces(whole: Problem, verdict: Verdict, monitor: Monitor) -> Verdict:
@@ -380,7 +378,7 @@ def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
     ties = find_ties(found, p.scale.state).number - find_ties(after.polished, p.scale.state).number
     spared = constant_penalty(found.law.n_states, found.counts.sum()) * (count(found.free) - count(free))
     spared -= value_penalty(found.counts.sum()) * ties
-    worse = after.criterion + spared - judge_on(p, found, row.origin, fragile=row.fragile).criterion
+    worse = after.criterion + spared - judge_on(p, found, row.origin).criterion
     # Among the others the law keeps its place: how it is written is no evidence for its terms.
     return verdict.with_best(dataclasses.replace(after, criterion=row.criterion)) if worse <= short.saved else verdict
 
@@ -418,7 +416,7 @@ def _without_one(p: Problem, row: Judged) -> Judged | None:
         shorter = refined(p, law, left, found.initial, residual_sigma(p, found), fully=False)
         if not shorter.finite or is_needed(found, shorter, sigma_of(p), inflation):
             continue
-        after = judge_on(p, shorter, origin, fragile=row.fragile)
+        after = judge_on(p, shorter, origin)
         if after.criterion < chosen + NO_EVIDENCE * bool(idle or idle_constants(found, inflation)):
             return dataclasses.replace(after, criterion=after.criterion + row.criterion - chosen)
     return None
@@ -560,26 +558,6 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
 BLOCKS = 5
 # A simpler law whose criterion is farther behind is no rival [criterion]
 HOPEFUL = 30.0
-
-
-def charge_fragile(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict once laws pay for running away from starts that the data allow.
-
-    Only those that may be claimed are asked, the likeliest first: running away makes no law likelier.
-    """
-    p, rows = verdict.p, list(verdict.rows)
-    if p.clean:
-        return verdict
-    least = math.inf
-    for i in sorted(range(len(rows)), key=lambda i: rows[i].criterion):
-        found, before = rows[i].polished, rows[i].criterion
-        if before > least + HOPEFUL:
-            break
-        ask = partial(runs_away, found.law, p.data, found.initial, p.start_errors, p.nonnegative)
-        if monitor.in_time(JUDGING, ask, False):
-            rows[i] = judge_on(p, found, rows[i].origin, fragile=True)
-        least = min(least, rows[i].criterion)
-    return Verdict.of(p, rows)
 
 
 def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -34,7 +34,6 @@ from odediscovery.judge.notes import (
     judged_in_pieces,
     may_be_any_curve,
     never_changes,
-    runs_from_its_starts,
     two_complexities,
 )
 from odediscovery.judge.remarks import name_undetermined, with_enough_digits
@@ -234,8 +233,6 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
     notes += name_undetermined(next(row.equations for row in front if row.selected))
     if any(row.equations.power_sum is None for row in front):
         notes.append(two_complexities())
-    if verdict.best.fragile:
-        notes.append(runs_from_its_starts())
     unlike = _unlike_a_law(verdict)
     if unlike:
         notes.append(may_be_any_curve(unlike))

@@ -19,7 +19,6 @@ from odediscovery.data.recorded import FOUND, dose_factor
 from odediscovery.data.series import TimeSeries, check_series, with_even_times
 from odediscovery.discovery.changes import (
     SEARCH_SHARE,
-    charge_fragile,
     cut_until_followed,
     drop_excess,
     drop_idle_terms,
@@ -187,7 +186,6 @@ def _judge_laws(
         p, polished = monitor.in_time(JUDGING, lambda: cut_until_followed(whole, candidates, monitor), nothing)
         verdict = lower_noise(judge_shortlist(p, candidates, polished, monitor))
         verdict = _unless_late(monitor, count_independent, verdict)
-        verdict = _unless_late(monitor, partial(charge_fragile, monitor=monitor), verdict)
         verdict = _unless_late(monitor, partial(join_textbook, fitted=named, monitor=monitor), verdict)
     else:
         verdict = count_independent(judge_textbook(whole, named))

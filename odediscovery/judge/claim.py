@@ -2,9 +2,6 @@
 
 Residuals of a law should be noise: tests of their signs and of neighbours, and a random walk as a rival, tell.
 
-A law may follow a trajectory along an edge from which it would fall: to one side of the fitted start its solutions
-blow up. The measured system did not, and where it started is known to within an error only, so such a law is doubted.
-
 A term whose coefficient's 95 % interval contains 0 does not act, nor does an exponent known to no whole number:
 
     a +- t f standard error,    t the 97.5 % point of Student's t
@@ -14,7 +11,6 @@ with the factor f of residuals that have a memory (`autocorrelation_inflation`).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -267,27 +263,6 @@ def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, sta
     return bool(walk < law)
 
 
-def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask) -> bool:
-    """Whether a solution that starts within an error of the fitted start leaves the data behind.
-
-    Each state's start is moved by its error to either side, the others stay; starts and errors are
-    [trajectories, states], without controls. Those `nonnegative` do not start below 0.
-    """
-    values = pooled(series)
-    # A solution so far from its fitted course has left the data behind [range of the data]
-    reach = 10.0 * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
-    nonnegative = nonnegative[~series.is_control]
-    for i, side in itertools.product(range(initial.shape[1]), (-1.0, 1.0)):
-        start = initial.copy()
-        start[:, i] += side * error[:, i]
-        start = np.where(nonnegative, np.maximum(start, 0.0), start)
-        # Relative tolerance of the integration
-        left = residuals(law, series, start, 1e-6)
-        if any(np.any(np.abs(np.nan_to_num(r, posinf=np.inf)) > reach) for r in left):
-            return True
-    return False
-
-
 # An exponent nearer than this is at a whole number
 WHOLE_POWER = 1e-4
 # An equation of more terms has to need each of them, all with whole powers; the laws of the suites have at most so
@@ -445,21 +420,9 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
     the estimate, as long as they have no memory.
     """
     if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
-        return not escapes(p, best)
+        return True
     own = ~p.data.is_control
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
-
-
-def escapes(p: Problem, c: Candidate) -> bool:
-    """Whether a law runs away from starts that the data allow, over as many samples as it can be followed.
-
-    Where windows had to be shortened it is asked of pieces as long as these, each from its smoothed start.
-    """
-    q, initial = p, c.initial
-    if p.longest_window is not None:
-        q = p.pieces(p.longest_window)
-        initial = q.initial
-    return runs_away(c.law, q.data, initial, q.start_errors, q.nonnegative)
 
 
 def needs_every_term(found: Polished, nonnegative: Mask, *, long: bool = False) -> bool:

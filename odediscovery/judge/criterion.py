@@ -5,9 +5,8 @@
 on trajectories integrated from fitted start values, never on derivatives. The floor is the largest of estimated noise,
 rounding and integration error: a closer fit earns nothing, neither in the last digits of clean data nor in the noise
 of measured ones. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start values included),
-corrects for small samples. A law that runs away from starts which the data allow pays four more constants. m is the
-number of samples n, but fewer where what the nearest law leaves has a memory and is far more than noise: the error of
-somebody else's solver, a model that is nearly right. The last sum is over terms, and distances of exponents from
+corrects for small samples. m is the number of samples n, but fewer where what the nearest law leaves has a memory and
+is far more than noise: the error of somebody else's solver, a model that is nearly right. The last sum is over terms, and distances of exponents from
 simple ones, that are next to nothing beside the rest of their equation: such a number has to be as small as that by
 chance, and pays for it. A term is believed only beyond doubt then, an exponent where what is left is no noise: solvers
 damp and shift as they would. Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
@@ -36,17 +35,7 @@ import numpy as np
 
 from odediscovery.data.series import pooled
 from odediscovery.judge.notes import Note
-from odediscovery.laws.power_sum import (
-    SIMPLE,
-    Free,
-    PowerSum,
-    constant_penalty,
-    cost,
-    count,
-    picked,
-    powers,
-    value_penalty,
-)
+from odediscovery.laws.power_sum import SIMPLE, Free, PowerSum, cost, count, picked, powers, value_penalty
 from odediscovery.laws.records import Candidate, Judged, Origin, Polished
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
@@ -147,7 +136,6 @@ def judge(
     floor: Array,
     origin: Origin,
     *,
-    fragile: bool = False,
     independent: Array | None = None,
     more: float = 0.0,
     ties: Ties = NO_TIES,
@@ -157,9 +145,7 @@ def judge(
     if not polished.finite or not np.isfinite(squares).all():
         return Judged(polished, float("inf"), origin)
     charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size, ties.number) + ties.loss + more
-    # What it costs a law to run away from starts that the data allow [free constants]
-    charged += fragile * 4 * constant_penalty(polished.law.n_states, counts.sum())
-    return Judged(polished, misfit(squares, counts, floor, independent) + charged, origin, fragile)
+    return Judged(polished, misfit(squares, counts, floor, independent) + charged, origin)
 
 
 def misfit(squares: Array, counts: Array, floor: Array, independent: Array | None = None) -> float:
@@ -173,11 +159,11 @@ def misfit(squares: Array, counts: Array, floor: Array, independent: Array | Non
     return float(np.sum(known[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)))
 
 
-def judge_on(p: Problem, polished: Polished, origin: Origin, *, fragile: bool = False) -> Judged:
+def judge_on(p: Problem, polished: Polished, origin: Origin) -> Judged:
     """The polished law with its criterion on the data of a problem; see `judge`."""
     floor, more = np.maximum(p.noise, p.floor), price_of_nothing(p, polished)
     ties = find_ties(polished, p.scale.state)
-    return judge(polished, floor, origin, fragile=fragile, independent=p.independent, more=more, ties=ties)
+    return judge(polished, floor, origin, independent=p.independent, more=more, ties=ties)
 
 
 def price_of_nothing(p: Problem, polished: Polished) -> float:

@@ -94,11 +94,6 @@ cannot_be_continued = Message(
     Weight.REFUSAL,
     "{} samples were held out: the equations diverge before the last of them, so they do not hold at later times",
 )
-runs_from_its_starts = Message(
-    Weight.DOUBT,
-    "the equations diverge from starts that are as likely as the fitted one: the measured system did not, so their "
-    "form is doubtful; do not predict with them",
-)
 # Of the trajectory, and when.
 blows_up = Message(
     Weight.DOUBT,

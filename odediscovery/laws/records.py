@@ -552,15 +552,11 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A polished law with its criterion (lower is better; inf for a law that blows up).
-
-    `fragile`: it runs away from starts that the data allow, which the criterion charges.
-    """
+    """A polished law with its criterion (lower is better; inf for a law that blows up)."""
 
     polished: Polished
     criterion: float
     origin: Origin
-    fragile: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,11 +131,6 @@ class Problem:
         return self.knowledge is not None and self.knowledge.integer
 
     @property
-    def start_errors(self) -> Array:
-        """Standard deviation of the noise of the first samples [trajectories, states], without controls."""
-        return np.stack([self.noise * s[0] for s in self.relative_sigma])[:, ~self.data.is_control]
-
-    @property
     def measured(self) -> Mask:
         """States of which there are samples [states]."""
         return measured(self.data)

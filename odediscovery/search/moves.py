@@ -23,7 +23,6 @@ from odediscovery.judge.claim import (
     CONSTANTS,
     UNDERESTIMATED,
     doubtful,
-    escapes,
     has_cancelling_terms,
     has_no_memory,
     interval_squares,
@@ -358,7 +357,7 @@ def is_unrivalled(at: Search, best: Candidate) -> bool:
     p, long = at.problem, may_be_long(at, best)
     if not was_sought_in_vain(at, best) or not (long or may_be_it(at, best)) or _is_rivalled(at, best):
         return False
-    if _cancels(best.law, p) or escapes(p, best):
+    if _cancels(best.law, p):
         return False
     if is_short(best.law):
         return True

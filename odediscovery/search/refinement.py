@@ -136,7 +136,7 @@ def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
         there = polish_on(p, law, better.free, here.initial, sigma_of(p), most=0)
         joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
     polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
-    return judge_on(p, polished, row.origin, fragile=row.fragile)
+    return judge_on(p, polished, row.origin)
 
 
 def without_excess(p: Problem, row: Judged) -> Judged:
@@ -193,7 +193,7 @@ def with_independent(verdict: Verdict, share: Array) -> Verdict:
 
     def again(row: Judged) -> Judged:
         # What a name saves a law it keeps.
-        before, after = (judge_on(of, row.polished, row.origin, fragile=row.fragile) for of in (p, fewer))
+        before, after = (judge_on(of, row.polished, row.origin) for of in (p, fewer))
         return dataclasses.replace(row, criterion=row.criterion + after.criterion - before.criterion)
 
     return Verdict.of(fewer, [again(row) for row in verdict.rows])
@@ -225,7 +225,7 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
                 return None
             initial = after.initial
         if after.finite:
-            found[i] = judge_on(p, after, rows[i].origin, fragile=rows[i].fragile)
+            found[i] = judge_on(p, after, rows[i].origin)
         monitor.step(len(found))
     order = [i for i in kept if i in found]
     return Verdict(p, tuple(found[i] for i in order), order.index(chosen), verdict.reasons)

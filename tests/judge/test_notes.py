@@ -24,7 +24,6 @@ CASES = {
     "stopped": notes.stopped("time limit", 60.2),
     "structured_residuals": notes.structured_residuals(["x"], ["3 runs of one sign where about 20 are expected"]),
     "widened_errors": notes.widened_errors(1.8, at_most=False),
-    "runs_from_its_starts": notes.runs_from_its_starts(),
     "may_be_any_curve": notes.may_be_any_curve(["v"]),
     "blows_up": notes.blows_up("", "t = 5.02"),
     "leaves_the_data": notes.leaves_the_data(" from trajectory 'b'", "x", 54.6, 1.0, 7.39),
