@@ -64,7 +64,7 @@ def test_states_that_never_change_have_no_right_hand_side(value):
     found = discover(TimeSeries.from_arrays(range(4), np.full((4, 2), value), ["x", "y"]), BRIEF)
     assert found.equations_text() == "x' = 0\ny' = 0"
     np.testing.assert_allclose(found.initial_values, value, atol=0.1)
-    assert not any("far from the data" in message for message in found.messages)
+    assert not any("far outside the data" in message for message in found.messages)
 
 
 def test_an_absent_species_beside_a_decay_leaves_its_law_alone():

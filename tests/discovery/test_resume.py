@@ -163,7 +163,7 @@ def test_equations_continue_from_the_fitted_start_over_the_gap():
     ("factor", "outcome", "said"),
     [
         (1.0, "converged", "R2 = 1.000"),
-        (1.05, "converged", "had the last fitted values simply stayed"),
+        (1.05, "converged", "constant last fitted values"),
         (8.0, "poor-fit", "does not hold at later times"),
     ],
 )

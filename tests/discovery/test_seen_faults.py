@@ -70,7 +70,7 @@ def test_no_simpler_row_beats_the_star_and_simple_laws_stand_beside_it(name):
     chosen = next(row for row in found.front if row.selected)
     simpler = [row for row in found.front if row.complexity < chosen.complexity]
     beaten = [row for row in simpler if row.mse < chosen.mse]
-    assert not beaten or any("simpler and nearer" in note for note in found.messages)
+    assert not beaten or any("are simpler and fit" in note for note in found.messages)
     assert found.outcome == "poor-fit" or sum(bool(row.name) for row in found.front) >= 2
 
 

@@ -181,7 +181,7 @@ def test_without_time_groups_get_one_law_and_are_told_so():
     values, _ = wells(groups=4)
     found = discover(series_of_wells(values), settings_for(vary="auto"), Monitor(max_seconds=0.001, started=-1e6))
     assert found.population is None and found.outcome in ("stopped", "poor-fit")
-    assert any("no time for constants of each group" in message for message in found.messages)
+    assert any("no time to fit constants for each group" in message for message in found.messages)
     assert found.settings.vary == "auto" and np.isfinite(found.r2)
 
 
