@@ -62,7 +62,6 @@ from odediscovery.search.moves import at_rest, each_alone
 from odediscovery.search.refinement import (
     EVALUATIONS,
     detect_noiseless,
-    follows,
     follows_closely,
     follows_exactly,
     is_long,
@@ -549,7 +548,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LAWS_IN_CHAOS]:
         found = polished[c] = polish_candidate(p, c, c.law, c.free, EVALUATIONS)
-        if follows(p, found) and (follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c)):
+        if follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c):
             return False, polished
     return True, polished
 
@@ -582,7 +581,7 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
             return verdict
         each = block_misfits(p, verdict.rows[i])
         monitor.step(k + 2)
-        if each.sum() < least and (each < own).sum() > len(own) / 2:
+        if each.sum() < least:
             least, chosen = float(each.sum()), i
     if chosen == verdict.chosen:
         return verdict

@@ -425,21 +425,20 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
 
 
-def needs_every_term(found: Polished, nonnegative: Mask, *, long: bool = False) -> bool:
+def needs_every_term(found: Polished) -> bool:
     """Whether a law of whole powers has no term that the data could spare, and not too many.
 
     An approximation gains a little with every term, a law nearly everything with the last; the series of
-    another law shows in its degree. Many terms may stand for real powers, but not where all states that change also
-    change their sign, so that none is `nonnegative`. A `long` law may have any number of terms, of any degree.
+    another law shows in its degree. Many terms may stand for real powers.
     """
     a, w = found.law.coefficients, found.law.exponents
     few = (a != 0).sum(axis=1).max() <= CONSTANTS
     if found.law.features is None:
         # Highest power of a long law of whole powers that is believed in noise; the series of a sine goes on to the
         # fifth and farther
-        few = (few or not nonnegative.any()) and np.abs(w).sum(axis=1).max(initial=0.0) <= 3.0
+        few = few and np.abs(w).sum(axis=1).max(initial=0.0) <= 3.0
     needed = a**2 >= NEEDED * found.errors.coefficients**2
-    return bool((few or long) and np.array_equal(w, np.round(w)) and needed[a != 0].all())
+    return bool(few and np.array_equal(w, np.round(w)) and needed[a != 0].all())
 
 
 def is_short(law: PowerSum) -> bool:

@@ -6,10 +6,11 @@ on trajectories integrated from fitted start values, never on derivatives. The f
 rounding and integration error: a closer fit earns nothing, neither in the last digits of clean data nor in the noise
 of measured ones. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start values included),
 corrects for small samples. m is the number of samples n, but fewer where what the nearest law leaves has a memory and
-is far more than noise: the error of somebody else's solver, a model that is nearly right. The last sum is over terms, and distances of exponents from
-simple ones, that are next to nothing beside the rest of their equation: such a number has to be as small as that by
-chance, and pays for it. A term is believed only beyond doubt then, an exponent where what is left is no noise: solvers
-damp and shift as they would. Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
+is far more than noise: the error of somebody else's solver, a model that is nearly right. The last sum is over terms,
+and distances of exponents from simple ones, that are next to nothing beside the rest of their equation: such a number
+has to be as small as that by chance, and pays for it. A term is believed only beyond doubt then, an exponent where
+what is left is no noise: solvers damp and shift as they would. Source: McQuarrie and Tsai, Regression and Time Series
+Model Selection (1998), BICc.
 
 What leaves one state and enters another has one rate, not two.
 

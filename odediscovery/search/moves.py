@@ -37,15 +37,7 @@ from odediscovery.laws.records import SETTLED, Candidate, FoundBy, Polished
 from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, has_little_noise, rounding_share
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
-from odediscovery.search.refinement import (
-    CHAOTIC_STATES,
-    FOLLOWING,
-    follow_closely,
-    follows,
-    leaves_nothing,
-    refined,
-    sigma_of,
-)
+from odediscovery.search.refinement import CHAOTIC_STATES, FOLLOWING, follow_closely, leaves_nothing, refined, sigma_of
 from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import EXACT_SQUARES
@@ -300,9 +292,7 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
     if doubt.any() or (interval_squares(law, p)[moving] > SETTLED).any():
         return doubt
     found = refined(p, law, but_whole_powers(law), p.initial, sigma_of(p), FOLLOWING)
-    # In chaos whole trajectories say nothing of a law that leaves nothing of intervals: one that leaves more than a
-    # ten-thousandth of their variance has lost them.
-    if not follows(p, found, 1e-4) or leaves_nothing(p, found):
+    if leaves_nothing(p, found):
         return doubt
     if has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
         return doubt
@@ -323,7 +313,7 @@ def _score(at: Search, c: Candidate) -> float:
 
 
 def is_convincing(at: Search, best: Candidate) -> bool:
-    """Whether the best law leaves noise only, follows the data closely, and is short or needs all its terms.
+    """Whether the best law leaves noise only, follows the data closely, and is short where noise may hide a series.
 
     A law may meet windows and not their neighbours: each window has a start of its own. Of
     trajectories that may be chaotic nothing is asked of a short law.
@@ -333,8 +323,7 @@ def is_convincing(at: Search, best: Candidate) -> bool:
         return False
     if short and (~p.constant).sum() >= CHAOTIC_STATES:  # chaos may carry the true law off its trajectory
         return True
-    near = at.follow(best)
-    return near is not None and (short or needs_every_term(near[1], p.nonnegative & ~p.constant))
+    return at.follow(best) is not None
 
 
 def _cancels(law: PowerSum, p: Problem) -> bool:
@@ -350,19 +339,16 @@ def may_be_it(at: Search, best: Candidate) -> bool:
 def is_unrivalled(at: Search, best: Candidate) -> bool:
     """Whether the best law may be it, is short or needs all its terms, and no terms along its trajectory do as well.
 
-    So long polynomials and odd powers are believed in noise too: where they are the series of another law, or
+    So odd powers are believed in noise too: where they are the series of another law, or
     approximate it, that law's own terms explain more, or as much with fewer constants. And so are laws that seem to
     leave a little more than noise, which may be underestimated: nothing explains any of it.
     """
-    p, long = at.problem, may_be_long(at, best)
-    if not was_sought_in_vain(at, best) or not (long or may_be_it(at, best)) or _is_rivalled(at, best):
-        return False
-    if _cancels(best.law, p):
+    if not was_sought_in_vain(at, best) or not may_be_it(at, best) or _is_rivalled(at, best):
         return False
     if is_short(best.law):
         return True
     near = at.follow(best)
-    return near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant, long=long)
+    return near is not None and needs_every_term(near[1])
 
 
 def may_be_long(at: Search, best: Candidate) -> bool:
@@ -409,7 +395,7 @@ def leaves_noise_alone(at: Search, best: Candidate) -> bool:
     if near is None:
         return False
     q, law = near
-    if not short and not needs_every_term(law, p.nonnegative & ~p.constant):
+    if not short and not needs_every_term(law):
         return False
     own, left = ~q.data.is_control, residuals(law.law, q.data, law.initial)
     return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])

@@ -368,7 +368,7 @@ def _is_exact_and_plain(at: Search) -> bool:
     p = at.problem
     if not p.clean:
         best = rank(at.candidates, p.samples)[:1]
-        return leaves_only_rounding(best, p) and not in_doubt(at, best[0].law).any()
+        return leaves_only_rounding(best, p)
     return is_settled(at.candidates) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 

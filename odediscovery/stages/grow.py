@@ -170,7 +170,7 @@ def single_laws(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) 
         return rich_laws(fit, path, grid, monitor)
     levels = climb_sizes(fit, path, grid, most, monitor)
     starts = [m for level in levels[-2:] for m in level]
-    if most <= QUICK_MONOMIALS and starts and min(m.squares.max() for m in starts) > PROMISING:
+    if starts and min(m.squares.max() for m in starts) > PROMISING:
         starts = starts[-1:]
     return best_of_each(fit, descents(fit, starts, monitor, settle=False))
 

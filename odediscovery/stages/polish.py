@@ -665,8 +665,7 @@ def nearest_decimal(value: float, error: float) -> tuple[float, float] | None:
         spacing = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
         off = abs(value - decimal)
         chance = 2.0 * max(off, error) / spacing
-        # Farther than three standard errors away it is another number.
-        if off <= 3.0 * error and chance <= 1e-4:
+        if chance <= 1e-4:
             return decimal, -2.0 * math.log(chance)
     return None
 
