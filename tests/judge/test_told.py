@@ -134,7 +134,7 @@ def notes_on(series, damping, starts):
 
 def test_a_closed_orbit_is_told_with_its_period():
     (note,) = notes_on(oscillator(0.0, [1.0], 5.0, noise=0.1), 0.0, [1.0])
-    assert "closed orbit, gone round in 3.14:" in note
+    assert "closed orbit, of period 3.14:" in note
 
 
 @pytest.mark.parametrize(
@@ -186,5 +186,5 @@ def test_constants_of_which_only_the_sum_is_seen_are_named():
         )
         notes = unidentifiable_combinations(p, found)
         assert len(notes) == count
-        both = "the coefficient of x in x' and the coefficient of y in x' apart"
+        both = "the coefficient of x in x' and the coefficient of y in x' separately"
         assert all(both in note for note in notes)
