@@ -23,6 +23,7 @@ import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
+from odediscovery.families import TRIGONOMETRIC
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
 from odediscovery.judge.claim import autocorrelated, interval_squares, is_explained, memory
 from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, misfit, non_dominated
@@ -34,6 +35,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.linearised import carried_along
 from odediscovery.solve.sensitivities import ConservedSums, residuals
+from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
 from odediscovery.stages.regression import allowed_products, library_law, polynomials, products
@@ -325,6 +327,11 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             break
         if law is not None and _leaves_nothing(law, taken):
             return p.without_noise(law)
+    # A state that changes its sign may turn fast by a sine; what looks like more noise is not only curvature.
+    if not p.clean and (~p.nonnegative & ~p.constant).any() and p.noisiness <= 0.05:
+        for law in grow(taken, family=TRIGONOMETRIC, max_monomials=QUICK_MONOMIALS, monitor=monitor)[:1]:
+            if _leaves_nothing(law, taken):
+                return p.without_noise(law)
     return p
 
 
