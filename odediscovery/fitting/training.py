@@ -1,8 +1,8 @@
 """Training of networks: the loss on windows, and optimisers for all members at once.
 
-Every member has its own loss, step length and line search, while all share each evaluation: a
-loss maps theta [members, P] to [members]. A member whose loss turns nan or infinite goes back
-to its last good state with a smaller step and never touches the others.
+Every member has its own loss, step length and line search, but all share each evaluation: a loss
+maps theta [members, P] to [members]. A member whose loss is not finite returns to its last good
+state, or stays there, without affecting the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Loss = Callable[[Tensor, float], Tensor]  # (theta, progress in [0, 1]) -> loss 
 def loss_and_gradient(
     loss: Loss, theta: Float[Tensor, "members parameters"], progress: float
 ) -> tuple[Float[Tensor, " members"], Float[Tensor, "members parameters"]]:
-    """Losses [members] (inf where not finite) and their gradients (0 there)."""
+    """Losses [members] and their gradients; inf and 0 for members where either is not finite."""
     theta = theta.detach().requires_grad_(True)
     value = loss(theta, progress)
     (gradient,) = torch.autograd.grad(torch.where(value.isfinite(), value, 0.0).sum(), theta)
@@ -41,8 +41,8 @@ def loss_and_gradient(
 class FirstOrder:
     """torch's Adam or RMSProp for all members at once, with a learning rate schedule.
 
-    A member whose loss is not finite goes back to its last good state with half the rate and an empty memory; the
-    others do not feel it.
+    A member whose loss is not finite returns to its last good state with half the rate and its averages reset; the
+    others are not affected.
 
     Source: Kingma and Ba, Adam (2015); Hinton's RMSProp (2012).
     """
@@ -53,7 +53,7 @@ class FirstOrder:
     schedule: str = "one-cycle"  # "one-cycle" (rises over the first fifth, then a half cosine to 0) or "constant"
 
     def learning_rate(self, step: int) -> float:
-        """Rate at a step, counted from 0."""
+        """Learning rate at a `step`, counted from 0."""
         if self.schedule == "constant":
             return self.rate
         part = (step + 1) / self.steps
@@ -69,7 +69,7 @@ class FirstOrder:
         free: Bool[Tensor, "members parameters"],
         monitor: Monitor,
     ) -> Float[Tensor, "members parameters"]:
-        """theta [members, P] after all steps; entries that are not `free` stay."""
+        """Minimise the loss and return theta [members, P]; entries that are not `free` stay fixed."""
         theta, good = theta.detach().clone(), theta.detach().clone()
         caution = theta.new_ones(len(theta), 1)
         optimiser = torch.optim.Adam([theta]) if self.method == "adam" else torch.optim.RMSprop([theta], alpha=0.9)
@@ -101,11 +101,11 @@ def lbfgs(
     steps: int,
     monitor: Monitor,
 ) -> Float[Tensor, "members parameters"]:
-    """Limited-memory BFGS with a backtracking (Armijo) line search of its own for every member.
+    """Minimise by limited-memory BFGS, with a separate backtracking (Armijo) line search for every member.
 
-    Not torch's: `torch.optim.LBFGS` knows one loss, so that all members would share a step length and a memory
-    of curvature, and one that fails would stop them all; one optimiser a member would solve each alone, and lose
-    the batch that makes a solve of sixteen as dear as one of two.
+    `torch.optim.LBFGS` minimises one loss: all members would share step lengths and curvature pairs, and one failure
+    would stop them all. One optimiser for each member would lose the batch, in which a solve of sixteen members costs
+    as much as one of two.
 
     Source: Nocedal and Wright, Numerical Optimization (2006), Algorithm 7.4.
     """
@@ -128,7 +128,7 @@ def lbfgs(
         new_gradient = new_gradient * free
         s, y = new - theta, new_gradient - gradient
         curvature = (s * y).sum(dim=1)
-        # Pairs of hardly any curvature, which would be rounding, are skipped.
+        # Pairs with negligible curvature, which would be rounding, are skipped.
         rho = torch.where(curvature > 1e-12 * y.square().sum(dim=1), 1.0 / curvature, 0.0)
         pairs = [*pairs, (s, y, rho.nan_to_num(0.0, 0.0, 0.0))][-10:]
         active = active & ~undecided & (value - new_value > 1e-10 * value.abs())
@@ -143,11 +143,11 @@ def lbfgs(
 def _line_search(
     loss: Loss, theta: Tensor, value: Tensor, direction: Tensor, slope: Tensor, length: Tensor, active: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Backtracks, for every active member on its own, until its loss has decreased enough (Armijo):
+    """Backtrack in every active member separately until its loss has decreased enough (Armijo):
 
         loss(theta + length direction) <= loss(theta) + 1e-4 length slope
 
-    theta, where members that found no step stay, and which these are. Source: Nocedal and Wright (2006), p. 33.
+    Return theta, unchanged for members without a step, and a mask of these. Source: Nocedal and Wright (2006), p. 33.
     """
     new, undecided = theta, active.clone()
     for _ in range(8):  # the last step is 0.3^7 of the first, 2e-4
@@ -165,7 +165,7 @@ def _line_search(
 
 
 def _two_loop(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """-H gradient by the two-loop recursion; pairs with rho = 0 are skipped by themselves."""
+    """-H gradient by the two-loop recursion, in which pairs with rho = 0 have no effect."""
     q, alphas = gradient, []
     for s, y, rho in reversed(pairs):
         alpha = rho * (s * q).sum(dim=1)
@@ -183,9 +183,9 @@ def _two_loop(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, Tensor]]) -> T
 
 @dataclass(frozen=True, eq=False)
 class TrainingWindows:
-    """B windows of L intervals of n states, as tensors that may lie on a GPU."""
+    """B windows of L intervals of n states, as tensors on the processor or a GPU."""
 
-    plain: Windows  # the windows as arrays, see there what the tensors of the same names are
+    plain: Windows  # the windows as arrays, which documents the tensors of the same names
     start: Float[Tensor, "windows states"]
     duration: Float[Tensor, "windows intervals"]
     target: Float[Tensor, "windows intervals states"]
@@ -196,7 +196,7 @@ class TrainingWindows:
 
     @classmethod
     def of(cls, plain: Windows, gradients: str = "closed-form", device: torch.device | None = None) -> TrainingWindows:
-        """Windows as tensors on a device (default: the processor)."""
+        """Convert windows to tensors on a device (default: the processor)."""
 
         def tensor(values: Array | Indices) -> Tensor:
             return torch.as_tensor(values, device=device)
@@ -221,7 +221,7 @@ class TrainingWindows:
         return residual.square().sum(dim=(1, 2, 3)) / (self.weight > 0).sum()
 
     def refined(self, field: VectorField, theta: Theta, accuracy: float) -> TrainingWindows:
-        """The same windows with step grids fine enough for these members, see `Windows.refined`."""
+        """The same windows with step grids fine enough for these members; see `Windows.refined`."""
         rhs, device = field.rhs(theta), self.start.device
 
         @torch.no_grad()

@@ -1,13 +1,13 @@
-"""Batched least squares of many networks on windows of the data: what pruning minimises, and how.
+"""Batched least squares of many networks on windows of the data: residuals and Levenberg-Marquardt.
 
 A window is a run of consecutive sample intervals that starts at a (smoothed) measured state; all windows of all
-trajectories are one batch. With one-interval windows, whose starts are given, the loss is cheap, smooth and far from
-chaos; one window over the whole trajectory, whose start is fitted, is the maximum likelihood. A window of several
+trajectories are one batch. On one-interval windows with given starts, the loss is cheap, smooth and unaffected by
+chaos; one window over the whole trajectory, with a fitted start, gives the maximum likelihood. A window of several
 intervals is integrated interval by interval, so that no Runge-Kutta stage reads the next interval's duration.
 
-Levenberg-Marquardt knows no equations. `levenberg_marquardt` is for members any subset of which can be solved,
-`descend` for those with data of their own that are solved all together: groups, and flows by the ten thousand. One
-more loop stands in `stages/grow.py`, for a likelihood without known variances, coefficients eliminated.
+The optimisers do not depend on the equations. `levenberg_marquardt` can evaluate any subset of its members; `descend`
+evaluates all together, where members have their own data: groups, and flows by the ten thousand. A third loop, in
+`stages/grow.py`, maximises a likelihood with unknown variances and eliminated coefficients.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from odediscovery.solve.grids import (
     sensitivities,
 )
 
-GROWTH = 2.0  # first factor of a failed step's damping, doubled each time
+GROWTH = 2.0  # factor on the damping after a failed step, doubled at each further failure
 # A root of exactly 0 has no gradient and would never leave: starts are fitted from at least this
 # [standard deviations of the noise].
 AWAKE = 0.1
@@ -51,13 +51,13 @@ AWAKE = 0.1
 
 @runtime_checkable
 class Residuals(Protocol):
-    """What Levenberg-Marquardt minimises: the sum of squares of residuals of each member.
+    """Residuals of independent members, whose sums of squares Levenberg-Marquardt minimises.
 
-    Members stand side by side and do not know of each other: any subset of them may be asked for.
+    Any subset of the members may be evaluated.
     """
 
     def solve(self, unknowns: Array) -> Array:
-        """What a model predicts at unknowns [members, unknowns], [members, ...]."""
+        """Predictions of the model [members, ...] at unknowns [members, unknowns]."""
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
         """Weighted residuals [members, R]."""
@@ -71,26 +71,26 @@ class Residuals(Protocol):
 
 @runtime_checkable
 class BlockResiduals(Residuals, Protocol):
-    """Residuals that stand in blocks, each of which few of the unknowns change."""
+    """Residuals in blocks, each of which depends on few of the unknowns."""
 
     def blocks(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array, Indices]:
-        """Residuals [members, blocks, R], their Jacobian [members, blocks, R, F], and of which unknowns.
+        """Residuals [members, blocks, R], their Jacobian [members, blocks, R, F], and the unknowns of its columns.
 
-        Those are [members, blocks, F], no unknown twice in a block; all others change nothing in it. Columns of
-        unknowns that are not `free` may hold any number.
+        The unknowns are [members, blocks, F], none twice in a block; no others affect it. Columns of unknowns that are
+        not `free` may hold any number.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """Where Levenberg-Marquardt ended: unknowns, sums of squares and J^T J."""
+    """The result of Levenberg-Marquardt: unknowns, sums of squares and J^T J."""
 
     unknowns: Float[np.ndarray, "members unknowns"]
     sum_of_squares: Float[np.ndarray, " members"]
     normal: Float[np.ndarray, "members unknowns unknowns"]
 
 
-@np.errstate(all="ignore")  # a law that runs away is worse than any other, and nothing to warn of
+@np.errstate(all="ignore")  # a law that blows up is only a bad fit, not worth a warning
 def levenberg_marquardt(
     problem: Residuals,
     unknowns: Float[np.ndarray, "members unknowns"],
@@ -101,16 +101,16 @@ def levenberg_marquardt(
     monitor: Monitor | None = None,
     solved: Array | None = None,
 ) -> LeastSquares:
-    """Minimises every member's sum of squares with a damping of its own:
+    """Minimise every member's sum of squares, each with its own damping:
 
         (J^T J + damping diag(J^T J)) step = -J^T r
 
-    Members that have converged or found no step leave the batch, so the last iterations cost only
-    those that still move. `tolerance` is the relative gain of a step below which a member has converged; `solved` is
-    what the problem's `solve` gave for the first unknowns, if that is known already.
+    Members that have converged or are stuck leave the batch, so late iterations evaluate only the
+    others. A member has converged when the relative gain of a step is below `tolerance`; `solved` is the output of the
+    problem's `solve` at the first unknowns, if already known.
 
     Source: Marquardt (1963), damping scaled by the diagonal of J^T J; Nielsen, Damping parameter in
-    Marquardt's method (1999), how damping follows the gain.
+    Marquardt's method (1999), update of the damping by the gain.
     """
     unknowns = unknowns.copy()
     total, normal, gradient = _normal_equations(problem, unknowns, free, solved)
@@ -130,7 +130,7 @@ def levenberg_marquardt(
         better = gain > 0
         if better.any():
             there = _normal_equations(problem, trial[better], free[active[better]], ends[better])
-            # A place without a Jacobian is no place to go on from.
+            # Without a finite Jacobian there, the step is rejected.
             finite = np.isfinite(there[0])
             better[better.copy()] = finite
             moved = active[better]
@@ -144,7 +144,7 @@ def levenberg_marquardt(
 
 
 def _damped_anew(damping: Array, growth: Array, better: Mask, gain: Array, model_gain: Array) -> tuple[Array, Array]:
-    """Damping and its next growth, by Nielsen's rule: what follows a good step, and a failed one,
+    """Updated damping and its next growth, by Nielsen's rule, after a good and after a failed step:
 
     damping * max(1/3, 1 - (2 gain / predicted gain - 1)^3),    damping * growth,  growth * 2
     """
@@ -155,7 +155,7 @@ def _damped_anew(damping: Array, growth: Array, better: Mask, gain: Array, model
 
 
 def finite_squares(residuals: Array) -> Array:
-    """Sums of squares of residuals [members, R]; inf where they are no numbers."""
+    """Sums of squares of residuals [members, R]; inf where they are nan."""
     squares: Array = np.nan_to_num(np.square(residuals).sum(axis=1), nan=np.inf)
     return squares
 
@@ -163,9 +163,9 @@ def finite_squares(residuals: Array) -> Array:
 def _normal_equations(
     problem: Residuals, unknowns: Array, free: Mask, solved: Array | None
 ) -> tuple[Array, Array, Array]:
-    """Sum of squares, J^T J and J^T r over the free unknowns (unit rows for the others), in parts that fit."""
+    """Sum of squares, J^T J and J^T r over free unknowns (unit rows for others), in batches that fit in memory."""
     members, size = unknowns.shape
-    if members > 1 and size > 300:  # all members may have no room side by side
+    if members > 1 and size > 300:  # all members together may not fit in memory
         # Sensitivities and their stages: about eight arrays of the size of the Jacobian.
         first = problem.residuals(unknowns[:1], None if solved is None else solved[:1])
         most = fitting_at_once(members, 64.0 * first.shape[1] * size)
@@ -192,15 +192,15 @@ def _normal_equations(
 
 
 def _added_at(places: Indices, parts: Array, count: int) -> Array:
-    """Sums of the parts that have the same place, [count]."""
+    """Sums of the parts that share a place, [count]."""
     found: Array = np.bincount(places.ravel(), weights=parts.ravel(), minlength=count).astype(float, copy=False)
     return found
 
 
 def _in_blocks(problem: Residuals, unknowns: Array, free: Mask, solved: Array | None) -> tuple[Array, Array, Indices]:
-    """Residuals and Jacobian as `BlockResiduals.blocks` has them; else one block of the free columns.
+    """Residuals and Jacobian from `BlockResiduals.blocks`, or else as one block of the free columns.
 
-    Where most unknowns are held, products of their columns would be most of the work.
+    Where most unknowns are fixed, products of their columns would dominate the cost.
     """
     if isinstance(problem, BlockResiduals):
         return problem.blocks(unknowns, free, solved)
@@ -210,7 +210,7 @@ def _in_blocks(problem: Residuals, unknowns: Array, free: Mask, solved: Array | 
 
 
 def compact(free: Bool[np.ndarray, "members unknowns"]) -> Int[np.ndarray, "members free"]:
-    """Places of the free parameters of each member, [members, F]; F is the most of any."""
+    """Places of the free parameters of each member, [members, F]; F is the largest number in any member."""
     most = max(int(free.sum(axis=1).max(initial=0)), 1)
     places: Indices = np.argsort(~free, axis=1, kind="stable")[:, :most]
     return places
@@ -219,7 +219,7 @@ def compact(free: Bool[np.ndarray, "members unknowns"]) -> Int[np.ndarray, "memb
 def within(
     matrix: Float[np.ndarray, "members unknowns unknowns"], columns: Int[np.ndarray, "members free"]
 ) -> Float[np.ndarray, "members free free"]:
-    """Rows and columns of [members, U, U] at some places [members, F] of each: [members, F, F]."""
+    """Submatrices [members, F, F] of [members, U, U], with rows and columns at given places [members, F]."""
     member = np.arange(len(columns))[:, None, None]
     block: Array = matrix[member, columns[:, :, None], columns[:, None, :]]
     return block
@@ -232,7 +232,7 @@ def damped_steps(
     ridge: float,
     least: float,
 ) -> Float[np.ndarray, "members unknowns"]:
-    """Steps of members all of whose unknowns are free, where even a matrix of zeros has one:
+    """Damped steps of members with all unknowns free, finite even for a matrix of zeros if `least` is positive:
 
         (J^T J + damping diag(J^T J) + (ridge max diag(J^T J) + least) I) step = -J^T r
 
@@ -249,7 +249,7 @@ def damped_steps(
 NormalEquations: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
 
 
-@np.errstate(all="ignore")  # what runs away is worse than any other, and nothing to warn of
+@np.errstate(all="ignore")  # a member that blows up is only a bad fit, not worth a warning
 def descend(
     equations: NormalEquations,
     unknowns: Float[np.ndarray, "members unknowns"],
@@ -259,10 +259,10 @@ def descend(
     ridge: float = 0.0,
     monitor: Monitor | None = None,
 ) -> tuple[Float[np.ndarray, "members unknowns"], Float[np.ndarray, " members"], Float[np.ndarray, " members"]]:
-    """Unknowns that leave less, what they leave, and the damping that goes on from there.
+    """Minimise sums of squares of all members together; return unknowns, sums of squares and damping.
 
-    Steps are `damped_steps` in which no unknown moves by more than the `longest`, with damping / 4 after a good one and
-    damping * 4 after another; each costs one evaluation of all members.
+    Steps are `damped_steps` in which each unknown moves by at most `longest`, with damping / 4 after a good step and
+    damping * 4 after a failed one; each costs one evaluation of all members.
     """
     here: Sequence[Array] = equations(unknowns)
     for done in range(steps):
@@ -279,7 +279,7 @@ def descend(
         damping = np.clip(np.where(better, damping / 4.0, damping * 4.0), 1e-9, 1e9)
         if monitor is not None:
             monitor.step(done + 1)
-        # Those that have settled, and those that no small step makes better.
+        # All have converged, or no small step improves them.
         if np.all(np.where(better, value - there[0] < 1e-4 * value, damping > 1e2)):
             break
     return unknowns, here[0], damping
@@ -295,7 +295,7 @@ def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> 
     h = h * scale[:, :, None] * scale[:, None, :]
     h = h + (damping + 1e-14)[:, None, None] * np.eye(h.shape[-1])
     definite = is_definite(h)
-    # Where there is no minimum along the steps, down the gradient.
+    # Where the matrix is not positive definite, step down the gradient.
     h[~definite] = np.eye(h.shape[-1])
     step = np.zeros_like(gradient)
     np.put_along_axis(step, columns, -np.linalg.solve(h, (g * scale)[..., None])[..., 0] * scale, axis=1)
@@ -303,8 +303,8 @@ def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> 
 
 
 def is_definite(matrices: Float[np.ndarray, "members free free"]) -> Bool[np.ndarray, " members"]:
-    """Which symmetric matrices are positive definite; none that holds what is no number."""
-    # LAPACK finds no fault with nan, which products of slopes of 1e200 end in.
+    """Which symmetric matrices are finite and positive definite."""
+    # LAPACK accepts nan, to which products of slopes of 1e200 lead.
     finite: Mask = np.asarray(np.isfinite(matrices).all(axis=(1, 2)))
     if not finite.all():
         found: Mask = finite & is_definite(np.where(finite[:, None, None], matrices, np.eye(matrices.shape[-1])))
@@ -325,8 +325,8 @@ class Windows:
     start: Float[np.ndarray, "windows states"]  # state at the beginning of every window, [B, n]
     # Length of every interval, [B, L]; 0 beyond the end of a trajectory.
     duration: Float[np.ndarray, "windows intervals"]
-    # Measured state at the end of every interval, [B, L, n]; the smoothed one where it is missing (it weighs nothing),
-    # 0 beyond the end of a trajectory.
+    # Measured state at the end of every interval, [B, L, n]; the smoothed one where it is missing (with weight 0), 0
+    # beyond the end of a trajectory.
     target: Float[np.ndarray, "windows intervals states"]
     # 1 / standard deviation of the residual, [B, L, n]; 0 where missing.
     weight: Float[np.ndarray, "windows intervals states"]
@@ -357,12 +357,12 @@ class Windows:
     def refined(self, chain: AnyChain, theta: Theta, accuracy: float) -> Windows:
         """The same windows with step grids fine enough for these members.
 
-        The error of an interval may be `accuracy` times the standard deviation that its residual is given.
+        The error over an interval is at most `accuracy` times the standard deviation of its residual.
         """
         return self.refined_for(chain.rhs(theta), len(theta), accuracy)
 
     def refined_for(self, rhs: Rhs, members: int, accuracy: float) -> Windows:
-        """The same for so many members whose dx/dt is any function."""
+        """The same windows refined for `members` members with any function `rhs` as dx/dt."""
         b, length, n = self.size
         begin = np.concatenate([self.start[:, None], self.target[:, :-1]], axis=1).reshape(b * length, n)
         usual = self.weight.reshape(-1, n)
@@ -384,10 +384,10 @@ def cut(
     length: int | None,
     relative_sigma: Sequence[Array] | None = None,
 ) -> Windows:
-    """Windows of `length` intervals, one behind the other; None for whole trajectories.
+    """Cut a series into consecutive windows of `length` intervals; None for whole trajectories.
 
-    They begin at `starts`, the same series without gaps and noise; `weight` is 1 / the standard deviation that a
-    residual of each state is given [states].
+    They begin at `starts`, the same series without gaps and noise; `weight` is 1 / the standard deviation of the
+    residuals of each state [states].
     """
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     longest = max(len(t.time) for t in series.trajectories) - 1
@@ -413,7 +413,7 @@ def cut(
 
 
 def _window(t: Trajectory, s: Trajectory, of_noise: Array, weight: Array, intervals: range) -> tuple[Array, ...]:
-    """One window of trajectory t, with smooth values s, as a row of each array of `Windows`, controls behind.
+    """One window of trajectory t, with smooth values s, as a row of each array of `Windows`, controls last.
 
     Intervals beyond the end of the trajectory have no duration and no weight.
     """
@@ -437,25 +437,25 @@ def _window(t: Trajectory, s: Trajectory, of_noise: Array, weight: Array, interv
 
 
 def _control_lines(t: Trajectory, intervals: slice, short: int) -> tuple[Array, ...]:
-    """Entry values and slopes of all states in some intervals; nothing where there are no controls."""
+    """Initial values and slopes of controls in some intervals, nan for other states; empty without controls."""
     if t.controls is None:
         return ()
     entry, slope = t.controls.values[intervals], t.controls.slopes[intervals]
     width = ((0, short), (t.values.shape[1] - entry.shape[1], 0))
     of_states = np.pad(entry, width, constant_values=np.nan)
-    # Beyond the end of a trajectory controls stay: nothing is known of them, and nothing asked.
+    # Controls stay constant beyond the end of a trajectory, where residuals have no weight.
     of_states[len(entry) :, width[1][0] :] = entry[-1]
     return of_states, np.pad(slope, width)
 
 
 def short_windows(p: Problem, length: int | None = 1) -> Windows:
-    """Windows from smoothed starts, of one interval each, or of `length` or all (None); residuals in units of each
-    state's increments."""
+    """Windows of `length` intervals, or of all (None), from smoothed starts, with residuals in units of each state's
+    increments."""
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(np.sqrt(increment_squares(p)), 1e-12))
     return cut(p.data, p.smooth, weight, length, relative_sigma=p.relative_sigma)
 
 
-# A law that runs away leaves more than any other, and nothing to warn of.
+# A law that blows up is only a bad fit, not worth a warning.
 _QUIET = np.errstate(all="ignore")
 
 
@@ -485,9 +485,9 @@ class ShortResiduals:
     def linearised(
         self, unknowns: Unknowns, free: Bool[np.ndarray, "members unknowns"], solved: Array | None = None
     ) -> tuple[Residual, Jacobian]:
-        """Residuals [members, R] and Jacobian [members, R, P], right in the free columns.
+        """Residuals [members, R] and Jacobian [members, R, P], valid in the free columns.
 
-        The ends come with their sensitivities; what is `solved` already does not help.
+        `solved` is not used: the ends are integrated again with their sensitivities.
         """
         w, n, members = self.windows, self.chain.n_states, len(unknowns)
         start = np.broadcast_to(w.start, (members, *w.start.shape))
@@ -504,13 +504,13 @@ class ShortResiduals:
 
 @dataclass(frozen=True, eq=False)
 class LongResiduals:
-    """Residuals of long windows whose start states are fitted too, and their Jacobian.
+    """Residuals of long windows with fitted start states, and their Jacobian.
 
-    The unknowns of a member are theta and, behind it, one number a window and state: the start
+    The unknowns of a member are theta followed by one number per window and state: the start
     itself, or its square root for nonnegative states (near zero the influence of a start under
     sqrt(I) is unbounded, that of its root is not). The Jacobian is parallel in time: after one
-    sequential solve, the sensitivities of all intervals are one batch from the states found,
-    and the chain rule multiplies them up.
+    sequential solve, the sensitivities of all intervals are computed as one batch and combined by
+    the chain rule.
 
         dx_{j+1} = Phi_j dx_j + Theta_j dtheta
     """
@@ -521,12 +521,12 @@ class LongResiduals:
 
     @property
     def n_starts(self) -> int:
-        """How many unknowns stand behind theta."""
+        """Number of unknowns after theta."""
         b, _, n = self.windows.size
         return b * n
 
     def pack(self, theta: Theta) -> Unknowns:
-        """Unknowns [members, P + starts] that begin at the windows' own starts."""
+        """Unknowns [members, P + starts] with the windows' own starts as initial guess."""
         s, weight = self.windows.start, self.windows.first_weight.max(axis=0)
         least = AWAKE * np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0.0)
         s = np.where(self.nonnegative, np.sqrt(np.maximum(s, least).clip(0.0)), s)
@@ -539,14 +539,14 @@ class LongResiduals:
         return np.where(self.nonnegative, q * q, q)
 
     def _rows(self, start: Array, ends: Array) -> Array:
-        """Weighted residuals window by window, those of its start first [members, windows, rows]."""
+        """Weighted residuals by window, those of its start first [members, windows, rows]."""
         w = self.windows
         first, later = (start - w.first) * w.first_weight, (ends - w.target) * w.weight
         return np.concatenate([first[:, :, None], later], axis=2).reshape(*start.shape[:2], -1)
 
     @cached_property
     def _starts_first(self) -> Indices:
-        """Places of these rows with the starts of all windows first."""
+        """Order of all rows that puts the starts of all windows first."""
         b, length, n = self.windows.size
         return np.argsort(np.tile(np.arange((1 + length) * n) >= n, b), kind="stable")
 
@@ -558,9 +558,9 @@ class LongResiduals:
 
     @cached_property
     def _steps(self) -> tuple[Array, Indices, LinearControls | None]:
-        """Lengths of all steps [windows, K], how many lead to the end of each interval [windows, L], and controls.
+        """Lengths of all steps [windows, K], their number until the end of each interval [windows, L], and controls.
 
-        Every window goes its own way, on the grids of its intervals; those that are through first wait.
+        Every window uses the grids of its own intervals; windows that finish early get steps of length 0.
         """
         w = self.windows
         b, length, _ = w.size
@@ -594,7 +594,7 @@ class LongResiduals:
         Float[np.ndarray, "members windows rows columns"],
         Int[np.ndarray, "members windows columns"],
     ]:
-        """Residuals and Jacobian window by window, whose columns are the free parameters and its own start."""
+        """Residuals and Jacobian by window, with columns for the free parameters and the window's own start."""
         w = self.windows
         b, length, n = w.size
         theta, start = unknowns[:, : -self.n_starts], self.starts(unknowns)
@@ -621,7 +621,7 @@ class LongResiduals:
     def linearised(
         self, unknowns: Unknowns, free: Bool[np.ndarray, "members unknowns"], solved: Array | None = None
     ) -> tuple[Residual, Jacobian]:
-        """Residuals [members, R] and Jacobian [members, R, P + starts], right in free columns."""
+        """Residuals [members, R] and Jacobian [members, R, P + starts], valid in the free columns."""
         (b, length, n), (members, size) = self.windows.size, unknowns.shape
         residual, jacobian, places = self.blocks(unknowns, free, solved)
         full = np.zeros((members, b, (1 + length) * n, size))

@@ -1,1 +1,1 @@
-"""`VectorField`, a chain of units, and the way from a network to a law and back."""
+"""`VectorField`, a chain of units, and the conversion of networks to laws and back."""

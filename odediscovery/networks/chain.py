@@ -1,17 +1,17 @@
-"""Chains NPU -> NAU as plain arrays, all members at once, and their way to laws and back.
+"""Chains NPU -> NAU as plain arrays, all members at once, and their conversion to laws and back.
 
     Functions -> powers -> sums -> powers -> sums
     x -> z = (x, f(x)) -> (z, 1, m) -> (z, u = 1 + B m) -> monomials -> dx/dt
 
-Powers and sums with gates at 1 are a sum of powers: a law is a chain of one pair of layers, and one with functions and
-sums among its features a chain of two, whose first pair passes the states and their functions on beside the sums.
+Powers and sums with gates at 1 are a sum of powers. A law is a chain of one pair of layers; a law with sums among its
+features is a chain of two pairs, the first of which passes on the states and their functions beside the sums.
 
-Training needs gates, gradients and devices, and has them in `vector_field`. Pruning fits few constants, and their
-derivatives are written out here, so that arrays are all it takes; for the few points at which arrays are slow a member
-is also straight-line code of plain numbers.
+Training needs gates, gradients and devices, which `vector_field` provides. Pruning fits few constants; their
+derivatives are written out here, so arrays suffice. For few points, where arrays are slow, a member also compiles to
+straight-line code on plain numbers.
 
-What a result keeps of a network is what it computes with: the name of each unit and its arrays, in one npz file that
-is read without pickle, so that a file from a stranger can hold numbers only.
+A result stores the name of each unit and its arrays, in one npz file that is read without pickle, so that an untrusted
+file can contain numbers only.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from odediscovery.runtime.arrays import Array, Indices, Mask
 Rhs: TypeAlias = Callable[[Array], Array]
 Linearisation: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
 
-# Added to every base, as in the unit's formula: its logarithm is finite.
+# Added to every base, as in the unit's formula, so that its logarithm is finite.
 EPSILON = sys.float_info.epsilon
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A layer of powers and the layer of sums behind it.
+    """A layer of powers and the following layer of sums.
 
     Args:
         nonnegative: which inputs never change sign, [n_in].
@@ -73,7 +73,7 @@ class Pair:
         return self.n_out, self.width
 
     def bases(self, x: Array) -> Array:
-        """The inputs, none nearer to zero than `EPSILON`."""
+        """The inputs, shifted by `EPSILON` away from zero."""
         if self._all_nonnegative:
             found: Array = np.maximum(x, 0.0)
             found += EPSILON
@@ -88,15 +88,15 @@ class Pair:
 
     @cached_property
     def _least(self) -> Array | None:
-        """What no input is below, None where each may have any sign."""
+        """Lower bounds of the inputs; None if each may have any sign."""
         return np.where(self.nonnegative, 0.0, -np.inf) if self.nonnegative.any() else None
 
     def signs(self, x: Array) -> Array:
-        """Slopes of the sizes of the inputs, times their signs."""
+        """1 where the base follows the input, 0 at zero and where it is clipped."""
         return np.where(self.nonnegative, x > 0.0, x != 0.0).astype(float)
 
     def products(self, across: Array, bases: Array, whole: WholePowers | None = None) -> Array:
-        """Products of powers [members, batch, width] of bases [members, batch, n_in], for exponents across
+        """Products of powers [members, batch, width] of bases [members, batch, n_in], with exponents `across`
         [members, n_in, width]."""
         if whole is not None:
             return whole.products(bases)
@@ -105,18 +105,18 @@ class Pair:
         return y if self._all_nonnegative else y * np.cos(self.angles(bases) @ across)
 
     def angles(self, bases: Array) -> Array:
-        """Pi where an input is negative."""
+        """Complex angles of the bases: pi where one is negative, else 0."""
         return np.where(bases < 0.0, np.pi, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class WholePowers:
-    """Products of small whole powers, by multiplication: no logarithms, and signs as they are.
+    """Products of small whole powers by multiplication, without logarithms and with exact signs.
 
     Args:
-        factors: for each of the factors the row of each product of each member, of a member's inputs, their
+        factors: the rows to multiply for each product of each member, among the member's inputs, their
             reciprocals, if any, and 1; [most factors][members * width].
-        inverse: whether there are reciprocals among them.
+        inverse: whether there are reciprocals among the rows.
     """
 
     factors: tuple[Indices, ...]
@@ -124,8 +124,8 @@ class WholePowers:
 
     @classmethod
     def of(cls, across: Array) -> WholePowers | None:
-        """From exponents [members, n_in, width]; None if one of them is not whole, or a product has more than 8
-        factors: logarithms are then as fast."""
+        """Build from exponents [members, n_in, width]; None if one is not whole, or if a product has more than 8
+        factors, where logarithms are as fast."""
         w, longest = across.swapaxes(1, 2), 8
         if not ((w == np.rint(w)) & (np.abs(w) <= longest)).all():
             return None
@@ -139,7 +139,7 @@ class WholePowers:
         return cls(tuple((first + (upto <= d).sum(axis=2)).ravel() for d in range(max(most, 1))), inverse)
 
     def products(self, bases: Array) -> Array:
-        """Of inputs [members, batch, n_in]: [members, batch, width]."""
+        """The products [members, batch, width] of inputs [members, batch, n_in]."""
         members, batch, n = bases.shape
         size = (2 * n if self.inverse else n) + 1
         rows = np.empty((members, size, batch))
@@ -156,10 +156,10 @@ class WholePowers:
 
 @runtime_checkable
 class AnyChain(Protocol):
-    """What pruning asks of a vector field: rates and their derivatives, on arrays, for all members at once.
+    """The interface of vector fields to pruning: rates and derivatives on arrays, for all members at once.
 
-    `Chain` is one for sums of powers; `networks.vector_field.UnitRates` for any chain of units. What is said of the
-    first holds for the second.
+    `Chain` implements it for sums of powers, and `networks.vector_field.UnitRates` for any chain of units. `Chain`
+    documents both.
     """
 
     @property
@@ -179,16 +179,16 @@ class AnyChain(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """dx/dt of every member, and what of it may change.
+    """dx/dt of every member as layers of powers and sums, with its free parameters.
 
     Args:
         n_states: number of states.
-        functions: of single states, features beside them.
-        pairs: the last one ends in dx/dt; one before it, if any, ends in sums that are features.
+        functions: functions of single states, which are features beside the states.
+        pairs: the last one outputs dx/dt; an earlier one, if any, outputs sums that are features.
         theta: exponents and weights of each pair, [members, P].
         free: bool [members, P]; an entry that is not free keeps its value in theta.
-        stoichiometry: [states, states], what the chain's outputs are multiplied by where equations follow
-            from others (default: nothing).
+        stoichiometry: [states, states], a matrix that multiplies the chain's outputs where equations follow
+            from others (default: none).
     """
 
     n_states: int
@@ -204,7 +204,7 @@ class Chain:
         return len(self.theta)
 
     def places(self) -> list[tuple[slice, slice]]:
-        """Where exponents and weights of each pair lie in theta."""
+        """Slices of theta with the exponents and the weights of each pair."""
         found, start = [], 0
         for pair in self.pairs:
             middle = start + math.prod(pair.real)
@@ -221,7 +221,7 @@ class Chain:
         ]
 
     def features(self, x: Array) -> Array:
-        """States and functions of them."""
+        """The states, followed by their functions."""
         if not self.functions:
             return x
         z = np.empty((*x.shape[:-1], self.n_states + len(self.functions)))
@@ -232,7 +232,7 @@ class Chain:
 
     @cached_property
     def _alike(self) -> list[tuple[StateFunction, Indices, Indices, Array]]:
-        """Functions of one name, where they stand among the features, their states and their rates."""
+        """For each function name: the function, its columns among the features, its states and its rates."""
         found = []
         for name in dict.fromkeys(f.name for f in self.functions):
             own = [k for k, f in enumerate(self.functions) if f.name == name]
@@ -258,7 +258,7 @@ class Chain:
 
     def linearisation(self, theta: Array, columns: Indices) -> Linearisation:
         """The function x -> (f [members, batch, states], df/dx [..., states, states], df/dtheta [..., states, F]) for
-        parameters theta [members, P], where `columns` [members, F] are asked for."""
+        parameters theta [members, P], with F the requested `columns` [members, F]."""
         mix = self.stoichiometry
         inner = (self._sum_of_powers if len(self.pairs) == 1 else self._chain_rule)(theta, columns)
         if mix is None:
@@ -271,9 +271,9 @@ class Chain:
         return mixed
 
     def _sum_of_powers(self, theta: Array, columns: Indices) -> Linearisation:
-        """Of a single pair: dA[i, j] of f_i is y_j, dW[j, k] is A[i, j] dy_j/dW[j, k].
+        """Linearisation of a single pair: df_i/dA[i, j] = y_j, df_i/dW[j, k] = A[i, j] dy_j/dW[j, k].
 
-        Each column is a number a member and state times one a sample: no full gradient is made.
+        Each column is a factor per member and state times one per sample, so no full gradient is needed.
         """
         (pair,), ((w, a),), ((_, last),) = self.pairs, self.unpack(theta), self.places()
         h, n = pair.real
@@ -285,7 +285,7 @@ class Chain:
         factor = np.where(of_power[:, None], through, one)[:, None]
         state = np.where(of_power, columns % n, 0)
         across, down = w.swapaxes(1, 2), a.swapaxes(1, 2)
-        # Slopes of powers that no member may change are not asked for.
+        # Slopes of powers are skipped if no member may change them.
         changing: Mask = np.asarray(self.free.any(axis=0))
         bends = bool((of_power & changing[columns]).any())
         whole, members = WholePowers.of(across), np.arange(len(w))[:, None]
@@ -311,7 +311,7 @@ class Chain:
         return by_columns
 
     def _chain_rule(self, theta: Array, columns: Indices) -> Linearisation:
-        """Of any number of pairs: cotangents [members, batch, K, n_out] are pulled back from the last one."""
+        """Linearisation of any number of pairs: cotangents [members, batch, K, n_out] are pulled back from the last."""
         layers = [
             (pair, real, weight, WholePowers.of(real.swapaxes(1, 2)))
             for pair, (real, weight) in zip(self.pairs, self.unpack(theta), strict=True)
@@ -343,7 +343,7 @@ class Chain:
         return by_chain_rule
 
     def _to_states(self, slopes: Array, x: Array) -> Array:
-        """Slopes along the states [..., states], of those along states and functions of them [..., features]."""
+        """Slopes along the states [..., states] from slopes along states and their functions [..., features]."""
         if not self.functions:
             return slopes
         to_x = slopes[..., : self.n_states].copy()
@@ -358,11 +358,11 @@ class Chain:
 
 
 def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
-    """The function x_1, ..., x_n -> (dx_1/dt, ...) of plain numbers for parameters theta [P], that of `Chain.rhs` but
-    for rounding; it raises ArithmeticError or ValueError where a number becomes too large.
+    """The function x_1, ..., x_n -> (dx_1/dt, ...) on plain numbers for parameters theta [P], equal to `Chain.rhs` up
+    to rounding; it raises ArithmeticError or ValueError where a number becomes too large.
 
-    None where states that may be negative have powers that are not whole, since these turn (see `Pair.angles`), and
-    where arguments of functions have bounds.
+    None if an input that may be negative has a power that is not whole, which makes it complex (see `Pair.angles`), or
+    if arguments of functions are bounded.
     """
     if any(np.isfinite(STATE_FUNCTIONS[f.name].bounds).any() for f in chain.functions):
         return None
@@ -404,7 +404,7 @@ class Layer:
         unit: name in the registry of units, e.g. "RealNPU".
         n_out, n_in: widths of the output and the input.
         arrays: the weights by name, e.g. {"real": [n_out, n_in], "gate": [n_in]}.
-        functions: of a layer of functions: name and feature of each output behind the features.
+        functions: for a layer of functions, the name and the feature of each output after the features.
     """
 
     unit: str
@@ -420,20 +420,20 @@ class Network:
 
     Args:
         layers: input first.
-        scale: what the data were divided by before the network saw them.
+        scale: the scale by which the data are divided before they enter the network.
     """
 
     layers: tuple[Layer, ...]
     scale: Scale
 
     def sees(self, names: Sequence[str]) -> list[str]:
-        """What states are called before the network: a mirrored one, of negative scale, is −x."""
+        """Names of the network's inputs: a mirrored state, of negative scale, is −x."""
         below = self.scale.state < 0.0
         return [f"\N{MINUS SIGN}{name}" if k < len(below) and below[k] else name for k, name in enumerate(names)]
 
     @staticmethod
     def to_bytes(network: Network | None) -> bytes:
-        """The content of `model.npz`; no layers when there is no network."""
+        """The content of `model.npz`; without layers if there is no network."""
         arrays: dict[str, NDArray[np.float64]] = {}
         chain = []
         for i, layer in enumerate(network.layers if network else ()):
@@ -448,13 +448,13 @@ class Network:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Network | None:
-        """The network in a file that `to_bytes` made, None if it holds no layers; an InputError names its path where it
-        is cut short or holds anything but the expected arrays."""
+        """The network in a file made by `to_bytes`, None if it has no layers; an InputError names the path of a file
+        that is truncated or contains anything but the expected arrays."""
         return unpack(content, path, "layers", _assembled)
 
 
 def _assembled(chain: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Network | None:
-    """The network of these entries, None if there are none; a ValueError where they do not fit each other."""
+    """Assemble a network from its entries, None if there are none; ValueError if they do not fit together."""
     layers: list[Layer] = []
     for i, entry in enumerate(chain):
         start = f"{i}."
@@ -473,7 +473,7 @@ def _assembled(chain: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Network
 
 
 def laws_of(chain: Chain) -> list[PowerSum]:
-    """The law that each member of a chain is, equal monomials summed."""
+    """Convert each member of a chain to a law, with equal monomials merged."""
     laws, simple = [], chain.n_states + len(chain.functions)
     for member in range(chain.members):
         *before, (exponents, weight) = [(real[member], w[member]) for real, w in chain.unpack(chain.theta)]
@@ -482,7 +482,7 @@ def laws_of(chain: Chain) -> list[PowerSum]:
             ((inner, adding),) = before
             sums = Sums(adding[simple:, simple + 1 :].copy(), inner[simple + 1 :].copy())
         if len(sums):
-            # A sum without weights is 1, whatever its power.
+            # Without weights a sum is 1, whatever its power.
             used = np.any(sums.weights != 0, axis=1)
             exponents = exponents.copy()
             exponents[:, simple:][:, ~used] = 0.0
@@ -494,17 +494,17 @@ def laws_of(chain: Chain) -> list[PowerSum]:
 def chain_of(
     laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = False, held: Sequence[tuple[Mask, Mask]] | None = None
 ) -> Chain:
-    """Members of one chain, as small as the laws allow, that compute the laws.
+    """Convert laws to members of one chain, as small as the laws allow.
 
-    What a law lacks is not free; exponents of features that change sign are rounded and not free
-    either, since only whole powers of them are real.
+    Zeros of a law are not free. Exponents of features that change sign are rounded and fixed too,
+    since only their whole powers are real.
 
     Args:
         nonnegative: which states never change sign, [states].
-        whole: round and hold the exponents of all features but exponentials, whose exponents are
+        whole: round and fix the exponents of all features except exponentials, whose exponents are
             their rates.
-        held: coefficients [states, monomials] and exponents [monomials, features] of each law that
-            are known and not free; features are states, as known terms have no others.
+        held: masks of coefficients [states, monomials] and exponents [monomials, features] of each
+            law that are known and fixed; their features are states, as known terms have no others.
     """
     n, width = len(nonnegative), max(1, *(law.n_monomials for law in laws))
     features = [law.features or Features(n) for law in laws]
@@ -536,13 +536,13 @@ def chain_of(
 
 
 def _powers(real: Array, fitted: Mask) -> tuple[Array, Mask]:
-    """Exponents of a layer of powers, whole where they are not fitted, and which are free: those of 0 are not."""
+    """Exponents of a layer of powers, rounded where not fitted, and the mask of free ones, which excludes zeros."""
     return np.where(fitted, real, np.round(real)), fitted & (real != 0)
 
 
 def _layers_of_sums(own: Sums, places: Indices, fitted: Mask, sums: int, inner: int) -> list[tuple[Array, Mask]]:
-    """The pair of layers that hands on all simple features and adds sums 1 + B y^V of them, with room for so many sums
-    and monomials in them; `places` are those of the law's features among all simple ones."""
+    """The pair of layers that passes on all simple features and appends sums 1 + B y^V, with room for `sums` sums of
+    `inner` monomials; `places` are the positions of the law's features among all simple ones."""
     simple = len(fitted)
     real = np.zeros((simple + 1 + inner, simple))
     real[:simple] = np.eye(simple)
@@ -560,11 +560,11 @@ def _layers_of_sums(own: Sums, places: Indices, fitted: Mask, sums: int, inner: 
 
 
 def network_of(law: PowerSum, scale: Scale, equations: int | None = None) -> Network:
-    """The pruned chain of units that a law is, up to so many equations (features have none)."""
+    """Convert a law to a chain of units, with only the first `equations` equations (features have none)."""
     chain = chain_of([expanded(law)], np.ones(law.n_states, dtype=bool))
     n, functions, layers = chain.n_states, chain.functions, []
     if functions:
-        # The features pass as they are: one rate for every output.
+        # One rate for every output; the states pass unchanged.
         rates = np.array([*[1.0] * n, *(f.rate for f in functions)])
         names = tuple((f.name, f.state) for f in functions)
         layers.append(Layer("Functions", n + len(functions), n, {"rate": rates}, names))

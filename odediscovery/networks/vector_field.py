@@ -1,13 +1,13 @@
-"""Vector fields of torch: any chain of units over one tensor of parameters.
+"""Vector fields in torch: any chain of units with all its parameters in one tensor.
 
-    dx/dt = unit_L(... unit_1(x))        of all members at once
+    dx/dt = unit_L(... unit_1(x))        for all members at once
 
-The parameters of the whole chain lie in one tensor theta [members, parameters], so that every optimiser sees one
-vector a member, and `free` says which of them may still change: pruning fixes an entry (at 0, or a gate at 1) instead
-of building a new network. Members of different width differ only by `free`.
+The parameters of a chain form one tensor theta [members, parameters], so that optimisers work on one vector per
+member. The mask `free` marks those that may change: pruning fixes an entry (at 0, or a gate at 1) instead of building
+a new network. Members of different width differ only in `free`.
 
-On arrays, as pruning sees them, trained sums of powers are a `Chain`, whose derivatives are written out; every other
-chain asks its units (`pull`), which is correct for each of them and slower.
+For pruning, on arrays, trained sums of powers become a `Chain`, whose derivatives are written out; any other chain
+uses the slower `pull` of its units.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from odediscovery.units.npu import AbstractPowerUnit
 
 @dataclass(frozen=True, eq=False)
 class VectorField:
-    """dx/dt = units(x; theta) for every member.
+    """A chain of units with the parameters of every member: dx/dt = units(x; theta).
 
     Args:
         units: the chain, input first.
         theta: parameters [members, P], laid out unit by unit in the order of `unit.shapes()`.
         free: bool [members, P]; an entry that is not free keeps its value in theta.
-        stoichiometry: [states, states], what the chain's outputs are multiplied by where equations follow
-            from others (default: nothing).
+        stoichiometry: [states, states], a matrix that multiplies the chain's outputs where equations follow
+            from others (default: none).
 
     >>> from odediscovery.units import NAU, RealNPU
     >>> chain = (RealNPU(2, 3), NAU(3, 2))
@@ -57,18 +57,18 @@ class VectorField:
 
     @classmethod
     def of(cls, units: Sequence[AbstractUnit]) -> VectorField:
-        """The parameters that units have themselves, in float64; units without an axis of members are one member.
-        Those that require no gradient are not free."""
+        """Build a field from the units' own parameters, in float64; units without an axis of members are one member.
+        Parameters that require no gradient are not free."""
         own = [getattr(u, name) for u in units for name in u.shapes()]
         rows = [value.detach().double().cpu().reshape(units[0].members or 1, -1) for value in own]
         free = [torch.full(row.shape, value.requires_grad) for row, value in zip(rows, own, strict=True)]
         return cls(tuple(units), torch.cat(rows, dim=1), torch.cat(free, dim=1))
 
     def modules(self, member: int | None = None) -> nn.Sequential:
-        """The chain as modules with these parameters.
+        """The chain as torch modules with these parameters.
 
         Args:
-            member: whose, without an axis of members; None: of all.
+            member: the member to return, without an axis of members; None for all of them.
         """
         found = []
         for unit, values in zip(self.units, self.unpack(self.theta.detach().cpu()), strict=True):
@@ -82,7 +82,7 @@ class VectorField:
 
     @classmethod
     def random(cls, units: Sequence[AbstractUnit], members: int, generator: torch.Generator | None) -> VectorField:
-        """That many `members` from the units' own random initialisation by `generator`, everything
+        """Draw `members` members from the random initialisers of the units by `generator`, with all parameters
         free."""
         parts = [u.initial(members, generator) for u in units]
         theta = torch.cat([v.reshape(members, -1) for p in parts for v in p.values()], dim=1)
@@ -109,14 +109,14 @@ class VectorField:
         return places
 
     def unpack(self, theta: Tensor) -> list[dict[str, Tensor]]:
-        """theta [members, P] as one dictionary of parameters a unit (views, no copies)."""
+        """Split theta [members, P] into one dictionary of parameters for each unit (views, no copies)."""
         parts: list[dict[str, Tensor]] = [{} for _ in self.units]
         for i, name, place, shape in self.slices():
             parts[i][name] = theta[:, place].reshape(theta.shape[0], *shape)
         return parts
 
     def place(self, unit: int, name: str) -> slice:
-        """Where the parameter `name` of a unit (its index) lies in theta."""
+        """The slice of theta with the parameter `name` of a `unit`, given by its index."""
         return next(p for i, n, p, _ in self.slices() if i == unit and n == name)
 
     def rhs(self, theta: Tensor) -> Callable[[Tensor], Tensor]:
@@ -141,12 +141,12 @@ class VectorField:
         return dataclasses.replace(self, theta=theta, free=self.free if free is None else free)
 
     def arrays(self, member: int) -> list[dict[str, NDArray[np.float64]]]:
-        """One member's parameters as arrays [*shape], a dictionary a unit."""
+        """The parameters of a `member` as arrays [*shape], one dictionary for each unit."""
         parts = self.unpack(self.theta[member : member + 1].detach())
         return [{k: v[0].cpu().numpy().copy() for k, v in p.items()} for p in parts]
 
     def symbolic(self, member: int, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
-        """The right-hand sides of one member over `symbols` [states], exact for its weights."""
+        """The right-hand sides of a `member` in `symbols` [states], exact for its weights."""
         x: list[sympy.Expr] = list(symbols)
         for unit, p in zip(self.units, self.arrays(member), strict=True):
             x = unit.symbolic(p, x)
@@ -158,9 +158,9 @@ class VectorField:
 
 
 def trained_laws_of(field: VectorField) -> list[PowerSum]:
-    """The law that each trained RealNPU -> NAU, or NPU -> NAU, with gates at 1 is, equal monomials summed.
+    """Convert trained members, RealNPU -> NAU or NPU -> NAU with gates at 1, to laws with equal monomials merged.
 
-    Of an NPU it is what is left without the imaginary exponents.
+    Imaginary exponents of an NPU are discarded.
     """
     mix, laws = None if field.stoichiometry is None else np.asarray(field.stoichiometry), []
     for member in range(field.members):
@@ -170,9 +170,9 @@ def trained_laws_of(field: VectorField) -> list[PowerSum]:
 
 
 class UnitRates:
-    """A `VectorField` of any units on arrays."""
+    """A `VectorField` of any units, evaluated on arrays."""
 
-    # Whether two rows of a layer are the same is not asked of any unit.
+    # Without pairs, pruning does not look for equal rows to merge.
     pairs: tuple[Pair, ...] = ()
 
     def __init__(self, field: VectorField) -> None:
@@ -181,7 +181,7 @@ class UnitRates:
         self.free: Mask = field.free.numpy()
 
     def places(self) -> list[tuple[slice, slice]]:
-        """None, as there are no pairs."""
+        """An empty list, as there are no pairs."""
         return []
 
     def rhs(self, theta: Array) -> Rhs:
@@ -214,8 +214,8 @@ class UnitRates:
 def pulled_through(
     units: Sequence[AbstractUnit], parts: Sequence[dict[str, Tensor]], x: Tensor, cotangents: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A chain's y [members, batch, n_out] at x; `cotangents` [..., K, n_out] of y pulled back to x [..., K, n_in] and
-    theta [..., K, P]."""
+    """A chain's output y [members, batch, n_out] at x, and `cotangents` [..., K, n_out] of y pulled back to x
+    [..., K, n_in] and theta [..., K, P]."""
     inputs = []
     for unit, p in zip(units, parts, strict=True):
         inputs.append(x)
@@ -228,9 +228,9 @@ def pulled_through(
 
 
 def on_arrays(field: VectorField) -> tuple[AnyChain, Indices]:
-    """A trained field on arrays, and where its parameters lie in theta: as sums of powers where it is one."""
+    """A trained field on arrays, as a `Chain` if it is a sum of powers, and the places of its parameters in theta."""
     powers, sums, places = field.units[::2], field.units[1::2], field.slices()
-    read = {"gate": 1.0, "imaginary": 0.0}  # what they are where a product of real powers is all that is left
+    read = {"gate": 1.0, "imaginary": 0.0}  # their values in a plain product of real powers
     if not (
         len(powers) == len(sums)
         and all(map(_is_power, powers))

@@ -1,1 +1,1 @@
-"""The main line: a chain of arithmetic units is trained, pruned and read as equations."""
+"""Training, pruning and reading of a chain of arithmetic units as equations."""

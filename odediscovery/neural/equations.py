@@ -1,4 +1,4 @@
-"""Reading a field: its weights as differential equations, by sympy."""
+"""Reading a field as differential equations in sympy."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ def equations(
     digits: int | None = None,
     member: int = 0,
 ) -> dict[str, sympy.Expr]:
-    """The right-hand sides of a field, as sympy expressions of its states.
+    """Read a field as right-hand sides, sympy expressions in its states.
 
     Args:
         field: a chain of arithmetic units, trained or not.
         states: names, or symbols, of the states in the order of its inputs.
-        snapped: the readable limit instead of the exact formula: gates and weights at 0 or 1 where the unit means
-            these, no epsilon beside 0, no imaginary exponents, states read as above 0 (below, where all data are).
-            Whatever that rounds or leaves out a warning says.
-        digits: significant digits that numbers are rounded to; None for all that a weight has.
-        member: which of the networks side by side, 0 being the best of `train`.
+        snapped: the readable limit instead of the exact formula: gates and weights at 0 or 1 where the unit tends to
+            these, no epsilon, no imaginary exponents, and states assumed positive (negative if their scale is).
+            Warnings report whatever that rounds or leaves out.
+        digits: significant digits to which numbers are rounded; None for all digits of the weights.
+        member: index of the network among those side by side, 0 being the best from `train`.
 
     Returns:
         dx/dt by the name of each state, exact for the weights unless `snapped` or rounded.
 
     Raises:
-        InputError: no chain of arithmetic units, another number of states, or no such member.
+        InputError: not a chain of arithmetic units, wrong states or digits, weights that are not finite, or no such
+            member.
 
     >>> from odediscovery.units import NAU, RealNPU
     >>> chain = nn.Sequential(
@@ -59,11 +60,10 @@ def equations(
     if not 0 <= member < members:
         raise InputError(f"a member from 0 to {members - 1} is expected, got {member}")
     plain = [state if isinstance(state, sympy.Symbol) else sympy.Symbol(str(state)) for state in states]
-    # What states are divided by, and rates multiplied with.
     scale = rate = [1.0] * len(names)
     if isinstance(field, Field):
         scale, rate = field.state.tolist(), (field.state / field.time).tolist()
-    # Powers of products come apart only where sympy knows the sign.
+    # Sympy splits powers of products only if it knows the signs.
     signs = [{"positive": True} if s > 0 else {"negative": True} for s in scale]
     signed = [sympy.Dummy(name, **sign) for name, sign in zip(names, signs, strict=True)] if snapped else plain
     x: list[sympy.Expr] = [z / exact(s) if s != 1.0 else z for z, s in zip(signed, scale, strict=True)]
@@ -74,7 +74,7 @@ def equations(
         if snapped:
             for note in unit.liberties(values):
                 warnings.warn(f"{unit!r}: {note}", stacklevel=2)
-        # What is true counts 1 in the sums behind it.
+        # A true formula counts 1 in the sums that follow.
         x = [sympy.Piecewise((1, e), (0, True)) if not isinstance(e, sympy.Expr) else e for e in x]
         x = list(unit.snapped(values, x) if snapped else unit.symbolic(values, x))
     found = [exact(r) * e if r != 1.0 else e for e, r in zip(x, rate, strict=True)]
@@ -84,7 +84,7 @@ def equations(
 
 
 def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
-    """The expression with so many significant digits; what is whole then is a whole number."""
+    """The expression rounded to significant digits, with whole numbers as integers."""
 
     def near(number: sympy.Float) -> sympy.Number:
         told = float(f"{float(number):.{digits}g}")

@@ -1,7 +1,7 @@
 """The vector field dx/dt = f(x) of a Neural ODE: a chain of arithmetic units, in the units of the data.
 
-Any `nn.Sequential` of units is a chain. Trained, it stands in a `Field`, which knows what states and time were
-divided by before the units saw them, and which torchdiffeq integrates as it is.
+Any `nn.Sequential` of units is a chain. Once trained, it is wrapped in a `Field`, which holds the scales of states
+and time and which torchdiffeq can integrate directly.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Field(nn.Module):
     """dx/dt = s / T chain(x / s): a chain of units in the units of the data, as `torchdiffeq.odeint` calls it.
 
     Args:
-        chain: units one behind the other, with or without members.
-        state: s, what each state is divided by, [states], in its unit.
-        time: T, the unit of time that the chain's rates are in.
+        chain: consecutive units, with or without members.
+        state: s, the scale by which each state is divided, [states], in its unit.
+        time: T, the time unit of the chain's rates.
 
     Raises:
-        InputError: no chain of arithmetic units, another number of states, or a scale of 0.
+        InputError: not a chain of arithmetic units, a wrong number of states, a scale of 0, or a time not above 0.
 
     >>> from torchdiffeq import odeint
     >>> from odediscovery.units import NAU
@@ -59,14 +59,14 @@ class Field(nn.Module):
             )
 
     def forward(self, t: Tensor | float, x: Tensor) -> Tensor:
-        """dx/dt [..., states] of states x [..., states] in the units of the data, the same at all times t; members,
-        if there are any, are the leading axis."""
+        """dx/dt [..., states] of states x [..., states] in the units of the data, independent of time t; members, if
+        any, are the leading axis."""
         found: Tensor = self.chain(x / self.state) * (self.state / self.time)
         return found
 
     @property
     def members(self) -> int | None:
-        """Number of networks side by side; None for one without an axis of members."""
+        """Number of networks side by side; None without an axis of members."""
         found: int | None = units_of(self)[0].members
         return found
 
@@ -110,18 +110,18 @@ def _parts(field: nn.Module) -> Iterator[Any]:
 
 
 def restarts(units: tuple[AbstractUnit, ...], members: int, generator: torch.Generator | None) -> VectorField:
-    """The chain as it is, and beside it others that begin anew as its units do; or its own members, if it has any."""
+    """The chain itself and restarts drawn from its units' initialisers; or its own members, if it has any."""
     own = VectorField.of(units)
     if units[0].members is not None or members == 1:
         return own
     others = VectorField.random(units, members - 1, generator)
-    # What does not require a gradient is known, in restarts too.
+    # Parameters without a gradient are known, so restarts keep them.
     begin = torch.where(own.free, others.theta, own.theta)
     return own.replace(torch.cat([own.theta, begin]), own.free.expand(members, -1).clone())
 
 
 def posed(field: nn.Module, series: TimeSeries, verb: str) -> Problem:
-    """The series as the chain sees it, dimensionless, if the chain can be trained or pruned on it."""
+    """Pose a series as a dimensionless problem; InputError if the chain cannot be trained or pruned on it."""
     check_series(series, verb)
     if series.controls:
         raise InputError(f"a field is trained on states alone, got the inputs {', '.join(series.controls)}")

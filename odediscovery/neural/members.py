@@ -1,4 +1,4 @@
-"""The networks that a fit trains: a power unit and a sum, with what the user knows of the states."""
+"""The networks that a fit trains: a power unit and a sum, constrained by what is known of the states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from odediscovery.units import NAU, NPU, RealNPU, glorot
 
 
 def trained_laws(p: Problem, settings: Settings, monitor: Monitor) -> list[PowerSum]:
-    """Laws of random members after training."""
+    """Train random members and return their laws."""
     use_threads(settings.threads)
     field = random_members(p, [settings.hidden] * settings.members, settings.seed, settings.unit)
     if settings.unit == "NPU":
@@ -28,15 +28,15 @@ def trained_laws(p: Problem, settings: Settings, monitor: Monitor) -> list[Power
 
 
 def random_members(p: Problem, widths: Sequence[int], seed: int, unit: str = "RealNPU") -> VectorField:
-    """One RealNPU -> NAU (or NPU -> NAU) member for each width, from the study's random initialisation.
+    """Draw one RealNPU -> NAU (or NPU -> NAU) member for each width, initialised as in the study.
 
-    Widths differ by what is free; the equation of a state that never changes is zero.
+    Widths differ by which parameters are free; equations of constant or tied states are zero.
     """
     n, width, flags = p.data.n_states, max(widths), p.nonnegative.tolist()
-    begin = glorot(0.2)  # of both layers, as in the code of the fSIR study, Heim et al. (2020)
+    begin = glorot(0.2)  # for both layers, as in the code of the fSIR study, Heim et al. (2020)
     power = (
-        # Its imaginary exponents count ten times in the L1 norm, which drives them out, as the closing words of
-        # Heim et al. propose.
+        # Imaginary exponents count ten times in the L1 norm, which drives them to 0, as the conclusion of Heim et al.
+        # proposes.
         NPU(n, width, nonnegative=flags, init_re=begin, imaginary_l1=10.0)
         if unit == "NPU"
         else RealNPU(n, width, nonnegative=flags, init_re=begin)
@@ -57,8 +57,8 @@ def random_members(p: Problem, widths: Sequence[int], seed: int, unit: str = "Re
 
 
 def _with_imaginary(field: VectorField, seed: int) -> VectorField:
-    """NPU members whose imaginary exponents begin at random: at 0, where the paper begins, they have no gradient
-    while states are positive."""
+    """NPU members with random initial imaginary exponents: at 0, where the paper starts, they have no gradient for
+    positive states."""
     place, theta = field.place(0, "imaginary"), field.theta.clone()
     draw = torch.rand(theta[:, place].shape, generator=torch.Generator().manual_seed(seed), dtype=theta.dtype)
     theta[:, place] = 0.1 * (2.0 * draw - 1.0) * field.free[:, place]

@@ -1,8 +1,8 @@
-"""Pruning a trained field: ever smaller networks, each refitted without penalty.
+"""Pruning a trained field: a path of ever smaller networks, each refitted without penalty.
 
-L1 finds the support, but the weights that it leaves are biased. So parameters go one after the other, the one
-whose removal the data miss least first, and those that stay are fitted anew by least squares (optimal brain
-surgeon). What comes back is the whole path, from which the data choose by
+An L1 penalty finds the support but biases the weights. So parameters are removed one after another, first the one
+whose removal worsens the fit least, and the others are refitted by least squares (optimal brain surgeon). From the
+path, the data choose by
 
     BIC = n log(mean square + f) + k log n        n measured values, k parameters, f the error of integration
 """
@@ -33,12 +33,12 @@ from odediscovery.units.npu import AbstractPowerUnit
 
 @dataclass(frozen=True, eq=False)
 class PrunedField:
-    """A network on the way down.
+    """A network on the pruning path.
 
     Args:
         field: the network, removed parameters at 0.
-        parameters: how many are left.
-        mean_square: of its residuals, in units of the noise (of the increments between samples where there is none).
+        parameters: number of remaining parameters.
+        mean_square: of its residuals, in units of the noise (or of the increments between samples without noise).
         criterion: BIC, lower is better.
 
     >>> from odediscovery.units import NAU
@@ -54,7 +54,7 @@ class PrunedField:
 
 @dataclass(frozen=True, eq=False)
 class PruningPath:
-    """Ever smaller networks, from large to small: the best of each number of parameters.
+    """The pruning path: the best network for each number of parameters, from large to small.
 
     Args:
         steps: the networks.
@@ -75,29 +75,29 @@ class PruningPath:
 
     @property
     def chosen(self) -> PrunedField:
-        """The network of the least criterion."""
+        """The step with the lowest criterion."""
         return min(self.steps, key=lambda step: step.criterion)
 
     @property
     def best(self) -> Field:
-        """The network that the criterion chooses."""
+        """The network with the lowest criterion."""
         return self.chosen.field
 
 
 def prune(
     field: nn.Module, series: TimeSeries, *, max_seconds: float | None = None, monitor: Monitor | None = None
 ) -> PruningPath:
-    """Ever smaller networks from a trained field, and the one that the data choose.
+    """Prune a trained field to ever smaller networks, of which the data choose one.
 
     Args:
         field: from `train`, or any chain of arithmetic units; all its members are pruned side by side. Imaginary
-            exponents of an NPU go first.
-        series: what it was trained on.
-        max_seconds: limit, after which the path so far comes back.
-        monitor: hears the progress; without one a bar is drawn in notebooks and on terminals.
+            exponents of an NPU are removed first.
+        series: the series that it was trained on.
+        max_seconds: time limit, after which the path so far is returned.
+        monitor: receives the progress; without one a bar is drawn in notebooks and on terminals.
 
     Raises:
-        InputError: no chain of arithmetic units, or another width.
+        InputError: not a chain of arithmetic units, a wrong width, or a series that the field does not suit.
         FitError: no member can be integrated through the data.
 
     >>> from odediscovery import equations, simulate_system
@@ -111,7 +111,7 @@ def prune(
     start = start.replace(start.theta, start.free & (start.theta != 0.0))
     steps: list[PrunedField] = []
     with drawn(monitor, max_seconds) as hears:
-        # Samples are taken for exact first: where a network leaves nothing of them, they are.
+        # Samples count as exact first, and remain so if a network has no residuals beyond integration error.
         for q in (p.without_noise(None), p) if has_little_noise(p) else (p,):
             found = _path(q, start, hears)
             steps = steps if steps and hears.stopping() else found or steps
@@ -124,7 +124,7 @@ def prune(
 
 
 def _without_imaginary(field: VectorField) -> VectorField:
-    """The field with real exponents alone: what imaginary ones did the refit makes up for, or nothing does."""
+    """The field with imaginary exponents at 0; only the refit can compensate for their loss."""
     theta = field.theta.clone()
     for unit, values in zip(field.units, field.unpack(theta), strict=True):
         if isinstance(unit, AbstractPowerUnit) and unit.has_imaginary:
@@ -133,10 +133,10 @@ def _without_imaginary(field: VectorField) -> VectorField:
 
 
 def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]:
-    """The best network of each number of parameters, from large to small, refitted until it converges.
+    """The best network for each number of parameters, from large to small, refitted to convergence.
 
-    On the way down a refit ends early: two monomials that nearly cancel make a valley that it follows for long,
-    and that is gone with one of them.
+    Refits during pruning end early: two monomials that nearly cancel form a long valley, which disappears with one of
+    them.
     """
     rates, columns = on_arrays(field)
     # Members that fit a hundred times worse than the best are not pruned.
@@ -166,9 +166,9 @@ def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]
 
 
 def _without_unread(problem: Residuals, unknowns: Array, free: Mask, parameters: int) -> Array:
-    """The unknowns with 0 for each removed parameter that the data do not see.
+    """The unknowns with removed parameters at 0 wherever that does not change the fit.
 
-    A weight beyond its clip has no influence either, but one of 0 would have.
+    A weight beyond its clip has no local influence either, but setting it to 0 would change the fit.
     """
     found, squares = unknowns.copy(), finite_squares(problem.residuals(unknowns))
     for row, own in enumerate(unknowns):

@@ -2,9 +2,9 @@
 
     loss = mean ((x(t_k + h; x(t_k)) - x_{k+1}) / spread)^2 + l1 |theta|_1        over windows of the data
 
-torchdiffeq solves each window, Adam and then LBFGS go downhill under an L1 norm whose weight rises, and the
-relevance gates of power units are drawn to 1 meanwhile, so that the trained weights can be read. Restarts are
-members of one batch.
+torchdiffeq solves each window. Adam and then LBFGS minimise the loss with an L1 penalty whose weight rises, while the
+relevance gates of power units are drawn to 1, so that the trained weights are readable. Restarts are members of one
+batch.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ def train(
     device: str = Settings.device,
     threads: int | None = None,
 ) -> Field:
-    """A vector field trained inside torchdiffeq until its solutions follow the measured series.
+    """Train a vector field inside an ODE solver until its solutions follow the measured series.
 
-    Adam, then LBFGS, on windows of the series under an L1 norm whose weight rises over the first half; gates are
-    drawn to 1. The chain that is given is not changed.
+    Adam, then LBFGS, minimise the loss on windows of the series with an L1 penalty whose weight rises over the first
+    half of the Adam steps; gates are drawn to 1. The given chain is not changed.
 
     Args:
-        field: a chain of arithmetic units with as many inputs and outputs as there are states.
-        series: what was measured, in any units; the chain sees it dimensionless.
+        field: a chain of arithmetic units with one input and one output for each state.
+        series: the measured series, in any units; the chain receives it dimensionless.
         members: restarts trained side by side, the first from the chain's own weights and the others from the
-            initialisers of its units; of a chain that has members these are trained.
-        intervals: sample intervals of a window, each an initial value problem of its own; None for whole
+            initialisers of its units; a chain that already has members is trained with these instead.
+        intervals: sample intervals of a window, each window an initial value problem; None for whole
             trajectories, the loss of the paper.
-        generator: source of the restarts (default: torch's global generator).
-        max_seconds: limit, after which the best so far comes back.
-        monitor: hears the progress; without one a bar is drawn in notebooks and on terminals.
+        generator: random generator for the restarts (default: torch's global generator).
+        max_seconds: time limit, after which the best members so far are returned.
+        monitor: receives the progress; without one a bar is drawn in notebooks and on terminals.
         adam_steps: gradient steps before LBFGS.
         learning_rate: largest rate of these steps.
         lbfgs_steps: most LBFGS iterations.
-        l1: final weight of the L1 norm, dimensionless.
+        l1: final weight of the L1 penalty, dimensionless.
         gradients: "odeint" through torchdiffeq's steps, "odeint-adjoint" by its continuous adjoint, or
-            "closed-form" for RealNPU before NAU (of other chains as "odeint").
+            "closed-form" for RealNPU before NAU (for other chains the same as "odeint").
         device: cpu, or cuda for a GPU.
-        threads: of the processor (default: 1, fastest for usual sizes).
+        threads: threads of the processor (default: 1, fastest for usual sizes).
 
     Returns:
-        The best members, best first: an axis in front of each parameter.
+        The best members, best first, along an axis in front of each parameter.
 
     Raises:
-        InputError: no chain of arithmetic units, another width, or an option out of range.
+        InputError: not a chain of arithmetic units, a wrong width, or an option out of range.
 
     >>> from odediscovery import simulate_system
     >>> from odediscovery.units import NAU
@@ -105,9 +105,9 @@ def train(
 def train_members(
     p: Problem, field: VectorField, settings: Settings, monitor: Monitor, keep: int = 12, *, intervals: int | None = 1
 ) -> VectorField:
-    """The best `keep` members after training on the device of the settings, gates at 1, small parameters removed.
+    """Train members on the device of the settings; return the best `keep`, gates fixed, small parameters removed.
 
-    The order of the members stays only if all are kept.
+    The order of the members is kept only if all of them are.
     """
     device = device_of(settings.device)
     windows = TrainingWindows.of(short_windows(p, intervals), settings.gradients, device)
@@ -116,7 +116,7 @@ def train_members(
 
 
 def gates(field: VectorField) -> Tensor:
-    """Which entries of theta are relevance gates, bool [P]."""
+    """Mask of the entries of theta that are relevance gates, bool [P]."""
     mask = torch.zeros_like(field.free[0])
     for i, name, place, _ in field.slices():
         mask[place] = name in field.units[i].gates
@@ -124,8 +124,8 @@ def gates(field: VectorField) -> Tensor:
 
 
 def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> Loss:
-    """loss(theta, progress) [members]: the L1 weight rises over the first half of the gradient steps, and gates are
-    drawn to 1 between 40 and 70 % of them."""
+    """The loss(theta, progress) [members] with an L1 weight that rises over the first half of the gradient steps, and
+    with gates drawn to 1 between 40 and 70 % of them."""
     gate, weight = gates(field), torch.zeros_like(field.theta[0])
     for i, name, place, _ in field.slices():
         if name not in field.units[i].gates:
@@ -143,8 +143,8 @@ def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> L
 def descend(
     field: VectorField, windows: TrainingWindows, settings: Settings, *, keep: int, monitor: Monitor
 ) -> VectorField:
-    """The best members after Adam (one-cycle rate), then LBFGS, on windows whose residuals have a spread of about 1;
-    gates at 1. LBFGS goes on with the `keep` members of the smallest penalised loss."""
+    """Train by Adam (one-cycle rate), then LBFGS, on windows whose residuals have a spread of about 1; gates end at 1.
+    LBFGS continues with the `keep` members of smallest penalised loss."""
     keep_freed_memory()
     loss = penalised_loss(field, windows, settings.l1)
     monitor.stage("Adam", settings.adam_steps)
@@ -157,7 +157,7 @@ def descend(
         field = field.select(torch.argsort(final)[:keep])
     if monitor.stopping():
         return field
-    # A hundredth of the noise is not seen in it.
+    # A solver error of 0.01 of the spread is negligible.
     windows = windows.refined(field, field.theta, 0.01)
     monitor.stage("LBFGS", settings.lbfgs_steps)
     loss = penalised_loss(field, windows, settings.l1)
@@ -165,8 +165,8 @@ def descend(
 
 
 def binarise_gates(field: VectorField) -> VectorField:
-    """Gates fixed at 1, or, where they all but hide their input, at 0 with the exponents behind them: units are then
-    read exactly."""
+    """Fix all gates at 1, and set the exponents behind nearly closed ones to 0, so that the field can be read
+    exactly."""
     theta, free = field.theta.clone(), field.free.clone()
     for unit, values, may in zip(field.units, field.unpack(theta), field.unpack(free), strict=True):
         if "gate" not in unit.gates:
@@ -181,6 +181,6 @@ def binarise_gates(field: VectorField) -> VectorField:
 
 
 def drop_small(field: VectorField) -> VectorField:
-    """Trained parameters below 0.02 removed before the first refit: set to 0 and no longer free."""
+    """Remove free parameters below 0.02 in size: set them to 0 and fix them there."""
     small = field.free & (field.theta.abs() < 0.02)
     return field.replace(field.theta.masked_fill(small, 0.0), field.free & ~small)

@@ -1,1 +1,1 @@
-"""The search as data: a table of moves, one loop that makes them, and where laws come from."""
+"""The search: a table of moves, the loop that makes them, and the sources of laws."""

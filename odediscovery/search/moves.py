@@ -2,10 +2,9 @@
 
     for move in moves:   when it applies:   laws = propose   ->   candidates = prune   until the search ends
 
-A move knows the problem and the candidates so far, but no other move, so that a table can be printed, shortened for an
-ablation, or lengthened by one more line.
-
-What moves ask of a search is mostly whether the best law ends it in noise: it leaves noise only, and looks like a law.
+A move knows the problem and the candidates so far, but no other move, so a table can be printed, shortened for an
+ablation, or extended by a line. Most conditions ask whether the best law may end a search on noisy data: whether its
+residuals are noise, and whether it looks like a law.
 """
 
 from __future__ import annotations
@@ -46,24 +45,24 @@ from odediscovery.textbook.fit import FittedForm, Fitter, as_numbers, is_left_to
 
 
 def at_rest(p: Problem) -> Candidate:
-    """The law of states that never change: x' = 0, but for what is known."""
+    """The law of states that never change: x' = 0, except for known terms."""
     n = p.data.n_states
     law = apply_knowledge(p, PowerSum(np.zeros((n, 1)), np.zeros((1, n))))
     return Candidate(law, p.initial, 0.0, 0, whole_features(law, p, True), fixed_mask(p, law))
 
 
 def each_alone(p: Problem) -> Candidate:
-    """The law of states that know nothing of each other, by regression on the integral form.
+    """The law of uncoupled states, by regression on the integral form.
 
         x_i' = a_i + b_i x_i
 
-    It is found at once, however many states there are.
+    It is quickly found for any number of states.
     """
     n, runs = p.data.n_states, p.smooth.trajectories
     length = np.concatenate([np.diff(run.time) for run in runs])[:, None]
     mean = np.concatenate([(run.values[1:] + run.values[:-1]) / 2 for run in runs])
     rise = np.concatenate([np.diff(run.values, axis=0) for run in runs])
-    # Rates about their mean over time: one regression for each state.
+    # Centred on the mean over time, each state is a regression of its own.
     rate, centre = rise.sum(axis=0) / length.sum(), (length * mean).sum(axis=0) / length.sum()
     off = length * (mean - centre)
     squares = (off**2).sum(axis=0)
@@ -75,20 +74,20 @@ def each_alone(p: Problem) -> Candidate:
 
 
 def as_grown(p: Problem, law: PowerSum) -> Candidate:
-    """A law of a rich family as it was grown; only rates of exponentials are no whole numbers."""
+    """The candidate of an unpruned law, its constants unchanged except for what is known."""
     law = apply_knowledge(p, law)
     squares = interval_squares(law, p)[~p.constant]
     return Candidate(law, p.initial, float(squares.mean()), 0, whole_features(law, p, True), fixed_mask(p, law))
 
 
 def warm_start(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candidate]:
-    """What becomes of laws that were found before, in the user's units."""
+    """Candidates pruned from laws found earlier, which are given in the user's units."""
     scaled = [law.rescaled(p.scale.state, p.scale.time) for law in laws if law.n_monomials]
-    # Real powers of what is negative here are none.
+    # Real powers of negative states do not exist.
     scaled = [law for law in scaled if not law.mirrored]
     found: list[Candidate] = []
     if p.clean:
-        # As they were grown: on clean data pruning has nothing to take from them.
+        # On clean data, pruning has nothing to remove from them.
         rich = [law for law in scaled if law.features is not None]
         scaled = [law for law in scaled if law.features is None]
         found = [as_grown(p, law) for law in rich]
@@ -100,56 +99,56 @@ def warm_start(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[C
 
 
 def simplest(candidates: Sequence[Candidate], p: Problem) -> Candidate:
-    """The best of clean data, where what is left is the error of integration."""
+    """The best candidate on clean data, where a misfit below integration error earns nothing more."""
     return min(candidates, key=lambda c: score(c, p.samples, SETTLED))
 
 
 def leaves_only_rounding(candidates: Sequence[Candidate], p: Problem) -> bool:
-    """Whether some law leaves hardly more than rounding of data whose noise was taken to be far more."""
+    """Whether some law fits nearly to rounding error although the noise was estimated far higher."""
     least = min((c.mean_square for c in candidates), default=np.inf)
     return rounding_share(p) < 0.1 and least <= UNDERESTIMATED * rounding_share(p)
 
 
 def is_settled(candidates: Sequence[Candidate]) -> bool:
-    """Whether some law already explains clean data down to integration error."""
+    """Whether some law explains clean data down to integration error."""
     return min((c.mean_square for c in candidates), default=np.inf) < SETTLED
 
 
 @dataclass(eq=False)
 class Search:
-    """Where a search stands; what moves may look at."""
+    """The state of a search, which moves read and update."""
 
     problem: Problem  # the data and what is known, dimensionless
     settings: Settings  # options of the fit
-    monitor: Monitor  # hears the progress and can end the search
+    monitor: Monitor  # receives progress and can end the search
     families: Sequence[Family] = FAMILIES  # families of laws, from simple to rich
     named: Callable[[], Sequence[FittedForm]] = tuple  # gives the textbook laws, fitted
     candidates: list[Candidate] = field(default_factory=list)  # found so far
-    before: tuple[Candidate, ...] = ()  # those that were there when the present move began
-    new: list[Candidate] = field(default_factory=list)  # what became of the last proposal
-    reference: PowerSum | None = None  # the law that richer families go on from; its equations beyond doubt stay
+    before: tuple[Candidate, ...] = ()  # candidates found before the current move
+    new: list[Candidate] = field(default_factory=list)  # candidates from the last proposal
+    reference: PowerSum | None = None  # the law that richer families extend; its equations beyond doubt stay
     unrivalled: Candidate | None = None  # a candidate along whose trajectory no terms of any family do better
-    # Equations of laws that are in doubt, bool [states], of those that were looked at.
+    # Cache of the equations in doubt, bool [states], of each law examined.
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
-    # Candidates that were refined until they follow the data, and the pieces that they follow; None of those that
-    # follow none.
+    # Cache of candidates refined until they follow the data, with the pieces that they follow; None for a candidate
+    # that follows none.
     followed: dict[Candidate, tuple[Problem, Polished] | None] = field(default_factory=dict)
 
     def follow(self, c: Candidate) -> tuple[Problem, Polished] | None:
-        """The candidate refined until it follows the data closely, see `follow_closely`."""
+        """The candidate refined to follow the data closely, or None; see `follow_closely`."""
         if c not in self.followed:
             self.followed[c] = follow_closely(self.problem, c)
         return self.followed[c]
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the work has to end, and there is something to end with."""
+        """Whether the search must stop and has a candidate to report."""
         return bool(self.candidates) and self.monitor.stopping() is not None
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A question to a search, in words and in code.
+    """A condition on the state of a search, in words and in code.
 
     >>> always = Condition("always", lambda at: True)
     >>> (always & Condition("it rains", lambda at: False)).says
@@ -170,7 +169,7 @@ class Condition:
         return Condition(says, lambda at: not self.holds(at))
 
     def _in_and(self) -> str:
-        """The words with brackets where an "and" beside them would be misread."""
+        """The words, in brackets where "and" beside an "or" would be ambiguous."""
         return f"({self.says})" if ", or " in self.says else self.says
 
 
@@ -184,7 +183,7 @@ class Proposal:
 
     laws: Sequence[PowerSum]  # dimensionless
     whole: bool = False  # whether their exponents are whole numbers and stay
-    linear: bool = False  # whether all that elimination would take one after another may go at once, if BIC approves
+    linear: bool = False  # whether elimination may remove several terms at once, if BIC approves
     found_by: FoundBy | Sequence[FoundBy] = "growing"  # the stage that they come from, or that of each
 
     def source(self, law: int) -> FoundBy:
@@ -197,15 +196,15 @@ USUAL = Elimination()
 
 @dataclass(frozen=True)
 class Pruning:
-    """How the laws of a proposal are pruned: on which windows, and how hard."""
+    """How the laws of a proposal are pruned, if at all."""
 
     says: str  # in words
     how: Elimination = USUAL  # how hard
-    fitted: bool = False  # whether the laws are nearly right already
-    as_grown: bool = False  # whether they are taken as they are
+    fitted: bool = False  # whether the constants are nearly right already
+    as_grown: bool = False  # whether the laws stay unpruned
 
     def candidates(self, at: Search, proposal: Proposal) -> list[Candidate]:
-        """What becomes of the laws."""
+        """Prune the laws of a proposal to candidates."""
         p = at.problem
         if self.as_grown:
             return [as_grown(p, law) for law in proposal.laws]
@@ -219,7 +218,7 @@ class Pruning:
                 long=at.settings.prune_long and not p.clean,
                 fitted=self.fitted,
             )
-        except NoRoomError:  # laws stay as they came
+        except NoRoomError:
             at.monitor.note(event=OUT_OF_MEMORY)
             return [as_grown(p, law) for law in proposal.laws]
 
@@ -229,21 +228,21 @@ class Move:
     """One step of a search."""
 
     name: str  # a few words
-    when: Condition  # it is made; else it is passed by
+    when: Condition  # under which it is made; otherwise it is skipped
     says: str  # what it proposes, in words
-    # Proposes them, batch after batch, each seeing what became of the last.
+    # Yields batches of laws; each batch can depend on the candidates from the last.
     laws: Callable[[Search], Iterator[Proposal]]
-    pruning: Pruning  # what is done with them
-    enough: Condition = NEVER  # no more laws are proposed
-    until: Condition = NEVER  # the search ends here
-    # It is made although the time is up: such moves are quick then, and what comes of the first ones alone may blow up
-    # on whole trajectories.
+    pruning: Pruning  # how the laws are pruned
+    enough: Condition = NEVER  # stops the proposals
+    until: Condition = NEVER  # ends the search
+    # Whether it is made although the time is up: such moves are quick then, and laws of the first moves alone may
+    # blow up on whole trajectories.
     late: bool = False
-    last: bool = False  # it is made when the search has ended, however it did
+    last: bool = False  # whether it is made after the search has ended
 
 
 def make(moves: Sequence[Move], at: Search) -> None:
-    """The moves in their order until one of them, or the time, ends the search; then those that are made last."""
+    """Make the moves in order until one of them ends the search, then the last ones; skip most when time is up."""
     try:
         with at.monitor.patient(SEARCHING):
             _make([move for move in moves if not move.last], at)
@@ -267,20 +266,20 @@ def _make(moves: Sequence[Move], at: Search) -> None:
             return
 
 
-# Noise up to which few terms with free powers that leave noise only are no approximation [standard deviation of a
-# state].
+# Largest noise at which a few terms with free powers, and residuals of noise, cannot be an approximation [standard
+# deviation of a state].
 TELLING = 3e-5
 EQUAL_SCORE = 1e-3  # difference below which neither of two laws is better [of the criterion]
-# Values from which on regression along a law comes before laws are grown, and tells long polynomials from other laws.
+# Fewest values with which regression along a law distinguishes long polynomials from other laws and may end a search.
 LARGE_SERIES = 2000
 
 
 def in_doubt(at: Search, law: PowerSum) -> Mask:
-    """Equations that leave something, or do not look like those of a law, bool [states].
+    """Equations that leave residuals beyond noise, or do not look like a law, bool [states].
 
-    The first terms of a series leave nothing of intervals, as far as laws are fitted to these. Refined on whole
-    trajectories they leave something that has memory, where a law leaves nothing, or noise alone. So a law tells
-    noise that is too small to be estimated before it is known.
+    The first terms of a series may fit intervals exactly. Refined on whole trajectories, they leave autocorrelated
+    residuals, whereas a true law leaves none, or noise alone. So a law reveals noise that is too small to be
+    estimated without it.
     """
     if law not in at.doubts:
         at.doubts[law] = _in_doubt(law, at.problem)
@@ -300,9 +299,9 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
 
 
 def likeliest(at: Search) -> Candidate:
-    """The best of the laws so far, where in little noise a fit that is closer than noise earns little.
+    """The candidate with the best score, which in little noise gains little from fitting closer than the noise.
 
-    There solvers and smoothing leave errors that are smaller than noise seems, and that more terms would fit.
+    There, solvers and smoothing leave errors below the estimated noise, which further terms would fit.
     """
     return min(at.candidates, key=lambda c: _score(at, c))
 
@@ -315,13 +314,13 @@ def _score(at: Search, c: Candidate) -> float:
 def is_convincing(at: Search, best: Candidate) -> bool:
     """Whether the best law leaves noise only, follows the data closely, and is short where noise may hide a series.
 
-    A law may meet windows and not their neighbours: each window has a start of its own. Of
-    trajectories that may be chaotic nothing is asked of a short law.
+    A law may fit each window and yet not join them: each has a start of its own. A short law with
+    three or more changing states need not follow the data, as it may be chaotic.
     """
     p, short = at.problem, is_short(best.law)
     if not leaves_noise(p, best) or _cancels(best.law, p) or not (short or _may_have_many_terms(best.law, p)):
         return False
-    if short and (~p.constant).sum() >= CHAOTIC_STATES:  # chaos may carry the true law off its trajectory
+    if short and (~p.constant).sum() >= CHAOTIC_STATES:  # in chaos even the true law may leave the trajectory
         return True
     return at.follow(best) is not None
 
@@ -331,7 +330,7 @@ def _cancels(law: PowerSum, p: Problem) -> bool:
 
 
 def may_be_it(at: Search, best: Candidate) -> bool:
-    """Whether the best law leaves hardly more than noise with so few terms that it may be believed."""
+    """Whether the residuals of the best law hardly exceed noise, and no equation has more than `CONSTANTS` terms."""
     terms = (best.law.coefficients != 0).sum(axis=1).max()
     return is_within_noise(at.problem, best) and bool(terms <= CONSTANTS)
 
@@ -339,9 +338,9 @@ def may_be_it(at: Search, best: Candidate) -> bool:
 def is_unrivalled(at: Search, best: Candidate) -> bool:
     """Whether the best law may be it, is short or needs all its terms, and no terms along its trajectory do as well.
 
-    So odd powers are believed in noise too: where they are the series of another law, or
-    approximate it, that law's own terms explain more, or as much with fewer constants. And so are laws that seem to
-    leave a little more than noise, which may be underestimated: nothing explains any of it.
+    This accepts odd powers in noise: if they were a series or an approximation of another law, that law's own terms
+    would explain more, or as much with fewer constants. It also accepts residuals slightly above the noise, which may
+    be underestimated, if no further term explains them.
     """
     if not was_sought_in_vain(at, best) or not may_be_it(at, best) or _is_rivalled(at, best):
         return False
@@ -352,7 +351,7 @@ def is_unrivalled(at: Search, best: Candidate) -> bool:
 
 
 def may_be_long(at: Search, best: Candidate) -> bool:
-    """Whether the best law is a polynomial, and there are so many values that one of any length is told from others."""
+    """Whether the best law is a polynomial within noise, and enough values identify a polynomial of any length."""
     p = at.problem
     if p.samples < LARGE_SERIES:
         return False
@@ -360,7 +359,7 @@ def may_be_long(at: Search, best: Candidate) -> bool:
 
 
 def was_sought_in_vain(at: Search, best: Candidate) -> bool:
-    """Whether terms were sought along the best law in vain, or along one with the same terms, fitted otherwise."""
+    """Whether terms were sought in vain along the best law, one with the same terms, or one that scores as well."""
     sought = at.unrivalled
     if sought is None:
         return False
@@ -369,7 +368,7 @@ def was_sought_in_vain(at: Search, best: Candidate) -> bool:
 
 
 def _is_rivalled(at: Search, best: Candidate) -> bool:
-    """Whether a law with other functions or sums is about as good: whether its powers are simple is not known yet."""
+    """Whether a law with other functions or sums is about as good; its powers may still turn out simple."""
     most, own = _score(at, best) + CLOSE, _functions(best.law)
     return any(_functions(c.law) != own and _score(at, c) < most for c in at.candidates)
 
@@ -379,15 +378,15 @@ def _functions(law: PowerSum) -> tuple[object, ...]:
 
 
 def _may_have_many_terms(law: PowerSum, p: Problem) -> bool:
-    """Whether many terms may be all there is: of whole powers only where there is little noise.
+    """Whether a law of many terms may be true: a sum of powers only in little noise.
 
-    In more of it a long polynomial leaves no more of a sine, or of a conserved sum, than noise hides.
+    In more noise, a long polynomial fits a sine, or a conserved sum, to within the noise.
     """
     return law.features is not None or has_little_noise(p)
 
 
 def leaves_noise_alone(at: Search, best: Candidate) -> bool:
-    """Whether the best law is short or needs all its terms, and what it leaves of whole trajectories is noise."""
+    """Whether the best law is short or needs all its terms, and its residuals on trajectories are noise or rounding."""
     p, short = at.problem, is_short(best.law)
     if _cancels(best.law, p) or not is_within_noise(p, best) or not (short or _may_have_many_terms(best.law, p)):
         return False
@@ -402,10 +401,10 @@ def leaves_noise_alone(at: Search, best: Candidate) -> bool:
 
 
 def is_named(at: Search, best: Candidate) -> bool:
-    """Whether a textbook law that is no sum of powers leaves noise alone, with no more constants than the best law.
+    """Whether a textbook law that is not a sum of powers leaves noise alone, with at most the best law's constants.
 
-    It is no candidate, which are sums: it stands beside them once all are judged. Richer families would look for what
-    is known already.
+    It joins the candidates, which are sums, only when all are judged. Richer families need not search for what is
+    already known.
     """
     p = at.problem
     fitter, most = Fitter.of(p), sum(int((part != 0).sum()) for part in best.law.constants)
@@ -419,26 +418,26 @@ def is_named(at: Search, best: Candidate) -> bool:
 
 
 def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
-    """Whether residuals lie within half a unit of the last digit, as rounding leaves them: alike where little changes.
+    """Whether residuals are bounded as those of rounding to half a unit of the last digit.
 
-    Noise of the same size that is normal reaches twice as far.
+    Normal noise of the same variance reaches twice as far.
     """
     own, sigma = ~p.data.is_control, sigma_of(p)
     ratio = np.concatenate([(r / (s * sigma))[:, own] for r, s in zip(left, p.relative_sigma, strict=True)])
-    if np.isfinite(ratio).sum(axis=0).min() < 40:  # so few residuals do not tell
+    if np.isfinite(ratio).sum(axis=0).min() < 40:  # too few to distinguish rounding from noise
         return False
-    # Rounding reaches the root of 3 of its standard deviations; what is much smaller than it may be anything.
+    # Rounding reaches sqrt(3) of its standard deviations; much smaller residuals are not rounding.
     usual, largest = np.nanmean(ratio**2, axis=0) > 0.5, np.nanmax(np.abs(ratio), axis=0)
     return bool((usual & (largest < 1.15 * math.sqrt(3.0))).all())
 
 
 def has_odd_powers(at: Search, best: Candidate) -> bool:
-    """Whether the best law has a power that the data tell from all that laws of nature like, or do not tell at all.
+    """Whether the best law has a power that is significantly not simple, or that the data do not determine.
 
-    Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers. Where
-    there is next to no noise, an approximation would leave more.
-    Functions of a state that never changes its sign are as odd: sines of an amount meet any smooth curve. And so are
-    the first terms of the series of a sine, or of a real power, where noise hides the others.
+    A law with such free powers may be short and leave noise only, and yet be an approximation. With almost no noise,
+    an approximation would leave larger residuals. Functions of a state that never changes its sign are as odd: sines
+    of an amount approximate any smooth curve. So are the first terms of the series of a sine whose others noise
+    hides.
     """
     law, p, n = best.law, at.problem, at.problem.data.n_states
     if _has_functions_of_amounts(law, p) or _may_be_sine(law, p):
@@ -458,14 +457,14 @@ def _has_functions_of_amounts(law: PowerSum, p: Problem) -> bool:
 
 
 def _may_be_sine(law: PowerSum, p: Problem) -> bool:
-    """Whether an equation may be the first terms of a sine, whose next ones noise hides."""
+    """Whether an equation may be the first terms of a sine, with the next ones hidden by noise."""
     return not has_little_noise(p) and bool(begins_a_sine(law, p).any())
 
 
 def begins_a_sine(law: PowerSum, p: Problem) -> Mask:
-    """Equations two terms of which differ by the square of a state that changes its sign, bool [states].
+    """Equations with two terms that differ by the square of a state that changes its sign, bool [states].
 
-    x - x^3 / 6 + ..., and x v^2 for x^3 on the single orbit of a pendulum without friction.
+    Examples: x - x^3 / 6 + ..., and x v^2 for x^3 on the single orbit of a pendulum without friction.
     """
     if law.features is not None:
         return np.zeros(len(law.coefficients), dtype=bool)
@@ -476,6 +475,6 @@ def begins_a_sine(law: PowerSum, p: Problem) -> Mask:
 
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:
-    """Whether a power is clearly none of those that laws of nature like, or is not told by the data."""
+    """Whether a power clearly differs from all of `SIMPLE` and 0, or is not determined by the data."""
     apart = np.abs(exponents[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1)
     return bool(((apart > np.maximum(0.03, 3.0 * errors)) | (errors > 0.3)).any())

@@ -1,16 +1,16 @@
-"""The constants of judged laws on all that there is, windows without chaos, and data without noise.
+"""Refinement of judged laws on all data, window lengths for chaotic systems, and the detection of noiseless data.
 
-Laws are found and judged on what they can be judged on: thinned series, pieces that they can follow. Constants gain
-from all there is: longer pieces, whole trajectories, all samples.
+Laws are found and judged on thinned series, or on pieces that they can follow. Their constants are then refined on
+longer pieces, whole trajectories and all samples.
 
-Windows may be as long as errors of their starts stay small:
+Windows are as long as errors of their starts stay small:
 
     y_{j+1} = Phi_j y_j,    y_0 ~ N(0, sigma^2),    mean over windows, samples and states of (y / sigma)^2
 
-with Phi of a law that meets every interval, along the smoothed data. In chaos and through spikes errors grow a
-thousandfold over a window; from there no fit finds back, not even that of the true law.
+with Phi of a law that fits every interval, along the smoothed data. In chaos and through spikes, errors grow a
+thousandfold over a window, and no fit recovers, not even that of the true law.
 
-Whether what looks like noise is only coarse sampling, a law that leaves nothing tells.
+A law without residuals shows that apparent noise is only coarse sampling.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_wh
 from odediscovery.stages.regression import allowed_products, library_law, polynomials, products
 
 EVALUATIONS = 25  # most evaluations of a polish
-FOLLOWING = 10  # most evaluations that bring a law near the data
-LOST = 0.3  # share of the variance that a law leaves where it has lost the trajectories
-# Share of the variance that a law which leaves nothing of windows may leave of trajectories that it follows: chaos
-# magnifies what solvers leave, and a law that has lost them leaves all.
+FOLLOWING = 10  # most evaluations to bring a law near the data
+LOST = 0.3  # unexplained share of the variance above which a law has lost the trajectories
+# The same limit for laws without residuals on windows: chaos magnifies solver errors, but a law that has lost the
+# trajectories leaves all of the variance unexplained.
 FOLLOWED = 1e-9
 CHAOTIC_STATES = 3  # fewest of a chaotic law: curves in a plane do not cross (Poincare and Bendixson)
-# What a law may leave of clean data for a fit, or its pruning, to be worth its time [mean squared increment of an
+# Largest squared residual on clean data at which fitting or pruning a law is worthwhile [mean squared increment of an
 # interval].
 NEAR = 1e-3
 
 
 def sigma_of(p: Problem) -> Array:
-    """Standard deviation that residuals are divided by [states]."""
+    """Standard deviation by which residuals are divided [states]."""
     return np.maximum(p.noise, p.floor)
 
 
 def residual_sigma(p: Problem, found: Polished) -> Array:
-    """Standard deviation of what a law leaves of every state, at least the floor [states]."""
+    """Standard deviation of a law's residuals, at least the floor [states]."""
     sigma: Array = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
     return sigma
 
@@ -73,7 +73,7 @@ def polish_on(
     fully: bool = True,
     sums: ConservedSums = (),
 ) -> Polished:
-    """`polish` on the data of a problem."""
+    """Polish a law on the data of a problem; see `polish`."""
     return polish(
         law,
         p.data,
@@ -92,9 +92,9 @@ def polish_on(
 def refined(
     p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None, *, fully: bool = True
 ) -> Polished:
-    """The law, as what is known wants it, with constants at the maximum of the likelihood; see `polish`.
+    """Impose what is known on a law and fit its constants by maximum likelihood; see `polish`.
 
-    Where there is no noise and a law leaves nothing of intervals, these tell its constants; see `sharpened`.
+    Without noise, a law without residuals on intervals gets its constants from these; see `sharpened`.
     """
     law, free = apply_knowledge_to_fit(p, law, free)
     most = EVALUATIONS if most is None else most
@@ -105,7 +105,7 @@ def refined(
 
 
 def follow_closely(p: Problem, c: Candidate) -> tuple[Problem, Polished] | None:
-    """The candidate refined on whole trajectories, or on pieces that it can follow; None if on neither."""
+    """Refine a candidate on whole trajectories, or else on pieces; None if it follows neither."""
     for q in (p, p.pieces(window_length(p))):
         initial = c.initial if q is p else q.initial
         found = refined(q, c.law, c.free, initial, sigma_of(q), FOLLOWING)
@@ -115,7 +115,7 @@ def follow_closely(p: Problem, c: Candidate) -> tuple[Problem, Polished] | None:
 
 
 def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Judged:
-    """The row with constants refined on longer pieces, judged on the same ones as before."""
+    """The row with constants refined on longer pieces, judged on the original ones."""
     monitor.stage("join pieces", 1)
 
     def refit(q: Problem, found: Polished) -> Polished:
@@ -125,7 +125,7 @@ def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Jud
 
 
 def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
-    """The row with constants that were found elsewhere, judged on the same data as before."""
+    """The row with constants found on other data, judged on the original data."""
     if better is row.polished:
         return row
     law = better.law
@@ -134,7 +134,7 @@ def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
         return row
     joint = better.joint
     if better.initial.shape != here.initial.shape:
-        # Starts of other pieces: they depend on the constants as they do here.
+        # The pieces differ, but starts depend on the constants in the same way.
         there = polish_on(p, law, better.free, here.initial, sigma_of(p), most=0)
         joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
     polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
@@ -142,18 +142,18 @@ def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
 
 
 def without_excess(p: Problem, row: Judged) -> Judged:
-    """The row without terms that a conserved sum does not need."""
+    """The row without terms that the conserved sums do not require."""
     return row if p.knowledge is None else with_constants(p, row, balance(row.polished))
 
 
 def count_independent(verdict: Verdict) -> Verdict:
-    """The laws judged by independent samples, where what the nearest law leaves is far more than noise.
+    """Judge laws by the number of independent samples where the residuals of the closest law are systematic.
 
         m = n (1 - r) / (1 + r),    r the correlation of neighbouring residuals
 
-    What a solver, or a model that is nearly right, leaves is as smooth as the states are: many samples of one
-    error tell no more than a few, and closer laws would be found without end. Of values that a solver interpolated
-    m is the number of its steps: each adds an error.
+    The error of a solver, or of a model that is nearly right, is as smooth as the states: many samples of it are no
+    more evidence than a few, and ever closer laws would be found. For values interpolated by a solver, m is the
+    number of its steps, each of which adds an error.
     """
     p, rows = verdict.p, verdict.rows
     if p.heads is not None:
@@ -169,15 +169,15 @@ def count_independent(verdict: Verdict) -> Verdict:
     found = rows[nearest].polished
     errors = residuals(found.law, p.data, found.initial)
     far, r = left[nearest] > SYSTEMATIC * sigma**2, memory(errors)
-    # A law that follows even a solver's error leaves no memory of it; others that are within such an error do.
+    # A law that fits even a solver's error leaves no autocorrelation; other laws within that error do.
     if far.any():
         most = (SOLVER * np.nanstd(pooled(p.data), axis=0)) ** 2
         for row, squares in zip(rows, left, strict=True):
             if np.all(squares <= np.where(p.constant, np.inf, most)):
                 r = np.maximum(r, memory(residuals(row.polished.law, p.data, row.polished.initial)))
-    # What the nearest law leaves may be what the noise was lowered to; below that it is our own solver's error.
+    # The noise may have been lowered to the closest law's residuals; on clean data they are our own solver's error.
     smooth = [] if p.clean else [i for i, _ in autocorrelated(errors)]
-    # What it leaves is as much as noise from here on, and noise only if it has no memory [variance of the noise]
+    # Autocorrelated residuals as large as the noise are systematic too [variance of the noise]
     far[smooth] |= (left[nearest] >= 0.9 * sigma**2)[smooth]
     if not (far & (r > 0)).any():
         return verdict
@@ -185,16 +185,16 @@ def count_independent(verdict: Verdict) -> Verdict:
 
 
 def without_memory(r: Array) -> Array:
-    """(1 - r) / (1 + r): the share of samples that count as independent where neighbours correlate by r."""
+    """Share of samples that count as independent if neighbours correlate by r: (1 - r) / (1 + r)."""
     return (1.0 - r) / (1.0 + r)
 
 
 def with_independent(verdict: Verdict, share: Array) -> Verdict:
-    """The laws judged by a share of the samples of every state [states]."""
+    """Judge the laws with only a share of the samples of every state as independent [states]."""
     p, fewer = verdict.p, dataclasses.replace(verdict.p, independent=share)
 
     def again(row: Judged) -> Judged:
-        # What a name saves a law it keeps.
+        # A difference keeps the bonus of a law with a name.
         before, after = (judge_on(of, row.polished, row.origin) for of in (p, fewer))
         return dataclasses.replace(row, criterion=row.criterion + after.criterion - before.criterion)
 
@@ -202,21 +202,20 @@ def with_independent(verdict: Verdict, share: Array) -> Verdict:
 
 
 def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | None:
-    """The rows of the front judged on all samples.
+    """Judge the rows of the front on all samples; None if the claimed law cannot follow whole trajectories.
 
-    The constants of the claimed law are refined there, those of the others stay. None where it cannot
-    follow the whole trajectories.
+    Only the constants of the claimed law are refined on them.
     """
     rows, chosen, scale = verdict.rows, verdict.chosen, verdict.p.scale
     kept = non_dominated(rows, chosen, scale.state)
     monitor.stage("all samples", len(kept))
     found: dict[int, Judged] = {}
-    # A start of which there is no sample is found first.
+    # A start without a sample has to be fitted before a law can follow.
     initial, measured_starts = p.initial, complete(p.data) is p.data
     for i in sorted(kept, key=lambda i: i != chosen):
         before = rows[i].polished
         law = before.law.unscaled(scale.state, scale.time).rescaled(p.scale.state, p.scale.time)
-        # From where chaos has carried it a law is not brought back, and trying takes longer than all else.
+        # Once chaos has carried a law away, no fit brings it back, and trying takes longer than all else.
         most = FOLLOWED if p.clean else LOST
         ahead = i == chosen and measured_starts
         if ahead and not follows(p, refined(p, law, before.free, initial, sigma_of(p), 0), most):
@@ -234,60 +233,60 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
 
 
 def follows(p: Problem, found: Polished, most: float = LOST) -> bool:
-    """Whether a law explains the variance of the series, but for a share of at most `most`."""
+    """Whether a law leaves at most a share `most` of the variance of the series unexplained."""
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
     return found.finite and bool(found.plain_squares.sum() <= most * spread)
 
 
 def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
-    """Whether a law leaves hardly more of trajectories than its candidate leaves of windows."""
+    """Whether the mean squared residual on trajectories is at most twice the candidate's on windows."""
     moving = ~p.constant
     left = (found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum()
     return found.finite and bool(left <= 2.0 * c.mean_square)
 
 
 def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
-    """Whether a law that leaves nothing of windows follows trajectories as well; of any other nothing is asked."""
+    """Whether a law follows trajectories exactly if it has no residuals on windows; true of all other laws."""
     return c.mean_square > SETTLED or follows(p, found, FOLLOWED)
 
 
 def leaves_nothing(p: Problem, found: Polished) -> bool:
-    """Whether a law leaves no more of whole trajectories than solvers do."""
+    """Whether a law's residuals on whole trajectories are at most the errors of solvers."""
     return follows(p, found, EXACT_SQUARES)
 
 
 def shorten_windows(p: Problem) -> Problem:
-    """The problem with windows halved until errors of their starts stay small, by laws of whole powers.
+    """The problem with windows halved until errors of their starts stay small.
 
-    As they are where fewer than three states change, or very many; where a value is missing, and so the start or
-    the end of an interval; and where no such law leaves noise alone of the intervals.
+    A law of whole powers measures their growth. Windows keep their length if fewer than three or more than ten states
+    change, if data are clean, short or incomplete, or if no such law explains the intervals.
     """
     length, changing = window_length(p), int((~p.constant).sum())
-    # Intervals are met state by state, which takes long for many.
+    # The laws are found state by state, which takes long for many states.
     if not CHAOTIC_STATES <= changing <= 10 or p.clean or not p.complete or not is_long(p, length):
         return p
     law = next((law for law in polynomials(p) if is_explained(law, p)[~p.constant].all()), None)
     if law is None:
         return p
-    # One law tells as well as another: all are alike where the data are.
+    # Any such law will do: near the data, all are alike.
     carried = [carried_along(law, t) for t in p.smooth.trajectories]
-    # At thirty standard deviations; at half and at twice of it the same laws of chaotic systems are found.
+    # About thirty standard deviations; half and twice that lead to the same laws of chaotic systems.
     while length > SHORTEST and not _growth(p, carried, length) <= 1000.0:
         length = max(length // 2, SHORTEST)
     return p if length == window_length(p) else dataclasses.replace(p, longest_window=length)
 
 
 def is_long(p: Problem, length: int) -> bool:
-    """Whether a trajectory has many more samples than a window of that length: others would give one piece."""
+    """Whether some trajectory is longer than two windows; shorter ones would give a single piece."""
     return max(len(t.time) for t in p.data.trajectories) > 2.0 * length
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
-    """Squares of errors of the starts of windows, mean over their samples and states, in units of the noise.
+    """Mean squared error that the starts of windows cause at their samples, in units of the noise variance.
 
-    `carried` is Phi of every interval, [intervals, states, states] a trajectory.
+    `carried` holds Phi of every interval, [intervals, states, states] for each trajectory.
     """
     moving = ~p.constant
     sigma = sigma_of(p)[moving]
@@ -303,24 +302,24 @@ def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
 
 
 def is_growable(p: Problem) -> bool:
-    """Whether there is so little noise that growing on the integral form is to be trusted."""
+    """Whether noise is low enough for growth on the integral form."""
     return bool(p.noisiness <= 0.02)
 
 
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
-    """The series without noise if some law of whole powers leaves nothing between samples.
+    """The problem with its samples taken as exact if some law of whole powers has no residuals on intervals.
 
-    The noise of fast changes that are sampled coarsely cannot be estimated before a law is known. Where whole powers
-    leave nothing of clean data, real ones would be hard to tell from them.
+    With coarsely sampled fast changes, noise cannot be estimated before a law is known. Whole powers suffice: if they
+    fit clean data exactly, real ones could hardly be distinguished from them.
     """
     if not p.complete or _is_rounded(p) or _shows_noise_alone(p):
         return p
     taken = p.without_noise(None)
     for degree in range(1, 6):
-        # With fewer than two values for each coefficient a library shows nothing.
+        # With fewer than two values for each coefficient, an exact fit is no evidence.
         if p.samples < 2.0 * len(p.constant) * math.comb(len(p.constant) + degree, degree):
             break
-        # Of samples that may be few a turn regression leaves much, and each fit takes seconds.
+        # On samples that may be coarse, regression errors are large, so small libraries are fitted in any case.
         sure = p.noisiness > CLEAN_SHARE and degree <= 2
         law = fit_library(p, degree, monitor, near=np.inf if sure else NEAR)
         if monitor.stopping():
@@ -336,11 +335,11 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
 
 
 def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
-    """A law of whole powers, once all products up to its degree have exact constants, without those that are nothing.
+    """A law of whole powers, refitted with all products up to its degree and reduced to those that matter.
 
-    What regression leaves out, or pruning, is what is small beside its own errors; here terms that are none have
-    coefficients a million times smaller than those that are. None where intervals do not tell the constants apart,
-    or terms from nothing.
+    Regression and pruning discard terms that are small beside their own errors; with exact constants, spurious terms
+    are a million times smaller than true ones. None for laws with functions or too many products, and where intervals
+    do not determine the constants.
     """
     n, w = law.n_states, law.exponents
     if law.features is not None or law.stoichiometry is not None or not (all_whole(w) and (w >= 0.0).all()):
@@ -367,27 +366,27 @@ def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
 
 
 def _shows_noise_alone(p: Problem) -> bool:
-    """Whether what looks like noise is noise in every state: of fine samples curvature would look otherwise."""
+    """Whether the apparent noise is real in every state: curvature would look different on fine samples."""
     shown = shows_noise(p.data) | p.constant
     return not p.clean and bool(shown.all()) and not is_coarse(p)
 
 
 def is_coarse(p: Problem) -> bool:
-    """Whether samples are few a turn, so that neither smoothing nor an estimate of the noise is to be trusted."""
+    """Whether samples are too coarse between extrema to trust smoothing or an estimate of the noise."""
     return p.extrema_per_interval > 0.1
 
 
 def _is_rounded(p: Problem) -> bool:
-    """Whether digits that were left out are more than what counts as nothing, so that no law can leave so little."""
+    """Whether rounding of the data alone exceeds the residuals of an exact law, so that none can be exact."""
     moving = ~p.constant & p.measured
     return bool((2.0 * p.floor**2 > SETTLED * increment_squares(p))[moving].any())
 
 
 def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:
-    """All products up to a degree, fitted to the samples as they are, without smoothing.
+    """Fit all products up to a degree to the samples, without smoothing.
 
-    None where there are too many products, or regression leaves more than `near`; what regression found where it
-    leaves nothing.
+    None if there are too many products, or if the residuals of regression exceed `near`. If regression already leaves
+    none, its law is returned.
     """
     taken = p.without_noise(None)
     law = library_law(taken, degree)
@@ -407,7 +406,7 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
 
 
 def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chain:
-    """The law fitted to intervals, on steps that are fine enough for what comes of it."""
+    """The law fitted to intervals, with solver steps refined until they suffice for the fitted law."""
     windows, grid = short_windows(p), None
     for _ in range(4):
         windows = windows.refined(chain, chain.theta, accuracy)
@@ -421,10 +420,10 @@ def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chai
 
 
 def _leaves_noise(law: PowerSum, p: Problem, taken: Problem) -> bool:
-    """Whether a law leaves so much that it is noise: more accurate solutions would leave as much."""
+    """Whether a law's residuals are so large that more accurate solutions would not reduce them."""
     moving = ~p.constant
     noise = 2.0 * p.noise**2 / increment_squares(taken)
-    # A coarse fit leaves 1.6e-3 of samples without noise.
+    # Even without noise, a coarse fit has squared residuals of 1.6e-3.
     least = np.maximum(0.3 * noise, 1.6e-3)
     return bool((interval_squares(law, taken) > least)[moving].any())
 

@@ -1,14 +1,13 @@
-"""The default search as a table of moves: which are made, in which order, and until when; the families that they try.
+"""The default search: the table of its moves, the functions that propose laws, and the choice of families.
 
-Laws have a name, come of regression, are grown term by term on the integral form, exact on clean data, or are random
-networks trained by Adam and LBFGS under L1, robust in noise. Those of one proposal are pruned side by side: on clean
-data on one-interval windows, each from a measured state; in noise on long windows with fitted starts, where noise of
-a start cannot pass for physics. Moves are made from cheap to expensive: first those for data that may have no
-noise, then those for noise.
+Proposed laws come from the textbook library, from regression, from term-by-term growth on the integral form (exact on
+clean data), or from random networks trained by Adam and LBFGS with an L1 penalty (robust to noise). The laws of one
+proposal are pruned side by side: on one-interval windows from measured states if the data are clean, otherwise on long
+windows with fitted starts, where the noise of a start cannot pass for dynamics. Moves run from cheap to expensive,
+those for noiseless data first.
 
-What backward elimination cannot bring back is swapped: where 1 / sqrt(S) stands for R, removing it is always worse,
-only R in its place is better. So each monomial of the best laws is replaced by simple ones in turn, and the new laws
-are pruned like all others.
+Backward elimination cannot replace a wrong monomial: where 1 / sqrt(S) stands for R, removing it always worsens the
+fit, and only R in its place improves it. So each monomial of the best laws is replaced by simple ones in turn.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import polynomials, propose_terms, shared_products
 from odediscovery.textbook.fit import FittedForm, as_law, criterion_of
 
-GROWN = 8  # of grown laws so many are pruned, the best
-MANY_STATES = 10  # of more states that change no richer families are looked through
+GROWN = 8  # grown laws that are pruned, the best ones
+MANY_STATES = 10  # most changing states for which richer families are tried
 
 
 def grow_powers(at: Search, most: int) -> list[PowerSum]:
@@ -79,34 +78,34 @@ def grow_powers(at: Search, most: int) -> list[PowerSum]:
 
 
 def exact_law(at: Search) -> Iterator[Proposal]:
-    """The law by which it is known that there is no noise."""
+    """The law that proved the data to be noiseless, if one did."""
     law = at.problem.exact
     if law is not None:
         whole = all_whole(law.exponents)
-        # Over a sample interval solutions are nearly linear in coefficients.
+        # Over one sample interval, solutions are nearly linear in the coefficients.
         yield Proposal([law], whole=whole, linear=whole, found_by="regression")
 
 
 def plain_exact_law(at: Search) -> Iterator[Proposal]:
-    """That law without the terms that are nothing once constants are exact."""
+    """The law of `exact_law` without terms that vanish once all constants are exact; see `plain_law`."""
     found = None if at.problem.exact is None else plain_law(at.problem.exact, at.problem)
     if found is not None:
         yield Proposal([found], whole=True, found_by="regression")
 
 
 def named_laws(at: Search) -> Iterator[Proposal]:
-    """The likeliest textbook laws among those that are sums of powers."""
+    """The two likeliest textbook laws that are sums of powers."""
     p = at.problem
     fitted = sorted(at.named(), key=lambda one: criterion_of(p, one))
     scaled = [law.rescaled(p.scale.state, p.scale.time) for one in fitted if (law := as_law(one)) is not None]
-    # A constant may have run far away.
+    # A fit may have diverged.
     usable = [law for law in scaled if not law.mirrored and all(np.isfinite(part).all() for part in law.constants)]
     for whole in (True, False):
         yield Proposal([law for law in usable[:2] if has_whole_powers(law) is whole], whole=whole, found_by="textbook")
 
 
 def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Iterator[Proposal]]:
-    """What is proposed, without laws that leave so much that pruning them is not worth its time."""
+    """The same proposals without laws whose residuals are too large to be worth pruning; see `is_near`."""
 
     def nearest(at: Search) -> Iterator[Proposal]:
         for proposal in laws(at):
@@ -118,9 +117,9 @@ def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Ite
 
 
 def sines_for_a_series(at: Search) -> Iterator[Proposal]:
-    """Textbook laws with sines that come near, then sines in equations that may be the first terms of some.
+    """Textbook laws with sines that fit closely, then laws grown where an equation may be the series of a sine.
 
-    Other laws are for later moves: here they would stand alone, without simpler ones beside them.
+    Laws without functions are left to later moves, where simpler laws compete with them.
     """
     for proposal in near(named_laws)(at):
         yield dataclasses.replace(proposal, laws=_with_functions(proposal.laws), found_by="textbook")
@@ -138,24 +137,24 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
 
 
 def few_powers(at: Search) -> Iterator[Proposal]:
-    """A few monomials; the best of what comes of them is what richer families go on from."""
+    """Grown laws of few monomials; the best of them is the reference for richer families."""
     p = at.problem
     powers = grow_powers(at, min(QUICK_MONOMIALS, at.settings.hidden))
     at.reference = powers[0] if powers else None
     if any(is_near(law, p) for law in powers):
         yield Proposal(powers)
-        # Pruning may have shown what a grown law only nearly is.
+        # Pruning may have turned a grown law that is nearly right into the right one.
         at.reference = simplest(at.new, p).law if at.new else powers[0]
 
 
 def is_near(law: PowerSum, p: Problem) -> bool:
-    """Whether a grown law leaves so little that pruning it is worth its time."""
+    """Whether the residuals of a grown law are small enough to make pruning worthwhile."""
     moving = ~p.constant
     return bool((interval_squares(law, p)[moving] < NEAR).all() or is_explained(law, p)[moving].all())
 
 
 def richer_families(at: Search) -> Iterator[Proposal]:
-    """Laws of each richer family, the best first, while equations of the reference are doubtful."""
+    """Laws of each richer family, the best first, until no equation of the reference or of a new law is in doubt."""
     p = at.problem
     if (~p.constant).sum() > MANY_STATES:
         return
@@ -176,7 +175,7 @@ def richer_families(at: Search) -> Iterator[Proposal]:
 
 
 def _as_they_are(laws: Sequence[PowerSum], *, whole: bool) -> Proposal:
-    """Grown laws of a family; without sums only coefficients are left to be fitted, if powers are whole."""
+    """Grown laws of a family; with whole powers and without sums, only coefficients remain to be fitted."""
     linear = whole and not any(law.features is not None and len(law.features.sums) for law in laws)
     return Proposal(laws, whole=whole, linear=linear)
 
@@ -190,7 +189,7 @@ def _from_simple_to_rich(at: Search) -> list[Family]:
 
 
 def _with_whole_powers(law: PowerSum) -> PowerSum:
-    """The law with powers at whole numbers that are nearly there: equations in doubt disturb those of others."""
+    """The law with nearly whole powers rounded: equations in doubt distort the powers of the others."""
     a, w, *inner = law.constants
     whole = np.round(w)
     return law.with_constants(a, np.where(np.abs(w - whole) < WHOLE_POWER, whole, w), *inner)
@@ -202,12 +201,12 @@ def trained_members(at: Search) -> Iterator[Proposal]:
 
 
 def trained_and_grown(at: Search) -> Iterator[Proposal]:
-    """Random networks trained on one-interval windows, and grown laws beside them."""
+    """Grown laws, and random networks trained on one-interval windows where powers may be real."""
     p, trained = at.problem, list[PowerSum]()
     grown = grow_powers(at, at.settings.hidden)
-    # Where every state changes its sign powers are whole: there is nothing that training could find.
+    # Where every state changes its sign, powers are whole, and training would find nothing new.
     real = p.nonnegative[~p.constant].any() and not p.integer_exponents
-    # On clean data whatever grows is grown.
+    # On clean data, growth finds whatever training could.
     real = real and not (p.clean and at.settings.grow)
     if at.settings.members and real and not (at.out_of_time or (grown and at.monitor.stopping())):
         trained = _trained(at)
@@ -222,9 +221,9 @@ def _trained(at: Search) -> list[PowerSum]:
 
 
 def whole_powers(at: Search) -> Iterator[Proposal]:
-    """Laws of whole powers by regression; of samples that are few a turn all products up to degree two, fitted.
+    """Laws of whole powers by regression; on coarse samples also all products up to degree two, fitted.
 
-    Smoothing flattens such samples, so that they are fitted as they are.
+    Smoothing flattens coarse samples, so the products are fitted to the samples themselves.
     """
     p, coarse = at.problem, None
     if p.complete and is_coarse(p):
@@ -234,20 +233,20 @@ def whole_powers(at: Search) -> Iterator[Proposal]:
 
 
 def few_products(at: Search) -> Iterator[Proposal]:
-    """Laws whose equations consist of the same few products, by regression, unless it confirms the best law."""
+    """Laws whose equations share a few products, by regression, unless regression confirms the best law."""
     known = likeliest(at).law if at.candidates else None
     yield Proposal(shared_products(at.problem, known), whole=True, linear=True, found_by="regression")
 
 
 def freed_powers(at: Search) -> Iterator[Proposal]:
-    """The best law with real powers of all states that never change sign, if it has any."""
+    """The best law, its powers of nonnegative states freed to be real, if it has any."""
     p, best = at.problem, likeliest(at)
     if not p.integer_exponents and (best.law.exponents[:, : p.data.n_states][:, p.nonnegative] != 0).any():
         yield Proposal([best.law], found_by=[best.found_by])
 
 
 def swapped_monomials(at: Search) -> Iterator[Proposal]:
-    """The best candidates with one monomial replaced by a product of at most two states, everywhere."""
+    """The four best sums of powers with one monomial replaced by 1, a state or a product of two, in all equations."""
     p = at.problem
     pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
     laws: list[PowerSum] = []
@@ -274,13 +273,13 @@ def swapped_monomials(at: Search) -> Iterator[Proposal]:
 
 
 def _form(law: PowerSum) -> bytes:
-    """Which states stand in which monomials of which equations, whatever the order."""
+    """Which states occur in which monomials of which equations, regardless of order."""
     rows = zip(law.exponents != 0, (law.coefficients != 0).T, strict=True)
     return b"".join(sorted(w.tobytes() + a.tobytes() for w, a in rows))
 
 
 def noisy_families(at: Search) -> Iterator[Proposal]:
-    """Laws of each richer family that is looked through in noise."""
+    """Grown laws of each family with whole powers that is tried on noisy data."""
     if (~at.problem.constant).sum() > MANY_STATES:
         return
     for family in _from_simple_to_rich(at):
@@ -293,10 +292,10 @@ def noisy_families(at: Search) -> Iterator[Proposal]:
 
 
 def terms_along_the_best(at: Search) -> Iterator[Proposal]:
-    """What regression along the trajectory of the best law proposes, and again along a better one.
+    """Terms proposed by regression along the trajectory of the best law, repeated along each better one.
 
-    A law along which no family does better is unrivalled. Nothing where controls act or something is known of the
-    law: terms are sought as if all were free.
+    The best law is unrivalled if no family improves on it. With controls or constraints nothing is proposed: the
+    regression treats all terms as free.
     """
     p, sought = at.problem, [f for f in at.families if f.in_noise]
     known = p.data.controls or p.knowledge is not None
@@ -315,41 +314,41 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
             return
         at.monitor.stage(f"terms along a law: {family.name}", 1)
         q, law = near
-        # Real powers that other equations have stay real.
+        # Real powers in other equations stay real.
         whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
         yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole, found_by="regression")
         least = min((score(c, p.samples) for c in at.new), default=np.inf)
-        # Along a law that is hardly better nothing else would be found.
+        # A law that is hardly better would yield the same terms.
         idle = 0 if least < score(best, p.samples) - 1.0 else idle + 1
         family = next(families) if idle else family
 
 
-# The laws with a name, beside the families.
+# Name of the textbook laws in --library, beside those of the families.
 TEXTBOOK_LAWS = "textbook"
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a search may write laws with."""
+    """The families of laws that a search may use, and whether it tries textbook laws."""
 
-    families: tuple[Family, ...] = FAMILIES  # from simple to rich; none for textbook laws alone
-    textbook: bool = True  # whether laws with a name are tried
+    families: tuple[Family, ...] = FAMILIES  # from simple to rich; empty for textbook laws alone
+    textbook: bool = True  # whether textbook laws are tried
 
     @property
     def functions(self) -> frozenset[str]:
-        """Names of the functions of a state that may stand in a law."""
+        """Names of the functions of a state that may occur in a law."""
         return frozenset(f.name for family in self.families for f in family.functions)
 
     @property
     def has_sums(self) -> bool:
-        """Whether quotients by sums may stand in a law."""
+        """Whether quotients by sums may occur in a law."""
         return any("sums" in family.name or family.real_inside for family in self.families)
 
 
 def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> Vocabulary:
-    """What the option --library says: "powers,sums" for these alone, "no-functions" for all but these.
+    """The vocabulary that --library names: "powers,sums" for these alone, "no-functions" for all but these.
 
-    Powers are part of every family, and textbook laws stay unless "no-textbook" is said.
+    Every family includes powers; textbook laws are excluded only by "no-textbook".
     """
     known = {family.name: family for family in families}
     words = [word.strip().replace("-", " ") for text in names for word in text.split(",") if word.strip()]
@@ -373,14 +372,14 @@ def _is_exact_and_plain(at: Search) -> bool:
 
 
 def _is_beyond_doubt(at: Search) -> bool:
-    """Whether no equation of the simplest law is doubtful, by intervals that nothing was smoothed in."""
+    """Whether no equation of the simplest law is doubtful on data too clean to be smoothed."""
     p = at.problem
     tells = p.noisiness <= CLEAN_SHARE and at.candidates
     return bool(tells) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 
 def _gains_nothing(at: Search) -> bool:
-    """Whether no new candidate is better than the best one before it."""
+    """Whether no new candidate scores better than the best earlier one."""
     least = score(rank(at.before, at.problem.samples)[0], at.problem.samples) - EQUAL_SCORE
     return all(score(c, at.problem.samples) > least for c in at.new)
 
@@ -391,7 +390,7 @@ def _is_improvable(at: Search) -> bool:
 
 
 def _of_best(says: str, holds: Callable[[Search, Candidate], bool]) -> Condition:
-    """A question to the likeliest law; without any law the answer is no."""
+    """A condition on the likeliest law, false while there is no law."""
     return Condition(says, lambda at: bool(at.candidates) and holds(at, likeliest(at)))
 
 
@@ -422,7 +421,7 @@ LARGE = Condition("there are so many values that growing takes long", lambda at:
 SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
 SOUGHT_IN_VAIN = _of_best("terms were sought along it in vain", was_sought_in_vain)
 HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
-# Values from which on regression along the law that a search ends with may look for others [values]
+# Fewest values for regression along the last law of a search.
 MANY_VALUES = Condition("there are more values than terms", lambda at: at.problem.samples >= 200)
 IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
 UNRIVALLED = _of_best(
@@ -444,7 +443,7 @@ GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 
 
 FIRST_STEPS = 12  # Levenberg-Marquardt steps before laws are compared; more cost time
-PROMISING = 1.3  # laws that are worse than this are not pruned on [mean square of the best one]
+PROMISING = 1.3  # laws worse than this are not pruned further [mean square of the best one]
 
 FULLY = Pruning("to the end")
 AS_GROWN = Pruning("not at all", as_grown=True)
@@ -465,7 +464,7 @@ GROWN_IF_HOPEFUL = Pruning(
 SWAPPED_IF_HOPEFUL = Pruning(
     "only the most promising, after a few steps", Elimination(hopeless=PROMISING, first_steps=FIRST_STEPS)
 )
-# Subsets of all sizes are proposed for each equation: what has to go is in the others.
+# Subsets of all sizes are proposed for each equation, so little pruning remains, in the other equations.
 REFITTED = Pruning(
     "a little, from where they are, the most promising",
     Elimination(first_steps=20, hopeless=PROMISING, beyond=1),
@@ -505,7 +504,7 @@ MOVES: tuple[Move, ...] = (
         "the likeliest laws that have a name, if they come near",
         near(named_laws),
         FITTED_NEAR_NOISE,
-        # Where powers were fitted, whole ones may do as well with fewer constants.
+        # Where powers were fitted, whole ones may fit as well with fewer constants.
         until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE & WHOLE) & ~ODD,
         late=True,
     ),
@@ -567,7 +566,7 @@ MOVES: tuple[Move, ...] = (
         "the best law, its powers real",
         freed_powers,
         FULLY,
-        # Whole powers that may be the first terms of a sine are in doubt still: real ones say nothing of that.
+        # Whole powers that may be the first terms of a sine stay in doubt: real powers do not settle that.
         until=GAINS_NOTHING & ~ODD,
     ),
     Move(
@@ -576,8 +575,8 @@ MOVES: tuple[Move, ...] = (
         "what regression along its trajectory says",
         terms_along_the_best,
         REFITTED,
-        # Along so many values regression tells a sine from its first terms, and odd powers, or sines of amounts, from
-        # what they meet.
+        # With so many values, regression distinguishes a sine from its first terms, and odd powers, or sines of
+        # amounts, from the curves that they approximate.
         until=(CONVINCING | UNRIVALLED) & ~ODD | UNRIVALLED & LARGE,
     ),
     Move(
@@ -620,7 +619,7 @@ MOVES: tuple[Move, ...] = (
         GROWN_IF_HOPEFUL,
         enough=CONVINCING & ~ODD,
     ),
-    # In slight noise whole powers that leave noise alone have ended the search.
+    # In slight noise, whole powers whose residuals are noise have already ended the search.
     Move(
         "free powers at the end",
         NOISY & GROWS & HIDES_SERIES & SLIGHTLY_NOISY & CONVINCING & WHOLE,
@@ -648,7 +647,7 @@ MOVES: tuple[Move, ...] = (
 )
 
 
-# The only move of recipe `neural`: nothing is grown, no library is regressed.
+# The only move of recipe `neural`, which uses neither growth nor regression.
 NETWORKS = Move("networks", ALWAYS, "networks trained under L1", trained_members, IF_HOPEFUL, late=True)
 
 
@@ -659,7 +658,7 @@ def search(
     families: Sequence[Family] = FAMILIES,
     named: Callable[[], Sequence[FittedForm]] = tuple,
 ) -> list[Candidate]:
-    """Candidate laws of all moves that apply."""
+    """Run the moves of the default search and return all candidate laws."""
     at = Search(p, settings, monitor, families, named)
     make(MOVES, at)
     return at.candidates
@@ -668,13 +667,13 @@ def search(
 def train_networks(
     p: Problem, before: Sequence[PowerSum], settings: Settings, monitor: Monitor
 ) -> tuple[Problem, list[Candidate]]:
-    """Pruned laws of trained networks, and the data as they compare on them.
+    """Train networks, prune them to laws, and return the problem that they compare on with all candidates.
 
         random starts -> Adam, LBFGS under L1, gates drawn to 1 -> pruned -> (judged, polished, simplified)
 
-    The data are taken for exact first, with one-interval windows that start at samples: where the law that comes of
-    it leaves nothing, they are. Otherwise the networks are trained once more and pruned as data with noise want it,
-    on windows of several intervals with fitted starts.
+    Data with little noise are first treated as exact, on one-interval windows that start at samples, and remain so if
+    a law has no residuals beyond integration error. Otherwise networks are trained again and pruned on windows of
+    several intervals with fitted starts.
     """
     if p.constant.all():
         return p, [at_rest(p)]
@@ -685,12 +684,12 @@ def train_networks(
         if is_settled(at.candidates) or monitor.stopping():
             break
     candidates = warm_start(q, before, monitor) + at.candidates
-    # A stop ends with a law, also before the first network is trained.
+    # A stopped search returns a law even before the first network is trained.
     return q, candidates or [each_alone(q)] * bool(monitor.stopping())
 
 
 def families_table() -> str:
-    """Every family of laws in the order in which they are tried, as Markdown."""
+    """The families of laws, from simple to rich, as a Markdown table."""
     rows = [
         (f.name, f.says, f.chain, "real" if f.real_exponents else "whole", "yes" if f.in_noise else "no")
         for f in FAMILIES
@@ -699,7 +698,7 @@ def families_table() -> str:
 
 
 def moves_table() -> str:
-    """The moves in their order, as Markdown."""
+    """The moves in their order, as a Markdown table."""
     rows = [
         (str(i), m.name, m.when.says, m.says, m.pruning.says, "" if m.until is NEVER else m.until.says)
         for i, m in enumerate(MOVES, start=1)

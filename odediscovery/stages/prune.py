@@ -1,17 +1,17 @@
-"""Laws of any origin pruned side by side, constant by constant; they become candidates for the judge.
+"""Pruning of laws of any origin, side by side and constant by constant, to candidates for the judge.
 
-What a penalty leaves is biased; so every step here refits without one. From a rich law down to almost nothing,
-each step removes the parameter that the data miss least: those with the smallest Wald statistics w_p are tried side
-by side, each from the optimal-brain-surgeon estimate, and the removal whose refit is best is kept.
+A penalty biases constants, so every step here refits without one. From a rich law down to a single parameter, each
+step removes the one whose loss worsens the fit least: those with the smallest Wald statistics w_p are tried side by
+side, each from the optimal-brain-surgeon estimate, and the removal with the best refit is kept.
 
     C = (J^T J)^-1,    w_p = theta_p^2 / C_pp,    theta <- theta - C_:R (C_RR)^-1 theta_R for parameters R together
 
-While a network is large, a sixth of it may go at once if BIC approves; two monomials that
-became the same are made one. All members and trials are one batch of Levenberg-Marquardt. What
-comes back is the path: one smaller network a step, for the judge to choose from.
+Up to a sixth of a large network is removed at once if BIC approves, and two monomials that became
+nearly equal are merged. All members and trials form one batch of Levenberg-Marquardt. The result is
+the path, with one smaller network per step, for the judge to choose from.
 
 On clean data the residuals are those of one-interval windows, each from a measured state; in noise
-they are those of long windows with fitted starts, where noise of a start cannot pass for physics.
+they are those of long windows with fitted starts, where noise of a start cannot pass for dynamics.
 
 Source: Hassibi and Stork, Optimal Brain Surgeon (1993).
 """
@@ -53,27 +53,27 @@ from odediscovery.runtime.monitor import Monitor, fitting_at_once, has_room
 SHORTEST, EXTREMA = 10, 5.0
 # Integration error while pruning in noise, and on clean data [standard deviations of a residual].
 ACCURACY, ACCURACY_CLEAN = 0.02, 1e-5
-# Parameters tried side by side at each step; cost: each is refitted; the best is nearly always among them.
+# Parameters tried side by side at each step. Each is refitted, and the best is nearly always among them.
 TRIALS = 3
 # Most Levenberg-Marquardt steps of a refit.
 STEPS = 12
 # Added to a scaled matrix of the removed parameters before it is inverted.
 RIDGE_REMOVED = 1e-12
 
-# Unknowns, which of them are free, most steps -> the least squares there.
+# Unknowns, mask of the free ones, most steps -> their least squares fit.
 Refit: TypeAlias = Callable[..., LeastSquares]
-# Sums of squares before and after, and how many parameters that saves -> which are approved.
+# Sums of squares before and after, number of parameters saved -> mask of the approved changes.
 Approval: TypeAlias = Callable[[Array, Array, Indices], Mask]
 
 
-# What becomes of the other parameters when some are removed, to second order.
+# Estimates of the other parameters when some are removed, from the quadratic approximation.
 
 
 def is_without_influence(normal: Array, unknowns: Array, free: Mask, parameters: int) -> Mask:
-    """Free parameters whose column of the Jacobian is zero: rows that nothing reads.
+    """Free parameters whose column of the Jacobian is zero, such as those of unused rows.
 
-    Measured by a step of 1 and by the parameter's own size: before a negative power of a state near 0 a step of 1
-    is so large that it would leave all others without influence.
+    Influence is measured by a step of 1 and by a step of the parameter's own size: with a negative power of a state
+    near 0, a step of 1 is so large that all others would seem to have no influence.
     """
     diagonal = normal.diagonal(axis1=1, axis2=2)[:, :parameters]
     dead = free[:, :parameters].copy()
@@ -84,7 +84,7 @@ def is_without_influence(normal: Array, unknowns: Array, free: Mask, parameters:
 
 def inverse_of(normal: Array) -> Array:
     """C = (J^T J)^-1 of every member, scaled before it is inverted, from J^T J [members, U, U]."""
-    # Where products of slopes leave the range of numbers nothing is known of a member; LAPACK would end all of them.
+    # One member whose products of slopes overflow would make LAPACK fail for all.
     finite: Mask = np.asarray(np.isfinite(normal).all(axis=(1, 2)))
     if not finite.all():
         normal = normal.copy()
@@ -98,9 +98,9 @@ def inverse_of(normal: Array) -> Array:
 
 
 def wald_statistic(contrast: Array, values: Array, inverse: Array) -> float:
-    """What it costs, linearly, that combinations of unknowns become 0: d^T (A C A^T)^-1 d with d = A theta.
+    """Linear estimate of the misfit added if combinations become 0: d^T (A C A^T)^-1 d with d = A theta.
 
-    For A [combinations, F], theta [F] and C [F, F].
+    Takes A [combinations, F], theta [F] and C [F, F].
 
     >>> round(wald_statistic(np.array([[1.0, -1.0]]), np.array([3.0, 1.0]), np.eye(2)), 9)
     2.0
@@ -113,9 +113,9 @@ def wald_statistic(contrast: Array, values: Array, inverse: Array) -> float:
 
 
 def estimate_without(unknowns: Array, inverse: Array, removed: Mask) -> Array:
-    """Linear estimate of the others when the `removed` unknowns [members, trials, F] become 0.
+    """Linear estimate of the other unknowns when the `removed` ones [members, trials, F] become 0.
 
-    theta - C_:R (C_RR)^-1 theta_R, written for all sets R at once by unit rows outside R.
+    theta - C_:R (C_RR)^-1 theta_R, computed for all sets R at once with unit rows outside R.
     """
     mask = removed.astype(float)
     inside = inverse[:, None] * mask[..., None] * mask[:, :, None, :]
@@ -129,27 +129,27 @@ def estimate_without(unknowns: Array, inverse: Array, removed: Mask) -> Array:
 
 
 def _solved(matrices: Array, targets: Array) -> Array:
-    """matrices^-1 targets; nan where a matrix has entries beyond all numbers."""
+    """matrices^-1 targets; nan for a matrix with entries that are not finite."""
     finite = np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
     usable = np.where(finite[..., None, None], matrices, np.eye(matrices.shape[-1]))
     return np.where(finite[..., None], np.linalg.solve(usable, targets[..., None])[..., 0], np.nan)
 
 
 def _scale_of(matrix: Array) -> Array:
-    """1 / root of the diagonal of each of some matrices."""
+    """1 / square root of the diagonal of each matrix."""
     scale: Array = 1.0 / np.sqrt(np.maximum(matrix.diagonal(axis1=-2, axis2=-1), ABOVE_ZERO))
     return scale
 
 
-# Two monomials that became the same are made one.
+# Merging of two monomials that became nearly equal.
 
 
 def merge_twins(
     chain: AnyChain, fit: LeastSquares, free: Mask, near: float, refit: Refit, approves: Approval
 ) -> tuple[LeastSquares, Mask]:
-    """The two most alike rows of a power unit, nearer than `near`, as one, in the members where that is approved.
+    """Merge the two most similar rows of a power unit, if closer than `near`, in members where that is approved.
 
-    Elimination alone cannot see that two rows became the same monomial: each alone is needed.
+    Elimination cannot find two rows that became the same monomial, as each alone is needed.
     """
     if not chain.pairs:
         return fit, free
@@ -190,7 +190,7 @@ def merge_twins(
 
 
 def _may_be_one(fit: LeastSquares, free: Mask, m: int, rows: Indices, approves: Approval) -> bool:
-    """Whether member m might be allowed one row in place of two, by the Wald statistic of equal exponents.
+    """Whether merging two rows of member m may be approved, by the Wald statistic of equal exponents.
 
     d = w_keep - w_drop,    d^T (A C A^T)^-1 d,    A the rows of +1 and -1 that give d
     """
@@ -203,8 +203,8 @@ def _may_be_one(fit: LeastSquares, free: Mask, m: int, rows: Indices, approves: 
     inverse = inverse_of(fit.normal[m][columns][:, columns][None])[0]
     wald = wald_statistic(contrast[:, columns], fit.unknowns[m, columns], inverse)
     squares = fit.sum_of_squares[m : m + 1]
-    # The linear estimate may be a hundred times too dear. One row saves the exponents of the other, and a coefficient
-    # of each equation that has both.
+    # The linear estimate may be a hundred times too high. Merging saves the exponents of one row, and a coefficient of
+    # each equation that has both.
     return bool(approves(squares, squares + wald / 100.0, np.array([2 * len(moves)]))[0])
 
 
@@ -213,43 +213,42 @@ def _may_be_one(fit: LeastSquares, free: Mask, m: int, rows: Indices, approves: 
 
 @dataclass(frozen=True, eq=False)
 class Pruned:
-    """One network on the way down."""
+    """One network on the elimination path."""
 
     member: int  # index of the member it comes from
     unknowns: Array  # parameters, then fitted start values if the problem has any
-    free: Mask  # which parameters are left, [P]
+    free: Mask  # which parameters remain, [P]
     sum_of_squares: float  # of the weighted residuals after the refit
 
     @property
     def size(self) -> int:
-        """Number of parameters left."""
+        """Number of remaining parameters."""
         return int(self.free.sum())
 
 
 @dataclass(frozen=True)
 class Elimination:
-    """How hard one elimination works."""
+    """Options of an elimination."""
 
     first_steps: int = 80  # most Levenberg-Marquardt steps before the first removal
     hopeless: float = math.inf  # members whose first refit is this many times worse than the best are dropped
-    worst: float = math.inf  # members whose first refit leaves a larger mean square are dropped, all if need be
-    # Removals that are still made, for the front's simple rows, after BIC says that even a model without constants
-    # could not win back what this one has lost.
+    worst: float = math.inf  # members whose first refit has a larger mean square are dropped, possibly all
+    # Removals still made, for simple rows of the front, after BIC says that even a model without constants could not
+    # make up for the misfit.
     beyond: int = 3
-    near: float = 0.5  # two monomials whose exponents differ by less are tried as one; half a whole power
-    floor: float = 0.0  # sum of squares that integration and rounding errors alone explain
-    alone: bool = False  # every member goes its own way to the end, also one that became what another is
-    labels: int = 0  # how many unknowns at the end only number the members and are never changed
-    # Residuals are nearly linear in the unknowns, so that all which elimination would take one after another may go
-    # in one step.
+    near: float = 0.5  # two monomials whose exponents differ by less may be merged; half a whole power
+    floor: float = 0.0  # sum of squares due to integration and rounding errors alone
+    alone: bool = False  # whether members stay on the path even if they have become equal to another
+    labels: int = 0  # number of unknowns at the end that only number the members and are never changed
+    # Whether residuals are nearly linear in the unknowns, so that several removals may be made in one step.
     linear: bool = False
 
 
-@np.errstate(all="ignore")  # of what runs away no more is said
+@np.errstate(all="ignore")  # members that blow up are dropped
 def eliminate(chain: AnyChain, problem: Residuals, unknowns: Array, monitor: Monitor, how: Elimination) -> list[Pruned]:
-    """The path of every member, from the first refit to (almost) nothing.
+    """Eliminate parameters of every member one after another, from the first refit down to a single one.
 
-    Unknowns [members, P + others] are theta, and behind it others (fitted start states) that are never removed.
+    Unknowns [members, P + others] are theta, followed by others (fitted start states) that are never removed.
     """
     p = chain.theta.shape[1]
     others = np.ones((chain.members, unknowns.shape[1] - p), dtype=bool)
@@ -267,7 +266,7 @@ def eliminate(chain: AnyChain, problem: Residuals, unknowns: Array, monitor: Mon
         return approved
 
     squares = np.nan_to_num(fit.sum_of_squares, nan=np.inf)
-    # The best stays, also where its misfit is 0, of which no multiple says anything.
+    # The best member always stays, even with a misfit of 0, which has no multiples.
     hopeful = (squares <= how.hopeless * squares.min() + how.floor) | (squares <= squares.min())
     hopeful &= squares <= how.worst * count
     member, free, fit = member[hopeful], free[hopeful], _members(fit, hopeful)
@@ -286,7 +285,7 @@ def eliminate(chain: AnyChain, problem: Residuals, unknowns: Array, monitor: Mon
         misfit = count * np.log(fit.sum_of_squares + how.floor)
         left = free[:, :p].sum(axis=1)
         best[member] = np.minimum(best[member], misfit + left * math.log(count))
-        # BIC says that nothing can win back what a member has lost.
+        # By BIC, no further removal can make up for the misfit.
         patience[member] -= misfit > best[member]
         alive = (patience[member] > 0) & (left > 1) & np.isfinite(misfit)
         if not how.alone:
@@ -300,10 +299,9 @@ def eliminate(chain: AnyChain, problem: Residuals, unknowns: Array, monitor: Mon
 
 
 def _without_idle(fit: LeastSquares, free: Mask, p: int, *, zero: bool) -> tuple[LeastSquares, Mask]:
-    """Members whose parameters without influence are no longer free.
+    """Fix parameters without influence in all members, at 0 if `zero`.
 
-    They become 0, as what nothing reads may; not where units clip their weights: one beyond the edge has no influence
-    either, but is none that may go.
+    Weights beyond a unit's clip have no influence either, but must not become 0.
     """
     idle = is_without_influence(fit.normal, fit.unknowns, free, p)
     unknowns, free = fit.unknowns.copy(), free.copy()
@@ -312,7 +310,7 @@ def _without_idle(fit: LeastSquares, free: Mask, p: int, *, zero: bool) -> tuple
 
 
 def _repeated(left: Indices, squares: Array) -> Mask:
-    """Members that became what one before them is: as many parameters, the same misfit."""
+    """Members that repeat an earlier one: the same number of parameters and the same misfit."""
     same = (left[:, None] == left) & (np.abs(np.log(squares[:, None] / squares)) < 1e-4)
     repeated: Mask = np.tril(same, -1).any(axis=1)
     return repeated
@@ -325,10 +323,10 @@ def _members(fit: LeastSquares, which: Mask) -> LeastSquares:
 def _remove(
     problem: Residuals, fit: LeastSquares, free: Mask, p: int, linear: bool, refit: Refit, approves: Approval
 ) -> tuple[LeastSquares, Mask]:
-    """Each member without one more parameter, or without many at once where BIC approves."""
+    """Remove one more parameter of each member, or several at once where BIC approves."""
     members, size = free.shape
     removed, start, bulk = _trials(fit, free, p, linear, approves)
-    # Where the linear estimate overshoots, begin at the old values instead.
+    # Where the linear estimate overshoots, start from the old values instead.
     plain = np.where(removed, 0.0, fit.unknowns[:, None]).reshape(-1, size)
     start = start.reshape(-1, size)
     both = np.concatenate([plain, start])
@@ -336,7 +334,7 @@ def _remove(
     of_plain, of_start = np.split(finite_squares(problem.residuals(both, solved)), 2)
     chosen = np.arange(len(start)) + len(start) * ~(of_plain < of_start)
     trial_free = (free[:, None] & ~removed).reshape(-1, size)
-    # A few steps tell which of them to go on with.
+    # A few steps suffice to choose the best trial.
     tried = refit(both[chosen], trial_free, 3, solved=solved[chosen])
     total = tried.sum_of_squares.reshape(members, -1)
     approved = approves(fit.sum_of_squares, total[:, 0], bulk) & (bulk > 1)
@@ -346,7 +344,7 @@ def _remove(
 
 
 def _trials(fit: LeastSquares, free: Mask, p: int, linear: bool, approves: Approval) -> tuple[Mask, Array, Indices]:
-    """What each trial removes and where it begins, both [members, 1 + trials, U], and `bulk`.
+    """The removals and initial guesses of each trial, both [members, 1 + trials, U], and `bulk`.
 
     Trial 0 removes the `bulk` [members] parameters with the smallest Wald statistics together, the
     others one parameter each.
@@ -359,7 +357,7 @@ def _trials(fit: LeastSquares, free: Mask, p: int, linear: bool, approves: Appro
     wald = np.where(removable, np.square(values) / variance, np.inf)
     rank = wald.argsort(axis=1, kind="stable").argsort(axis=1)
     size = free[:, :p].sum(axis=1)
-    # Of a large network a sixth may go in one step.
+    # A sixth of a large network may be removed in one step.
     most = np.where(size > 16, size // 6, 1)
     together = rank < most[:, None]
     if linear:
@@ -369,7 +367,7 @@ def _trials(fit: LeastSquares, free: Mask, p: int, linear: bool, approves: Appro
     turns = [np.minimum(size - 1, trial) for trial in range(TRIALS)]
     removed = np.stack([together, *(rank == turn[:, None] for turn in turns)], axis=1)
 
-    # Trials [members, 1 + trials, F] at their places among all unknowns.
+    # Expand trials [members, 1 + trials, F] to all unknowns.
     others = estimate_without(values, inverse, removed)
     gone, start = (np.repeat(whole[:, None], 1 + TRIALS, axis=1) for whole in (np.zeros_like(free), fit.unknowns))
     np.put_along_axis(gone, columns[:, None], removed, axis=2)
@@ -378,7 +376,7 @@ def _trials(fit: LeastSquares, free: Mask, p: int, linear: bool, approves: Appro
 
 
 def _spare(values: Array, inverse: Array, removable: Mask, squares: Array, approves: Approval) -> Mask:
-    """Unknowns of one member, whose sum of squares is [1], that linear backward elimination takes, bool [F].
+    """Unknowns of one member that linear backward elimination removes, bool [F], from its sum of squares [1].
 
     theta <- theta - C_:k theta_k / C_kk,    C <- C - C_:k C_k: / C_kk,    squares += w_k
     """
@@ -401,13 +399,13 @@ def _spare(values: Array, inverse: Array, removable: Mask, squares: Array, appro
 
 
 class NoRoomError(Exception):
-    """There is no memory to prune even one law of so many states."""
+    """Memory does not suffice to prune even one law."""
 
 
 def window_length(p: Problem, extrema: float = EXTREMA) -> int:
-    """Intervals of a window whose start is fitted: a few oscillations, which have so many clear extrema.
+    """Number of intervals of a window with a fitted start: a few oscillations, with `extrema` clear extrema.
 
-    Over many, a law that is nearly right is out of phase, and its residuals say nothing.
+    Over longer windows, a law that is nearly right is out of phase, and its residuals are uninformative.
     """
     intervals = extrema / max(p.extrema_per_interval, sys.float_info.epsilon)
     # Memory grows with the length.
@@ -425,15 +423,15 @@ def prune_laws(
     long: bool | None = None,
     fitted: bool = False,
 ) -> list[Candidate]:
-    """The laws on the elimination paths of all given ones, with their mean square residuals; none where all blow up.
+    """Prune the laws that fit in memory; return the candidates on their paths, none if all blow up.
 
     Args:
-        whole: exponents are whole numbers and stay.
-        long: on windows of several intervals, else of one (default: in noise only).
+        whole: whether exponents are whole numbers and stay fixed.
+        long: whether windows have several intervals, or one (default: in noise only).
         fitted: whether the laws are nearly right already, so that short windows would not improve them.
 
     Raises:
-        NoRoomError: there is no memory for a single one.
+        NoRoomError: memory does not suffice for a single law.
     """
     if not laws:
         return []
@@ -452,7 +450,7 @@ def prune_laws(
 
 @dataclass(frozen=True, eq=False)
 class EliminationPath:
-    """Ever smaller networks of all members, and the residuals of their unknowns that they were pruned on."""
+    """Ever smaller networks of all members, with the residuals on which they were pruned."""
 
     problem: ShortResiduals | LongResiduals
     samples: int  # observed values
@@ -466,16 +464,16 @@ def prune_chain(
     problem, unknowns = _problem(p, chain, monitor, long=long, fitted=fitted)
     samples = int((problem.windows.weight > 0).sum())
     if p.clean:
-        # Integration alone explains a tenth of what settles the matter.
+        # Integration errors alone explain a tenth of SETTLED.
         how = dataclasses.replace(how, floor=0.1 * SETTLED * samples, worst=math.inf)
     return EliminationPath(problem, samples, eliminate(chain, problem, unknowns, monitor, how))
 
 
 def _members_that_fit(p: Problem, chain: Chain, length: int | None) -> int:
-    """How many members there is memory for, 0 if none; all of small tables.
+    """Number of members that fit in memory, all of them for small tables.
 
-    Each trial of a removal has a normal matrix of all unknowns; a Jacobian is needed for one member at a time. Where
-    starts are fitted, `length` is that of a window.
+    Each trial of a removal has a normal matrix of all unknowns; a Jacobian is needed for one member at a time.
+    `length` is that of windows with fitted starts.
     """
     n, intervals = chain.n_states, sum(len(t.time) - 1 for t in p.data.trajectories)
     windows = 0 if length is None else sum(-(-(len(t.time) - 1) // length) for t in p.data.trajectories)
@@ -489,14 +487,14 @@ def _members_that_fit(p: Problem, chain: Chain, length: int | None) -> int:
 def _problem(
     p: Problem, chain: AnyChain, monitor: Monitor, *, long: bool, fitted: bool
 ) -> tuple[ShortResiduals | LongResiduals, Array]:
-    """The residuals that elimination sees, and the unknowns to begin from."""
-    # Unpenalised on short windows first: quick, and near enough to choose the step grids.
+    """The residuals for elimination, and initial guesses for the unknowns."""
+    # A first fit on short windows is quick, and close enough to choose the step grids.
     theta = chain.theta
     coarse = short_windows(p).refined(chain, theta, ACCURACY)
     if not fitted:
-        steps = 32 if p.clean else 8  # of clean data they converge
+        steps = 32 if p.clean else 8  # on clean data they converge
         theta = levenberg_marquardt(ShortResiduals(coarse, chain), theta, chain.free, steps, monitor=monitor).unknowns
-    # Laws that leave far more need no fine steps, and must not decide on those of the others.
+    # Laws with far larger residuals need no fine steps and must not determine those of the others.
     with np.errstate(over="ignore"):
         left = np.nan_to_num((ShortResiduals(coarse, chain).residuals(theta) ** 2).sum(axis=1), nan=np.inf)
         leading = theta[left <= 10.0 * left.min()]
@@ -517,7 +515,7 @@ def _candidate(chain: Chain, path: EliminationPath, pruned: Pruned, p: Problem, 
         starts = path.problem.starts(pruned.unknowns[None])[0]
         initial = starts[path.problem.windows.heads][:, ~p.data.is_control]
     mean_square = pruned.sum_of_squares / path.samples
-    # Where curvature was taken for noise, a law leaves far less: what it leaves beyond rounding, not of rounding.
+    # If curvature was mistaken for noise, residuals are far smaller; fits below rounding error earn nothing.
     mean_square = mean_square if p.clean else max(mean_square, rounding_share(p))
     return Candidate(law, initial, mean_square, pruned.member, whole_features(law, p, whole), fixed_mask(p, law))
 
@@ -534,7 +532,7 @@ def has_whole_powers(law: PowerSum) -> bool:
 
 
 def whole_features(law: PowerSum, p: Problem, whole: bool) -> Mask:
-    """Inputs whose exponents are whole numbers and not fitted; of exponentials they are rates."""
+    """Inputs with whole exponents that are not fitted; exponents of exponentials are rates, and not among them."""
     whole_states: Mask = ~p.nonnegative | whole | p.integer_exponents
     if law.features is None:
         return whole_states

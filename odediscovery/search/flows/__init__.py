@@ -1,1 +1,1 @@
-"""Laws of flows between compartments, for states that nobody measured."""
+"""Laws of flows between compartments, for unmeasured states."""

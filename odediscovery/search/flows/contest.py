@@ -1,14 +1,14 @@
-"""The search where states are unmeasured: structures of flows compete on whole trajectories.
+"""The search with unmeasured states: structures of flows compete on whole trajectories.
 
     all structures of 1, 2, 3, ... flows -> rough fits, all at once -> the best polished -> judged
 
-Without samples of a state there is no derivative to regress on and no window to start; what is
-left are whole trajectories from fitted starts. So few and simple laws compete, all flows between
-states at rates of mass action, more flows step by step until the criterion rises. Then
-the exponents of the best are free and snapped, as in other laws.
+Without samples of a state there is no derivative to regress on and no window to start, only
+whole trajectories from fitted starts. So simple laws compete: flows between states at rates of
+mass action, one flow more at each step until the criterion no longer improves. Then the exponents
+of the best laws are freed and snapped, as in other searches.
 
-The reader is told of fitted starts with their standard errors, of scales that are a convention, of states that
-nothing distinguishes, and of other laws that are about as good.
+Notes report fitted starts with their standard errors, scales set by convention, indistinguishable states, and other
+laws that are about as good.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from odediscovery.solve.sensitivities import (
 )
 from odediscovery.stages.polish import snap
 
-# Structures grow exponentially with states and flows: what follows bounds the time.
+# The number of structures grows exponentially with states and flows; these limits bound the time.
 STATES = 4  # most states in all
 STRUCTURES = 2000  # most structures of a size
-POLISHED = 4  # structures of a size that are polished
+POLISHED = 4  # most structures of a size to polish
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +55,13 @@ class Competed:
 
     verdict: Verdict  # judged laws, on data without knowledge: their flows agree with it
     structures: list[tuple[Flow, ...]]  # the flows of each law
-    problem: Compartments  # which flows there may be
+    problem: Compartments  # the possible flows
     starts: Starts  # how start values are bounded
-    twins: list[Judged]  # the chosen flows with clearly other constants that are about as good
+    twins: list[Judged]  # fits of the chosen flows with clearly different constants that are about as good
 
 
 def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
-    """Laws of flows for states of which some have no samples; what is `known` is in the user's units."""
+    """Let structures of flows compete where some states have no samples; `known` is in the user's units."""
     problem, sums = _compartments(p, known), _sums(p, known)
     starts = Starts(p.nonnegative[~p.data.is_control], sums, known_starts(p.data))
     p = dataclasses.replace(p, knowledge=None, given=None)
@@ -81,7 +81,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     alike = [frozenset(contest.structures[chosen])] if not monitor.stopping() else []
     others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=BEGINNINGS)
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
-    # Of laws that the data cannot distinguish, take the one with the smallest unmeasured starts.
+    # Of fits that the data cannot distinguish, choose the one with the smallest unmeasured starts.
     twins.sort(key=lambda row: float(row.polished.initial[:, problem.latent[: len(starts.nonnegative)]].sum()))
     contest.rows[chosen] = twins[0] if monitor.stopping() else contest.ended(twins[0])
     verdict = Verdict(p, tuple(contest.rows), chosen)
@@ -89,7 +89,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
 
 
 def _climb(contest: _Contest, generator: np.random.Generator, monitor: Monitor) -> None:
-    """Structures of more and more flows enter, until one flow more makes no law better."""
+    """Enter structures of more and more flows until a further flow improves no law."""
     p, problem, ranked = contest.p, contest.problem, list[Rough]()
     for size in range(0 if problem.given.n_monomials else 1, 6):
         structures = _structures(problem, size, ranked, len(p.data.trajectories))
@@ -102,7 +102,7 @@ def _climb(contest: _Contest, generator: np.random.Generator, monitor: Monitor) 
                 break
             contest.enter(fit)
             monitor.step(k + 1)
-        # Out of time, laws of more flows are still tried until one can be integrated.
+        # After the time is up, more flows are still tried until one law can be integrated.
         out_of_time = monitor.stopping() is not None and np.isfinite(contest.least)
         # A chain of three compartments has three flows.
         if out_of_time or (size >= 3 and contest.least >= before):
@@ -110,10 +110,10 @@ def _climb(contest: _Contest, generator: np.random.Generator, monitor: Monitor) 
 
 
 def simplest_row(rows: Sequence[Judged]) -> int:
-    """Index of the simplest row whose criterion is about as good as the best one's.
+    """Index of the simplest row whose criterion is about as good as the best one.
 
-    Among so many structures a slightly better one is no evidence against a simple law, and a law
-    with a constant that the data do not determine is none.
+    Among many structures a slightly better one is no evidence against a simple law. Laws with
+    undetermined constants are chosen only if there are no others.
     """
     known = [i for i, row in enumerate(rows) if is_determined(row)] or list(range(len(rows)))
     least = min(rows[i].criterion for i in known)
@@ -130,7 +130,7 @@ def is_determined(row: Judged) -> bool:
 
 
 def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs: int) -> list[Structure]:
-    """All structures of a size, or those that are the best smaller ones and one flow more."""
+    """All structures of a size or, if there are too many, the best smaller ones with one flow more."""
     if not size:
         return [frozenset()] if problem.is_sensible(frozenset()) else []
     if math.comb(len(problem.flows), size) * runs <= 5000 or not smaller:
@@ -139,7 +139,7 @@ def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs
 
 
 class _Contest:
-    """Structures polished and judged one by one, on the same data."""
+    """The competition: structures polished and judged one by one on the same data."""
 
     def __init__(self, p: Problem, problem: Compartments, starts: Starts) -> None:
         self.p, self.problem, self.starts = p, problem, starts
@@ -153,28 +153,28 @@ class _Contest:
         return min((row.criterion for row in self.rows), default=np.inf)
 
     def ended(self, row: Judged) -> Judged:
-        """The row with its constants at the very end of the fit."""
+        """The row with its fit continued to convergence, if that is at least as good."""
         found = row.polished
         after = self.judge(found.law, found.free, found.initial, row.origin, most=200)
         return after if after.criterion <= row.criterion else row
 
     def judge(self, law: PowerSum, free: Free, initial: Array, origin: Origin, most: int = 30) -> Judged:
-        """A law with constants and starts at the maximum of the likelihood."""
+        """Fit the constants and starts of a law by maximum likelihood and judge it; inf if it is not sound."""
         found = polish_on(self.p, law, free, initial, self.sigma, most, sums=self.starts.sums)
         row = judge(found, self.sigma, origin)
         a, w = found.law.coefficients[free[0]], found.law.exponents[free[1]]
         least, most_power = self.problem.bounds
-        # A flow that runs backwards would take from states that are empty.
+        # A flow that runs backwards would drain empty states.
         sound = ((w >= least) & (w <= most_power)).all() and (a > 0).all() and not self._from_nothing(found)
         return row if sound else dataclasses.replace(row, criterion=np.inf)
 
     def _from_nothing(self, found: Polished) -> bool:
-        """Whether it matters that starts are above 0 of which noise is a hundred times larger.
+        """Whether the fit depends on starts that noise cannot distinguish from 0.
 
-        A law in which something grows out of itself can use such a start as a delay of its own.
+        An autocatalytic law can use such a start as a free delay.
         """
         sigma = self.sigma[: len(self.starts.nonnegative)]
-        # A start of a hundredth of the noise is not seen.
+        # A start of a hundredth of the noise cannot be observed.
         least = np.maximum(0.01 * sigma, 2.0 * LEAST_START)
         low = self.starts.nonnegative & (found.initial <= least)
         if not found.finite or not low.any():
@@ -185,7 +185,7 @@ class _Contest:
         return not after <= 1.1 * before + found.counts.sum()
 
     def thin(self) -> None:
-        """The best structures without one of their flows: a rough fit may have missed those."""
+        """Enter the best structures without one of their flows, which rough fits may have missed."""
         for i in self._best(3):
             flows, found = self.structures[i], self.rows[i].polished
             k = found.law.coefficients[: len(flows)].sum(axis=1) / units(flows, self.p.scale.state)
@@ -200,17 +200,17 @@ class _Contest:
         return np.argsort([row.criterion for row in self.rows], kind="stable")[:most]
 
     def polished(self, fit: Rough) -> Judged:
-        """A structure with the constants that are best near a rough fit."""
+        """The structure of a rough fit, polished from its constants and judged."""
         law, of_a = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
         free = of_a, *none_free(law)[1:]
         return self.judge(law, free, fit.initial, Origin(len(self.rows), "regression"))
 
     def twins(self, row: Judged, fits: Sequence[Rough]) -> list[Judged]:
-        """Fits of the same flows that are about as good with clearly other constants."""
+        """Fits of the same flows with clearly different constants that are about as good."""
         a = row.polished.law.coefficients
         found: list[Judged] = []
         for fit in fits if not row.polished.free[1].any() else ():
-            # The fits are rough: one that leaves somewhat more may be as good.
+            # A rough fit that is somewhat worse may be as good once polished.
             if fit.mean_square > 1.5 * fits[0].mean_square:
                 break
             law, _ = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
@@ -223,7 +223,7 @@ class _Contest:
         return found
 
     def free_exponents(self) -> None:
-        """The best laws once more with real exponents, simple ones where data cannot tell."""
+        """Refit the two best laws with real exponents, snapped to simple ones where the data allow it."""
         for i in self._best(2):
             row = self.rows[i]
             law, free = row.polished.law, row.polished.free
@@ -235,7 +235,7 @@ class _Contest:
             each = constant_penalty(law.n_states, real.polished.counts.sum())
             if real.criterion - int(fitted.sum()) * each >= row.criterion:
                 continue
-            # A power that was chosen among many is a constant fitted, also where it is simple.
+            # A power chosen among many counts as a fitted constant even if it is simple.
             real = snap(real, refit)
             if real.criterion + each < row.criterion:
                 self.keep(real, self.structures[i])
@@ -245,7 +245,7 @@ class _Contest:
         self.keep(self.polished(fit), fit.structure)
 
     def keep(self, row: Judged, structure: tuple[Flow, ...]) -> None:
-        """A row that can be integrated competes on."""
+        """Keep a row in the competition if its criterion is finite."""
         if np.isfinite(row.criterion):
             self.rows.append(row)
             self.structures.append(structure)
@@ -257,7 +257,7 @@ def _is_apart(law: PowerSum, others: Sequence[Array]) -> bool:
 
 
 def _compartments(p: Problem, known: Knowledge) -> Compartments:
-    """Which flows there may be, or why there can be none."""
+    """The possible flows between states; InputError if the states or the knowledge admit none."""
     names, n, latent = known.states, len(known.states), ~p.measured
     if n > STATES:
         raise InputError(
@@ -286,7 +286,7 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
             "unmeasured states one of them is enough; drop the other"
         )
     uses = (given.exponents != 0).any(axis=0)
-    # What changes its sign would make a flow run backwards.
+    # A control that changes its sign would reverse a flow.
     signed = p.data.is_control & ~p.nonnegative
     forbidden = known.forbidden | signed
     distinct = rows | uses | known.forbidden.any(axis=0) | known.forbidden.any(axis=1)
@@ -296,7 +296,7 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
 
 
 def _sums(p: Problem, known: Knowledge) -> ConservedSums:
-    """Conserved sums with their values, dimensionless, that start values have to keep."""
+    """Conserved sums and their values, dimensionless, that start values must obey."""
     found: list[tuple[Array, float]] = []
     taken = np.zeros(len(known.states), dtype=bool)
     for one in (c for c in known.conserved if c.value is not None):
@@ -314,7 +314,7 @@ def _sums(p: Problem, known: Knowledge) -> ConservedSums:
 
 
 def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
-    """What the reader of a result with unmeasured states should know, one sentence each."""
+    """Notes on a result with unmeasured states, one sentence each."""
     row, latent = won.verdict.best, np.flatnonzero(won.problem.latent)
     notes = [_start(won, names, int(i)) for i in latent]
     partner = _partners(won.problem, won.structures[won.verdict.chosen])
@@ -356,7 +356,7 @@ def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
 
 
 def _start(won: Competed, names: Sequence[str], i: int) -> str:
-    """How well the data determine the start of an unmeasured state."""
+    """A sentence on how well the data determine the start of an unmeasured state."""
     scale, found = won.verdict.p.scale.state[i], won.verdict.best.polished
     # nan where the data do not determine a start
     errors = found.joint.deviations()[count(found.free) :].reshape(found.initial.shape)
@@ -375,7 +375,7 @@ def _start(won: Competed, names: Sequence[str], i: int) -> str:
 
 
 def _partners(problem: Compartments, structure: Sequence[Flow]) -> dict[int, int]:
-    """Unmeasured states whose scale is another state's by convention only, and that state."""
+    """Unmeasured states whose scale is that of another state by convention, each with that state."""
     tied = ~problem.latent | problem.summed | problem.anchored
     found: dict[int, int] = {}
     for _ in range(problem.n):

@@ -1,21 +1,21 @@
-"""Laws of flows between compartments, the small laws that compete where states are unmeasured, and their rough fits.
+"""Laws of flows between compartments, which compete where states are unmeasured, and their rough fits.
 
     dx/dt = sum_f k_f  change_f  prod_k x_k^w_fk        k_f > 0
 
-A flow takes from some states and adds to others, at a rate that is a product of few states. It
-leaves a state only at a rate with that state as a factor, so that nothing becomes negative. A
-conserved sum c . x allows only changes with c . change = 0. A state that no sum fixes has no
-scale of its own: what leaves it for another state enters there in equal amounts, which puts it in
-units of that state.
+A flow takes from some states and adds to others, at a rate that is a product of a few states. A
+state that it takes from is a factor of its rate, so no state becomes negative. A conserved sum
+c . x allows only changes with c . change = 0. An unmeasured state in no sum has no scale of its
+own: by convention, what leaves it for another state enters there in equal amounts, which puts it
+in units of that state.
 
 All structures are fitted roughly to whole trajectories, side by side:
 
     minimise  sum over trajectories, samples, measured states of ((x(t; k, x0) - data) / sigma)^2
 
-over rate constants k > 0 (through their logarithms) and all start values, those of unmeasured
-states too. Structures times random beginnings are members of one batch: Runge-Kutta 4 on a grid
-shared by all, derivatives by shifts that are rows of the same batch. Members that lag behind are
-dropped on the way.
+over the logarithms of rate constants k > 0 and all start values, also those of unmeasured states.
+Every structure with every random initial guess is a member of one batch: Runge-Kutta 4 on a
+shared grid, derivatives by finite differences that are rows of the same batch. The worst members
+are dropped after each round of steps.
 
 Source: Jacquez and Simon, Qualitative theory of compartmental systems, SIAM Review 35 (1993).
 """
@@ -41,19 +41,19 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import Starts
 
 NOTHING = 1e-9  # a smaller entry of a normalised change is rounding
-LEAST_NOISE = 0.01  # least noise of a measured state [rms of the state]; a rough fit follows no closer
-BEGINNINGS = 16  # random beginnings of a structure; each is integrated once
-AT_ONCE = 20_000  # members that are integrated at once; more would leave the cache of the processor
-RIDGE = 1e-9  # of the normal matrix, which holds constants that no sample feels [largest curvature]
-SHIFT = 1e-6  # of derivatives: the root of the precision of float64, with a factor for the solver
+LEAST_NOISE = 0.01  # least noise assumed of a measured state [rms of the state]; a rough fit is no closer
+BEGINNINGS = 16  # random initial guesses for a structure; each is integrated once
+AT_ONCE = 20_000  # members integrated at once; more would exceed the cache of the processor
+RIDGE = 1e-9  # on the normal matrix, to hold constants that no sample depends on [largest curvature]
+SHIFT = 1e-6  # for derivatives: the root of the precision of float64, with a factor for the solver
 
 
 @dataclass(frozen=True, order=True)
 class Flow:
-    """One product of states and what a unit of it changes."""
+    """A flow: a product of states and the changes that it causes."""
 
-    change: tuple[float, ...]  # what is added to each state; the largest is 1 or -1
-    factors: tuple[int, ...]  # states in the product, in order, doubled for a square; none for a constant
+    change: tuple[float, ...]  # added to each state; the largest is 1 or -1
+    factors: tuple[int, ...]  # states in the product, in order, doubled for a square; empty for a constant
 
     @property
     def touched(self) -> frozenset[int]:
@@ -62,13 +62,13 @@ class Flow:
 
     @property
     def exponents(self) -> Array:
-        """Of the product [states]."""
+        """Exponents of the product [states]."""
         w = np.zeros(len(self.change))
         np.add.at(w, list(self.factors), 1.0)
         return w
 
     def moved(self, order: Sequence[int]) -> Flow:
-        """The same with state i called order[i]."""
+        """The same flow with state i renumbered to order[i]."""
         change = [0.0] * len(order)
         for i, c in enumerate(self.change):
             change[order[i]] = c
@@ -80,15 +80,15 @@ Structure: TypeAlias = frozenset[Flow]
 
 @dataclass(frozen=True, eq=False)
 class Compartments:
-    """Which flows there may be, and which of them make sense together."""
+    """The possible flows between states, and the sensible structures of them."""
 
     latent: Mask  # states without samples [states]
     weights: Array  # of conserved sums, linearly independent, [sums, states]
     forbidden: Mask  # [states (equation), states (variable)]
-    fixed: Mask  # equations that are known whole [states]
-    given: PowerSum  # known terms, in which nothing is fitted
+    fixed: Mask  # equations that are fully known [states]
+    given: PowerSum  # known terms, with fixed constants
     anchored: Mask  # latent states whose scale follows from known terms [states]
-    distinct: Mask  # latent states that something given distinguishes from the others [states]
+    distinct: Mask  # states that some knowledge distinguishes from the others [states]
     idle: Mask  # measured states that never change [states]
     bounds: tuple[float, float] = (-np.inf, np.inf)  # least and greatest exponent other than 0
 
@@ -104,7 +104,7 @@ class Compartments:
 
     @cached_property
     def indistinguishable(self) -> list[int]:
-        """Latent states that nothing given distinguishes."""
+        """Latent states that no knowledge distinguishes."""
         found = np.flatnonzero(self.latent & ~self.distinct).tolist()
         return [i for i in found if (self.weights[:, i] == self.weights[:, found[0]]).all()]
 
@@ -124,7 +124,7 @@ class Compartments:
         return found
 
     def _exchanges(self) -> Iterator[tuple[float, ...]]:
-        """From one state to another in equal amounts, where that defines a scale."""
+        """Changes that move equal amounts from one state to another, where that defines a scale."""
         for i, j in itertools.permutations(np.flatnonzero(~self.summed).tolist(), 2):
             if self.latent[i] or self.latent[j]:
                 yield tuple((np.eye(self.n)[j] - np.eye(self.n)[i]).tolist())
@@ -137,8 +137,8 @@ class Compartments:
         return bool(inside and not held)
 
     def is_sensible(self, structure: Structure) -> bool:
-        """Whether flows have an effect on measured states, latent ones a part, and every scale is defined."""
-        # States that each known term and each flow changes, and those that it uses.
+        """Whether all flows affect measured states, all latent states take part, and every scale is defined."""
+        # The states that each known term and each flow changes, and those in its product.
         parts = [
             (np.flatnonzero(a), np.flatnonzero(w))
             for a, w in zip(self.given.coefficients.T, self.given.exponents, strict=True)
@@ -159,7 +159,7 @@ class Compartments:
         )
 
     def _scaled(self, structure: Structure) -> bool:
-        """Whether the scale of every latent state is tied to a measured one's."""
+        """Whether known terms, sums or flows tie the scale of every latent state to a measured one."""
         tied = ~self.latent | self.summed | self.anchored
         loose = set(np.flatnonzero(~tied).tolist())
 
@@ -175,9 +175,9 @@ class Compartments:
         return bool(tied.all())
 
     def canonical(self, structure: Structure) -> Structure:
-        """The same with indistinguishable latent states in the order of the flows.
+        """The same structure with indistinguishable latent states in the order of the flows.
 
-        The first named one is the farthest upstream.
+        The first one named is farthest upstream.
         """
         forms, order = [], np.arange(self.n)
         for moved in itertools.permutations(self.indistinguishable):
@@ -186,11 +186,11 @@ class Compartments:
         return min(forms, key=lambda form: (_upstream(form), sorted(form)))
 
     def structures(self, size: int) -> list[Structure]:
-        """All sensible structures of so many flows, each once."""
+        """All sensible structures of `size` flows, each once."""
         return self._distinct(map(frozenset, itertools.combinations(self.flows, size)))
 
     def larger(self, structures: Sequence[Structure]) -> list[Structure]:
-        """Sensible structures with one flow more than some."""
+        """All sensible structures that extend one of the given ones by a flow."""
         more = ({*s, f} for s in structures for f in self.flows if f not in s)
         return self._distinct(map(frozenset, more))
 
@@ -200,7 +200,7 @@ class Compartments:
 
 
 def elementary(weights: Array, n: int) -> list[tuple[float, ...]]:
-    """Changes that keep all conserved sums, in as few states as can be, both ways."""
+    """Changes that conserve all sums and involve a minimal set of states, in both directions."""
     found: list[tuple[float, ...]] = []
     for size in range(1, len(weights) + 2):
         for chosen in itertools.combinations(range(n), size):
@@ -211,20 +211,20 @@ def elementary(weights: Array, n: int) -> list[tuple[float, ...]]:
                 continue
             change = np.zeros(n)
             change[list(chosen)] = axes[-1] / axes[-1][np.argmax(np.abs(axes[-1]))]
-            # Equal changes become equal numbers.
+            # Rounding makes equal changes equal numbers.
             change = np.where(np.abs(change) < NOTHING, 0.0, np.round(change, 12))
             found += [tuple(change.tolist()), tuple((0.0 - change).tolist())]
     return found
 
 
 def independent(structure: Structure) -> bool:
-    """Whether no flow is a sum of others with the same product."""
+    """Whether flows with the same product have linearly independent changes."""
     alike = ([f.change for f in structure if f.factors == own] for own in {f.factors for f in structure})
     return all(np.linalg.matrix_rank(np.array(changes)) == len(changes) for changes in alike)
 
 
 def law_of(structure: Sequence[Flow], constants: Array, given: PowerSum, scale: Array) -> tuple[PowerSum, Mask]:
-    """The law of flows and known terms, dimensionless, and its coefficients that are fitted."""
+    """The dimensionless law of flows and known terms, and the mask of its fitted coefficients."""
     changes = np.array([f.change for f in structure]).reshape(-1, len(scale)).T
     mix = np.hstack([changes, np.eye(len(scale)) * scale[:, None]]) / scale[:, None]
     size = units(structure, scale)
@@ -246,7 +246,7 @@ def units(structure: Sequence[Flow], scale: Array) -> Array:
 
 
 def _upstream(structure: Structure) -> float:
-    """How far late states are up: smaller where the first named one flows into the others."""
+    """How far upstream the last states are: smaller where the first one flows into the others."""
     return float(sum(i * -np.sign(c) for f in structure for i, c in enumerate(f.change)))
 
 
@@ -254,19 +254,19 @@ class Rough(NamedTuple):
     """A structure with constants from a rough fit."""
 
     structure: tuple[Flow, ...]  # its flows in a fixed order
-    constants: Array  # k of each, see `flows.law_of`
+    constants: Array  # k of each flow, see `law_of`
     initial: Array  # start values [trajectories, states]
     mean_square: float  # of the weighted residuals
 
 
 class _Batch:
-    """Structures as members: the field, the grid of times and the data that all share."""
+    """The data, the time grid and the known terms that all members of a batch share."""
 
     def __init__(self, p: Problem, starts: Starts, given: PowerSum) -> None:
         self.starts, self.given, self.n = starts, given, int((~p.data.is_control).sum())
         self.scale, self.runs = p.scale.state, len(p.data.trajectories)
         self.seen = np.flatnonzero(p.measured[: self.n])
-        # Fewer samples save time, but between them controls would be no straight lines.
+        # Fewer samples save time, but controls are not linear between thinned samples.
         most = np.inf if p.data.controls else 60
         kept = [
             np.unique(np.linspace(0, len(t.time) - 1, int(min(len(t.time), most))).astype(int))
@@ -290,7 +290,7 @@ class _Batch:
         self.longest = float(self.gaps.sum(axis=0).max())
 
     def monomials(self, structures: Sequence[tuple[Flow, ...]]) -> tuple[Array, Array]:
-        """Distinct products [Q, states], and what a unit of flow f does by q [S, F, Q, states]."""
+        """Distinct products [Q, states], and the change by a unit of flow F through Q [S, F, Q, states]."""
         rows = {flow.factors: flow.exponents for flows in structures for flow in flows}
         place = {factors: q for q, factors in enumerate(rows)}
         of_flow = np.zeros((len(structures), max(map(len, structures)), len(rows), len(self.scale)))
@@ -300,9 +300,9 @@ class _Batch:
         return np.array([*rows.values()]).reshape(-1, len(self.scale)), of_flow
 
     def solve(self, exponents: Array, coefficients: Array, start: Array) -> Array:
-        """States at all samples [samples, states, B, trajectories].
+        """Integrate to all samples, [samples, states, B, trajectories].
 
-        Of exponents [Q, states], coefficients [Q, states, B] and starts [states, B, trajectories].
+        Takes exponents [Q, states], coefficients [Q, states, B] and starts [states, B, trajectories].
         """
         w = np.vstack([exponents, self.given.exponents])
         known = np.broadcast_to(
@@ -315,7 +315,7 @@ class _Batch:
         for gap, controls in zip(self.gaps, self.controls, strict=True):
             acting = np.broadcast_to(controls[:, None], (len(controls), *x.shape[1:]))
             x = np.concatenate([x[: self.n], acting])
-            # 48 over the longest trajectory, at least: the chosen laws are integrated accurately later.
+            # At least 48 steps over the longest trajectory suffice: chosen laws are integrated accurately later.
             steps = max(int(np.ceil(gap.max() * 48 / self.longest)), 1)
             for _ in range(steps):
                 x = rk4_step(lambda _, x: form.rates(x, constants), x, gap / steps)
@@ -323,9 +323,9 @@ class _Batch:
         return np.stack(found)
 
     def residuals(self, exponents: Array, of_flow: Array, z: Array) -> Array:
-        """Weighted residuals [B, trajectories, samples * measured], 0 where nothing was measured.
+        """Weighted residuals [B, trajectories, samples * measured], 0 for missing values.
 
-        Of logarithms of constants and roots of starts [B, F + trajectories * states].
+        The unknowns z are logarithms of constants and roots of starts [B, F + trajectories * states].
         """
         parts, most = [], of_flow.shape[1]
         for k in range(0, len(z), AT_ONCE):
@@ -338,9 +338,9 @@ class _Batch:
         return np.moveaxis(r, 0, 2).reshape(len(z), self.runs, -1)
 
     def equations(self, exponents: Array, of_flow: Array, z: Array) -> tuple[Array, Array, Array]:
-        """Cost, gradient and normal matrix at unknowns of `residuals`, by shifts in one batch.
+        """Cost, gradient and normal matrix at unknowns of `residuals`, by finite differences in one batch.
 
-        A start matters to its own trajectory alone: one shift serves the starts of all trajectories.
+        A start affects its own trajectory alone, so one shift serves all trajectories.
         """
         (members, size), most, n = z.shape, of_flow.shape[1], self.n
         shifts = np.zeros((1 + most + n, size))
@@ -349,7 +349,7 @@ class _Batch:
         moved = (z + shifts[:, None]).reshape(-1, size)
         r = self.residuals(exponents, np.tile(of_flow, (len(shifts), 1, 1, 1)), moved)
         r = r.reshape(len(shifts), members, self.runs, -1)
-        # A member that blows up has no direction to go; its cost says so. What is larger cannot be squared.
+        # A member that blows up gets no descent direction, only its cost. Larger values would overflow when squared.
         d, left = (np.where(np.abs(x) < 1e60, x, 0.0) for x in ((r[1:] - r[0]) / SHIFT, r[0]))
         jacobian = np.zeros((members, self.runs, r.shape[-1], size))
         jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
@@ -364,7 +364,7 @@ class _Batch:
         )
 
 
-@np.errstate(all="ignore")  # what runs away is dropped
+@np.errstate(all="ignore")  # members that diverge are dropped
 def rough_fits(
     p: Problem,
     structures: Sequence[Structure],
@@ -375,7 +375,7 @@ def rough_fits(
     *,
     each: int = 1,
 ) -> list[Rough]:
-    """The structures that fit best with their constants, the best first; so many fits of `each` are kept."""
+    """Fit all structures roughly; return the fits, best first, with at most `each` of a structure."""
     if not structures:
         return []
     batch = _Batch(p, starts, given)
@@ -387,7 +387,7 @@ def rough_fits(
     keep, damping = _best(own, cost, max(6, each)), np.full(len(z), 1e-2)
     # A constant changes by a factor of ten at most.
     longest = np.where(np.arange(z.shape[1]) < most, 2.3, np.inf)
-    # Few steps while there are many members; then how many fits of a structure stay, and which share of all.
+    # Few steps while there are many members; then the fits kept per structure, and the share kept of all.
     for steps, kept, share in ((5, 3, 0.6), (6, 2, 0.5), (12, 1, 0.5), (20, 1, 1.0)):
         monitor.stage("fit flows", steps)
         if not monitor.stopping():
@@ -405,7 +405,7 @@ def rough_fits(
 
 
 def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
-    """Indices of the best few members of each structure, the best of all first."""
+    """Indices of the best `each` members of each structure, the best of all first."""
     order = np.lexsort((cost, own))
     place = np.arange(len(own)) - np.searchsorted(own[order], own[order])
     kept = order[place < each]
@@ -413,16 +413,16 @@ def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
 
 
 def _beginnings(p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator) -> Array:
-    """Random unknowns of `_Batch.residuals`."""
+    """Random initial guesses for the unknowns of `_Batch.residuals`."""
     count, n = BEGINNINGS * len(flows), batch.n
     highest = np.stack([np.nanmax(t.values[:, batch.seen]) for t in p.data.trajectories])
     level = np.abs(highest).clip(LEAST_NOISE)[None, :, None]
     level = level * 10 ** generator.uniform(-0.7, 0.7, (count, 1, n))
-    # A quarter of the unmeasured states starts near 0.
+    # A quarter of the unmeasured states start near 0.
     empty = generator.random((count, 1, n)) < 0.25
     start = np.where(empty, LEAST_NOISE * level, level)
     typical = np.maximum(level, 1e-3).mean(axis=1)
-    # What a sum holds is mostly in one of its latent states.
+    # Most of a conserved sum is usually in one of its latent states.
     for c, value in batch.starts.sums:
         own = (c != 0) & ~p.measured[:n]
         most_of_it = value / np.where(own, c, 1.0)
@@ -434,7 +434,7 @@ def _beginnings(p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], ge
     # Controls are dimensionless too.
     typical = np.hstack([typical, np.ones((count, len(batch.scale) - n))])
     most = max(map(len, flows))
-    # Slower flows do not show, and faster ones are over between two samples.
+    # Slower flows have no visible effect, and faster ones end between two samples.
     u = generator.uniform(np.log(1.0 / batch.longest), np.log(5.0), (count, most))
     for m in range(count):
         for f, flow in enumerate(flows[m % len(flows)]):

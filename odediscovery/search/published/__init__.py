@@ -1,1 +1,1 @@
-"""The recipes of the paper: members trained, pruned and read as the study did."""
+"""The recipes of the paper: members trained and read as in the study."""

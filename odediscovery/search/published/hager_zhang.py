@@ -1,9 +1,9 @@
 """LBFGS as Optim.jl ran it in June 2020, for the recipe `as-run` alone.
 
 Its line search trusts values and slopes alike. Where they disagree, as with the continuous
-adjoint of coarse Euler steps, it accepts steps that go up (by at most 1e-6), and Optim stopped at
-the first of them: that ended four of five dense nets of the fSIR study, after 50 of 1000 steps.
-Every member is a generator that yields the point it asks for; one batch answers all of them.
+adjoint of coarse Euler steps, it accepts steps that rise (by at most 1e-6, relative), and Optim
+stops at the first of them. That ended four of five dense nets of the fSIR study after 50 of 1000
+steps. Every member is a generator that yields the point to evaluate; one batch evaluates all.
 
 Source: Hager and Zhang, Algorithm 851 (2006), as in LineSearches.jl 7.0 and Optim.jl 0.21.
 """
@@ -21,7 +21,7 @@ from odediscovery.fitting.training import Loss, loss_and_gradient
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 
-# Where a number has no other source it is that of the paper, or else of LineSearches.jl.
+# Numbers without another source are from the paper, or else from LineSearches.jl.
 DELTA = 0.1  # sufficient decrease of the Wolfe conditions
 TRIALS = 50  # most rounds of one search
 
@@ -30,18 +30,18 @@ MemberRun = Generator[Array, tuple[float, Array], Array]
 
 
 class _Thrown(Exception):
-    """The search gave up; Julia's script then kept what it had before LBFGS."""
+    """The line search failed; the Julia script then kept the parameters from before LBFGS."""
 
 
 class _Line:
-    """One line search: asks for (value, slope) at step lengths, answers with the step length."""
+    """One line search, which requests (value, slope) at step lengths and returns a step length."""
 
     def __init__(self, value: float, slope: float) -> None:
         self.at, self.value, self.slope = [0.0], [value], [slope]
         self.most = value + 1e-6 * abs(value)  # a smaller rise counts as none
 
     def search(self) -> Asking:
-        """A step length that meets the Wolfe conditions, or the approximate ones near a minimum."""
+        """A step length that satisfies the Wolfe conditions, or the approximate ones near a minimum."""
         c, trial = 1.0, (yield 1.0)
         for _ in range(52):  # bits of a float64
             if all(map(math.isfinite, trial)):
@@ -92,7 +92,7 @@ class _Line:
         )
 
     def _bracket(self) -> Generator[float, tuple[float, float], tuple[int, int, int]]:
-        """Two points with a minimum between them by their slopes, and the rounds it took."""
+        """Two points whose slopes bracket a minimum, and the number of rounds used."""
         for rounds in range(1, TRIALS):
             last = len(self.at) - 1
             good = next(i for i in range(last - 1, -1, -1) if self.value[i] <= self.most)
@@ -151,7 +151,7 @@ class _Line:
 
 
 def _member(start: Array, steps: int) -> MemberRun:
-    """LBFGS of one member: yields points, is sent (value, gradient), ends at the first rise."""
+    """LBFGS of one member: yields points, receives (value, gradient), stops at the first rise."""
     x = start
     value, gradient = yield x
     pairs: list[tuple[Array, Array]] = []
@@ -195,7 +195,7 @@ def _direction(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:
 
 
 def lbfgs_to_first_rise(loss: Loss, theta: Tensor, free: Tensor, steps: int, monitor: Monitor) -> Tensor:
-    """`fitting.training.lbfgs` with the line search and the ends of Optim.jl, see above."""
+    """Minimise as `fitting.training.lbfgs` does, with the line search and stopping rules of Optim.jl."""
     found = theta.detach().to("cpu", copy=True)
     runs = [_member(row, steps) for row in found.numpy().copy()]
     asked = torch.stack([torch.as_tensor(next(run)) for run in runs])

@@ -1,13 +1,13 @@
-"""The recipes `paper` and `as-run`: members trained as the fSIR study prints it, and as it ran.
+"""The recipes `paper` and `as-run`: training as the fSIR study describes it, and as its code ran it.
 
     loss = MSE + l1 |theta|_1    over all parameters
     MSE = mean over trajectories, samples and states of (x(t; theta, x0) - data)^2
 
-Nothing of ours is in here: whole trajectories from one start, the user's raw units, a constant
-rate, gates penalised like any weight, no pruning and no refit, so what is printed carries the
-bias of the penalty. The paper prints Adam and no solver; the Julia code took RMSProp with decay
-0.9 and Euler steps of one time unit, under which the true law has an error of 1.08 on the
-study's own data: no run could have found it. Both are kept as the yardstick of `default`.
+Both reproduce the study without changes: whole trajectories from one start, the user's raw units,
+a constant rate, gates penalised like any weight, no pruning and no refit, so reported constants
+carry the bias of the penalty. The paper names Adam and no solver; the Julia code used RMSProp with
+decay 0.9 and Euler steps of one time unit, with which the true law has an error of 1.08 on the
+study's own data: no run could have found it. Both serve as the baseline for `default`.
 
 Source: Heim, Pevny, Smidl, Neural Power Units (2020), Sec. 4.1, and the code of its authors.
 """
@@ -44,25 +44,24 @@ from odediscovery.solve.fixed_step import GRIDS, advance_together
 from odediscovery.units import NAU, NPU, AbstractUnit, Dense, RealNPU, glorot
 
 MOST_STEPS = 10_000  # all stay in memory for the gradient
-# Runge-Kutta steps of an interval, and of the first one, where a state may start near 0: with
-# them the true law has an error of 7e-7 on the study's data.
+# Runge-Kutta steps of an interval, and of the first one, where a state may start near 0. With
+# them, the true law has an error of 7e-7 on the study's data.
 INTERVAL, FIRST = GRIDS[1], GRIDS[5]
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Whole trajectories as the training sees them: one initial value problem each."""
+    """Whole trajectories for training, each as one initial value problem."""
 
     # (times [n], steps, start [1, 1, states], values [n, states] with nan where missing) of each trajectory; the grid
-    # of `steps` need not hold the times, between which the solution is interpolated linearly, as Julia's solver does
-    # for Euler.
+    # of `steps` need not contain the times: the solution is interpolated linearly, as by Julia's solver for Euler.
     parts: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...]
     solver: str  # fixed-grid method of torchdiffeq
     count: int  # number of measured values, those at the starts included
 
     @classmethod
     def of(cls, series: TimeSeries, start: Array, solver: str) -> Trajectories:
-        """The trajectories of a series from given starts [trajectories, states]."""
+        """Build the trajectories of a series from given starts [trajectories, states]."""
         parts = []
         for run, x in zip(series.trajectories, start, strict=True):
             times = torch.as_tensor(run.time - run.time[0])
@@ -92,13 +91,13 @@ class Trajectories:
         return total / self.count
 
     def adjoint_mse(self, field: VectorField, theta: Tensor) -> Tensor:
-        """Mean squared error with the gradient of the Julia code, which is not that of the value.
+        """Mean squared error, [members], with the inexact gradient of the Julia code.
 
             lambda' = -(df/dx)^T lambda,    lambda jumps by dMSE/dx(t_i) at each time of the data
             dMSE/dtheta = integral of lambda^T df/dtheta
 
-        Both by Euler steps of one time unit, back from the end and anew from each time of the data,
-        along the solution between the nodes of its own Euler steps. It is 1 % off; LBFGS notices.
+        Both use Euler steps of one time unit, backwards and restarted at each time of the data, along
+        the solution interpolated between its own Euler nodes. The error of 1 % affects LBFGS.
 
         Source: DiffEqSensitivity.jl 6.14, InterpolatingAdjoint (Zygote), as chosen by NeuralODE.
         """
@@ -131,16 +130,16 @@ class Trajectories:
 
 
 def _back_nodes(times: Tensor) -> Tensor:
-    """Ends of Euler steps of one time unit that go back from each time until the one before, the last one cut."""
+    """Ends of backward Euler steps of one time unit from each time to the previous one, the last step cut."""
     nodes = [times[:1]]
     for end, gap in zip(times[1:], times.diff().tolist(), strict=True):
-        count = max(math.ceil(gap - 1e-9), 1)  # rounding of times makes no step more
+        count = max(math.ceil(gap - 1e-9), 1)  # rounding of times must not add a step
         nodes.append(end - torch.arange(count - 1, -1, -1).to(times))
     return torch.cat(nodes)
 
 
 def _steps(times: Tensor, solver: str) -> Tensor:
-    """Where the steps of a fixed-step solver begin and end."""
+    """The nodes of a fixed-step solver; InputError for too many Euler steps."""
     if solver == "euler":
         count = math.ceil(float(times[-1]))
         if count > MOST_STEPS:
@@ -154,13 +153,13 @@ def _steps(times: Tensor, solver: str) -> Tensor:
     return torch.cat([*inner, times[-1:]])
 
 
-# Parameters up to this size count as zero, in the figures and in what is printed; Heim et al. (2020), Sec. 4.1.
+# Parameters up to this size count as zero, in figures and reported results; Heim et al. (2020), Sec. 4.1.
 ZERO = 1e-3
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How members are trained: first-order method and solver. Gates have no gradient outside [0, 1].
+    """How members are trained: the first-order method, the solver and the gradients.
 
     `adjoint`: gradients by the continuous adjoint, and Optim.jl's LBFGS, as in the Julia code.
     """
@@ -175,23 +174,23 @@ RECIPES = {"paper": Recipe("adam", "rk4", False), "as-run": Recipe("rmsprop", "e
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a published recipe ends with, in the user's units."""
+    """The result of a published recipe, in the user's units."""
 
-    front: tuple[FrontRow, ...]  # members that no other beats in both number of parameters and error
-    initial: Array  # where each trajectory starts, [trajectories, states]
+    front: tuple[FrontRow, ...]  # members better than every smaller one
+    initial: Array  # start of each trajectory, [trajectories, states]
     noise: Array  # root mean square of the chosen equations' residuals, [states]
     network: Network  # of the chosen member
-    messages: tuple[str, ...]  # what the reader should know
+    messages: tuple[str, ...]  # notes for the reader
 
 
 def run_published(series: TimeSeries, prepared: Problem, settings: Settings, monitor: Monitor) -> Outcome:
-    """Members trained by a published recipe, read as equations, and their Pareto front."""
+    """Train members by a published recipe, read them as equations, and choose from their Pareto front."""
     use_threads(settings.threads)
     recipe = RECIPES[settings.recipe]
     field = random_members(settings.unit, series.n_states, [settings.hidden] * settings.members, settings.seed)
     start = prepared.initial * prepared.scale.state
     field = train(field, Trajectories.of(series, start, recipe.solver), recipe, settings, monitor)
-    # The recipes see the data as they are, not mirrored.
+    # The recipes use the data as they are, not mirrored.
     positive = prepared.nonnegative & (prepared.scale.state > 0.0)
     members = [read_member(field, i, series, start, positive) for i in range(field.members)]
     front = non_dominated([m for m in members if np.isfinite(m.mse)])
@@ -223,7 +222,7 @@ def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
 
 
 def build_chain(unit: str, states: int, width: int) -> tuple[AbstractUnit, ...]:
-    """The study's network: a power unit and a sum, or a dense net of two tanh layers."""
+    """The study's network: a power unit and a sum, or a dense net with two tanh layers."""
     if unit == "Dense":
         return (Dense(states, width, activation="tanh"), Dense(width, width, activation="tanh"), Dense(width, states))
     power = NPU if unit == "NPU" else RealNPU
@@ -232,10 +231,10 @@ def build_chain(unit: str, states: int, width: int) -> tuple[AbstractUnit, ...]:
 
 
 def random_members(unit: str, states: int, widths: Sequence[int], seed: int) -> VectorField:
-    """One randomly initialised member for each width, side by side in one batch.
+    """Draw one random member for each width, side by side in one batch.
 
-    Each is drawn at its own size; in the batch it stands in the upper left corner of every
-    parameter of the largest, and what lies outside is zero and not free.
+    Each is drawn at its own size. It fills the upper left corner of each parameter of the largest
+    member; entries outside are zero and not free.
     """
     generator = torch.Generator().manual_seed(seed)
     largest = build_chain(unit, states, max(widths))
@@ -255,7 +254,7 @@ def random_members(unit: str, states: int, widths: Sequence[int], seed: int) -> 
 
 
 def count_parameters(field: VectorField) -> NDArray[np.int_]:
-    """The study's size of a model: how many |theta| > 0.001, gates included, [members]."""
+    """The study's model size: the number of parameters with |theta| > 0.001, gates included, [members]."""
     counts: NDArray[np.int_] = (field.theta.abs() > ZERO).sum(dim=1).numpy()
     return counts
 
@@ -271,7 +270,7 @@ def train(
     monitor: Monitor,
     l1: Tensor | None = None,
 ) -> VectorField:
-    """The members after first-order steps and LBFGS on the penalised loss, small ones zeroed."""
+    """Train members on the penalised loss by first-order steps and LBFGS; set small parameters to zero."""
     keep_freed_memory()
     given, device = field, device_of(settings.device)
     field, data = moved(field, device), moved(data, device)
@@ -296,10 +295,10 @@ def train(
 
 @dataclass(frozen=True, eq=False)
 class TrainedMember:
-    """A trained member as equations; `mse` is inf where they cannot be integrated."""
+    """A trained member as equations; `mse` is inf if they cannot be integrated."""
 
     index: int
-    parameters: int  # how many are above 0.001, gates included
+    parameters: int  # number above 0.001 in size, gates included
     equations: Equations
     mse: float  # of the printed equations, integrated accurately from `initial`
     r2: float
@@ -310,7 +309,7 @@ class TrainedMember:
 def read_member(
     field: VectorField, index: int, series: TimeSeries, initial: Array, nonnegative: NDArray[np.bool_]
 ) -> TrainedMember:
-    """One member as equations in the user's units, with their error on the data."""
+    """Read one member as equations in the user's units and evaluate them on the data."""
     law = equations(field, index, series, nonnegative)
     residuals = np.concatenate(
         [
@@ -329,9 +328,9 @@ def read_member(
 
 
 def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: NDArray[np.bool_]) -> Equations:
-    """One member as equations, exact for its weights; gates between 0 and 1 stay what they are.
+    """One member as equations, exact for its weights, with gates between 0 and 1 unchanged.
 
-    A state that is never negative in the data is read without the power unit's sign.
+    For a nonnegative state, the power unit's sign is left out.
     """
     states, time_name, units = series.states, series.time_name, dict(series.units)
     law = _power_sum(field, index, np.nanmin(pooled(series), axis=0) > 0)
@@ -341,7 +340,7 @@ def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: N
     signless = {s for s, known in zip(symbols, nonnegative, strict=True) if known}
 
     def is_negative(minus_x: sympy.Expr, _at_zero: sympy.Expr) -> sympy.Expr:
-        """1 for x < 0, else 0, in functions that can be written down and read back."""
+        """1 for x < 0, else 0, in functions that can be printed and parsed."""
         x = -minus_x
         return sympy.S.Zero if x in signless else sympy.sign(x) * (sympy.sign(x) - 1) / 2
 
@@ -353,10 +352,10 @@ def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: N
 
 
 def _power_sum(field: VectorField, index: int, positive: NDArray[np.bool_]) -> PowerSum | None:
-    """The law of a member whose gates are all 0 or 1, else None.
+    """The power sum of a member whose gates are all 0 or 1, else None.
 
-    At exactly 0 the power unit adds the machine epsilon, a power sum does not: a state that
-    gets there must have no negative exponent.
+    At 0 the power unit adds the machine epsilon, but a power sum does not: a state that is not
+    always positive must have no negative exponent.
     """
     first, *rest = field.arrays(index)
     gates = np.clip(first.get("gate", np.full(1, 0.5)), 0.0, 1.0)
@@ -369,7 +368,7 @@ def _power_sum(field: VectorField, index: int, positive: NDArray[np.bool_]) -> P
 
 
 def non_dominated(members: Sequence[TrainedMember]) -> list[TrainedMember]:
-    """Members that are better than every smaller one, smallest first."""
+    """Members with a smaller error than every smaller member, smallest first."""
     kept: list[TrainedMember] = []
     for m in sorted(members, key=lambda m: (m.parameters, m.mse)):
         if not kept or m.mse < kept[-1].mse:
@@ -378,7 +377,7 @@ def non_dominated(members: Sequence[TrainedMember]) -> list[TrainedMember]:
 
 
 def network(field: VectorField, index: int) -> Network:
-    """One member's layers as arrays, hidden rows that are all zero left as they are."""
+    """One member's layers as arrays, including hidden rows that are all zero."""
     layers = tuple(
         Layer(unit.name, unit.n_out, unit.n_in, arrays)
         for unit, arrays in zip(field.units, field.arrays(index), strict=True)
