@@ -676,7 +676,7 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
 # Most processor time of a fit, for a small table and any other [s]. 10 s solved no more of 126 thinned random tables
 # than 7 s; with plots a fit takes 8 s.
 SMALL_SECONDS, SECONDS = 6.6, 30.0
-# Share of the time of a fit for the search, the rest for judging what it found
+# Share of the time of a fit for the search, the rest for judging its laws
 SEARCH_SHARE = 0.6
 # Decimals in the comparison of criteria
 DIGITS = 2
@@ -692,7 +692,7 @@ def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]
 
 
 def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
-    """Whether a law agrees with what the user knows."""
+    """Whether a law agrees with the knowledge of the user."""
     if p.given is None:
         return True
     numbers = as_numbers(fitted)

@@ -218,8 +218,8 @@ def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]
 def sizes_beside_the_largest(law: PowerSum, x: Array) -> Array:
     """Root mean square of every term relative to the largest of its equation at each sample [states, monomials].
 
-    Only near a state x [samples, states] of 0 is a negative power huge; where all terms are small, the median of the
-    largest is the reference.
+    A negative power is huge only at samples where a state x [samples, states] is near 0; where all terms are small,
+    the reference is the median of the largest.
     """
     if not law.n_monomials:
         return np.zeros(law.coefficients.shape)

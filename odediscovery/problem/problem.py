@@ -106,11 +106,11 @@ class Problem:
     floor: Array  # residuals below this are rounding or integration error [states]
     nonnegative: Mask  # bool [states]
     constant: Mask  # bool [states], states without an equation: controls and states that never change
-    # Standard deviation of the noise of every sample over `noise`, [samples, states] a trajectory.
+    # Standard deviation of the noise of every sample over `noise`, [samples, states] per trajectory.
     relative_sigma: tuple[Array, ...]
     exact: PowerSum | None = None  # a law whose residuals show that there is no noise
     heads: tuple[int, ...] | None = None  # index of the first piece of each trajectory, if they were cut
-    knowledge: Knowledge | None = None  # what the user knows of the law, dimensionless, if anything
+    knowledge: Knowledge | None = None  # what the user knows about the law, dimensionless, if anything
     given: Knowledge | None = None  # the same knowledge in the user's units
     samples_a_step: float = 0.0  # samples per step of the solver that interpolated them, 0 if none did
     messages: tuple[str, ...] = ()  # notes on the noise for the reader of a result
@@ -261,7 +261,7 @@ def _bases(tops: list[float], lows: list[float]) -> list[float]:
 
 
 def linear_relation(p: Problem) -> tuple[Array, float] | None:
-    """c and d with sum_k c_k x_k = d in all samples, up to noise, in the user's units.
+    """Coefficients c and d of sum_k c_k x_k = d in all samples, up to noise, in the user's units.
 
     The direction of least spread of the samples; None where this spread exceeds noise and rounding, or
     that of another direction is not clearly larger.

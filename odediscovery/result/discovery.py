@@ -52,7 +52,7 @@ from odediscovery.settings import Settings
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Discovery:
-    """Everything that a fit found; `print(found)` shows the equations, a notebook the mathematics.
+    """The result of a fit; `print(found)` shows the equations, a notebook typesets them.
 
     Args:
         series: the data that were fitted.
@@ -69,7 +69,7 @@ class Discovery:
         settings: the options of the fit.
         seconds: wall-clock time of the fit.
         network: the law as a chain of units, pruned from a network if one was trained; None if it is not a chain.
-        log: what the stages noted, in order.
+        log: records of the stages, in order.
         degrees_of_freedom: observed values - fitted numbers, of Student's t for the intervals
             of the constants; None where their standard errors are unknown.
         initial_value_errors: standard errors of `initial_values` in the same places, nan where
@@ -355,7 +355,7 @@ class Discovery:
         return f"$\\displaystyle {aligned}$"
 
     def as_dict(self) -> dict[str, Any]:
-        """The content of `result.json`: plain values, None for what is unknown."""
+        """The content of `result.json`: plain values, None for unknown ones."""
         equations, states, freedom = self.equations, self.equations.states, self.degrees_of_freedom
         survival, starts, errors = self.survival, self.initial_values, self.initial_value_errors
         each = chosen_row(self).state_r2

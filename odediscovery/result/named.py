@@ -55,7 +55,7 @@ class NamedConstants:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> NamedConstants | None:
-        """Inverse of `record()`; None for none."""
+        """Inverse of `record()`; None without a record."""
         if record is None:
             return None
         lines, names = (tuple(map(checked_text, record[key])) for key in ("lines", "names"))

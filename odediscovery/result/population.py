@@ -216,7 +216,7 @@ class Population:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Population | None:
-        """Inverse of `record()`; None for none."""
+        """Inverse of `record()`; None without a record."""
         if record is None:
             return None
         groups: Mapping[str, Any] = record["groups"]

@@ -86,7 +86,7 @@ class Survival:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Survival | None:
-        """Inverse of `record()`; None for none."""
+        """Inverse of `record()`; None without a record."""
         if record is None:
             return None
         return cls(

@@ -192,8 +192,7 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
         grids[longest] = grids[longest][::2]
     found: list[Start] = []
     taken: list[Array] = []
-    # Powers have no unit; other constants are compared by size.
-    # Powers that differ by less are one start
+    # Powers have no unit, so they are compared by difference, other constants by size.
     alike = np.array([0.3 if what.split(" ")[0] in (POWER, ANYTHING) else 0.0 for what in sought.values()])
     for point, _, missed in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
         if len(found) == 2 * most or missed > 32.0 * worst:

@@ -219,7 +219,7 @@ def orders(law: TextbookLaw, states: Sequence[str]) -> Iterator[tuple[str, ...]]
 
 
 def table() -> str:
-    """All textbook laws as a table in Markdown, as the documentation prints it.
+    """All textbook laws as a table in Markdown, as in the documentation.
 
     >>> print(table().splitlines()[3])
     | `exponential` | exponential growth, exponential decay | `x' = r*x` |
