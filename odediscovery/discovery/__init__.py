@@ -1,1 +1,1 @@
-"""`discover()`: the stages in their order."""
+"""`discover()`: the stages in order."""

@@ -1,13 +1,13 @@
-"""What happens to laws after the search: polished, judged, simplified and refined, and which of them is claimed.
+"""Changes to laws after the search: they are polished, judged, simplified and refined, and one of them is claimed.
 
-Laws are found and judged on what they can be judged on: thinned series, pieces that they can follow.
-Here their constants see longer pieces and all samples.
+Laws are found and judged on suitable data: thinned series, and pieces that they can follow.
+Here their constants are fitted to longer pieces and all samples.
 
-Trajectories that no law can follow from one start are cut into pieces that it can.
+Trajectories that no law can follow from one start are cut into pieces.
 
-The criterion asks how closely a law follows the samples it was fitted to. A law that follows them by constants that
-mean nothing shows itself on samples that it did not see: blocks of time that are left out, one after the other. The
-claimed law is fitted to all samples. Textbook laws are fitted first, stand on every front, and are hard to beat.
+The criterion measures how closely a law follows the samples it was fitted to. A law whose constants only follow these
+samples fails on others: blocks of time that are held out, one by one. The claimed law is fitted to all samples.
+Textbook laws compete too, and are hard to beat.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ from odediscovery.textbook.fit import (
 
 
 def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
-    """A law refined on whole trajectories, its exponents within their bounds.
+    """A law refined on whole trajectories, with exponents within their bounds.
 
     Args:
-        c: the candidate that it is or comes from, for its start values.
+        c: the candidate from which it comes, for its start values.
         law: dimensionless.
         free: which of its constants are fitted.
         most: most evaluations of the Jacobian.
@@ -117,7 +117,7 @@ def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: 
     initial = c.initial if p.heads is None else p.initial
     found = refined(p, law, free, initial, sigma_of(p), most, fully=False)
     if p.knowledge is not None and found.finite and not p.knowledge.allows(found.law):
-        # Exponents have left their bounds: they are held there.
+        # Exponents that left their bounds are fixed there.
         found = refined(p, found.law, found.free, found.initial, sigma_of(p), most, fully=False)
     return found
 
@@ -125,10 +125,10 @@ def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: 
 def judge_shortlist(
     p: Problem, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
 ) -> Verdict:
-    """The shortlist polished and judged.
+    """Polish and judge the shortlist.
 
     Args:
-        known: laws that are polished already.
+        known: laws that are already polished.
 
     Raises:
         FitError: none of the laws could be integrated through the data.
@@ -144,18 +144,18 @@ def judge_shortlist(
 def polish_shortlist(
     p: Problem, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
 ) -> list[Judged]:
-    """The shortlist with constants refined on whole trajectories; laws that blow up are left out.
+    """Refine the shortlist's constants on whole trajectories and judge the laws; those that blow up are discarded.
 
-    So is what is more complex than a law that leaves nothing: it could only fit rounding.
+    Laws more complex than one without residuals are skipped: they could only fit rounding.
 
     Args:
-        known: laws that are polished already.
+        known: laws that are already polished.
     """
     floor = SETTLED if p.clean else 0.0
-    # A stop takes effect soon: fewer laws, and these roughly.
+    # A stop takes effect soon: fewer laws, polished roughly.
     around = 1 if monitor.stopping() else None
     listed = shortlist(candidates, p.samples, floor, around=around)
-    if around is not None:  # what there is no time for should not be the likeliest
+    if around is not None:  # the likeliest laws come first, before the time is up
         listed.sort(key=lambda c: score(c, p.samples, floor))
     least = min((c.mean_square for c in listed), default=0.0) + floor
     monitor.stage("polish", len(listed))
@@ -178,16 +178,16 @@ def polish_shortlist(
             criterion=None if row is None else row.criterion,
         )
     if not rows and len(listed) < len(candidates) and not monitor.is_overdue(JUDGING):
-        # What is best on windows may blow up beyond them if there was no time to refine it.
+        # The laws that are best on windows may blow up beyond them if they could not be refined in time.
         return polish_shortlist(p, [c for c in candidates if c not in listed], known, monitor)
     if not rows and monitor.stopping():
-        # There was no time to polish one.
+        # There was no time to polish any law.
         return _first_that_lasts(p, [*rank(candidates, p.samples)[:3], each_alone(p)])
     return rows
 
 
 def _judged(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Judged | None:
-    """A candidate polished and judged; None where it cannot be integrated, or printed."""
+    """A candidate polished and judged; None if it cannot be integrated or printed."""
     polished = known.get(c) or polish_candidate(p, c, c.law, c.free, most)
     if not (polished.finite and _is_printable(p, polished.law)):
         return None
@@ -195,7 +195,7 @@ def _judged(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most:
 
 
 def _first_that_lasts(p: Problem, candidates: Sequence[Candidate]) -> list[Judged]:
-    """The first candidate that can be integrated, as it is; at worst states at rest."""
+    """The first candidate that can be integrated, unrefined; at worst states at rest."""
     for c in (*candidates, at_rest(p)):
         initial = c.initial if p.heads is None else p.initial
         found = as_it_is(c.law, p.data, initial, sigma_of(p), c.free, p.relative_sigma)
@@ -205,20 +205,20 @@ def _first_that_lasts(p: Problem, candidates: Sequence[Candidate]) -> list[Judge
 
 
 def _steps(p: Problem, c: Candidate, least: float, monitor: Monitor) -> int:
-    """Most evaluations that a candidate is worth."""
+    """Most evaluations for polishing a candidate."""
     if monitor.stopping():
         return 3
-    # A candidate this many times worse than the best is polished only roughly [ratio of mean squares]
+    # Candidates this many times worse than the best are polished roughly [ratio of mean squares]
     if c.mean_square > 10.0 * least:
-        # On clean data such a law will not turn out to be right.
+        # On clean data such a law will not prove right.
         return 4 if p.clean else 8
     return EVALUATIONS
 
 
 def _is_needless(p: Problem, c: Candidate, row: Judged) -> bool:
-    """Whether clean data leave a candidate nothing to win from a row that is simpler.
+    """Whether a candidate cannot improve on a simpler row of clean data.
 
-    What the row leaves of whole trajectories is explained by rounding and integration.
+    Rounding and integration explain the row's residuals on whole trajectories.
     """
     best = row.polished
     if not p.clean or c.law.complexity <= best.law.complexity:
@@ -229,15 +229,14 @@ def _is_needless(p: Problem, c: Candidate, row: Judged) -> bool:
 
 
 def lower_noise(verdict: Verdict) -> Verdict:
-    """The laws judged anew where one leaves far less than what was taken for noise.
+    """The laws judged again with less noise if the residuals of one are far below the estimate.
 
     Fast changes that are sampled coarsely look like noise until a law is known.
     """
     p, rows = verdict.p, verdict.rows
     left = np.stack([r.polished.squares / r.polished.counts.clip(1) for r in rows])
     share = (left / sigma_of(p) ** 2).min(axis=0)
-    # A law that leaves less than this share of the noise's variance shows that the noise is smaller [ratio of
-    # variances]
+    # Residuals below this share of the noise's variance show that the noise is smaller [ratio of variances]
     quiet = share < 0.5
     if p.clean or not quiet.any():
         return verdict
@@ -246,14 +245,14 @@ def lower_noise(verdict: Verdict) -> Verdict:
 
 
 def _is_printable(p: Problem, law: PowerSum) -> bool:
-    """Whether the coefficients in the user's units are within the range of numbers."""
+    """Whether the coefficients in the user's units are finite."""
     return bool(np.isfinite(law.unscaled(p.scale.state, p.scale.time).coefficients).all())
 
 
 def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The laws that could still win with fewer constants in their terms over sums, where that is as good.
+    """The laws that could still win, with fewer constants in terms over sums where these are as good.
 
-    Those about as good as the best may have met several terms in one state where one is meant.
+    Those about as good as the best may have several terms in one state in place of one.
     """
     p, best, rows = verdict.p, verdict.best.criterion, list[Judged]()
     if p.knowledge is not None:
@@ -275,7 +274,7 @@ def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
 def _shortened(
     p: Problem, row: Judged, shorten: Callable[[PowerSum], list[tuple[PowerSum, Free]]], monitor: Monitor
 ) -> Judged:
-    """The row with a shorter law, as long as that makes it better."""
+    """The row with ever shorter laws, as long as they are better."""
     while not monitor.stopping():
         tried = [_without_nothing(p, refit(p, *shorter, before=row)) for shorter in shorten(row.polished.law)]
         better = [one for one in tried if one.criterion < row.criterion]
@@ -286,7 +285,7 @@ def _shortened(
 
 
 def _without_nothing(p: Problem, row: Judged) -> Judged:
-    """The row without terms that are next to nothing, if it is better: a shorter form may come with such a term."""
+    """The row without negligible terms, such as a shorter form may contain, if it is better so."""
     tiny = shares_of(row.polished.law, row.polished.free, pooled(p.smooth))[0] < NOTHING
     if not tiny.any():
         return row
@@ -295,7 +294,7 @@ def _without_nothing(p: Problem, row: Judged) -> Judged:
 
 
 def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The laws that could still win, with simple exponents where the data cannot tell."""
+    """The laws that could still win, with simple exponents where the difference is not significant."""
     p, best = verdict.p, verdict.best.criterion
     monitor.stage("snap", len(verdict.rows))
     rows = []
@@ -314,10 +313,10 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
 def refit(
     p: Problem, law: PowerSum, free: Free, initial: Array | None = None, *, before: Judged, fully: bool = False
 ) -> Judged:
-    """A changed law fitted from where a row stands, each state weighed by what the row leaves; see `polish`.
+    """Fit a changed law from the starts of a row, with weights from the row's residuals, and judge it; see `polish`.
 
     Args:
-        initial: start values to begin from (default: those of the row).
+        initial: start values of the fit (default: those of the row).
     """
     found = before.polished
     start = found.initial if initial is None else initial
@@ -326,10 +325,10 @@ def refit(
 
 
 def join_longer_pieces(whole: Problem, verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The claimed law with constants from longer pieces of the trajectories.
+    """Refine the constants of the claimed law on longer pieces of the trajectories.
 
     Args:
-        whole: the series in whole trajectories; nothing is done where the verdict is on these.
+        whole: the series in whole trajectories; if the verdict is on these, it is returned unchanged.
     """
     if verdict.p is whole or monitor.stopping():
         return verdict
@@ -337,9 +336,9 @@ def join_longer_pieces(whole: Problem, verdict: Verdict, monitor: Monitor) -> Ve
 
 
 def refine_constants(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The claimed law with constants as near to the maximum of the likelihood as can be.
+    """Refine the constants of the claimed law to the maximum of the likelihood.
 
-    Laws that were only compared are not that near.
+    Comparisons need less accuracy.
     """
     p, best = verdict.p, verdict.best
     if p.clean or monitor.stopping():
@@ -352,16 +351,16 @@ def refine_constants(verdict: Verdict, monitor: Monitor) -> Verdict:
 
 
 def drop_excess(verdict: Verdict) -> Verdict:
-    """The laws without terms that a conserved sum does not need."""
+    """The laws without terms that a conserved sum makes superfluous."""
     rows = tuple(without_excess(verdict.p, row) for row in verdict.rows)
     return dataclasses.replace(verdict, rows=rows)
 
 
 def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The claimed law of data without noise with short decimals for constants that are some; see `decimals`.
+    """The claimed law of noiseless data, with constants set to short decimals near them; see `round_constants`.
 
-    What is left of them is fitted again. Where nothing is, starts keep their errors: exact data leave the error of
-    solvers, and knowing the constants makes that no smaller.
+    Other constants are fitted again. If there are none, the starts keep their errors: the errors of exact data are
+    those of solvers, which known constants do not reduce.
     """
     p, row = verdict.p, verdict.best
     found = row.polished
@@ -378,16 +377,16 @@ def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
     spared = constant_penalty(found.law.n_states, found.counts.sum()) * (count(found.free) - count(free))
     spared -= value_penalty(found.counts.sum()) * ties
     worse = after.criterion + spared - judge_on(p, found, row.origin).criterion
-    # Among the others the law keeps its place: how it is written is no evidence for its terms.
+    # The law keeps its rank: short constants are no evidence for its terms.
     return verdict.with_best(dataclasses.replace(after, criterion=row.criterion)) if worse <= short.saved else verdict
 
 
 def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The claimed law without terms that the data do not tell from nothing, where it is about as good."""
+    """The claimed law without terms that are not significant, if it is about as good."""
     p, row = verdict.p, verdict.best
     if p.clean or p.knowledge is not None or monitor.stopping():
         return verdict
-    # Most terms that are taken out
+    # Most terms that are removed
     for _ in range(6):
         shorter = _without_one(p, row)
         if shorter is None or monitor.stopping():
@@ -397,10 +396,10 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
 
 
 def _without_one(p: Problem, row: Judged) -> Judged | None:
-    """The row without one of its idle constants that it can do without, or its weakest term if that is better.
+    """The row without one idle constant that it does not need, or without its weakest term if it is better so.
 
-    What a name saves a law is no evidence for a single one of its terms; but nobody looked for these one by one, and
-    they need no more than to be told from nothing.
+    The lower charge for a name is no evidence for a single term; but these terms were not chosen one by one, so
+    they need only be significant.
     """
     found = row.polished
     inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
@@ -422,7 +421,7 @@ def _without_one(p: Problem, row: Judged) -> Judged | None:
 
 
 def _without_term(found: Polished, i: int, j: int) -> tuple[PowerSum, Free]:
-    """The law without a term of an equation, and what of it is fitted."""
+    """The law without a term of an equation, and its free constants."""
     a, free = found.law.coefficients.copy(), found.free[0].copy()
     a[i, j], free[i, j] = 0.0, False
     _, w, b, v = found.law.constants
@@ -430,7 +429,7 @@ def _without_term(found: Polished, i: int, j: int) -> tuple[PowerSum, Free]:
 
 
 def _without_sums(found: Polished, inflation: float) -> Iterator[tuple[PowerSum, Free]]:
-    """Laws without one of the constants inside sums that could be nothing; a sum of 1 alone is none."""
+    """Laws without one of the insignificant constants inside sums; a sum of 1 alone is removed."""
     for m, k in idle_constants(found, inflation):
         law, free = found.law, [mask.copy() for mask in found.free]
         a, w, b, v = (c.copy() for c in law.constants)
@@ -448,7 +447,7 @@ def _without_sums(found: Polished, inflation: float) -> Iterator[tuple[PowerSum,
 
 
 def explain_open_exponents(verdict: Verdict, monitor: Monitor) -> list[Note]:
-    """Exponents of the claimed law that the data leave open, one sentence each."""
+    """Notes on exponents of the claimed law that the data leave open, one sentence each."""
     p, found = verdict.p, verdict.best.polished
     if p.clean or monitor.stopping():
         return []
@@ -459,10 +458,10 @@ def explain_open_exponents(verdict: Verdict, monitor: Monitor) -> list[Note]:
 
 
 def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries]:
-    """The verdict on all samples if the claimed law follows them, and the series it is on.
+    """The verdict on all samples if the claimed law follows them, and the series for it.
 
-    Laws are sought in fewer samples of a long series. Where trajectories were cut, where a state has
-    another sign among all samples, or where the time is up, the verdict stays with the few.
+    The search uses fewer samples of a long series. If trajectories were cut, a state has another
+    sign in all samples, or the time is up, the verdict remains on the few.
     """
     p, monitor = verdict.p, task.monitor
     if task.few is task.every:
@@ -470,18 +469,18 @@ def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries
     if p.heads is None and not monitor.stopping():
         moved = monitor.in_time(TELLING, lambda: _on_all(task, verdict), None)
         if moved is not None:
-            # More samples moved the constants that a conserved sum had balanced.
+            # Refitting has changed the constants that a conserved sum had balanced.
             return drop_excess(moved), task.series
     return stay_with_few(task, verdict)
 
 
 def _on_all(task: Task, verdict: Verdict) -> Verdict | None:
-    """The verdict on all samples; None where the claimed law does not follow them."""
+    """The verdict on all samples; None if the claimed law does not follow them."""
     p = verdict.p
     whole = prepare(task.every, smoothing=False)
     knowledge = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
     messages = (*p.messages, *_thinned(task, on_all=True))
-    # What is without noise was found out with a law, by the few samples.
+    # A law showed on the few samples that there is no noise.
     exact = whole.without_noise(None) if p.clean else whole
     whole = dataclasses.replace(exact, smooth=whole.smooth, knowledge=knowledge, given=p.given, messages=messages)
     same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
@@ -489,7 +488,7 @@ def _on_all(task: Task, verdict: Verdict) -> Verdict | None:
 
 
 def stay_with_few(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries]:
-    """The verdict on the samples that the search saw, which says so, and the series of these."""
+    """The verdict on the samples that the search saw, with a note on this, and the series of these."""
     if task.few is task.every:
         return verdict, task.series
     p = dataclasses.replace(verdict.p, messages=(*verdict.p.messages, *_thinned(task, on_all=False)))
@@ -497,7 +496,7 @@ def stay_with_few(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries]:
 
 
 def _thinned(task: Task, *, on_all: bool) -> list[Note]:
-    """That laws were sought in fewer samples, where they were."""
+    """A note that the search used fewer samples, if it did."""
     sought = complete(task.every) if on_all else task.every
     few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, sought))
     runs = len(task.few.trajectories)
@@ -505,7 +504,8 @@ def _thinned(task: Task, *, on_all: bool) -> list[Note]:
     return [thinned(every, few, on_all, in_runs)] if few < every else []
 
 
-# Laws that are tried on whole trajectories, the best on windows; cost: each is polished; one alone may fail by chance
+# Number of laws, best on windows, that are tried on whole trajectories; each is polished, and one alone may fail by
+# chance
 LAWS_IN_CHAOS = 3
 
 
@@ -514,10 +514,10 @@ def cut_until_followed(
 ) -> tuple[Problem, dict[Candidate, Polished]]:
     """The series, cut into pieces if the laws that are best on windows cannot follow it whole.
 
-    Nobody can follow chaos, or a fast oscillation in noise, from one start to its end.
+    No law can follow chaos, or a fast oscillation in noise, from one start to its end.
 
     Returns:
-        The series, and those laws that were polished on it to find out.
+        The series, and the laws that were polished on it for the test.
     """
     p = whole
     for extrema in (EXTREMA, 2.0):
@@ -535,8 +535,8 @@ def cut_until_followed(
 def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple[bool, dict[Candidate, Polished]]:
     """Whether no law follows trajectories much longer than `length` intervals to their ends.
 
-    None of the laws that are best on windows does: each explains too little of the trajectories, or
-    much less than of the windows. A single law that follows chaos would do so by luck.
+    Each of the laws that are best on windows then explains too little of the trajectories, or
+    much less than of the windows. A single law that followed chaos would do so by luck.
 
     Returns:
         The answer, and the laws that were polished for it.
@@ -553,14 +553,14 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     return True, polished
 
 
-# Blocks of time, each left out once
+# Number of blocks of time, each held out once
 BLOCKS = 5
-# A simpler law whose criterion is farther behind is no rival [criterion]
+# A simpler law further behind is not a rival [criterion]
 HOPEFUL = 30.0
 
 
 def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict for a simpler law where that clearly predicts left-out blocks of time better."""
+    """The verdict for a simpler law if it predicts held-out blocks of time clearly better."""
     p, best = verdict.p, verdict.best
     if p.clean or p.heads is not None or monitor.stopping() or not allows_blocks(p, best):
         return verdict
@@ -590,16 +590,16 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
 
 
 def allows_blocks(p: Problem, row: Judged) -> bool:
-    """Whether there are enough samples to leave a block of them out."""
+    """Whether there are enough samples to hold out a block."""
     fitted = count(row.polished.free) + row.polished.initial.size
     runs = [np.isfinite(t.values).any(axis=1).sum() for t in p.data.trajectories]
     return p.samples >= 4.0 * fitted and min(runs) >= 2 * BLOCKS
 
 
 def block_misfits(p: Problem, row: Judged) -> Array:
-    """Misfit of each left-out block, of a law that was fitted to all others [blocks]; inf where it is lost.
+    """Misfit of each held-out block, for a law fitted to all others [blocks]; inf if it blows up.
 
-    Residuals count in units of what noise, rounding and integration explain, at most with their logarithm.
+    It is logarithmic; residuals below noise, rounding and integration error hardly matter.
     """
     found, sigma = row.polished, sigma_of(p)
     misfits = np.full(BLOCKS, np.inf)
@@ -616,18 +616,18 @@ def block_misfits(p: Problem, row: Judged) -> Array:
 
 
 def misfit_of_block(squares: Array, sigma: Array) -> float:
-    """sum of n ln(mean square + sigma^2) over the states that have samples in a block [samples, states]."""
+    """sum of n ln(mean square + sigma^2) over the states with samples in a block [samples, states]."""
     n, seen = np.isfinite(squares).sum(axis=0), np.isfinite(squares).any(axis=0)
     mean = np.nansum(squares, axis=0)[seen] / n[seen]
     return float((n[seen] * np.log(mean + sigma[seen] ** 2)).sum())
 
 
 def without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
-    """The series without block b of each trajectory, and where that is."""
+    """The series without block b of each trajectory, and the place of the block."""
     runs, blocks = [], []
     for k, run in enumerate(series.trajectories):
         edges = np.linspace(0, len(run.time), BLOCKS + 1).round().astype(int)
-        # Other trajectories lose other parts, so that no time is left out everywhere.
+        # Each trajectory loses another part, so that no time is missing everywhere.
         part = (b + k) % BLOCKS
         block = slice(int(edges[part]), int(edges[part + 1]))
         values = run.values.copy()
@@ -638,7 +638,7 @@ def without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
 
 
 def explain_dominated(found: Discovery) -> list[Note]:
-    """Why a row of the front that is simpler and nearer to the data than the chosen one was passed over."""
+    """A note on why a simpler row of the front that fits better than the chosen one was not chosen."""
     chosen = next(row for row in found.front if row.selected)
     rows = [row for row in found.front if row.complexity < chosen.complexity and row.mse < chosen.mse]
     if not rows:
@@ -648,7 +648,7 @@ def explain_dominated(found: Discovery) -> list[Note]:
 
 
 def _told_apart(less: float, more: float) -> tuple[str, str]:
-    """Two shares with as many digits as tell them apart.
+    """Two shares with enough digits to distinguish them.
 
     >>> _told_apart(0.21, 0.87), _told_apart(0.999971, 0.999976)
     (('0.2100', '0.8700'), ('0.99997', '0.99998'))
@@ -658,7 +658,7 @@ def _told_apart(less: float, more: float) -> tuple[str, str]:
 
 
 def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
-    """In words: a state that the row explains worse, or what else counts against it."""
+    """The reason in words: a state that the row explains worse, or another disadvantage."""
     if row.state_r2 is not None and chosen.state_r2 is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
             loss = np.nan_to_num(np.log((1.0 - row.state_r2) / (1.0 - chosen.state_r2)), nan=-np.inf)
@@ -673,26 +673,26 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
     )
 
 
-# Seconds of the processor that a fit takes at most, of a small table and of any other. In 10 s no more of 126 thinned
-# random tables were right than in 7; with pictures it is 8 s.
+# Most processor time of a fit, for a small table and any other [s]. 10 s solved no more of 126 thinned random tables
+# than 7 s; with plots a fit takes 8 s.
 SMALL_SECONDS, SECONDS = 6.6, 30.0
-# Share of the time of a fit for the search, the rest for judging what it found
+# Share of the time of a fit for the search, the rest for judging its laws
 SEARCH_SHARE = 0.6
-# To how many digits criteria are compared [digits behind the point]
+# Decimals in the comparison of criteria
 DIGITS = 2
 
 
 def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]:
-    """The textbook laws of a problem, fitted; none where controls act on the states, or nothing changes."""
+    """The fitted textbook laws of a problem; none if they are disabled, controls act, or nothing changes."""
     if task.series.controls or p.constant.all() or not task.settings.grow or not words.textbook:
         return []
-    # Where nothing else is tried the best of them is the answer, however far it is.
+    # If nothing else is tried, the best of them is the answer, however poor.
     found = fit_textbook(p, task.monitor, most_left=None if words.families else np.inf)
     return [one for one in found if _is_allowed(p, one) and (not words.families or _is_in(words, one))]
 
 
 def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
-    """Whether a law agrees with what the user knows."""
+    """Whether a law agrees with the knowledge of the user."""
     if p.given is None:
         return True
     numbers = as_numbers(fitted)
@@ -700,7 +700,7 @@ def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
 
 
 def _is_in(words: Vocabulary, fitted: FittedForm) -> bool:
-    """Whether a law is written with functions and sums that are tried."""
+    """Whether a law contains only functions and sums that are tried."""
     opened = fitted.form.open()
     functions = {part.func.__name__ for side in opened.right_hand_sides for part in side.atoms(sympy.Function)}
     return functions <= words.functions and (
@@ -712,7 +712,7 @@ def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
     """The verdict on textbook laws alone.
 
     Raises:
-        FitError: none of them is a sum of powers that can be integrated through the data.
+        FitError: none is a sum of powers that can be integrated through the data.
     """
     rows = _judged_forms(p, fitted)
     if not rows:
@@ -721,7 +721,7 @@ def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
 
 
 def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
-    """The series without noise if some law that may be tried leaves nothing between samples."""
+    """The series without noise if some permitted law has no residuals between samples."""
     if not words.families:
         return p
     found = detect_noiseless(p, monitor)
@@ -731,7 +731,7 @@ def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
 
 
 def seconds_for(task: Task) -> float | None:
-    """Seconds of the processor that a fit takes at most; None where somebody says --thorough or sets a limit."""
+    """Most processor time of a fit in seconds; None with --thorough or a limit set by the user."""
     if task.settings.thorough or task.settings.max_seconds is not None or task.monitor.max_seconds is not None:
         return None
     rows = sum(len(run.time) for run in task.every.trajectories)
@@ -740,24 +740,24 @@ def seconds_for(task: Task) -> float | None:
 
 
 def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> Verdict:
-    """The verdict with textbook laws that could win among its rows; on pieces of trajectories none.
+    """The verdict with textbook laws that could win among its rows; unchanged on pieces of trajectories.
 
-    Where the time is up the best ones alone: what was found in haste must not win because nobody looked.
+    If the time is up, only the best two compete: a hasty law must not win for lack of rivals.
     """
     p = verdict.p
     if p.heads is not None:
         return verdict
     ranked = sorted(((criterion_of(p, one), i) for i, one in enumerate(fitted)), key=lambda pair: pair[0])
     hopeful = [fitted[i] for score, i in ranked if score < verdict.best.criterion + 50.0]
-    # A stop ends soon.
+    # A stop must take effect soon.
     hopeful = hopeful[:2] if monitor.stopping() else hopeful
     return Verdict.of(p, [*verdict.rows, *_judged_forms(p, hopeful)])
 
 
 def _judged_forms(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
-    """Those that are sums of powers; what they cost is the choice among names, where that is less.
+    """The forms that are sums of powers, judged by their terms or by their name, whichever is cheaper.
 
-    As a sum a form may not go as far as the data, where it ends at a singular value.
+    A sum that blows up before the end of the data, as at a singular value, is discarded.
     """
     fitter, rows = Fitter.of(p), []
     for one in fitted:
@@ -772,7 +772,7 @@ def _judged_forms(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
 
 
 def _acts(fitter: Fitter, p: Problem, fitted: FittedForm, row: Judged) -> bool:
-    """Whether the constants of a name act where the coefficients of its law may not; fitted powers are no names."""
+    """Whether named constants are significant although coefficients are not; False for fitted powers."""
     if p.clean or row.polished.free[1].any() or not idle_terms(row.polished, 1.0):
         return False
     return not _has_idle_constants(fitter, p, fitted)
@@ -781,8 +781,8 @@ def _acts(fitter: Fitter, p: Problem, fitted: FittedForm, row: Judged) -> bool:
 def prefer_textbook(verdict: Verdict) -> Verdict:
     """The verdict for a textbook law with no more constants that is about as good as the best law.
 
-    One all of whose terms act stands before one with a term that the data do not tell from nothing. A sine of small
-    angles is a line: of two that are as good the one without functions is meant.
+    Laws whose terms are all significant come first. A sine of small angles is linear: of two equally good laws, the
+    one without functions is chosen.
     """
     p, best = verdict.p, verdict.best
     most = count_constants(best.polished, p.scale.state)
@@ -797,16 +797,16 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
 
 
 def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm | None:
-    """The textbook law that is no sum of powers and is claimed, if one is.
+    """The claimed textbook law if it is not a sum of powers; None otherwise.
 
-    It explains the data better, or about as well with no more constants. A coefficient that the best law has twice is
-    one constant, as it is in the form.
+    It explains the data better, or about as well with no more constants. Two tied coefficients of the best law count
+    as one constant, as in the form.
     """
     p, best = verdict.p, verdict.best
     if p.heads is not None or not fitted:
         return None
     own = _meant(p, fitted)
-    # A sum of powers stands among the rows of the verdict.
+    # Sums of powers are among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
     shorter = len(own.constants) <= count_constants(best.polished, p.scale.state)
@@ -815,8 +815,8 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm |
 
 
 def _meant(p: Problem, fitted: Sequence[FittedForm]) -> FittedForm:
-    """The best of some forms, or one about as good all of whose constants act."""
-    # Of laws that are as good a sum of powers is meant, as above.
+    """The best of the forms, or the best about as good whose constants are all significant."""
+    # Of equally good laws a sum of powers is preferred, as above.
     scores = [(round(criterion_of(p, one), DIGITS), as_numbers(one) is None) for one in fitted]
     order = sorted(range(len(fitted)), key=scores.__getitem__)
     least = scores[order[0]][0] + NO_EVIDENCE
@@ -827,7 +827,7 @@ def _meant(p: Problem, fitted: Sequence[FittedForm]) -> FittedForm:
 
 
 def _has_idle_constants(fitter: Fitter, p: Problem, fitted: FittedForm) -> bool:
-    """Whether the 95 % interval of a constant of a form contains 0, or nothing is known of it."""
+    """Whether the 95 % interval of a constant of a form contains 0 or is unknown."""
     named, (_, counts) = named_constants(fitter, fitted), weighted_squares(p, fitted)
     freedom = max(float(counts.sum()) - len(fitted.constants) - fitted.starts.size, 1.0)
     ends = (interval(value, error, freedom) for value, error in zip(named.values, named.errors, strict=True))
@@ -842,11 +842,11 @@ def stand_beside(
     winner: FittedForm | None,
     task: Task,
 ) -> Discovery:
-    """The result with textbook laws on its front, and the name of the chosen one.
+    """The result with textbook laws on its front, and the name of the chosen law.
 
     Args:
-        verdict: on the samples that the textbook laws were fitted to.
-        whole: the problem of the result: where laws were sought in fewer samples, perhaps of all of them.
+        verdict: on the samples to which the textbook laws were fitted.
+        whole: the problem of the result, perhaps with all samples where the search used fewer.
     """
     series, p = found.series, verdict.p
     if series.controls or p.heads is not None or p.constant.all() or found.equations.states != series.states:
@@ -875,7 +875,7 @@ def stand_beside(
 
 
 def _on_all_samples(whole: Problem, fitted: Sequence[FittedForm], starts: Array) -> list[FittedForm]:
-    """Forms with the constants that they have, from the starts of the claimed law [trajectories, states]."""
+    """Forms with their constants unchanged, from the starts of the claimed law [trajectories, states]."""
     fitter, initial = Fitter.of(whole), starts / whole.scale.state[: starts.shape[1]]
     moved = (fitter.taken(one.form, one.constants, initial, one.says) for one in fitted)
     return [one for one in moved if one is not None]
@@ -889,7 +889,7 @@ def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, whole: Problem
         own = fit_form(found.series, form, task.settings, task.monitor, winner.starts if fitted else None)
     except FitError:
         return found
-    # A form has a criterion in the user's units; that of the other rows is dimensionless.
+    # The criterion of a form is in the user's units, that of other rows dimensionless.
     (*_, scored) = [winner, *_on_all_samples(whole, [winner], own.initial_values)]
     score = criterion_of(whole, scored)
     row = dataclasses.replace(own.front[0], name=winner.says, complexity=complexity_of(winner), criterion=score)

@@ -1,6 +1,6 @@
 """The judged laws as a result: equations in the user's units, front, outcome, messages.
 
-`prepare` makes numbers dimensionless; here they get their units back, with standard errors.
+`prepare` makes numbers dimensionless; here they regain their units, with standard errors.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def equations_of(p: Problem, row: Judged, series: TimeSeries) -> Equations:
     polished = row.polished
     law = expanded(in_user_units(p, polished.law))
     errors = unscaled_errors(polished, p.scale)
-    # A constant that is held is what it was set to, not what changing units made of it.
+    # A fixed constant keeps its exact value despite rounding in the change of units.
     held = zip(law.constants, errors.constants, strict=True)
     law = law.with_constants(*(np.where(error == 0.0, without_rounding(values), values) for values, error in held))
     return Equations.from_power_sum(
@@ -85,7 +85,7 @@ def equations_of(p: Problem, row: Judged, series: TimeSeries) -> Equations:
 
 
 def estimates(p: Problem, polished: Polished) -> Estimates:
-    """The fitted constants and the start values of the trajectories, not of pieces of them."""
+    """The fitted constants and the start values of whole trajectories, not of their pieces."""
     heads = np.arange(len(polished.initial)) if p.heads is None else np.array(p.heads)
     k, n = count(polished.free), polished.initial.shape[1]
     starts = k + heads[:, None] * n + np.arange(n)
@@ -119,7 +119,7 @@ def _front_row(p: Problem, row: Judged, series: TimeSeries, selected: bool) -> F
 
 
 def _front(verdict: Verdict, series: TimeSeries) -> tuple[FrontRow, ...]:
-    """Rows better than every simpler one, one a complexity: that of the chosen row is its own."""
+    """Rows that fit better than all simpler ones, and the chosen row, alone of its complexity."""
     p, rows, chosen = verdict.p, verdict.rows, verdict.chosen
     best = non_dominated(rows, chosen, p.scale.state)
     listed = sorted(
@@ -134,22 +134,22 @@ def _front(verdict: Verdict, series: TimeSeries) -> tuple[FrontRow, ...]:
 
 
 def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
-    """The verdict as a result, with what its reader should know.
+    """The verdict as a result with its notes.
 
     Args:
-        verdict: judged laws, dimensionless, and which one is claimed.
-        series: what they were fitted to, in the user's units.
+        verdict: judged laws, dimensionless, and the index of the claimed one.
+        series: the fitted data, in the user's units.
         settings: options of the fit.
-        monitor: knows the log and the time, and whether the fit was stopped.
+        monitor: has the log and the time, and whether the fit was stopped.
     """
     p, found = verdict.p, verdict.best.polished
     tests = _residual_tests(p, found)
     if tests.inflation > 1.0:
-        # Residuals that correlate say less than as many independent ones.
+        # Autocorrelated residuals carry less information than independent ones.
         found = found.widened(tests.inflation)
         verdict = verdict.with_best(dataclasses.replace(verdict.best, polished=found))
     front, fitted, own = _front(verdict, series), estimates(p, found), ~p.data.is_control
-    # A law that was taken as it is, for want of time, has no covariance.
+    # A law that was not refined for lack of time has no covariance.
     known = fitted if np.isfinite(found.joint.known).all() else None
     noise = np.sqrt(found.plain_squares / found.counts.clip(1)) * p.scale.size
     starts = fitted.initial * p.scale.state[own]
@@ -183,8 +183,8 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
 
 
 def _residual_tests(p: Problem, found: Polished) -> ResidualTests:
-    """The tests of what a law leaves; none where there is no noise."""
-    # Without noise what is left is the error of solvers, which is no noise and no physics.
+    """The tests of a law's residuals; none without noise."""
+    # Without noise the residuals are solver errors, which are neither noise nor physics.
     left_by_solvers = (found.squares <= found.counts * p.floor**2).all()
     if p.clean or left_by_solvers:
         return ResidualTests()
@@ -192,7 +192,7 @@ def _residual_tests(p: Problem, found: Polished) -> ResidualTests:
 
 
 def _is_walk_as_good(verdict: Verdict) -> bool:
-    """Whether a random walk explains the data as well as the claimed law, at the price at which that was chosen."""
+    """Whether a random walk explains the data as well as the claimed law, at the charge in force when it was chosen."""
     p, row = verdict.p, verdict.best
     found = row.polished
     samples, starts = float(found.counts.sum()), found.initial.size
@@ -204,14 +204,14 @@ def _is_walk_as_good(verdict: Verdict) -> bool:
 
 
 def _idle_names(front: tuple[FrontRow, ...], found: Polished) -> list[str]:
-    """Terms of the claimed law, with its widened errors, that the data do not tell from nothing, by name."""
+    """Names of the claimed law's terms that are not significant with its widened errors."""
     equations = next(row.equations for row in front if row.selected)
     terms = monomial_names(equations)
     return [f"{terms[j]} in {equations.variables[i]}'" for i, j in idle_terms(found, 1.0)]
 
 
 def with_digits(row: FrontRow, series: TimeSeries, starts: Array, noise: Array, monitor: Monitor) -> FrontRow:
-    """The row whose equations, as they are printed, are the fitted ones; as it is where there is no time left."""
+    """The row with enough digits for the printed equations to match the fitted ones; unchanged if there is no time."""
     enough = monitor.in_time(
         DRAWING, lambda: with_enough_digits(row.equations, series, starts, noise, monitor), row.equations
     )
@@ -225,7 +225,7 @@ def _explained(front: tuple[FrontRow, ...]) -> tuple[float, Array | None]:
 
 
 def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
-    """What the reader should know of the data and of the laws, one sentence each."""
+    """Notes on the data and the laws, one sentence each."""
     p = verdict.p
     still = np.flatnonzero(p.constant & ~p.data.is_control)
     notes: list[str] = [never_changes(p.data.states[i]) for i in still]
@@ -242,7 +242,7 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
 
 
 def _unlike_a_law(verdict: Verdict) -> list[str]:
-    """States of exact data that are met by equations which do not look like a law, and which nobody wrote or named."""
+    """States of exact data whose equations fit but do not look like a law, if nobody wrote or named them."""
     p, row = verdict.p, verdict.best
     law = row.polished.law
     given = p.knowledge is not None or law.stoichiometry is not None or row.origin.is_textbook
@@ -253,13 +253,13 @@ def _unlike_a_law(verdict: Verdict) -> list[str]:
 
 
 def rivals(found: Discovery) -> list[str]:
-    """Which other rows of the finished front are about as good, where a law is claimed."""
+    """A note on other rows of the finished front that are about as good, if a law is claimed."""
     close = rows_about_as_good(found)
     return [close_rivals([row.complexity for row in close])] if close else []
 
 
 def _relation(p: Problem) -> list[str]:
-    """A linear relation of the states that holds in all samples, where there is one."""
+    """A note on a linear relation of the states that holds in all samples, if there is one."""
     found = linear_relation(p)
     if found is None:
         return []
@@ -286,17 +286,17 @@ def build_result(
     fitted: Estimates | None = None,
     found_by: FoundBy = "",
 ) -> Discovery:
-    """The result with what its reader should know.
+    """Build the result, with its outcome and messages in order.
 
     Args:
-        front: the Pareto front, one row selected.
+        front: the Pareto front, with one selected row.
         initial: start values [trajectories, states], in the user's units.
         noise: standard deviation of the residuals [states], in the user's units.
         network: of the chosen equations, if they have one.
-        notes: what the reader should know, one sentence each.
-        claim: what the equations explain and have to explain (default: R2 of the chosen row, and half).
+        notes: for the reader, one sentence each.
+        claim: what the equations explain and must explain (default: R2 of the chosen row, and half).
         freedom: residual degrees of freedom, if standard errors are known.
-        fitted: constants and starts with their covariance, if it is known.
+        fitted: constants and starts with their covariance, if known.
         found_by: the stage that proposed the chosen equations.
     """
     top = next(row for row in front if row.selected)
@@ -324,17 +324,17 @@ def build_result(
 
 
 def add_messages(found: Discovery, *messages: str) -> Discovery:
-    """The result with more of what its reader should know."""
+    """The result with more messages, in order."""
     return dataclasses.replace(found, messages=in_order((*found.messages, *messages)))
 
 
 def groups_result(
     series: TimeSeries, settings: Settings, monitor: Monitor, written: WrittenForm | None = None
 ) -> Discovery:
-    """The law that all groups share, searched or written down, with its population.
+    """The law that all groups share, found or written by the user, with its population.
 
     Raises:
-        InputError: one group only, or what is known does not fit the series.
+        InputError: there is only one group, or the knowledge does not fit the series.
         FitError: no law, or not the written one, could be fitted to all groups.
     """
     from odediscovery.population.told import search_groups  # noqa: PLC0415 (many modules for few fits)

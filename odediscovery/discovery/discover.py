@@ -1,9 +1,9 @@
-"""discover(): measured series in, readable equations out. The stages of an ordinary fit in their order.
+"""discover(): measured series in, readable equations out. The stages of an ordinary fit in order.
 
     pose -> search (propose, prune) -> judge (polish, rank) -> change -> conclude
 
 Each takes one finished value and returns a new one. The moves of the search are in `search/search.py`; groups and flows
-have an order of their own.
+have stages of their own.
 """
 
 from __future__ import annotations
@@ -83,17 +83,17 @@ def discover(
     families: Sequence[Family] = FAMILIES,
     vary: str | None = None,
 ) -> Discovery:
-    """The ordinary differential equations behind measured series.
+    """Find the ordinary differential equations behind measured series.
 
     Args:
-        series: what was measured, from `load_csv` or `TimeSeries.from_arrays`.
+        series: the measurements, from `load_csv` or `TimeSeries.from_arrays`.
         settings: options, see `Settings` (default: the default recipe).
-        monitor: hears the progress and can stop the work; the best law so far comes back. Without one a
+        monitor: receives the progress and can stop the work; the best law so far is returned. By default a
             bar is drawn in notebooks and on terminals; `Monitor()` draws none.
-        before: laws in the user's units that compete with what is found, such as those of an earlier
+        before: laws in the user's units that compete with those found, such as those of an earlier
             fit (`resume`).
-        families: of laws, from simple to rich; one of your own may be among them (`term_library`).
-        vary: constants that trajectories have of their own ("all", "none", "auto", "k in conc'"), if not in
+        families: of laws, from simple to rich; your own may be among them (`term_library`).
+        vary: constants that differ between trajectories ("all", "none", "auto", "k in conc'"), if not in
             `settings`.
 
     Raises:
@@ -112,8 +112,8 @@ def discover(
     if settings.breaks is None and not settings.doses:
         series = with_even_times(series)
     earlier, later = split(series, settings.holdout)
-    # The matrices of a fit are small and many: threads wait for each other longer than they multiply. On two cores
-    # growing took six times the time of the processor without a limit.
+    # The matrices of a fit are small and many, so threads spend more time waiting than multiplying. On two cores
+    # growing took six times the processor time without a limit.
     one = threadpool_limits(settings.threads or 1, user_api="blas")
     with at_most(settings.max_memory), one, drawn(monitor, settings.max_seconds) as hears:
         found = _search(earlier, settings, hears, before, families)
@@ -123,7 +123,7 @@ def discover(
 def _search(
     series: TimeSeries, settings: Settings, monitor: Monitor, before: Sequence[PowerSum], families: Sequence[Family]
 ) -> Discovery:
-    """The way that the settings and the series ask for."""
+    """Run the search that the settings and the series require."""
     if settings.vary is not None:
         return _search_groups(series, settings, monitor)
     if settings.breaks is not None:
@@ -137,7 +137,7 @@ def _search(
 
 
 def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Family]) -> Discovery:
-    """The default: laws are proposed by every stage that the settings allow, and judged."""
+    """Propose laws by every stage that the settings allow, and judge them; the default search."""
     settings, monitor = task.settings, task.monitor
     if settings.recipe == "neural":
         return _judge_laws(task, *train_networks(task.p, before, settings, monitor))
@@ -157,9 +157,9 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
         candidates = [at_rest(whole)]
     elif words.families and not (whole.clean and is_settled(candidates)):
         candidates += search(whole, settings, monitor, words.families, textbook)
-    # Where there is no noise, a law that leaves nothing needs no other beside it.
+    # Without noise, a law without residuals needs no rivals.
     simple = [] if whole.clean and words.families and is_settled(candidates) else textbook()
-    # A stop ends with a law: of textbook laws begun in haste perhaps none lasts.
+    # A stopped fit still returns a law, but unfinished textbook laws may all blow up.
     if not (candidates or asked) and words.families and monitor.stopping():
         candidates = [each_alone(whole)]
     spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
@@ -174,11 +174,11 @@ def _judge_laws(
     simple: Sequence[FittedForm] = (),
     asked: Sequence[FittedForm] = (),
 ) -> Discovery:
-    """Candidates judged on whole trajectories, the claimed law simplified and refined.
+    """Judge candidates on whole trajectories, then simplify and refine the claimed law.
 
     Args:
-        simple: textbook laws beside them.
-        asked: laws that the user asks for.
+        simple: textbook laws that compete with them.
+        asked: laws requested by the user.
     """
     monitor, named = task.monitor, [*asked, *simple]
     if candidates:
@@ -197,7 +197,7 @@ def _judge_laws(
 
 @dataclass(frozen=True)
 class Change:
-    """A step after the search, which changes laws or which of them is claimed.
+    """A step after the search that changes laws or chooses another one.
 
     Args:
         name: a few words.
@@ -255,21 +255,21 @@ CHANGES = (
 
 
 def changes_table() -> str:
-    """The changes in their order, as Markdown."""
+    """The changes in order, as Markdown."""
     rows = [f"| {i} | {change.name} | {change.says} |" for i, change in enumerate(CHANGES, start=1)]
     return "\n".join(["|  | change | what it does |", "| --- | --- | --- |", *rows])
 
 
 def _unless_late(monitor: Monitor, step: Callable[[Verdict], Verdict], verdict: Verdict) -> Verdict:
-    """The verdict after one more step, or as it is where there is no time left for it."""
+    """The verdict after one more step, or unchanged if there is no time left for it."""
     return monitor.in_time(JUDGING, lambda: step(verdict), verdict)
 
 
 def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Sequence[FittedForm]) -> Discovery:
-    """The verdict as a result, with what its reader should know as far as there is time to find it out.
+    """The verdict as a result, with as many notes as time allows.
 
     Args:
-        named: textbook laws, and those that the user asks for.
+        named: textbook laws, and those requested by the user.
         asked: the latter.
     """
     settings, monitor, nothing = task.settings, task.monitor, list[str]()
@@ -286,7 +286,7 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
     def tell() -> Iterator[Sequence[str]]:
         yield [] if claimed else turning_state(verdict.p)
         yield explain_dominated(found)
-        # What was asked about the best sum of powers does not concern a claimed law that is none.
+        # Notes on the best sum of powers do not concern a claimed law of another kind.
         yield wide if winner is None else []
         yield unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
         yield check_extrapolation(found.equations, series, found.initial_values) if alone else []
@@ -304,7 +304,7 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
 
 
 def _search_breaks(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
-    """A textbook law, or one that the user writes, of which one constant changes at known times, or at one found."""
+    """Fit a textbook law, or one written by the user, with one constant that changes at known times or one found."""
     if settings.breaks == FOUND:
         return _search_for_a_break(series, settings, monitor)
     steps = break_controls(settings, series.time_name)
@@ -325,7 +325,7 @@ def _search_breaks(series: TimeSeries, settings: Settings, monitor: Monitor) -> 
 
 
 def _search_for_a_break(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
-    """The likeliest time at which one constant changes; the laws without a change where none is clear."""
+    """Find the likeliest time at which one constant changes, or fit laws without a change if none is clear."""
     task, name = pose_task(series, replace(settings, breaks=None), monitor), series.time_name
     change = find_break(task.p, _unbroken(task), monitor)
     if change is None or change.behind < NO_EVIDENCE:
@@ -337,15 +337,15 @@ def _search_for_a_break(series: TimeSeries, settings: Settings, monitor: Monitor
 
 
 def _unbroken(task: Task) -> list[FittedForm]:
-    """Laws without a change, of which one constant may change."""
+    """Laws without a change, each of whose constants may change."""
     if task.series.controls or not task.p.measured.all():
         raise InputError("--breaks needs data without inputs and unmeasured states; leave them out")
-    # What a constant that stays leaves is no reason against one that changes.
+    # Large residuals with a constant that stays are no evidence against one that changes.
     return [*laws_asked_for(task, task.p), *fit_textbook(task.p, task.monitor, most_left=math.inf)]
 
 
 def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
-    """One law for many groups, with constants of each group's own."""
+    """Fit one law to many groups, with constants that may differ between groups."""
     try:
         return groups_result(series, settings, monitor)
     except FitError:
@@ -356,7 +356,7 @@ def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> 
 
 
 def _search_flows(task: Task) -> Discovery:
-    """Laws of flows between compartments, where states are unmeasured."""
+    """Fit laws of flows between compartments, for doses or unmeasured states."""
     from odediscovery.search.flows.contest import compete, flow_notes  # noqa: PLC0415 (many modules for few fits)
 
     won = compete(task.p, task.known, task.settings, task.monitor)
@@ -366,7 +366,7 @@ def _search_flows(task: Task) -> Discovery:
 
 
 def _train_as_published(task: Task) -> Discovery:
-    """Members trained and read as a published recipe does."""
+    """Train members and read equations from them as a published recipe does."""
     from odediscovery.search.published.recipes import run_published  # noqa: PLC0415 (torch waits until somebody trains)
 
     series, settings, monitor = task.series, task.settings, task.monitor

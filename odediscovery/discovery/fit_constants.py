@@ -1,14 +1,11 @@
-r"""fit_constants(): the constants of equations of a known form.
-
-The constants of any form of equations: named ones, fitted to whole trajectories.
+r"""fit_constants(): measured series and equations of a known form in, their constants out.
 
     min over constants c and starts x_0   \sum_i \sum_j (x_i(t_j; c, x_0) - data_ij)^2 / sigma_i^2
 
-The fit begins where the integral form is met best, as that of a textbook law; see `textbook.fit.start_of`.
+The constants of any form are fitted to whole trajectories. Like that of a textbook law, the fit starts from the
+constants that fit the integral form best; see `textbook.fit.start_of`.
 
-fit_constants(): measured series and equations of a known form in, their constants out.
-
-`discover` asks which law; this asks how large the constants of a given law are, and how sure.
+`discover` finds the law; this determines the constants of a given law, and their errors.
 """
 
 from __future__ import annotations
@@ -44,13 +41,13 @@ from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import polish
 from odediscovery.textbook.fit import Fitter, Path, nonlinear_constants, positive_start, start_of
 
-# Most Jacobians of a fit; cost: bounds the time
+# Most Jacobians of a fit; bounds the time
 STEPS = 60
-# Smallest residual that is significant [spreads]; the solver's error
+# Smallest significant residual [spreads]; the solver's error
 FLOOR = 1e-8
-# Fits end where a step changes less than this share of the squares, rough ones earlier.
+# Fits end when a step changes less than this share of the squares; rough ones end earlier.
 TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-3
-# Samples of the pieces that are fitted first where constants cannot be followed through a trajectory.
+# Samples per piece in the first fit of trajectories that cannot be followed as a whole.
 SHORTEST = 4
 # Standard errors on each side of a 95 % interval.
 SURE = 1.96
@@ -62,12 +59,12 @@ def fit_form(
     """The most likely constants of a form, with standard errors.
 
     Args:
-        series: what was measured, of the states of the form.
+        series: measurements of the states of the form.
         form: equations with named constants.
-        settings: are kept with the result.
-        monitor: knows the time.
-        starts: states from which the trajectories begin [trajectories, states], where these and the constants that
-            the form begins with were fitted before (default: the first samples, and the best of many constants).
+        settings: stored with the result.
+        monitor: has the time.
+        starts: initial states of the trajectories [trajectories, states], if these and the starts of the form's
+            constants were fitted before (default: the first samples, and the best of many constants).
 
     Raises:
         FitError: no constants were found with which the equations can be integrated through the data.
@@ -86,18 +83,18 @@ def fit_form(
     before = spread = task.fitter.spread
 
     def lost(found: PolishedForm) -> tuple[float, int]:
-        """What a fit leaves, and how many constants are negative: of two that leave the same, fewer are meant."""
+        """Residuals of a fit, and number of negative constants: of two equal fits, that with fewer is preferred."""
         squares = float(np.sum(found.squares / spread**2))
         return round(float(np.log(max(squares, FLOOR**2))), 3), int((found.law.values < 0.0).sum())
 
     best = min(fits, key=lost)
-    # Each with the noise that the last one leaves; the weights settle in two.
+    # Each fit has the noise of the last one's residuals; the weights converge in two.
     for _ in range(3):
         sigma = task.deviations(best)
         after = task.polished(best.law.values, best.initial, sigma, TOLERANCE)
         best = after if after.finite else best
         change = (task.deviations(best) / sigma)[task.own]
-        # The noise of one state against another's has settled to 20 %.
+        # The ratio of noise between states has converged to 20 %.
         if before is not spread and change.max() < 1.2 * change.min():
             break
         before = sigma
@@ -109,10 +106,10 @@ class _Task:
     """The least squares problem of one form.
 
     Args:
-        series: what was measured, of the states of the form.
+        series: measurements of the states of the form.
         form: equations with named constants.
         fitter: of the series.
-        filled: the dimensionless samples with straight lines over gaps, [samples, variables] a trajectory.
+        filled: the dimensionless samples with straight lines over gaps, [samples, variables] per trajectory.
     """
 
     series: TimeSeries
@@ -122,7 +119,7 @@ class _Task:
 
     @classmethod
     def of(cls, series: TimeSeries, form: Form) -> _Task:
-        """From the series as the user has it."""
+        """The problem for a series in the user's units."""
         with_controls = append_controls(series)
         scale = Scale.of(with_controls)
         data = scale.apply(with_controls)
@@ -144,7 +141,7 @@ class _Task:
 
     @cached_property
     def path(self) -> Path:
-        """The samples as a path, in the user's units."""
+        """The samples as a path in the user's units."""
         data = self.fitter.data
         runs = [
             dataclasses.replace(run, time=run.time * self.fitter.scale.time, values=x * self.fitter.scale.state)
@@ -155,7 +152,7 @@ class _Task:
         return Path.of(dataclasses.replace(data, trajectories=tuple(runs)))
 
     def led(self, constants: Array) -> PolishedForm | None:
-        """A rough fit from these constants; where they cannot be followed, by way of ever longer pieces."""
+        """A rough fit from these constants, by way of ever longer pieces if they fail; None if these fail too."""
         fitter, length = self.fitter, SHORTEST
         found = self.polished(constants, fitter.begun, fitter.spread, ROUGH_TOLERANCE)
         longest = max(len(run.time) for run in self.series.trajectories)
@@ -170,10 +167,10 @@ class _Task:
         return found if found.finite else None
 
     def polished(self, constants: Array, initial: Array, sigma: Array, tolerance: float) -> PolishedForm:
-        """The least squares fit from some constants and dimensionless starts.
+        """The least squares fit from given constants and dimensionless starts.
 
         Args:
-            sigma: of the states [states and controls], where the standard deviation of a value is not known.
+            sigma: of the states [states and controls], for values without a given standard deviation.
         """
         runs = self.fitter.data.trajectories
         known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in runs]
@@ -181,7 +178,7 @@ class _Task:
         return self.fitter.polished(self.form, constants, initial, sigma, STEPS, ftol=tolerance, relative=relative)
 
     def deviations(self, found: PolishedForm) -> Array:
-        """Root mean square of the residuals of every state, 1 of controls [states and controls]."""
+        """Root mean square of the residuals of every state, 1 for controls [states and controls]."""
         left = np.concatenate(residuals(found.law, self.fitter.data, found.initial))
         sigma = np.ones(len(self.own))
         sigma[self.own] = np.sqrt(np.nanmean(left[:, self.own] ** 2, axis=0))
@@ -189,7 +186,7 @@ class _Task:
 
 
 def _cut(series: TimeSeries, length: int) -> tuple[TimeSeries, list[int]]:
-    """Every trajectory in pieces of about so many samples, and which of the pieces are its first."""
+    """Every trajectory in pieces of about `length` samples, and the index of each one's first piece."""
     runs, heads = list[Trajectory](), list[int]()
     for run in series.trajectories:
         n = len(run.time)
@@ -200,9 +197,9 @@ def _cut(series: TimeSeries, length: int) -> tuple[TimeSeries, list[int]]:
 
 
 def _beginnings(task: _Task) -> list[Array]:
-    """Where fits of whole trajectories begin: the constants that are given, and those that meet the integral form best.
+    """Initial constants for fits to whole trajectories: the given ones, and those that fit the integral form best.
 
-    What noise gives another sign than the other constants of a law begins as they do, too.
+    If some linear constants are negative there, starts with positive ones are added.
     """
     names, begun = task.form.names, list[dict[str, float]]()
     given = {name: value for name, value in zip(names, task.form.starts, strict=True) if value is not None}
@@ -230,7 +227,7 @@ def _filled(run: Trajectory) -> Array:
 
 
 def _concluded(task: _Task, found: PolishedForm, settings: Settings, monitor: Monitor) -> Discovery:
-    """The fit as a result, in the words of other results."""
+    """The fit as a result."""
     series, form, k = task.series, task.form, len(task.form.names)
     left = task.fitter.residuals(found)
     tests, off = examine_residuals(left), find_interpolation(series).sentences
@@ -276,7 +273,7 @@ def _plain(equations: Equations) -> Equations:
 
 
 def _unknown(form: Form, values: Array, errors: Array) -> Sequence[str]:
-    """Which constants, or signs of constants, the data do not determine, in sentences."""
+    """Sentences on constants, or signs of constants, that the data do not determine."""
     names = [name for name, error in zip(form.names, errors, strict=False) if np.isnan(error)]
     more = ": at most a combination of them is identifiable" if len(names) > 1 else ""
     told = [f"the data do not determine {', '.join(names)}{more}"] if names else []
@@ -299,29 +296,29 @@ def fit_constants(
     exponents: bool = True,
     start: Mapping[str, float] | None = None,
 ) -> Discovery:
-    """The most likely constants of equations whose form is given, with standard errors.
+    """Fit the constants of equations of a given form, with standard errors.
 
         min over constants c and starts x_0   sum (x(t; c, x_0) - data)^2 / sigma^2
 
-    on whole trajectories; sigma of every state from what the fit itself leaves.
+    on whole trajectories, with sigma of every state from the residuals of the fit itself.
 
     Args:
-        series: what was measured.
+        series: the measurements.
         form: sums of products of powers of the same states; the fit starts from their constants.
-            What is not in them stays out. Or text such as "N' = r*N*(1 - N/K)", a line a state, of any
-            law that can be written: names that are no states are its constants, other numbers stay. In
-            text without names the numbers with a decimal point or an error bar are the constants.
-        settings: of these only what is known counts (`known`, `conserve`, `bounds`, ...), which
-            is not fitted; of a form in text, what is said of groups: `vary`, `starts`, `covariate`,
-            `hidden_states`.
+            No terms are added. Or text such as "N' = r*N*(1 - N/K)", one line per state, of any law:
+            names that are not states are its constants, and other numbers are fixed. In
+            text without names, numbers with a decimal point or an error bar are the constants.
+        settings: only knowledge counts (`known`, `conserve`, `bounds`, ...), which
+            is not fitted; for a form in text, only statements on groups: `vary`, `starts`,
+            `covariate`, `hidden_states`.
         exponents: whether exponents are fitted too; those of states that change sign are whole
-            numbers and stay. Those of a form in text are fitted where they have names.
-        start: of a form in text, where the fit of a constant begins, by its name; others are sought.
+            numbers and fixed. Exponents of a form in text are fitted if they have names.
+        start: initial constants of a form in text, by name; others are searched.
 
     Raises:
-        InputError: no TimeSeries, or the form has other states, cannot be read, or comes with something known that has
-            to be written into it.
-        FitError: it cannot be integrated through the data from these constants.
+        InputError: no TimeSeries, or the form has other states, cannot be read, or comes with knowledge that must
+            be written into it.
+        FitError: the equations cannot be integrated through the data from these constants.
 
     >>> import numpy as np
     >>> t = np.linspace(0.0, 2.0, 20)
@@ -344,7 +341,7 @@ def fit_constants(
     series, p, known = pose(series, settings)
     law, free = _fitted_constants(p, law.rescaled(p.scale.state, p.scale.time), exponents)
     refit = _refit_from(p, p.initial, sigma_of(p))
-    # Each with the noise that the last one leaves; the weights settle in two.
+    # Each fit has the noise of the last one's residuals; the weights converge in two.
     for _ in range(3):
         found = refit(law, free)
         if not found.finite:
@@ -357,14 +354,14 @@ def fit_constants(
 
 
 def _fitted_constants(p: Problem, law: PowerSum, exponents: bool) -> tuple[PowerSum, Free]:
-    """The law with what is known written into it, and which of its constants are fitted."""
+    """The law with knowledge written into it, and which of its constants are fitted."""
     a, w, b, v = all_free(law)
     law, free = apply_knowledge_to_fit(p, law, (a, w & p.nonnegative & exponents, b, v))
     return split_known(p, law, free, fit=True) if exponents else (law, free)
 
 
 def _refit_from(p: Problem, initial: Array, sigma: Array) -> Refit:
-    """What polishes laws from these start values, with this standard deviation of the residuals."""
+    """A function that polishes laws from these start values, with this standard deviation of the residuals."""
 
     def refit(law: PowerSum, free: Free, most: int | None = None) -> Polished:
         return polish(
@@ -385,7 +382,7 @@ def _refit_from(p: Problem, initial: Array, sigma: Array) -> Refit:
 def _fit_groups(
     series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float]
 ) -> Discovery:
-    """Constants of each group's own, as those of a mixed model."""
+    """Fit a mixed model, with constants that differ between groups."""
     from odediscovery.population.told import WrittenForm  # noqa: PLC0415 (many modules for few fits)
 
     written = form.texts() if isinstance(form, Equations) else form
@@ -397,7 +394,7 @@ def _fit_groups(
 def _fit_written(
     series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float] | None
 ) -> Discovery:
-    """Any form: its constants have names, or are those of its numbers that are no whole ones."""
+    """Fit any form: its constants have names, or are those of its numbers that are not whole."""
     known = [name for name in ("known", "conserve", "forbid", "bounds", "hidden_states") if getattr(settings, name)]
     if known:
         raise InputError(f"{known[0]}: write what is known into the form; expected no such setting beside it")

@@ -14,16 +14,16 @@ from odediscovery.runtime.monitor import Monitor
 
 
 def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> Discovery:
-    """The fit continued: other random members, and all equations of the front among the laws.
+    """Continue a fit with other random members, and with all equations of the front among the laws.
 
-    The equations can only become better by the judge's criterion, or as good: where the time was too short even for
-    that, or not all samples were reached, `found` itself comes back.
+    The claimed equations do not become clearly worse by the judge's criterion: `found` itself is returned if they
+    would, as after a very short time, or if fewer samples were used.
 
     Args:
         found: a result of the default recipe, from `discover` or `Discovery.load`.
         monitor: as in `discover`.
-        changed: settings other than before; None for those that stay. By default the seed is the
-            next one, so that new members are drawn, and the time is not limited.
+        changed: settings that differ from before; None keeps the earlier value. By default the seed
+            increases by 1, so that new members are drawn, and the time is not limited.
 
     Raises:
         InputError: a result that cannot be continued, or as in `discover`.
@@ -42,24 +42,24 @@ def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> 
     given = {name: value for name, value in changed.items() if value is not None}
     given = {"seed": before.seed + 1, "max_seconds": None, **given}
     settings = dataclasses.replace(before, **given).checked()
-    # Unmeasured states are columns of the kept series already.
+    # Unmeasured states are columns of the stored series already.
     asked = dataclasses.replace(settings, hidden_states=())
     laws = [row.equations.law for row in found.front]
     found_anew = discover(found.series, asked, monitor, before=[law for law in laws if law is not None])
     if _is_behind(found_anew, found):
         return found
-    # What an earlier law won with again was found by what found it then.
+    # If an earlier law wins again, the stage that found it first is kept.
     return dataclasses.replace(found_anew, settings=settings, found_by=found_anew.found_by or found.found_by)
 
 
 def _is_behind(anew: Discovery, found: Discovery) -> bool:
-    """Whether a result is not as good as an earlier one, or on fewer samples, where nobody can tell.
+    """Whether a result is worse than an earlier one, or used fewer samples, which makes them incomparable.
 
-    What ended by itself was judged in all ways, and may be about as good; what was stopped has to be better.
+    A completed fit compared all laws, so its law may be about as good; that of a stopped fit must be as good or better.
     """
     if anew.series.n_samples < found.series.n_samples:
         return True
-    if is_of_a_form(found):  # its criterion is in the user's units, that of what is searched dimensionless
+    if is_of_a_form(found):  # its criterion is in the user's units, that of the search dimensionless
         after, before = criterion(anew)[0], criterion(found)[0]
     else:
         after, before = (next(row.criterion for row in one.front if row.selected) for one in (anew, found))

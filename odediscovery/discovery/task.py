@@ -1,19 +1,19 @@
-"""What a fit is asked to do: the posed series, laws that the user asks for, and the time that is held out.
+"""The task of a fit: the posed series, laws requested by the user, and the held-out time.
 
-The last share of the measured time is kept from the fit; the equations are continued over it.
+The last share of the measured time is held out from the fit; the equations are continued over it.
 
     R2 = 1 - sum (x - x_sim)^2 / sum (x - mean x)^2
 
 over all held-out values of all states and trajectories, in the units of the data, each state
 about its own mean over the held-out samples (variance weighted, like the R2 of the fit). x_sim
-starts at the fitted start values, at the first time of the trajectory, and goes through the
-whole time, so errors that build up on the way count too. Below 0, the mean of the held-out values
-would have been nearer, which nobody knew before; where they hardly change that happens easily. So
+starts from the fitted start values at the first time of the trajectory and covers the whole
+time, so accumulated errors count. Below 0, the mean of the held-out values would be nearer,
+although it was unknown before; this is common where values hardly change. Therefore
 
-    off = sqrt(mean (x - x_sim)^2 / variance of the fitted values),    states summed up
+    off = sqrt(mean (x - x_sim)^2 / variance of the fitted values),    summed over states
 
-is reported too, beside the same number for the last fitted values held constant. Equations that are
-farther off than those, and clearly off, do not hold at later times and are refused.
+is reported too, with the same number for constant last fitted values. Equations with a
+larger error than these, and a clear one, do not hold at later times and are refused.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from odediscovery.textbook.fit import (
 )
 from odediscovery.textbook.registry import template
 
-# Copies of the samples, and matrices of all states, that a fit has at a time.
+# Copies of the samples, and matrices of all states, that a fit holds at once.
 SAMPLES_HELD, MATRICES_HELD = 20, 60
 
 
@@ -63,7 +63,7 @@ class Task:
         known: what the user knows, in the user's units.
         p: `few` and `known`, dimensionless.
         settings: options of the fit.
-        monitor: hears the progress and can stop the work.
+        monitor: receives the progress and can stop the work.
     """
 
     every: TimeSeries
@@ -75,15 +75,15 @@ class Task:
 
     @property
     def series(self) -> TimeSeries:
-        """All samples, controls apart from the states."""
+        """All samples, with controls separate from the states."""
         return drop_appended_controls(self.every)
 
 
 def check_size(series: TimeSeries, settings: Settings) -> None:
-    """Whether there is memory for the least that a fit holds: its samples, and matrices of all states.
+    """Check that there is memory for the least that a fit holds: its samples, and matrices of all states.
 
     Raises:
-        InputError: it takes more than --max-memory.
+        InputError: they take more than --max-memory.
     """
     n, samples = series.n_states, sum(len(t.time) for t in series.trajectories)
     needed = (SAMPLES_HELD * samples * n + MATRICES_HELD * n**2) * 8 / GIGABYTE
@@ -95,16 +95,16 @@ def check_size(series: TimeSeries, settings: Settings) -> None:
 
 
 def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
-    """The task, its data dimensionless.
+    """The task with dimensionless data.
 
     Raises:
-        InputError: the device is missing, controls are asked of a published recipe, or a statement of the user
-            does not fit the series.
+        InputError: the device is missing, a recipe cannot handle controls or unmeasured states, or a statement of the
+            user does not fit the series.
     """
     if settings.device != "cpu":
         from odediscovery.runtime.device import device_of  # noqa: PLC0415 (torch waits until it is needed)
 
-        device_of(settings.device)  # A missing device is reported before any work is done.
+        device_of(settings.device)  # Reports a missing device before any work.
     if series.controls and settings.published:
         raise InputError(
             f"inputs ({', '.join(series.controls)}) need --recipe default: the published recipes know none"
@@ -112,7 +112,7 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
     every, known = with_known_states(series, settings)
     if settings.recipe == "neural" and not measured(every).all():
         raise InputError("unmeasured states need --recipe default: recipe neural trains on what was measured")
-    # Without time noise is estimated from neighbours alone.
+    # If the time is up, noise is estimated from neighbours alone.
     with monitor.patient(SEARCHING):
         whole = every if settings.published else complete(every)
         few = every if settings.published else thin_series(whole)
@@ -121,23 +121,23 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
     return Task(every, few, known, p, settings, monitor)
 
 
-# Beginnings from which a law that was written down is fitted; constants may be anything there.
+# Starts for the constants of a requested law, which may have any values.
 BEGINNINGS = 4
-# Evaluations of the derivatives that each is worth: the user asked for it.
+# Evaluations of the derivatives for each start; many, because the user requested the law.
 MAX_JACOBIANS = 80
 
 
 def check_asked(task: Task) -> None:
-    """Whether laws that the user asks for can be read, and be fitted to these data.
+    """Check that laws requested by the user can be read and fitted to these data.
 
     Raises:
-        InputError: they cannot, or the list of names was asked for.
+        InputError: they cannot, or a name is unknown.
     """
     list(_asked(task))
 
 
 def laws_asked_for(task: Task, p: Problem) -> list[FittedForm]:
-    """The laws of --template and --try, fitted to whole trajectories; those that cannot be are left out."""
+    """The laws of --template and --try, fitted to whole trajectories, without those that cannot be integrated."""
     forms = list(_asked(task))
     if not forms:
         return []
@@ -158,7 +158,7 @@ def laws_asked_for(task: Task, p: Problem) -> list[FittedForm]:
 def notes_on(
     verdict: Verdict, asked: Sequence[FittedForm], winner: FittedForm | None, series: TimeSeries
 ) -> list[Note]:
-    """What became of each law that was asked for, beside the chosen one."""
+    """Notes that compare each requested law with the chosen one."""
     if not asked or verdict.p.heads is not None:
         return []
     p = verdict.p
@@ -169,7 +169,7 @@ def notes_on(
 
 
 def _asked(task: Task) -> Iterator[tuple[str, list[tuple[Form, dict[str, str]]]]]:
-    """What each law is called, and its forms with the constants that are sought."""
+    """The name of each requested law, and its forms with their nonlinear constants."""
     settings, series = task.settings, task.series
     if not (settings.template or settings.tries):
         return
@@ -183,24 +183,24 @@ def _asked(task: Task) -> Iterator[tuple[str, list[tuple[Form, dict[str, str]]]]
         yield "as it was tried", [(form, nonlinear_constants(form))]
 
 
-# Fewest held-out values of a state; one value has no variance
+# Least number of held-out values of a state; one value has no variance
 VALUES = 2
 
 
 def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | None]:
-    """The series until the last `share` of each trajectory's time, and what is left of it.
+    """Split a series into the samples before the last `share` of each trajectory's time, and the rest.
 
         earlier: t <= t_first + (1 - share) (t_last - t_first),    later: the rest
 
     Args:
-        share: at least 0, below 1; 0 keeps nothing back.
+        share: at least 0, below 1; 0 holds nothing out.
 
     Returns:
-        The earlier samples, and the later ones: as many trajectories, which may be empty; None
-        for a share of 0.
+        The earlier samples, and the later ones in the same number of trajectories, which may be
+        empty; None for a share of 0.
 
     Raises:
-        InputError: too few samples on one of the sides.
+        InputError: too few samples on one side.
 
     >>> series = TimeSeries.from_arrays(np.arange(10.0), np.arange(10.0))
     >>> earlier, later = split(series, 0.2)
@@ -212,9 +212,7 @@ def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | No
     before, after = [], []
     for run in series.trajectories:
         last = run.time[-1] - share * (run.time[-1] - run.time[0])
-        # A time on the edge may be off by its last digit.
-        # A time on the edge may be off by this [share of the measured time]; rounding of times that were written in
-        # decimals
+        # Rounding of times that were written in decimals [share of the measured time]
         count = int(np.sum(run.time <= last + 1e-9 * (run.time[-1] - run.time[0])))
         before.append(run.part(slice(count)))
         after.append(run.part(slice(count, None)))
@@ -249,11 +247,11 @@ def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
 
 
 def r2_of(later: TimeSeries, continued: Sequence[Array]) -> tuple[float, Array]:
-    """R2 of what continues a series, over all states and of each alone [states].
+    """R2 of continued solutions, over all states and for each alone [states].
 
     Args:
         later: held-out samples.
-        continued: states at their times, [samples, states] a trajectory.
+        continued: states at their times, [samples, states] per trajectory.
 
     Returns:
         -inf where `continued` is not finite; nan where nothing varies.
@@ -273,10 +271,10 @@ def r2_of(later: TimeSeries, continued: Sequence[Array]) -> tuple[float, Array]:
 
 
 def continue_solutions(found: Discovery, later: TimeSeries) -> list[Array]:
-    """The equations at held-out times, from the fitted starts, [samples, states] a trajectory.
+    """The solutions at held-out times, from the fitted starts, [samples, states] per trajectory.
 
     Args:
-        later: states that were measured; the equations may have more.
+        later: measured states; the equations may have more.
 
     Returns:
         nan from where a solution blows up.
@@ -297,10 +295,10 @@ def continue_solutions(found: Discovery, later: TimeSeries) -> list[Array]:
 
 
 def relative_error(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]) -> float:
-    """Root of the mean squared error over held-out samples, over the spread of the fitted ones.
+    """Root of the mean squared error over held-out samples, relative to the spread of the fitted ones.
 
     Args:
-        ends: states at the held-out times, [samples, states] a trajectory.
+        ends: states at the held-out times, [samples, states] per trajectory.
     """
     before, after = (np.concatenate([t.values for t in part.trajectories]) for part in (earlier, later))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -309,7 +307,7 @@ def relative_error(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]
 
 
 def hold_last_values(earlier: TimeSeries, later: TimeSeries) -> list[Array]:
-    """The last fitted value of each state at all held-out times, as if nothing changed any more."""
+    """The last fitted value of each state at all held-out times, as a constant forecast."""
     ends = []
     for run, rest in zip(earlier.trajectories, later.trajectories, strict=True):
         last = [column[np.isfinite(column)][-1:] for column in run.values.T]
@@ -319,7 +317,7 @@ def hold_last_values(earlier: TimeSeries, later: TimeSeries) -> list[Array]:
 
 
 def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> Discovery:
-    """The result with its R2 on held-out samples, a sentence about it, and the verdict.
+    """The result with its R2 on held-out samples, a note on them, and the outcome.
 
     Args:
         found: fitted to `earlier`.
@@ -332,7 +330,7 @@ def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> D
         return _with_note(found, cannot_be_continued(count), refused=True)
     by_state = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
     off, still = relative_error(earlier, later, ends), relative_error(earlier, later, hold_last_values(earlier, later))
-    # Error from which on equations may be refused [spread of the fitted values]
+    # Least error for which equations are refused [spread of the fitted values]
     refused = off > max(still, 0.05)
     note = continued(count, _number(whole), f" ({by_state})" * (len(each) > 1), off, still, refused)
     found = dataclasses.replace(found, r2_heldout=whole if np.isfinite(whole) else None)

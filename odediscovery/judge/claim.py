@@ -1,12 +1,12 @@
-"""Whether what was found may be called a law: tests of residuals, doubts, and which terms are significant.
+"""Whether equations may be called a law: tests of residuals, doubts, and which terms are significant.
 
-Residuals of a law should be noise: tests of their signs and of neighbours, and a random walk as a rival, tell.
+Residuals of a law should be noise, as tests of their signs and neighbours and a random walk as a rival show.
 
-A term whose coefficient's 95 % interval contains 0 does not act, nor does an exponent known to no whole number:
+A term is not significant if the 95 % interval of its coefficient contains 0, or its exponent is very uncertain:
 
     a +- t f standard error,    t the 97.5 % point of Student's t
 
-with the factor f of residuals that have a memory (`autocorrelation_inflation`).
+with the factor f for autocorrelated residuals (`autocorrelation_inflation`).
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ from odediscovery.runtime.monitor import TIME_SPENT, Monitor
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import holds_outside, interval_errors
 
-# Residuals of a state from which on it is tested: the normal approximation of the number of runs needs about ten of
+# Least number of residuals of a state for a test: the normal approximation of the number of runs needs about ten of
 # each sign
 RESIDUAL_FEW = 20
-# Distance from the expected value from which on residuals are clearly no noise [standard deviations]
+# Distance from the expected value from which on residuals are clearly not noise [standard deviations]
 CLEAR = 4.0
-# Correlation of neighbours up to which it counts as none [standard deviations]
+# Autocorrelation up to which it is not significant [standard deviations]
 UNLIKELY = 2.0
-# Largest correlation of neighbours that widens standard errors
+# Largest autocorrelation in the factor of standard errors
 LARGEST_CORRELATION = 0.99
 
-# Grid of the logarithms of a walk's variance a step, relative to that of the noise: from a walk that
-# hardly moves to one in which the noise is not seen.
+# Grid of the logarithms of a walk's variance per step, relative to that of the noise: from a walk that
+# hardly moves to one that hides the noise.
 WALK_LOG_VARIANCES = np.linspace(-12.0, 16.0, 57)
 
-# Below, residuals are [samples, states] a trajectory, nan where nothing was measured.
+# Below, residuals are [samples, states] per trajectory, nan where nothing was measured.
 
 
 @dataclass(frozen=True)
 class ResidualTests:
-    """What the tests say about the residuals of a law."""
+    """Results of the tests of a law's residuals."""
 
     # States with too few runs of one sign: index, number of runs, expected number.
     few_runs: tuple[tuple[int, int, int], ...] = ()
-    correlated: tuple[tuple[int, float], ...] = ()  # states whose neighbouring residuals correlate: index, correlation
-    inflation: float = 1.0  # factor by which that widens standard errors, at least 1
+    correlated: tuple[tuple[int, float], ...] = ()  # states with autocorrelated residuals: index, correlation
+    inflation: float = 1.0  # factor by which this widens standard errors, at least 1
 
     @property
     def is_noise(self) -> bool:
-        """Whether nothing speaks against noise."""
+        """Whether no test rejects noise."""
         return not (self.few_runs or self.correlated)
 
     def sentences(self, states: Sequence[str], explained: bool = False) -> list[Note]:
-        """What the reader should know; `explained`: it is known why residuals are no noise."""
+        """Notes for the reader; `explained`: the cause of residuals that are not noise is known."""
         seen = {i: f"neighbouring residuals correlate by {r:.2f}" for i, r in self.correlated}
         runs = {
             i: f"{found} runs of one sign where about {expected} are expected" for i, found, expected in self.few_runs
@@ -84,14 +84,14 @@ class ResidualTests:
 
 
 def examine_residuals(residuals: Sequence[Array]) -> ResidualTests:
-    """All tests of the residuals of a law."""
+    """All tests of a law's residuals."""
     return ResidualTests(
         tuple(too_few_runs(residuals)), tuple(autocorrelated(residuals)), autocorrelation_inflation(residuals)
     )
 
 
 def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
-    """How many runs of one sign the residuals of every state have, and should have, and its standard deviation.
+    """Number of runs of one sign in the residuals of every state, its expected value and standard deviation.
 
         expected  1 + 2 a b / n,    variance  (m - 1) (m - 2) / (n - 1)  with  m = expected
 
@@ -119,7 +119,7 @@ def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
 
 
 def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
-    """States whose residuals clearly have too few runs of one sign for noise: index, runs and expected number."""
+    """States whose residuals have significantly too few runs of one sign: index, runs and expected number."""
     counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
     found, expected, spread = runs(residuals)
     clear = (counts >= RESIDUAL_FEW) & (found < expected - CLEAR * spread) & (spread > 0)
@@ -127,7 +127,7 @@ def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
 
 
 def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
-    """Correlation of neighbouring residuals of every state, and how many pairs it is from.
+    """Correlation of neighbouring residuals of every state, and the number of pairs.
 
         r = sum e_t e_{t+1} / sum e_t^2,    standard deviation 1 / sqrt(pairs) for noise
 
@@ -137,7 +137,7 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
     >>> bool(correlations([slow])[0][0] > 0.9)
     True
     """
-    with np.errstate(all="ignore"):  # of a law that runs away nothing is known
+    with np.errstate(all="ignore"):  # residuals of a law that blows up are not finite
         products = sum(np.nansum(r[1:] * r[:-1], axis=0) for r in residuals)
         pairs = sum(np.isfinite(r[1:] * r[:-1]).sum(axis=0) for r in residuals)
         squares = sum(np.nansum(r**2, axis=0) for r in residuals)
@@ -145,30 +145,30 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def correlated_beyond(residuals: Sequence[Array], deviations: float) -> tuple[Array, Mask, Mask]:
-    """`correlations`, which of them chance does not explain to so many standard deviations, and which are tested."""
+    """`correlations`, which of them exceed 0 by `deviations` standard deviations, and which have enough pairs."""
     r, pairs = correlations(residuals)
     return r, np.asarray(r > deviations / np.sqrt(np.maximum(pairs, 1))), np.asarray(pairs >= RESIDUAL_FEW)
 
 
 def memory(residuals: Sequence[Array]) -> Array:
-    """The correlation of neighbouring residuals of every state, 0 where chance explains it [states]."""
+    """The autocorrelation of the residuals of every state, 0 where it is not significant [states]."""
     r, clear, _ = correlated_beyond(residuals, UNLIKELY)
-    # Hardly anything is known of a walk: its steps, not it, would be noise.
+    # The bound matters for walks, whose steps are noise: their samples carry hardly any information.
     return np.where(clear, np.minimum(r, LARGEST_CORRELATION), 0.0)
 
 
 def inflation_of(r: float) -> float:
-    """The factor by which a correlation of neighbours widens standard errors."""
+    """The factor by which an autocorrelation r widens standard errors."""
     return float(np.sqrt((1.0 + r) / (1.0 - r)))
 
 
 def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
-    """The factor by which memory in the residuals widens standard errors, at least 1.
+    """The factor by which autocorrelated residuals widen standard errors, at least 1.
 
         sqrt((1 + r) / (1 - r)),  r the largest correlation of a state's neighbouring residuals
 
     N residuals, each r times the last one plus new noise, carry as much information as
-    N (1 - r) / (1 + r) without memory. An r that chance explains counts as 0.
+    N (1 - r) / (1 + r) independent ones. An r that is not significant counts as 0.
 
     Source: Bartlett, Journal of the Royal Statistical Society 98 (1935).
 
@@ -181,13 +181,13 @@ def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
 
 
 def autocorrelated(residuals: Sequence[Array]) -> list[tuple[int, float]]:
-    """States whose neighbouring residuals clearly correlate: index and correlation."""
+    """States whose residuals are significantly autocorrelated: index and correlation."""
     r, clear, enough = correlated_beyond(residuals, CLEAR)
     return [(int(i), float(r[i])) for i in np.flatnonzero(clear & enough)]
 
 
 def has_no_memory(residuals: Sequence[Array]) -> bool:
-    """Whether every state has enough residuals, and neighbouring ones do not correlate.
+    """Whether every state has enough residuals and none are autocorrelated.
 
     >>> random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 100)
     >>> noise, wave = random.standard_normal((100, 1)), np.sin(t)[:, None]
@@ -199,15 +199,15 @@ def has_no_memory(residuals: Sequence[Array]) -> bool:
 
 
 def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = None) -> Array:
-    """The misfit of a random walk seen through noise, for every state, on the scale of a law's misfit.
+    """The misfit of a random walk observed with noise, for every state, on the scale of a law's misfit.
 
         x_{k+1} = x_k + sqrt(q dt) s u_k,    y_k = x_k + s shape_k e_k,    u, e ~ N(0, 1)
         misfit  = min over q of  n ln(mean v_k^2 / F_k) + n mean ln(F_k / shape_k^2)
 
     with the errors v_k of a Kalman filter's forecasts and their variances s^2 F_k; the first value
-    of each trajectory, which nothing forecasts, counts like the mean of the others. It is the
-    counterpart of n ln(SSR / n): a walk knows no law, so a law whose misfit is larger is none. nan where nothing was
-    measured; `relative_sigma` is the noise of each sample relative to the others (default: all alike).
+    of each trajectory, which has no forecast, counts like the mean of the others. It is the
+    counterpart of n ln(SSR / n): equations with a larger misfit are not a law. nan where nothing was
+    measured; `relative_sigma` is the noise of each sample relative to the others (default: equal).
 
     Source: Harvey, Forecasting, Structural Time Series Models and the Kalman Filter (1989), ch. 4.
 
@@ -248,10 +248,10 @@ def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = Non
 
 
 def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, starts: int) -> bool:
-    """Whether a random walk, which knows no law, explains the data as well as a law does.
+    """Whether a random walk explains the data better than a law does.
 
-    Both are compared by misfit and penalty: of the law by its weighted `squares`, observed values `counts` [states] and
-    `price`; the walk pays for one variance a state, beside as many fitted `starts`.
+    Both are compared by misfit and penalty: the law by its weighted `squares`, observed values `counts` [states] and
+    `price`; the walk is charged for one variance per state, and for the same fitted `starts`.
     """
     seen = (counts > 0) & ~p.constant
     n, samples = counts[seen], float(counts.sum())
@@ -263,10 +263,9 @@ def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, sta
     return bool(walk < law)
 
 
-# An exponent nearer than this is at a whole number
+# An exponent nearer than this to a whole number counts as whole
 WHOLE_POWER = 1e-4
-# An equation of more terms has to need each of them, all with whole powers; the laws of the suites have at most so
-# many
+# An equation of more terms must need each of them, all with whole powers; the laws of the suites have at most this many
 TERMS = 3
 # Terms and sums of an equation together, above which it is doubted
 CONSTANTS = 5
@@ -274,7 +273,7 @@ CONSTANTS = 5
 NEEDED = 100.0
 # Distance of the mean square of mere noise above its expected value [standard deviations]
 LIKELY = 3.0
-# Noise without memory may be so many times larger than it was estimated [ratio of mean squares]
+# Noise without autocorrelation may exceed its estimate by this factor [ratio of mean squares]
 UNDERESTIMATED = 3.0
 
 
@@ -294,7 +293,7 @@ def _relative_squares(errors: Sequence[Array], p: Problem) -> Array:
 
 
 def is_explained(law: PowerSum, p: Problem) -> Mask:
-    """Whether what an equation leaves of the intervals is integration error or noise, bool [states].
+    """Whether the residuals of an equation over intervals are integration error or noise, bool [states].
 
     expected^2 = sigma_i^2 + sum_j (x_i(t + h; x + sigma_j) - x_i(t + h; x))^2
 
@@ -317,11 +316,11 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
 
 
 def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
-    """Standard errors of coefficients and exponents if they are fitted to intervals.
+    """Standard errors that coefficients and exponents would have if fitted to intervals.
 
         covariance = (J' J)^-1,    J = d (errors / (sqrt(2) sigma)) / d (coefficients, exponents)
 
-    by differences, with the noise of the data as sigma; 0 where a coefficient or exponent is 0.
+    by finite differences, with the noise of the data as sigma; 0 where a coefficient or exponent is 0.
     """
     sigma = np.sqrt(2.0) * np.maximum(p.noise, p.floor)
     a, w, *inner = law.constants
@@ -341,7 +340,7 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
     jacobian = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
     size = np.maximum(column_norms(jacobian), np.finfo(float).tiny)
     unit = jacobian / size
-    with np.errstate(over="ignore"):  # the error of a constant that nothing feels is infinite
+    with np.errstate(over="ignore"):  # the error of a constant without effect is infinite
         # Least eigenvalue that counts [the largest]
         errors = np.sqrt(np.diag(np.linalg.pinv(unit.T @ unit, rcond=1e-12, hermitian=True))) / size
     of_a, of_w = np.zeros(a.shape), np.zeros(w.shape)
@@ -350,7 +349,7 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
 
 
 def doubtful(law: PowerSum, p: Problem) -> Mask:
-    """Equations of a dimensionless law that leave residuals or do not look like a law, bool [states]."""
+    """Equations of a dimensionless law that do not explain the data or do not look like a law, bool [states]."""
     left = ~is_explained(law, p)
     return (left if left.all() else left | unlike_a_law(law, p)) & ~p.constant
 
@@ -358,13 +357,13 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
 def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
     """Equations that do not look like a law, bool [states].
 
-    A law does without exponents that are nearly whole, without terms that cancel, and without many
-    terms, unless their powers are whole and the data could spare none of them: an approximation gains
-    a little with every term, a law nearly everything with the last.
+    A law has no exponents that are nearly whole, no terms that cancel, and few terms, unless their
+    powers are whole and the data need each of them: an approximation gains a little with every term,
+    a law nearly everything with the last.
     """
     w = law.exponents
     off = np.abs(w - np.round(w))
-    # An exponent nearer than this to a whole number, and not at it, is a sign of another law
+    # An exponent nearer than this to a whole number, but not equal to it, indicates another law
     nearly = (off > WHOLE_POWER) & (off < 0.02)
     used = law.coefficients != 0
     inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
@@ -377,8 +376,8 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
         samples = sum(len(t.values) for t in p.smooth.trajectories)
         share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
         whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
-        # What a needed term explains at least of the increments of clean data [`SETTLED`, or what a law of
-        # products of two states leaves]
+        # Least share of the increments of clean data that a needed term explains [`SETTLED`, or the residuals of
+        # a law with products of two states]
         small = share < 1000.0 * _least_left(law, p)
         if (many & whole & small).any() and holds_outside(p, law):
             small[:] = False
@@ -388,36 +387,36 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
 
 
 def _least_left(law: PowerSum, p: Problem) -> Array:
-    """What approximations of the same terms would leave at least of each equation, as `interval_squares` [states].
+    """Least residuals that approximations with these terms would have, in units of `interval_squares` [states].
 
-    A series goes on to higher powers, and may leave any little; products of two states are the first terms of one
-    that leaves much, so there it counts what the law itself leaves.
+    The residuals of a series with higher powers may be arbitrarily small. Products of two states would begin a
+    series with large residuals, so there the law's own residuals count.
     """
     degrees = np.where(law.coefficients != 0, np.abs(law.exponents).sum(axis=1), 0.0).max(axis=1, initial=0.0)
     rounding = 2.0 * p.floor**2 / increment_squares(p)
     left = np.clip(interval_squares(law, p), np.minimum(rounding, SETTLED), SETTLED)
     plain = law.features is None
-    # Highest power of a law that is no first part of a series
+    # Highest power of a law that is not the beginning of a series
     least: Array = np.where(plain & (degrees <= 2.0), left, SETTLED)
     return least
 
 
 def has_cancelling_terms(law: PowerSum, p: Problem) -> Mask:
-    """Whether terms of an equation are many times larger than their sum, bool [states]."""
+    """Which equations have terms many times larger than their sum, bool [states]."""
     values = np.concatenate([t.values for t in p.smooth.trajectories])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         terms = law.monomials(values)[:, None, :] * law.coefficients
         ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
-    # Terms so many times larger than their sum cancel [ratio of rms]
+    # Terms cancel above this ratio to their sum [ratio of rms]
     result: Mask = ratio > 30.0
     return result
 
 
 def leaves_noise(p: Problem, best: Candidate) -> bool:
-    """Whether what a law leaves of noisy data is noise.
+    """Whether the residuals of a law on noisy data are noise.
 
-    In short, irregular trajectories noise is easily underestimated. Residuals may then be larger than
-    the estimate, as long as they have no memory.
+    In short, irregular trajectories noise is easily underestimated. Residuals may then exceed the
+    estimate, unless they are autocorrelated.
     """
     if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
         return True
@@ -426,16 +425,16 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
 
 
 def needs_every_term(found: Polished) -> bool:
-    """Whether a law of whole powers has no term that the data could spare, and not too many.
+    """Whether a law has whole powers only, needs each of its terms, and has few of them.
 
-    An approximation gains a little with every term, a law nearly everything with the last; the series of
-    another law shows in its degree. Many terms may stand for real powers.
+    An approximation gains a little with every term, a law nearly everything with the last; a high degree indicates
+    the series of another law. Many terms may stand for real powers.
     """
     a, w = found.law.coefficients, found.law.exponents
     few = (a != 0).sum(axis=1).max() <= CONSTANTS
     if found.law.features is None:
-        # Highest power of a long law of whole powers that is believed in noise; the series of a sine goes on to the
-        # fifth and farther
+        # Highest power of a polynomial law that is accepted in noise; the series of a sine reaches the fifth and
+        # higher ones
         few = few and np.abs(w).sum(axis=1).max(initial=0.0) <= 3.0
     needed = a**2 >= NEEDED * found.errors.coefficients**2
     return bool(few and np.array_equal(w, np.round(w)) and needed[a != 0].all())
@@ -447,32 +446,32 @@ def is_short(law: PowerSum) -> bool:
 
 
 def is_within_noise(p: Problem, c: Candidate) -> bool:
-    """Whether the residuals of a law are no larger than noise that was underestimated."""
+    """Whether the residuals of a law are no larger than underestimated noise."""
     return c.mean_square <= UNDERESTIMATED * max(p.unexplained, 1.0)
 
 
-# Least share of the variance that a law explains, of all states and of each
+# Least share of the variance that a law must explain, of all states and of each
 EXPLAINED = 0.5
-# Least share where the residuals are clearly no noise
+# Least share where the residuals are clearly not noise
 EXPLAINED_STRUCTURED = 0.95
 
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What equations explain, and what they have to explain to be claimed as a law."""
+    """What equations explain, and what they must explain to be claimed as a law."""
 
     explained: float  # share of the variance of all states together
-    least: float = EXPLAINED  # that they have to explain
+    least: float = EXPLAINED  # least value of `explained` for a claim
     each: Array | None = None  # share of the variance of every state [states]; nan where nothing varies or is measured
-    least_each: Array | float = -np.inf  # that they have to explain of every state [states]
+    least_each: Array | float = -np.inf  # least values of `each` for a claim [states]
     walk: bool = False  # whether a random walk explains the data as well
-    idle: Sequence[str] = ()  # terms that the data do not tell from nothing, by name
+    idle: Sequence[str] = ()  # names of the terms that are not significant
 
     def outcome(self, monitor: Monitor, states: Sequence[str]) -> tuple[str, list[Note]]:
-        """How the fit ended, and why. A law that explains too little is none, also where the time was up."""
+        """How the fit ended, and why; equations that explain too little are no law, even after a stop."""
         found, notes = "converged", list[Note]()
         reason = monitor.stopping()
-        # Time that a fit takes by default is no limit that somebody set.
+        # The default time of a fit is not a limit that the user set.
         if reason and reason != TIME_SPENT:
             found = "stopped"
             notes.append(stopped(reason, monitor.seconds()))
@@ -496,7 +495,7 @@ def shares_explained(series: TimeSeries, squares: Array) -> Array:
     seen = np.isfinite(values).any(axis=0)
     mean = np.where(seen, np.nan_to_num(values).sum(axis=0) / np.isfinite(values).sum(axis=0).clip(1), np.nan)
     spread = np.nansum((values - mean) ** 2, axis=0)
-    # Rounding of a large number that never changes is no spread.
+    # Rounding of a large constant number is not variance.
     moves = seen & (spread > len(values) * (1e-12 * np.nan_to_num(np.abs(mean))) ** 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         shares: Array = np.where(moves, 1.0 - squares / spread, np.nan)
@@ -504,9 +503,9 @@ def shares_explained(series: TimeSeries, squares: Array) -> Array:
 
 
 def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
-    """What equations have to explain of every state [states].
+    """The share of the variance of every state that equations must explain [states].
 
-    Of what is no noise: half; nearly all where the residuals of the state are clearly no noise.
+    Half of what is not noise; nearly all of it where the residuals of the state are clearly not noise.
     """
     own = ~p.data.is_control
     values = pooled(p.data)[:, own]
@@ -517,13 +516,12 @@ def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
     structured: Mask = np.zeros(series.n_states, dtype=bool)
     structured[[*(i for i, *_ in tests.few_runs), *(i for i, _ in tests.correlated)]] = True
     least = np.where(structured, EXPLAINED_STRUCTURED, EXPLAINED) * possible
-    # A state whose variance has a smaller share that is no noise has nothing that a law could explain [share of the
-    # variance]
+    # With a smaller share that is not noise, there is nothing for a law to explain [share of the variance]
     return np.where(possible < 0.1, -np.inf, least)
 
 
 def turning_state(p: Problem) -> list[Note]:
-    """That the only state clearly rises and falls within a trajectory, if it does and nothing measured acts on it."""
+    """A note if the only state clearly rises and falls within a trajectory and nothing measured acts on it."""
     if len(p.data.is_control) != 1 or p.data.is_control.any() or not p.measured.all():
         return []
     noise = float(np.maximum(p.noise, p.floor)[0])
@@ -531,16 +529,16 @@ def turning_state(p: Problem) -> list[Note]:
         x = run.values[np.isfinite(run.values[:, 0]), 0]
         if len(x):
             rise, fall = (x - np.minimum.accumulate(x)).max(), (np.maximum.accumulate(x) - x).max()
-            # A state that rises and falls by more than so much turns back [standard deviation of the noise]; white
-            # noise of ten thousand samples stays below
+            # A state that rises and falls by more than this turns back [standard deviation of the noise]; ten thousand
+            # samples of white noise stay below
             if min(rise, fall) > max(10.0 * noise, 0.1 * float(np.ptp(x))):
                 return [turns_back(p.data.states[0])]
     return []
 
 
 def share_in_pieces(p: Problem, found: Polished) -> tuple[float, Array]:
-    """Share of the variance within pieces, of all states and of each: their starts, which are fitted, explain
-    the rest."""
+    """Share of the variance within pieces that is explained, of all states and of each; fitted starts explain
+    the variance between pieces."""
     own = ~p.data.is_control
     parts = [(t.values - np.nanmean(t.values, axis=0))[:, own] ** 2 for t in p.data.trajectories]
     within = np.sum([np.nansum(part, axis=0) for part in parts], axis=0)
@@ -552,12 +550,12 @@ def share_in_pieces(p: Problem, found: Polished) -> tuple[float, Array]:
 
 
 def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
-    """Equation and monomial of fitted terms that the data do not tell from nothing, the weakest first; errors are wider
-    by the `inflation` of residuals with memory."""
+    """Equation and monomial of fitted terms that are not significant, the least certain first; `inflation` is the
+    factor of errors for autocorrelated residuals."""
     law, errors, freedom = found.law, found.errors, residual_freedom(found)
     if law.stoichiometry is not None:
         return []
-    # An exponent with a larger standard error says nothing of its term
+    # With a larger standard error of its exponent, a term is undetermined
     open_rows: Mask = np.any((inflation * errors.exponents > 1.0) & found.free[1], axis=1)
     weak = []
     for i, j in weak_terms(found):
@@ -569,12 +567,12 @@ def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
 
 
 def has_idle_terms(row: Judged) -> bool:
-    """Whether the data do not tell a term of a law from nothing, nor the constants of its name, if it has one."""
+    """Whether a law has terms that are not significant, unless it has a name and its constants are significant."""
     return not row.origin.acts and bool(idle_terms(row.polished, 1.0))
 
 
 def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:
-    """Sum and monomial of fitted constants inside sums that the data do not tell from nothing, the weakest first."""
+    """Sum and monomial of fitted constants inside sums that are not significant, the least certain first."""
     value, error, freedom = found.law.constants[2], inflation * found.errors.constants[2], residual_freedom(found)
     places = [(int(m), int(k)) for m, k in np.argwhere(found.free[2])]
     ends = {place: interval(float(value[place]), float(error[place]), freedom) for place in places}
@@ -583,23 +581,23 @@ def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:
 
 
 def is_needed(found: Polished, without: Polished, floor: Array, inflation: float) -> bool:
-    """Whether the data are clearly worse explained without a constant, although its own interval may contain 0.
+    """Whether the fit is significantly worse without a constant, although its own interval may contain 0.
 
         sum_i n_i ln(S_i' / S_i) > N ln(1 + F / nu),    F of 1 and nu degrees of freedom
 
-    with nu degrees of freedom left and the `floor` of noise, rounding and integration in S [states]. Intervals are
-    those of a law that is linear in its constants; a fit without the constant says more.
+    with nu degrees of freedom left and the `floor` of noise, rounding and integration in S [states]. Intervals assume
+    that a law is linear in its constants; a fit without the constant is more reliable.
     """
     n, freedom = found.counts, residual_freedom(found)
     seen = n > 0
     ratio = (without.squares[seen] / n[seen] + floor[seen] ** 2) / (found.squares[seen] / n[seen] + floor[seen] ** 2)
     rise = float(n[seen] @ np.log(ratio)) / inflation**2
-    # Confidence of a test of two fits from which on what one lacks is needed [probability]
+    # Confidence of the test of the two fits [probability]
     return bool(rise > n.sum() * np.log1p(fdtri(1, freedom, 0.99) / freedom))
 
 
 def weak_terms(found: Polished) -> list[tuple[int, int]]:
-    """Equation and monomial of all fitted terms, those whose coefficients are least certain first."""
+    """Equation and monomial of all fitted terms, those with the least certain coefficients first."""
     if found.law.stoichiometry is not None:
         return []
     value, error = np.abs(found.law.coefficients), found.errors.coefficients

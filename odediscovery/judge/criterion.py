@@ -3,26 +3,26 @@
     criterion = sum over states of m ln(SSR / n + floor^2) + cost * N / (N - K - 2) + 2 sum ln(0.01 / share)
 
 on trajectories integrated from fitted start values, never on derivatives. The floor is the largest of estimated noise,
-rounding and integration error: a closer fit earns nothing, neither in the last digits of clean data nor in the noise
-of measured ones. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start values included),
-corrects for small samples. m is the number of samples n, but fewer where what the nearest law leaves has a memory and
-is far more than noise: the error of somebody else's solver, a model that is nearly right. The last sum is over terms,
-and distances of exponents from simple ones, that are next to nothing beside the rest of their equation: such a number
-has to be as small as that by chance, and pays for it. A term is believed only beyond doubt then, an exponent where
-what is left is no noise: solvers damp and shift as they would. Source: McQuarrie and Tsai, Regression and Time Series
-Model Selection (1998), BICc.
+rounding and integration error: a closer fit is not rewarded, neither in the last digits of clean data nor in the noise
+of measured data. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start values included),
+corrects for small samples. m is the number n of samples, but smaller where the residuals of the closest law are
+autocorrelated and far above noise, as with solver errors in the data or a model that is nearly right. The last sum is
+over terms, and distances of exponents from simple ones, that are negligible in their equation: a number this small is
+improbable and is charged for it. Such a term must be beyond doubt, and such an exponent too where residuals are not
+noise, because solvers damp and shift in the same way. Source: McQuarrie and Tsai, Regression and Time Series Model
+Selection (1998), BICc.
 
-What leaves one state and enters another has one rate, not two.
+A flow that leaves one state and enters another has one rate, not two.
 
-    a_ij s_i = -a_kj s_k    for a monomial j in the equations of the states i and k, of the scales s
+    a_ij s_i = -a_kj s_k    for a monomial j in the equations of states i and k with scales s
 
-Coefficients that the data do not tell apart in this way have one value in the criterion, in two places. What the
-likelihood would lose by a refit with such ties is, to second order,
+Coefficients whose difference from such a tie is not significant count as one value in the criterion. To second order,
+a refit with such ties would reduce the likelihood by
 
     d^T (C V C^T)^-1 d,    d = C theta [ties],
 
-the rows of C the ties, theta the fitted constants and V their covariance; it counts against the law. Ties are taken
-one after the other, the likeliest first, as long as each saves more than it loses.
+where the rows of C are the ties, theta the fitted constants and V their covariance; this is charged to the law. Ties
+are added one by one, the likeliest first, and the number that saves most is kept.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from odediscovery.stages.prune import wald_statistic
 
 @dataclass(frozen=True)
 class Ties:
-    """Coefficients of a law that are those of others."""
+    """Number of coefficients of a law that others determine, and the loss in likelihood."""
 
     number: int = 0
-    loss: float = 0.0  # what a law with these ties would lose, in units of twice the log-likelihood
+    loss: float = 0.0  # in units of twice the log-likelihood
 
 
 NO_TIES = Ties()
 
 
 def find_ties(found: Polished, scale: Array) -> Ties:
-    """The ties of a law whose states were divided by a scale; none without a covariance, or where flows are tied."""
+    """The ties of a law whose states were divided by `scale`; none without a covariance or with a stoichiometry."""
     law, v, best = found.law, found.covariance, NO_TIES
     if law.stoichiometry is not None or not np.isfinite(v).all():
         return best
@@ -69,12 +69,12 @@ def find_ties(found: Polished, scale: Array) -> Ties:
 
 
 def count_constants(found: Polished, scale: Array) -> int:
-    """How many values of a law were fitted, that of one flow once; the states were divided by a scale [states]."""
+    """Number of fitted values of a law, with tied ones counted once; the states were divided by `scale` [states]."""
     return count(found.free) - find_ties(found, scale).number
 
 
 def _flows(law: PowerSum, fitted: Mask, scale: Array, width: int) -> Array:
-    """A row for every pair of coefficients that may be one flow, [pairs, constants]: their sum in its scales."""
+    """One row for each pair of coefficients that may be one flow, [pairs, constants]: their sum in user scales."""
     place = np.full(law.coefficients.shape, -1)
     place[fitted] = np.arange(fitted.sum())
     rates, rows = law.coefficients * scale[:, None], list[Array]()
@@ -87,7 +87,7 @@ def _flows(law: PowerSum, fitted: Mask, scale: Array, width: int) -> Array:
 
 
 def _likeliest_first(flows: Array, theta: Array, v: Array, worth: float) -> Array:
-    """Flows each of which alone loses less than a value costs, but for those that follow from others before them."""
+    """Flows whose tie alone loses less than a value costs, without those that follow from likelier ones."""
     lost, rate, kept = [wald_statistic(row[None], theta, v) for row in flows], np.arange(len(theta)), list[int]()
     for t in np.argsort(lost, kind="stable"):
         one, other = rate[flows[t] != 0.0]
@@ -105,16 +105,16 @@ CLOSE = 6.0
 AROUND = 4
 # Difference of the criterion up to which another law is about as good [criterion]
 NO_EVIDENCE = 4.0
-# A term below it pays for being so small, and so does an exponent so near to a simple one [largest term of the
+# Terms below this are charged for being so small, as are exponents this near to a simple one [largest term of the
 # equation]
 NOTHING = 1e-2
-# What such a term costs besides, and such an exponent where what is left is no noise [criterion]; beyond doubt: a
-# likelihood ratio of e^50; solvers damp and shift, as a small term would
+# Extra charge for such a term, and for such an exponent where residuals are not noise [criterion]; a likelihood ratio
+# of e^50 is beyond doubt, while solvers damp and shift like a small term
 NO_NOISE = 100.0
-# What the nearest law leaves is more than noise from here on [variance of the noise]
+# Residuals of the closest law are systematic above this [variance of the noise]
 SYSTEMATIC = 4.0
-# Laws that leave no more than this tell the memory of what none of them explains [standard deviation of a state]; the
-# relative error of a solver at its usual tolerance
+# Laws with residuals below this show the autocorrelation of unexplained error [standard deviation of a state]; the
+# relative error of a solver at its default tolerance
 SOLVER = 1e-3
 
 
@@ -126,7 +126,7 @@ def correction(samples: float, fitted: int) -> float:
 def penalty(law: PowerSum, free: Free, samples: float, starts: int, ties: int = 0) -> float:
     """The second part of the criterion: cost * N / (N - K - 2).
 
-    `ties` are coefficients that have the values of others; their places were chosen as any.
+    `ties` counts coefficients that equal others; their places are charged as usual.
     """
     charged = cost(law, free, samples) - ties * value_penalty(samples)
     return charged * correction(samples, count(free) - ties + starts)
@@ -141,7 +141,7 @@ def judge(
     more: float = 0.0,
     ties: Ties = NO_TIES,
 ) -> Judged:
-    """The polished law with its criterion, see `misfit`; `more` is what it costs besides."""
+    """The polished law with its criterion, see `misfit`; `more` is an additional charge."""
     squares, counts = polished.squares, polished.counts
     if not polished.finite or not np.isfinite(squares).all():
         return Judged(polished, float("inf"), origin)
@@ -150,10 +150,10 @@ def judge(
 
 
 def misfit(squares: Array, counts: Array, floor: Array, independent: Array | None = None) -> float:
-    """sum of m ln(SSR / n + floor^2) over states that have samples, all [states].
+    """sum of m ln(SSR / n + floor^2) over states with samples; all arrays are [states].
 
     SSR are the `squares`, n the `counts` of values, m / n the share that counts as `independent` (default: all), and
-    the floor is the standard deviation that noise, rounding and integration explain.
+    the floor is the standard deviation explained by noise, rounding and integration.
     """
     seen = counts > 0
     known = counts if independent is None else independent * counts
@@ -168,10 +168,10 @@ def judge_on(p: Problem, polished: Polished, origin: Origin) -> Judged:
 
 
 def price_of_nothing(p: Problem, polished: Polished) -> float:
-    """What a law pays for numbers that are next to nothing on the data of a problem.
+    """The charge for negligible terms and for exponents that are nearly simple, on the data of a problem.
 
-    A term that is one has to be beyond doubt. An exponent so near to a simple one is set to it by `snap`, where the
-    data allow that, and has to be beyond doubt where what is left is no noise.
+    A negligible term must be beyond doubt. `snap` sets a nearly simple exponent to the simple one where the data
+    allow it; where residuals are not noise, such an exponent must be beyond doubt too.
     """
     of_terms, _, of_sums = shares_of(polished.law, polished.free, pooled(p.smooth))
     beyond_doubt = sum(_price(shares, NO_NOISE) for shares in (of_terms, of_sums))
@@ -179,7 +179,7 @@ def price_of_nothing(p: Problem, polished: Polished) -> float:
 
 
 def price_of_powers(p: Problem, polished: Polished) -> float:
-    """The part of `price_of_nothing` that is paid for exponents next to simple ones."""
+    """The part of `price_of_nothing` that is charged for nearly simple exponents."""
     of_powers = shares_of(polished.law, polished.free, pooled(p.smooth))[1]
     return _price(of_powers, 0.0 if p.independent is None else NO_NOISE)
 
@@ -190,10 +190,10 @@ def _price(shares: Array, doubted: float) -> float:
 
 
 def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]:
-    """How much fitted constants say, inf where one is not fitted, or is what it would be without.
+    """The effect of fitted constants, inf for those that are not fitted or have no effect to measure.
 
-    The share of a term is its root mean square beside the largest term of its equation, or beside 1 in a sum
-    1 + ...; that of an exponent what its distance from the nearest simple one changes of its power,
+    The share of a term is its root mean square relative to the largest term of its equation, or to 1 in a sum
+    1 + ...; that of an exponent is the effect of its distance from the nearest simple one,
     |p - p0| sd(ln x), at states x [samples, states]. Shares are of coefficients [states, monomials], exponents of
     states [monomials, states] and constants inside sums.
     """
@@ -216,10 +216,10 @@ def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]
 
 
 def sizes_beside_the_largest(law: PowerSum, x: Array) -> Array:
-    """Root mean square of every term beside the largest of its equation, sample by sample [states, monomials].
+    """Root mean square of every term relative to the largest of its equation at each sample [states, monomials].
 
-    A negative power is huge where a state x [samples, states] is near 0, and only there; where all terms are small for
-    once, they are compared with what is usual.
+    A negative power is huge only at samples where a state x [samples, states] is near 0; where all terms are small,
+    the reference is the median of the largest.
     """
     if not law.n_monomials:
         return np.zeros(law.coefficients.shape)
@@ -231,7 +231,7 @@ def sizes_beside_the_largest(law: PowerSum, x: Array) -> Array:
 
 
 def _sizes_in_sums(law: PowerSum, x: Array) -> Array:
-    """Root mean square of the monomials that stand in sums [monomials]."""
+    """Root mean square of the monomials inside sums [monomials]."""
     if law.features is None or not len(law.features.sums):
         return np.zeros(law.constants[2].shape[-1])
     of_sums = powers(law.features.base(x), law.features.sums.exponents, law.mirrored)
@@ -248,7 +248,7 @@ def score(c: Candidate, samples: int, floor: float = ABOVE_ZERO) -> float:
 
 
 def rank(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
-    """The candidates by `score`, the best first."""
+    """The candidates sorted by `score`, best first."""
     return sorted(candidates, key=lambda c: score(c, samples))
 
 
@@ -257,9 +257,9 @@ def shortlist(
 ) -> list[Candidate]:
     """The best candidates of each complexity near the best of all, simplest first.
 
-    Several laws of one complexity are listed where windows hardly distinguish them. Laws with whole
-    powers and laws with real ones are listed separately: the same complexity costs them differently. `around` so many
-    complexities on either side of the best are kept, of each kind (default: `AROUND`).
+    Several laws of one complexity are listed where windows hardly distinguish them. Laws with whole powers and laws
+    with real ones are listed separately: the same complexity costs them differently. `around` is the number of
+    complexities kept on either side of the best, for each kind (default: `AROUND`).
     """
     around = AROUND if around is None else around
     listed: list[Candidate] = []
@@ -268,14 +268,14 @@ def shortlist(
         for c in sorted(candidates, key=lambda c: c.mean_square):
             if bool(c.whole.all()) is whole:
                 of_size.setdefault(c.law.complexity, []).append(c)
-        # Only rows that beat everything simpler belong to the front.
+        # Only laws that fit better than all simpler ones belong to the front.
         front: list[Candidate] = []
         for size in sorted(of_size):
             if not front or of_size[size][0].mean_square < front[-1].mean_square:
                 front.append(of_size[size][0])
         scores = [score(c, samples, floor) for c in front]
         middle = int(np.argmin(scores)) if front else 0
-        # What is no noise may be somebody else's solver's error, which closer laws follow without end.
+        # Above noise, residuals may be solver errors in the data, which ever closer laws follow.
         first = 0 if front and front[middle].mean_square > SYSTEMATIC else max(middle - around, 0)
         for c in front[first : middle + around + 1]:
             listed += _as_good(of_size[c.law.complexity], samples, floor)
@@ -283,11 +283,11 @@ def shortlist(
 
 
 def _as_good(candidates: Sequence[Candidate], samples: int, floor: float) -> list[Candidate]:
-    """The first candidate, and others of its complexity with other monomials and a like score."""
+    """The first candidate, and others of its complexity with other monomials and a similar score."""
     kept = [candidates[0]]
     most = score(candidates[0], samples, floor) + CLOSE
     for c in candidates[1:]:
-        # So many of one complexity at most
+        # At most this many of one complexity
         if score(c, samples, floor) > most or len(kept) == 3:
             break
         if all(c.form != k.form for k in kept):
@@ -301,16 +301,16 @@ def choose(rows: Sequence[Judged]) -> int:
 
 
 def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int]:
-    """Rows that are better than every simpler one, simplest first; the chosen one always, alone of its complexity.
+    """Rows that fit better than every simpler one, simplest first, and the chosen row, alone of its complexity.
 
-    Better means a smaller mean squared error in the user's units, of states that were divided by a scale [states].
+    Better means a smaller mean squared error in the user's units, of states that were divided by `scale` [states].
     """
 
     def mean_square(i: int) -> float:
         return float((rows[i].polished.plain_squares * scale**2).sum())
 
     taken = rows[chosen].polished.law.complexity
-    # What will not be shown hides nothing.
+    # Rows that are not shown dominate none.
     shown = [i for i, row in enumerate(rows) if i == chosen or row.polished.law.complexity != taken]
     order = sorted(shown, key=lambda i: (rows[i].polished.law.complexity, mean_square(i)))
     kept: list[int] = []
@@ -324,12 +324,12 @@ def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """Judged laws, and which of them is claimed."""
+    """Judged laws, and the one that is claimed."""
 
     p: Problem  # the data that they were judged on: whole trajectories, or pieces of them
-    rows: tuple[Judged, ...]  # one for each row of the Pareto front and rivals of them
+    rows: tuple[Judged, ...]  # the rows of the Pareto front and their rivals
     chosen: int  # index of the law that is claimed
-    reasons: tuple[Note, ...] = ()  # why closer laws were passed over, for the reader
+    reasons: tuple[Note, ...] = ()  # why closer laws were not chosen, for the reader
 
     @classmethod
     def of(cls, p: Problem, rows: Sequence[Judged]) -> Verdict:
@@ -342,11 +342,11 @@ class Verdict:
         return self.rows[self.chosen]
 
     def passed_over(self, chosen: int, why: Callable[[int], Note]) -> Verdict:
-        """The verdict for another law; `why` says of the complexity of the one before what is said of it."""
+        """The verdict for another law; `why` makes the note from the complexity of the previous one."""
         note = why(self.best.polished.law.complexity)
         return dataclasses.replace(self, chosen=chosen, reasons=(*self.reasons, note))
 
     def with_best(self, row: Judged) -> Verdict:
-        """The same with another row for the law that is claimed."""
+        """The verdict with another row for the law that is claimed."""
         rows = (*self.rows[: self.chosen], row, *self.rows[self.chosen + 1 :])
         return dataclasses.replace(self, rows=rows)

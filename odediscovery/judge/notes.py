@@ -1,8 +1,8 @@
-"""The messages of a result, each with its weight: what its reader should know first.
+"""The messages of a result, each with its weight: what the reader should know first.
 
-A note says what was seen, what follows from it, and what to do, in one or two sentences. They are on whether what was
-found is a law, on which law was chosen, on what limited the search, and on what is known of the constants. A result
-shows the weightiest first. What the reader of a table has to say of columns stays in `data`.
+A note says what was observed, what follows from it, and what to do, in one or two sentences. Notes concern whether the
+equations are a law, which law was chosen, what limited the search, and how well the constants are known. A result
+shows the weightiest first. Notes from reading tables, on columns, are in `data`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Weight(IntEnum):
-    """How much a note matters: the smaller, the sooner its reader should know."""
+    """Importance of a note: the smaller, the sooner the reader should know it."""
 
     REFUSAL = 0
     DOUBT = 1
@@ -39,21 +39,21 @@ class Note(str):
         return made
 
     def __getnewargs__(self) -> tuple[str, Weight]:  # type: ignore[override]
-        # A result goes from one process to another.
+        # Results are pickled between processes.
         return str(self), self.weight
 
 
 def in_order(messages: Iterable[str]) -> tuple[str, ...]:
-    """The messages, the most important first; those without a weight count as remarks on the data.
+    """The messages without repetition, the most important first.
 
-    A message that stands there twice is said once.
+    Those without a weight count as remarks on the data.
     """
     unique = dict.fromkeys(messages)
     return tuple(sorted(unique, key=lambda text: getattr(text, "weight", Weight.DATA)))
 
 
 def percent(share: float) -> str:
-    """A share of the variance, cut off and not rounded up: 0.9996 is 99.9 %.
+    """A share of the variance in percent, rounded down: 0.9996 is 99.9 %.
 
     >>> percent(0.9996), percent(0.5), percent(-3.3)
     ('99.9 %', '50 %', 'nothing')
@@ -64,13 +64,13 @@ def percent(share: float) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: a, b and c."""
+    """Names as a phrase: a, b and c."""
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 @dataclass(frozen=True)
 class Message:
-    """A note whose text only lacks some values."""
+    """A note whose text has places for values."""
 
     weight: Weight
     text: str
@@ -94,12 +94,12 @@ cannot_be_continued = Message(
     Weight.REFUSAL,
     "{} samples were held out: the equations diverge before the last of them, so they do not hold at later times",
 )
-# Of the trajectory, and when.
+# Values: trajectory, and time of divergence.
 blows_up = Message(
     Weight.DOUBT,
     "integrated for twice the measured time{}, the equations diverge at {}: use them within the measured time only",
 )
-# The seconds that it took.
+# Values: reason, and seconds until the stop.
 stopped = Message(
     Weight.DOUBT,
     "stopped ({}) after {:.1f} s, before every kind of law was tried: this is the best so far; continue with "
@@ -118,25 +118,25 @@ held_and_fitted = Message(
     "the equations fix an exponent at a simple number, while the named law fits it: the errors given with the name "
     "are larger; use those unless you know the exponent",
 )
-# State, term, equations, and the ends of the interval.
+# Values: state, term, equations, and the ends of the interval.
 open_exponent = Message(
     Weight.CONSTANTS,
     "the exponent of {0} in the term {1} of {2} is known only to lie between {3:.2g} and {4:.2g}: measure over a "
     "wider range of {0}, or fix it with --integer-exponents",
 )
-# Of the trajectory, the state and its value, and the range of its data.
+# Values: trajectory, the state and its value, and the range of its data.
 leaves_the_data = Message(
     Weight.CHOICE,
     "integrated for twice the measured time{}, {} reaches {:.3g}, far outside the data ({:.3g} to {:.3g}): no "
     "measurement supports this; use the equations within the measured range only",
 )
-# The best time, and the name of the time.
+# Values: the best time, and the name of the time.
 no_break = Message(
     Weight.CHOICE,
     "no constant clearly changes: even at the best time, {1} = {0:g}, no textbook law becomes clearly likelier; these"
     ' laws have no change (--breaks "t=..." sets a time that you know)',
 )
-# The complexity of a row of the front, and why it was not taken.
+# Values: complexity of a row of the front, and why it was not chosen.
 simpler_and_nearer = Message(
     Weight.CHOICE,
     "the equations of complexity {} are simpler and fit all states together better; they were not chosen because {}",
@@ -146,7 +146,7 @@ weaker_between = Message(
     "equations of complexity {} fit these samples better, but predict held-out blocks of time worse than the simpler "
     "ones above: they were not chosen",
 )
-# The samples of a piece.
+# Value: samples per piece.
 judged_in_pieces = Message(
     Weight.DATA,
     "no law was found that follows whole trajectories from one start, as in chaos: laws, mse and r2 are evaluated on "
@@ -157,13 +157,13 @@ never_changes = Message(
     "{} never changes: its equation is zero; leave it out with --states, or name it with --inputs if it acts on the "
     "others",
 )
-# The period.
+# Value: the period.
 one_orbit = Message(
     Weight.DATA,
     "the only trajectory is one closed orbit of period {}: terms that agree on it cannot be distinguished; samples "
     "from another start would distinguish them",
 )
-# The relation.
+# Value: the relation.
 bound_states = Message(
     Weight.DATA,
     "{} in all samples: equations that differ by this relation cannot be distinguished; a trajectory with another "
@@ -182,7 +182,7 @@ time_spent = Message(
 
 
 def poor_fit(explained: float, least: float) -> Note:
-    """Too little of all variance is explained."""
+    """Refuse equations that explain too little of the total variance."""
     if not explained > 0.0:
         seen = "the best equations fit no better than the mean of each state"
     else:
@@ -194,7 +194,7 @@ def poor_fit(explained: float, least: float) -> Note:
 
 
 def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
-    """States of which the equations explain too little, whatever they explain of the others."""
+    """Refuse equations that explain too little of some states, even if they explain the others."""
     each = listed([f"{state} (R2 = {share:z.3f})" for state, share in zip(states, shares, strict=True)])
     if len(states) == 1:
         said = f"{states[0]} is not explained (R2 = {shares[0]:z.3f})"
@@ -209,7 +209,7 @@ def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
 
 
 def idle_terms_left(names: Sequence[str]) -> Note:
-    """Terms that the data do not tell from nothing, and that the law cannot do without either."""
+    """Refuse equations with terms that are not significant but that the fit needs."""
     if len(names) == 1:
         seen = f"the 95 % interval of the coefficient of {names[0]} contains 0, and without it"
     else:
@@ -224,7 +224,7 @@ def idle_terms_left(names: Sequence[str]) -> Note:
 
 
 def structured_residuals(states: Sequence[str], seen: Sequence[str]) -> Note:
-    """States whose residuals are clearly no noise, and how that was seen."""
+    """Doubt equations whose residuals in some states are clearly not noise; `seen` gives the evidence."""
     return Note(
         f"the residuals of {listed(states)} are not noise ({'; '.join(seen)}): the equations miss something slow, so "
         "their form may be wrong; look at the residuals in report.html, and add what may act on the states (--inputs, "
@@ -234,7 +234,7 @@ def structured_residuals(states: Sequence[str], seen: Sequence[str]) -> Note:
 
 
 def may_be_any_curve(states: Sequence[str]) -> Note:
-    """Equations of exact data that leave nothing do not look like a law."""
+    """Doubt equations that fit exact data but do not look like a law."""
     rates = listed([f"{state}'" for state in states])
     return Note(
         f"the equations fit exact data, but the side of {rates} does not look like a law (many terms, unusual powers, "
@@ -245,14 +245,14 @@ def may_be_any_curve(states: Sequence[str]) -> Note:
 
 
 def comes_to_rest(point: str, *, known: bool = True) -> Note:
-    """Where the solution ends; whether with an error."""
+    """Note where the solution comes to rest; `known`: its error is known."""
     error = "; its error is propagated from their constants" if known else ""
     return Note(f"equilibrium at {point}: the equations approach it and stay{error}", Weight.CHOICE)
 
 
 def continued(count: int, whole: str, each: str, off: float, still: float, refused: bool) -> Note:
-    """How well the equations hold at samples that were kept back: R2 of all states and of each as text, the error over
-    the spread of the fitted values, the same had nothing changed any more, and whether that makes them no law."""
+    """Note how well the equations hold at held-out samples: R2 of all states and of each as text, the errors of the
+    equations and of constant last values over the spread of the fitted values, and whether the law is refused."""
     said = (
         f"{count} samples were held out: there the equations have R2 = {whole}{each} and an error of {off:.0%} of the "
         f"spread of the fitted samples; constant last fitted values would give {still:.0%}"
@@ -263,7 +263,7 @@ def continued(count: int, whole: str, each: str, off: float, still: float, refus
 
 
 def tried(law: str, r2: float, behind: float) -> Note:
-    """A law that the user asked for, and how it does beside the chosen one."""
+    """Note how a law requested by the user compares with the chosen one."""
     words = "the chosen equations" if behind == 0.0 else "as good as the chosen equations"
     if abs(behind) > 4.0:
         words = f"{'clearly worse' if behind > 0 else 'closer to the data'} than the chosen equations"
@@ -271,13 +271,13 @@ def tried(law: str, r2: float, behind: float) -> Note:
 
 
 def changing_constant(name: str, before: str, later: Sequence[str], behind: float) -> Note:
-    """A constant that changes at known times, and what the law is worth without."""
+    """Note a constant that changes at known times, and how the law compares without the change."""
     worth = "is clearly worse" if behind > 4.0 else "would be about as good: the data do not require a change"
     return Note(f"{name} changes: {before} before, {', '.join(later)}; a law with one value {worth}", Weight.CHOICE)
 
 
 def found_break(time: float, first: float, last: float, time_name: str) -> Note:
-    """Where a change was found, and where it might be as well."""
+    """Note the time of a change that was sought, and the range of times about as good."""
     within = f", between {first:g} and {last:g}" if first < last else ""
     return Note(
         f"a change was sought at all sample times and found at {time_name} = {time:g}{within}; the errors of the "
@@ -287,7 +287,7 @@ def found_break(time: float, first: float, last: float, time_name: str) -> Note:
 
 
 def close_rivals(complexities: Sequence[int]) -> Note:
-    """Other rows of the front that the data hardly tell from the chosen one."""
+    """Note the other rows of the front over which the preference is not significant."""
     return Note(
         f"the preference over the equations of complexity {listed([str(c) for c in complexities])} is not significant: "
         "compare them all; samples from another start, or of later times, would decide",
@@ -296,14 +296,14 @@ def close_rivals(complexities: Sequence[int]) -> Note:
 
 
 def thinned(every: int, few: int, on_all: bool, runs: int = 0) -> Note:
-    """Laws were sought in few of every samples, which may be runs of neighbours; whether constants are those of all."""
+    """Note that the search saw only `few` of `every` samples, perhaps in runs, and whether the fit used all."""
     then = "constants, errors and scores are those of all" if on_all else "constants, errors and scores are of these"
     these = f" ({runs} runs of neighbours, each with a start of its own)" if runs else ""
     return Note(f"laws were sought in {few} of the {every} samples{these}; {then}", Weight.BACKGROUND)
 
 
 def undetermined_constants(names: Sequence[str]) -> Note:
-    """Constants whose standard errors are as large as they are, printed with (?)."""
+    """Doubt constants that are not larger than their standard errors, printed with (?)."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     said = ", ".join(names[:3]) + more if more else listed(names)
     return Note(
@@ -314,7 +314,7 @@ def undetermined_constants(names: Sequence[str]) -> Note:
 
 
 def widened_errors(factor: float, at_most: bool) -> Note:
-    """Standard errors that were widened by a factor for residuals with memory, maybe the largest that can be told."""
+    """Note the factor that widens standard errors for autocorrelated residuals, and whether it is the largest."""
     if at_most:
         return Note(
             f"the residuals drift so slowly that standard errors were widened {factor:.1f} times, the most that "
@@ -329,7 +329,7 @@ def widened_errors(factor: float, at_most: bool) -> Note:
 
 
 def not_determined(names: Sequence[str]) -> Note:
-    """Constants of which the data tell nothing, or a combination only."""
+    """Note constants that the data do not determine, or only in combination."""
     if len(names) > 1:
         text = (
             f"the data do not determine {' and '.join(names)} separately: only a combination of them is identifiable; "

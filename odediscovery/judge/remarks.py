@@ -1,20 +1,20 @@
-"""What is said of a chosen law: what the data leave open, digits that are printed, and how far it holds.
+"""Remarks on a chosen law: constants that the data leave open, digits to print, and the range of validity.
 
-An exponent that was set to a simple value, because the data cannot tell the difference, may be one
-that they hardly determine at all. Each is fitted again with everything else that is free; where its
-interval holds several whole numbers, the reader is warned.
+The data may hardly determine an exponent that was set to a simple value because the difference is not
+significant. Each is fitted again with all other free constants; if its interval holds several whole
+numbers, the reader is warned.
 
-Printed numbers are the law. Two digits of a standard error are enough for a constant alone. Constants that mean
-something together only, such as those of two exponentials that nearly cancel, are known much better together than one
-by one; printed to the place of their own errors they would be another law. With x as fitted, x' as printed and
-residuals of standard deviation sigma,
+Printed numbers are the law. Two digits of a standard error are enough for a single constant. Constants that are
+strongly correlated, such as those of two exponentials that nearly cancel, are known much better jointly than one
+by one; rounded to their own errors they would be another law. With x as fitted, x' as printed and residuals of
+standard deviation sigma,
 
     min over starts   sqrt(sum ((x' - x) / sigma)^2) <= 0.1 sqrt(k)    over all samples and states,
 
-by integrating both, and by how x moves with its starts. The variance of a curve with k fitted constants, in units
-of sigma^2, adds up to k over all samples: the printed curve is off by a tenth of its own standard error on the
-average. What another start takes back, as it does along long and sensitive series, needs no digit. Residuals with
-memory say less, so sigma is larger by the factor of the standard errors.
+from integrating both, and from the derivative of x by its starts. The variance of a curve with k fitted constants, in
+units of sigma^2, adds up to k over all samples: on average, the printed curve is off by a tenth of its own standard
+error. Differences that another start compensates, as along long and sensitive series, need no digits. Autocorrelated
+residuals carry less information, so sigma includes the factor of the standard errors.
 
 Beyond the data a law that fits may blow up, hold on its one orbit only, or come to rest.
 """
@@ -52,16 +52,16 @@ from odediscovery.stages.polish import EXACT_SQUARES
 
 
 class Refit(Protocol):
-    """How a law is polished with some of its constants free."""
+    """A function that polishes a law with some of its constants free."""
 
     def __call__(self, law: PowerSum, free: Free, most: int | None = None) -> Polished:
-        """The law polished, with at most so many evaluations of the Jacobian (default: as many as usual)."""
+        """Polish the law, with at most `most` evaluations of the Jacobian (default: the usual number)."""
 
 
 def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
-    """The law with known monomials once more for equations that are not known to have them.
+    """Duplicate known monomials for the equations in which they are not known.
 
-    With h' = v known, the power of v in h' is 1; in v' = g - c v nothing is known of it. Whether to `fit` exponents of
+    With h' = v known, the power of v in h' is 1; in v' = g - c v it is unknown. `fit` says whether to fit exponents of
     the new monomials, where they may be real.
     """
     known = fixed_mask(p, law)
@@ -73,8 +73,8 @@ def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[Po
     if not len(rows):
         return law, free
     a = np.hstack([np.where(common, 0.0, law.coefficients), np.where(common, law.coefficients, 0.0)[:, rows]])
-    # Factor by which a power starts beside that of a known term in another equation; not 1: equal monomials are
-    # merged
+    # Factor of the initial power relative to that of a known term in another equation; not 1, because equal monomials
+    # are merged
     w = np.vstack([law.exponents, np.where(real[rows], 1.001, 1.0) * law.exponents[rows]])
     fitted = np.vstack([free[1], real[rows] & fit])
     also = np.hstack([free[0] & ~common, common[:, rows]])
@@ -82,19 +82,19 @@ def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[Po
 
 
 def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[Note]:
-    """Exponents whose 95 % interval holds two whole numbers or more, one sentence each.
+    """Notes on exponents whose 95 % interval holds two whole numbers or more, one each.
 
         w +- t f standard error,  t the 97.5 % point of Student's t,
 
-    with f from `autocorrelation_inflation`. All other exponents that the law holds stay
-    held. Those that are told although all are free at once need no refit.
+    with f from `autocorrelation_inflation`. All other exponents that the law fixes stay fixed.
+    Those that are well determined with all exponents free need no refit.
     """
     if found.law.features is not None:
         return []
     notes = []
     law, free = split_known(p, found.law, found.free, fit=False)
     known, names = fixed_mask(p, law), list(identifiers(p.data.states).values())
-    # Neither the sign of a state nor the user holds them.
+    # Fixed neither by the sign of a state nor by the user.
     real: Mask = (law.exponents != 0) & p.nonnegative & (True if known is None else ~known[1])
     if not real.any():
         return []
@@ -115,27 +115,27 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
 
 
 def _interval(p: Problem, found: Polished, j: int, k: int) -> list[float] | None:
-    """The 95 % interval of the exponent of state k in monomial j; None where it has none."""
+    """The 95 % interval of the exponent of state k in monomial j; None if it has none."""
     value, error = found.law.exponents[j, k], found.errors.exponents[j, k]
     error *= autocorrelation_inflation(residuals(found.law, p.data, found.initial))
     return interval(float(value), float(error), residual_freedom(found))
 
 
 def _are_told(p: Problem, free: Polished, law: PowerSum, asked: Mask) -> Mask:
-    """Which exponents among those `asked` [monomials, states] have short intervals although all are free."""
+    """Which exponents among those `asked` [monomials, states] have short intervals with all exponents free."""
     told = np.zeros_like(asked)
     if free.finite and free.law.exponents.shape == law.exponents.shape:
         for j, k in np.argwhere(asked):
             ends = _interval(p, free, int(j), int(k))
-            # An exponent is told where its interval, all exponents free at once, is not longer
+            # Longest interval of an exponent that is well determined
             told[j, k] = ends is not None and ends[1] - ends[0] <= 0.25
     return told
 
 
 def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:
-    """Constants of which the data know a combination only, a sentence for each combination.
+    """Notes on constants that the data determine only in combination, one for each combination.
 
-    From the directions in which the likelihood does not change, C = (J^T J)^-1.
+    These are the directions in which the likelihood does not change, C = (J^T J)^-1.
     """
     law, k = found.law, count(found.free)
     if law.features is not None or not k:
@@ -145,18 +145,18 @@ def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:
     hidden, notes = np.isnan(found.joint.deviations()[:k]), []
     for direction in found.joint.unknown[:, :k]:
         share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
-        # A constant is in a combination from this share of the largest part on [share of the relative change]
+        # Least share of a constant in a combination [largest share of the relative change]
         named = [names[i] for i in np.flatnonzero(share > 0.1 * share.max(initial=0.0))]
-        # Relative change of constants that intervals without noise tell; what it leaves is 1e-4, squared
+        # Relative change of constants that intervals without noise reveal; its square is 1e-4
         if named and not _is_told_by_intervals(p, found, direction * 0.01 / share.max()):
             notes.append(not_determined(named))
     return notes
 
 
 def _is_told_by_intervals(p: Problem, found: Polished, change: Array) -> bool:
-    """Whether constants that are changed leave something of intervals where there is no noise.
+    """Whether changed constants cause residuals on intervals of data without noise.
 
-    On whole trajectories of chaos what one combination does to their ends hides all others.
+    On whole chaotic trajectories, the effect of one combination on their ends hides all others.
     """
     if not p.clean:
         return False
@@ -167,7 +167,7 @@ def _is_told_by_intervals(p: Problem, found: Polished, change: Array) -> bool:
 
 
 def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
-    """What the free constants of a sum of powers are called, in their order."""
+    """Names of the free constants of a sum of powers, in order."""
     names = list(identifiers(p.data.states).values())
     terms = [_term(p, w) for w in law.exponents]
     called = [f"the coefficient of {term}" if term else "the constant term" for term in terms]
@@ -177,7 +177,7 @@ def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
 
 
 def _term(p: Problem, exponents: Array) -> str:
-    """A dimensionless product as the user's: of -x where a mirrored state's power is not whole."""
+    """A dimensionless product in the user's states, with -x where a mirrored state has a fractional power."""
     names, w = identifiers(p.data.states).values(), np.round(exponents, 2)
     below = (p.scale.state < 0.0) & (w != np.round(w))
     bases = [f"(-{name})" if minus else name for name, minus in zip(names, below, strict=True)]
@@ -188,7 +188,7 @@ def _term(p: Problem, exponents: Array) -> str:
     )
 
 
-# How far the printed curve may be from the fitted one [standard errors of the curve]
+# Largest distance of the printed curve from the fitted one [standard errors of the curve]
 PRINTED_AWAY = 0.1
 # Most digits beyond the two of an error
 PRINTED_MOST = 6
@@ -197,10 +197,10 @@ PRINTED_MOST = 6
 def with_enough_digits(
     equations: Equations, series: TimeSeries, initial: Array, sigma: Array, monitor: Monitor
 ) -> Equations:
-    """The equations, to be printed with as many digits as they need; with a few more where time is short.
+    """The equations with the number of printed digits that they need, or a few more where time is short.
 
     They start at `initial` [trajectories, states]; sigma is the standard deviation of the residuals [states], times the
-    factor of errors where residuals have memory, nan where nothing was measured.
+    factor of errors for autocorrelated residuals, nan where nothing was measured.
     """
     law, errors = equations.law, equations.standard_errors
     if law is None or errors is None:
@@ -210,13 +210,13 @@ def with_enough_digits(
     fitted_constants = max(sum(int((e > 0.0).sum()) for e in errors.constants), 1)
     moves = monitor.in_time(TELLING, lambda: _moves_with_starts(equations, series, initial, scale), list[Array]())
     for spare in range(PRINTED_MOST + 1):
-        # Digits of a constant whose error is unknown
+        # Four digits for a constant whose error is unknown
         copied = as_printed(law, errors, 4, spare)
         printed = Equations.from_power_sum(
             equations.states, copied, time_name=equations.time_name, controls=equations.controls
         )
         away = (_curves(printed, series, initial) - fitted) / scale
-        # Where the fitted law has no solution either, nothing can be compared.
+        # Where the fitted law has no solution either, there is no comparison.
         away = np.where(np.isfinite(fitted) & np.isfinite(scale), away, 0.0)
         if np.sqrt(np.sum(_beyond_starts(away, moves) ** 2)) <= PRINTED_AWAY * np.sqrt(fitted_constants):
             return dataclasses.replace(equations, spare=spare)
@@ -224,12 +224,12 @@ def with_enough_digits(
 
 
 def _moves_with_starts(equations: Equations, series: TimeSeries, initial: Array, scale: Array) -> list[Array]:
-    """How curves move with their starts, in standard deviations [samples * states, starts] a trajectory."""
+    """Derivatives of curves by their starts, in standard deviations [samples * states, starts] per trajectory."""
     found = []
     for x0, run in zip(initial, series.trajectories, strict=True):
         here = equations.simulate(x0, run.time, controls=run.controls)
         columns = []
-        # Step of a derivative by a start [the start]
+        # Step of the derivative [the start]
         for h in np.diag(1e-5 * np.maximum(np.abs(x0), np.nan_to_num(scale, nan=1.0))):
             moved = (equations.simulate(x0 + h, run.time, controls=run.controls) - here) / h.sum() / scale
             columns.append(np.nan_to_num(moved, posinf=0.0, neginf=0.0).ravel())
@@ -238,7 +238,7 @@ def _moves_with_starts(equations: Equations, series: TimeSeries, initial: Array,
 
 
 def _beyond_starts(away: Array, moves: list[Array]) -> Array:
-    """What other starts, which are fitted too, cannot take back of a distance [samples, states]; all without moves."""
+    """The part of a distance [samples, states] that other fitted starts cannot compensate; all without moves."""
     if not moves:
         return away.ravel()
     left, first = [], 0
@@ -258,7 +258,7 @@ def _curves(equations: Equations, series: TimeSeries, initial: Array) -> Array:
 
 
 def name_undetermined(equations: Equations) -> list[Note]:
-    """A note that names the constants whose standard errors are as large as they are."""
+    """A note that names the constants whose standard errors are at least as large as their values."""
     law, errors = equations.law, equations.standard_errors
     if law is None or errors is None:
         return []
@@ -276,25 +276,25 @@ def name_undetermined(equations: Equations) -> list[Note]:
     return [undetermined_constants(found)] if found else []
 
 
-# A solution that was so far from its start may come back to it [range of the data]
+# A solution this far from its start has left it and may return [range of the data]
 EXTRAPOLATION_GONE = 0.3
-# A solution that comes so near to its start again is a closed orbit [range of the data]; chords of eighty to a turn
-# are a thousandth off at most
+# A solution that returns this near to its start is a closed orbit [range of the data]; chords of eighty per turn
+# are off by at most a thousandth
 RETURNED = 1e-3
-# Points of a solution in an interval, between which it is straight; cost
+# Points of a solution per interval, with straight lines between them; cost
 POINTS = 20
-# Intervals in which the first return is sought, and then in twice as many; cost
+# Intervals in which the first return is sought, doubled until it is found; cost
 FIRST = 50
 
 
 def _continued(equations: Equations, start: Array, times: Array) -> Array:
-    """The states at some times [times, states]; nan from a singularity on, and not because of many turns before."""
+    """The states at given times [times, states]; nan from a singularity on, but not because of many turns."""
     x = equations.simulate(start, times)
     while True:
         lost = np.flatnonzero(~np.isfinite(x).all(axis=1))
         if not len(lost) or lost[0] == 0:
             return x
-        # A solve has a budget of its own.
+        # A new solve has its own budget of evaluations.
         more = equations.simulate(x[lost[0] - 1], times[lost[0] - 1 :])
         if not np.isfinite(more[1]).all():
             return x
@@ -302,10 +302,10 @@ def _continued(equations: Equations, start: Array, times: Array) -> Array:
 
 
 def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
-    """A warning, one at most, for a reader who continues the equations for as long again as they were measured.
+    """At most one warning against integrating the equations over twice the measured time.
 
-    The first blow-up, or else the farthest that they go from the data, if that is far. The series is what was fitted,
-    without controls, from starts [trajectories, states].
+    It reports the first blow-up, or else the state farthest outside the data, if that is far. The series are the fitted
+    data, without controls, from starts [trajectories, states].
 
     >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [0.2, 0.25, 0.333, 0.5])
     >>> grown = Equations.parse(["x0"], {"x0": "x0**2"})
@@ -313,18 +313,18 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
     integrated for twice the measured time, the equations diverge at t = 5.02: use them within the measured time only
     """
     values = pooled(series)
-    # A state that never changed has no range that it could leave.
+    # A state that never changed has no range to leave.
     known = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
     seen = known > np.where(np.isfinite(values), values, np.inf).min(axis=0)
     if not seen.any():
         return []
     low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
-    # A state that goes so far beyond the data is reported [range of the data]
+    # A state this far beyond the data is reported [range of the data]
     farthest, notes = 2.0, list[Note]()
-    # Trajectories that are continued
+    # At most five trajectories are continued.
     for run, start in list(zip(series.trajectories, initial, strict=True))[:5]:
         first, last = run.time[0], run.time[-1]
-        # Times at which they are looked at
+        # Times of evaluation
         times = np.linspace(last, 2.0 * last - first, 50)
         x = _continued(equations, start, np.append(first, times))[1:]
         named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
@@ -342,10 +342,10 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
 
 
 def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
-    """That the data are a single closed orbit, if the equations say so.
+    """A note if the data are a single closed orbit according to the equations.
 
     On one orbit any function of the states that is constant there, such as an energy, may be added to an equation,
-    and terms are functions of each other: v^2 = 2 (E - V(x)). The series is without controls.
+    and terms are functions of each other: v^2 = 2 (E - V(x)). The series has no controls.
 
     >>> circle = Equations.parse(["x", "v"], {"x": "v", "v": "-4*x"})
     >>> t = np.linspace(0.0, 5.0, 40)
@@ -365,7 +365,7 @@ def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> li
     intervals = FIRST
     while True:
         intervals = min(intervals, len(time) - 1)
-        # Most of these points, which are fewer in an interval then; cost: samples of a turn are many then
+        # Limits the number of points, with fewer per interval; cost: then a turn has many samples
         each = max(min(POINTS, 4000 // intervals), 1)
         times = np.unique(np.linspace(time[:intervals], time[1 : intervals + 1], each + 1))
         period = _first_return(times, course(times))
@@ -374,7 +374,7 @@ def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> li
         intervals *= 2
     if period is None:
         return []
-    # A spiral comes less near with every turn.
+    # A spiral returns less closely with every turn.
     turns = np.floor((time[-1] - time[0]) / period)
     last = time[0] + period * (turns + np.linspace(-0.5, 0.0, POINTS * FIRST))
     if turns > 1 and not _nearest(course(np.append(time[0], last))[1:])[0] < RETURNED:
@@ -383,14 +383,14 @@ def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> li
 
 
 def _first_return(times: Array, x: Array) -> float | None:
-    """After how long a curve that begins at 0 comes back to it [points, states]; None where it does not."""
+    """Time after which a curve [points, states] that begins at 0 returns to it; None if it does not."""
     far = np.flatnonzero(column_norms(x, axis=1) > EXTRAPOLATION_GONE)
     if not len(far) or not np.isfinite(x).all():
         return None
     away = np.flatnonzero(column_norms(x[far[0] :], axis=1) < EXTRAPOLATION_GONE)
     if not len(away):
         return None
-    # Only as long as it is near the first time: later turns come as near.
+    # Only the first approach counts: later turns come as near.
     begin = far[0] + away[0] - 1
     gone = np.flatnonzero(column_norms(x[begin + 1 :], axis=1) > EXTRAPOLATION_GONE)
     end = begin + 2 + (gone[0] if len(gone) else len(x))
@@ -401,7 +401,7 @@ def _first_return(times: Array, x: Array) -> float | None:
 
 
 def _nearest(x: Array) -> tuple[float, float]:
-    """How near a curve comes to 0, and where, in points [points, states]."""
+    """Least distance of a curve [points, states] from 0, and its place in points."""
     first, chord = x[:-1], np.diff(x, axis=0)
     share = np.clip(-(first * chord).sum(axis=1) / (chord**2).sum(axis=1).clip(ABOVE_ZERO), 0.0, 1.0)
     distance = column_norms(first + share[:, None] * chord, axis=1)
@@ -409,25 +409,25 @@ def _nearest(x: Array) -> tuple[float, float]:
     return float(distance[at]), at + float(share[at])
 
 
-# Change over the last half of that time below which it rests [range of the data]
+# Change over the last half of that time below which a solution rests [range of the data]
 STILL = 1e-5
 
-# Constants and times to the states at these times [times, states], nan from where the solution ends.
+# From constants and times to the states at these times [times, states], nan from where the solution ends.
 Solve = Callable[[Array, Array], Array]
-# Constants and states to the rates of change [states].
+# From constants and states to the rates of change [states].
 Rates = Callable[[Array, Array], Array]
 
 
 def resting_point(
     solve: Solve, rates: Rates, constants: Array, covariance: Array, span: tuple[float, float], low: Array, high: Array
 ) -> tuple[Array, Array] | None:
-    """The point at which the solution comes to rest, and its standard errors [states]; None where it does not.
+    """The point at which the solution comes to rest, and its standard errors [states]; None if it does not.
 
         cov(x) = (dx/dc) cov(c) (dx/dc)^T,    df/dx dx/dc = -df/dc
 
-    where the rates f have a regular Jacobian there; else dx/dc is that of solutions, of constants and their covariance
-    [constants, constants], nan where the data do not tell. The span is the first and last measured time, low and high
-    are the least and greatest measured values [states].
+    where the rates f have a regular Jacobian there; else dx/dc is that of solutions. The covariance is that of the
+    constants [constants, constants]; errors are nan where it does not determine them. The span is the first and last
+    measured time, low and high are the least and greatest measured values [states].
 
     >>> solve = lambda c, t: c[0] + np.exp(-np.asarray(t))[:, None]
     >>> rates = lambda c, x: c[0] - x
@@ -437,7 +437,7 @@ def resting_point(
     ([4.0], [0.1])
     """
     wide = np.maximum(high - low, ABOVE_ZERO)
-    # A solution is followed for so much longer than it was measured [times]
+    # Time over which a solution is followed [measured time]
     times = span[0] + (span[1] - span[0]) * np.array([0.0, 0.5, 1.0]) * 30.0
 
     def end(c: Array) -> Array | None:
@@ -446,18 +446,18 @@ def resting_point(
         return last if rests else None
 
     here = end(constants)
-    # Resting points farther beyond the data are not told [range of the data]
+    # Resting points farther beyond the data are not reported [range of the data]
     if here is None or (np.maximum(here - high, low - here) > 3.0 * wide).any():
         return None
     size = np.maximum(np.abs(low), np.abs(high))
-    # A state that rests below this rests at 0 [largest value in the data]
+    # A state that rests below this counts as 0 [largest value in the data]
     here = np.where(np.abs(here) < 1e-3 * size, 0.0, here)
     # Step of a derivative by a constant [its standard error]
     steps = 0.1 * np.sqrt(np.diag(covariance))
     if not here.any():
         return None
     if not len(steps):
-        # Constants are held, all of them; without any nothing moves, and so nothing comes to rest.
+        # All constants are fixed; a solution that does not move cannot come to rest.
         moves = (np.abs(here - solve(constants, times[:1])[0]) > STILL * wide).any()
         return (here, np.zeros_like(here)) if moves else None
     if not (np.isfinite(steps) & (steps > 0.0)).all():
@@ -477,20 +477,20 @@ def resting_point(
 
 
 def _moves(rates: Rates, constants: Array, steps: Array, at: Array, shifts: Array) -> Array | None:
-    """How an attracting point moves with the constants [states, constants]; None where its Jacobian does not tell."""
+    """Derivative of an attracting point by the constants [states, constants]; None if its Jacobian is not regular."""
     by_state = np.array([(rates(constants, at + e), rates(constants, at - e)) for e in np.diag(shifts)])
     by_constant = np.array([(rates(constants + e, at), rates(constants - e, at)) for e in np.diag(steps)])
     jacobian, slopes = (np.diff(ends[:, ::-1], axis=1)[:, 0].T / 2.0 for ends in (by_state, by_constant))
     slopes = slopes / steps
-    # At a root's end there is no tangent.
+    # At the end of a root's domain there is no tangent.
     bent = np.abs(by_state.mean(axis=1).T - rates(constants, at)[:, None])
-    # Curvature over that step up to which there is a tangent [its slope]
+    # Largest curvature over that step with a tangent [its slope]
     smooth = bent.max() <= 1e-2 * np.abs(jacobian).max()
     if not (smooth and np.isfinite(jacobian).all() and np.isfinite(slopes).all()):
         return None
-    # In units of the shifts; eigenvalues are not changed by them.
+    # In units of the shifts, which do not change eigenvalues.
     attracts = (np.linalg.eigvals(jacobian / shifts).real < 0.0).all()
-    # Condition of the Jacobian up to which it tells how the point moves
+    # Largest condition of a regular Jacobian
     if not attracts or np.linalg.cond(jacobian / shifts[:, None]) > 1e6:
         return None
     moved: Array = -shifts[:, None] * np.linalg.solve(jacobian, slopes)
@@ -498,14 +498,14 @@ def _moves(rates: Rates, constants: Array, steps: Array, at: Array, shifts: Arra
 
 
 def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:
-    """The point in words.
+    """The note on a resting point.
 
     >>> resting_note(["h"], np.array([4.18]), np.array([0.05])).split(":")[0]
     'equilibrium at h = 4.180(50)'
     """
-    # What no constant moves, such as a state without terms, stays where it starts: its error is not known here.
+    # A state that no constant moves, such as one without terms, stays at its start: its error is unknown here.
     known = np.where((errors == 0.0) & (values != 0.0), np.nan, errors)
-    # Where constants are short decimals it is as exact as they are.
+    # Where constants are short decimals, the point is as exact as they are.
     digits = 3 if errors.any() else 6
     told = [f"{x} = {constant(float(v), float(e), digits)}" for x, v, e in zip(states, values, known, strict=True)]
     return comes_to_rest(", ".join(told), known=bool(errors.any()))

@@ -1,15 +1,15 @@
-"""The problem that every stage takes: a dimensionless series, what is known of it, and how both are made.
+"""The problem that every stage takes: a dimensionless series and what is known about it.
 
-A stage may change a law as it likes. Before the next one sees it, forbidden terms are taken out, known ones put in,
-and known constants marked as not free.
+A stage may change a law freely. Before the next stage, forbidden terms are removed, known ones inserted, and known
+constants marked as fixed.
 
-`solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own steps. Within a step
-pseudo-residuals of their degree are rounding, those of one degree less are not; no solution of an equation looks so. At
-the usual tolerance of 1e-3 such values are far worse than their digits say,
+At the times of `t_eval`, `solve_ivp` returns values of polynomials, one for each of its own steps. Within a step,
+pseudo-residuals of the polynomials' degree are rounding errors; those of one degree less are not. The solution of an
+equation never looks like this. At the default tolerance of 1e-3 such values are far less accurate than their digits,
 
     sigma = 0.06 m^2 sqrt(n) kink
 
-for m samples a step and n a trajectory, and kink the root mean square of pseudo-residuals across steps.
+for m samples per step and n per trajectory, where kink is the root mean square of pseudo-residuals across steps.
 Source: Shampine, Math. Comp. 46 (1986), for the quartics; the factor was measured on random laws.
 
 Doses at known times, and rates that change at a known time, are controls.
@@ -17,22 +17,22 @@ Doses at known times, and rates that change at a known time, are controls.
     gut' = dose(t) + ...,    dose(t) = amount / width  for a moment after each dose
     S' = -b*S*I - c*S*I*after_23,    after_23 = 0 before t = 23 and 1 from then on
 
-If the value of a conserved sum is known and its other states are measured, a state without a column is no unknown,
+If the value of a conserved sum is known and its other states are measured, a state without a column is known too,
 
     x_h = (value - sum over i != h of c_i x_i) / c_h,
 
-and neither is its noise. Other latent states stay without samples: only whole trajectories with fitted starts can
+and so is its noise. Other latent states stay without samples: only whole trajectories with fitted starts can
 determine them.
 
-Long series have fewer samples for the search; the chosen law is refined and judged on all of them. Clean samples are
-picked where the states have moved on; noisy ones give way to the mean of each k neighbours, moved to their middle along
-the local parabola (Savitzky and Golay, Analytical Chemistry 36, 1964). Where so few would not follow the extrema of
-the states, runs of neighbours spread over the series are taken.
+The search sees fewer samples of a long series; the chosen law is refined and judged on all of them. Clean samples are
+selected at equal steps of time and path; noisy ones are replaced by the mean of every k neighbours, moved to their
+mid-time along the local parabola (Savitzky and Golay, Analytical Chemistry 36, 1964). Where these would be too few for
+the extrema of the states, runs of neighbours spread over the series are used.
 
-A state counts as sign-changing only when its negative part is more than noise explains, and more than a single stray
-sample. Every other state is nonnegative with noise, or not positive; then its mirror image -x is fitted, and its scale
-is negative. A state that never changes gets a zero right-hand side. Where the user gives standard deviations of a
-state, nothing is estimated.
+A state counts as sign-changing only when its negative part exceeds the noise and a single stray sample. Every other
+state is nonnegative with noise, or nonpositive; then its mirror image -x is fitted, and its scale is negative. A state
+that never changes gets a zero right-hand side. Where the user gives standard deviations of a state, its noise is not
+estimated.
 """
 
 from __future__ import annotations
@@ -90,34 +90,34 @@ from odediscovery.laws.power_sum import Free, PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.settings import Settings
 
-CLEAN_NOISE = 1e-7  # less cannot be told from the error of a solver [standard deviation of the state]
+CLEAN_NOISE = 1e-7  # less is indistinguishable from solver error [standard deviation of the state]
 PROMINENCE = 0.2  # least prominence of an extremum that counts [standard deviation of the state]
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A dimensionless series and what is known of it."""
+    """A dimensionless series and what is known about it."""
 
     # States divided by their rms (those that are negative throughout by -rms), time by the median sample interval.
     data: TimeSeries
     smooth: TimeSeries  # the same series without noise and gaps
-    scale: Scale  # what undoes the division
+    scale: Scale  # undoes the division
     noise: Array  # standard deviation of the noise [states], estimated or as given, dimensionless
     floor: Array  # residuals below this are rounding or integration error [states]
     nonnegative: Mask  # bool [states]
-    constant: Mask  # bool [states], states without an equation: controls, and those that never change
-    # Standard deviation of the noise of every sample over `noise`, [samples, states] a trajectory.
+    constant: Mask  # bool [states], states without an equation: controls and states that never change
+    # Standard deviation of the noise of every sample over `noise`, [samples, states] per trajectory.
     relative_sigma: tuple[Array, ...]
-    exact: PowerSum | None = None  # a law without residuals, if one proved that there is no noise
+    exact: PowerSum | None = None  # a law whose residuals show that there is no noise
     heads: tuple[int, ...] | None = None  # index of the first piece of each trajectory, if they were cut
-    knowledge: Knowledge | None = None  # what the user knows of the law, dimensionless, if anything
+    knowledge: Knowledge | None = None  # what the user knows about the law, dimensionless, if anything
     given: Knowledge | None = None  # the same knowledge in the user's units
-    samples_a_step: float = 0.0  # samples a step of the solver that interpolated them, 0 where none did
+    samples_a_step: float = 0.0  # samples per step of the solver that interpolated them, 0 if none did
     messages: tuple[str, ...] = ()  # notes on the noise for the reader of a result
-    # Share of the samples of every state that count as independent [states], where a law told that what is left is no
-    # noise; None: all of them.
+    # Share of the samples of every state that count as independent [states], where the residuals of a law are
+    # autocorrelated; None: all of them.
     independent: Array | None = None
-    # Most intervals of a window whose start is fitted, where errors of starts grow fast; None: as many as anywhere.
+    # Most intervals of a window with a fitted start, where errors of starts grow fast; None: the usual limit.
     longest_window: int | None = None
 
     @property
@@ -132,7 +132,7 @@ class Problem:
 
     @property
     def measured(self) -> Mask:
-        """States of which there are samples [states]."""
+        """Which states have samples [states]."""
         return measured(self.data)
 
     @property
@@ -148,7 +148,7 @@ class Problem:
         return float(np.max(self.noise[moving] / spread, initial=0.0))
 
     def without_noise(self, exact: PowerSum | None) -> Problem:
-        """The problem with its samples taken as exact: coarse sampling looked like noise."""
+        """The problem with its samples taken as exact, because coarse sampling looked like noise."""
         return dataclasses.replace(
             self,
             smooth=self.data,
@@ -160,7 +160,7 @@ class Problem:
 
     @property
     def extrema_per_interval(self) -> float:
-        """Clear extrema of the fastest state for each sample interval of the smoothed paths."""
+        """Clear extrema of the fastest state per sample interval of the smoothed paths."""
         clear = PROMINENCE * np.std(pooled(self.smooth), axis=0)
         count = np.zeros(len(clear))
         for t in self.smooth.trajectories:
@@ -187,7 +187,7 @@ class Problem:
 
     @property
     def samples(self) -> int:
-        """Number of observed values, those of controls left out."""
+        """Number of observed values, without those of controls."""
         return int(np.isfinite(pooled(self.data)[:, ~self.data.is_control]).sum())
 
     @property
@@ -204,19 +204,19 @@ class Problem:
 
 
 def _runs(samples: int, length: int) -> list[slice]:
-    """Slices of about `length` samples, one after the other."""
+    """Consecutive slices of about `length` samples."""
     count = max(samples // length, 1)
     edges = np.linspace(0, samples, count + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
 
 def has_little_noise(p: Problem) -> bool:
-    """Whether there is so little noise that it hides no term of a series."""
+    """Whether the noise is too small to hide a term of a series."""
     return bool(p.noisiness <= 0.003)
 
 
 def rounding_share(p: Problem) -> float:
-    """Mean square that rounding and integration leave of any law, over changing states, in units of the noise."""
+    """Mean square of the residuals due to rounding and integration, over changing states, in units of the noise."""
     share = p.floor / np.maximum(p.noise, p.floor)
     return 1.0 if p.constant.all() else float(np.mean(share[~p.constant] ** 2))
 
@@ -229,10 +229,10 @@ def increment_squares(p: Problem) -> Array:
 
 
 def count_peaks(values: Array, prominence: float) -> int:
-    """How many local maxima stand out by at least `prominence`; a plateau is one, an end is none.
+    """Number of local maxima with a prominence of at least `prominence`; a plateau counts once, an end never.
 
-    A maximum stands out from the higher one of its two bases: the lowest values on either side, each before
-    anything is higher than the maximum. So scipy.signal has it, which takes long to load.
+    A maximum stands out from the higher of its two bases: the lowest values on either side before the next higher
+    value. scipy.signal defines it in the same way, but takes long to load.
 
     >>> count_peaks(np.array([0.0, 3.0, 2.5, 2.6, 0.0, 1.0, 1.0, 0.5]), 0.5)
     2
@@ -243,14 +243,14 @@ def count_peaks(values: Array, prominence: float) -> int:
     peaks = np.flatnonzero((z[1:-1] > z[:-2]) & (z[1:-1] > z[2:])) + 1
     if not len(peaks):
         return 0
-    # Before, between and behind maxima there is a single valley.
+    # A single valley lies before, between and behind maxima.
     tops, lows = z[peaks].tolist(), np.minimum.reduceat(z, np.append(0, peaks)).tolist()
     left, right = _bases(tops, lows[:-1]), _bases(tops[::-1], lows[:0:-1])[::-1]
     return sum(top - max(bases) >= prominence for top, *bases in zip(tops, left, right, strict=True))
 
 
 def _bases(tops: list[float], lows: list[float]) -> list[float]:
-    """The lowest value before each maximum, back to one that is higher; lows[i] is that just before tops[i]."""
+    """The lowest value before each maximum, back to a higher one; lows[i] lies just before tops[i]."""
     bases, higher = [], list[tuple[float, float]]()
     for top, low in zip(tops, lows, strict=True):
         while higher and higher[-1][0] <= top:
@@ -261,10 +261,10 @@ def _bases(tops: list[float], lows: list[float]) -> list[float]:
 
 
 def linear_relation(p: Problem) -> tuple[Array, float] | None:
-    """c and d with sum_k c_k x_k = d in all samples, up to noise, in the user's units.
+    """Coefficients c and d of sum_k c_k x_k = d in all samples, up to noise, in the user's units.
 
-    The direction in which the samples spread least; None where they spread by more than noise
-    and rounding, or do not clearly spread in all others.
+    The direction of least spread of the samples; None where this spread exceeds noise and rounding, or
+    that of another direction is not clearly larger.
     """
     x = pooled(p.data)
     x = x[np.isfinite(x).all(axis=1)]
@@ -288,11 +288,11 @@ def linear_relation(p: Problem) -> tuple[Array, float] | None:
 
 
 def redundant_states(p: Problem) -> Mask:
-    """The state that equations in noise do without, if there is one, bool [states].
+    """The state that equations can do without in noise, if there is one, bool [states].
 
-    It hardly changes, x = m (1 + d), so that every power of it is a straight line,
-    x^w = m^w (1 + w d + O(d^2)), and by the linear relation of all samples a combination of the
-    others. With it every law could be written in many ways, as differences of large terms.
+    It hardly changes, x = m (1 + d), so that every power of it is linear in d,
+    x^w = m^w (1 + w d + O(d^2)), and it is a linear combination of the others in all samples.
+    With it every law could be written in many ways, as differences of large terms.
     """
     found: Mask = np.zeros(p.data.n_states, dtype=bool)
     relation = None if p.clean else linear_relation(p)
@@ -306,7 +306,7 @@ def redundant_states(p: Problem) -> Mask:
 
 
 def apply_knowledge(p: Problem, law: PowerSum) -> PowerSum:
-    """The dimensionless law nearest to a given one that agrees with what is known."""
+    """The dimensionless law nearest to the given one that agrees with the knowledge."""
     return law if p.knowledge is None else p.knowledge.impose(law)
 
 
@@ -316,7 +316,7 @@ def in_user_units(p: Problem, law: PowerSum) -> PowerSum:
     if p.given is None:
         return user
     exact = p.given.impose(user)
-    # Rounding may bring two monomials so near that they merge: errors would then have no place.
+    # Rounding may merge two monomials: their standard errors would then have no place.
     return exact if exact.coefficients.shape == user.coefficients.shape else user
 
 
@@ -326,7 +326,7 @@ def fixed_mask(p: Problem, law: PowerSum) -> tuple[Mask, Mask] | None:
 
 
 def apply_knowledge_to_fit(p: Problem, law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
-    """`apply_knowledge`, and the constants that are free in the new law: no others than in the old one."""
+    """`apply_knowledge`, and the constants that are free in the new law: only those free in the old one."""
     known = p.knowledge
     if known is None:
         return law, free
@@ -336,22 +336,22 @@ def apply_knowledge_to_fit(p: Problem, law: PowerSum, free: Free) -> tuple[Power
     low, high = known.bounds
     for j, w in enumerate(new.exponents):
         same = np.flatnonzero((law.exponents == w).all(axis=1))
-        # An exponent that was moved to a bound stays there.
+        # An exponent moved to a bound stays there.
         fitted[j] = free[1][same[0]] if len(same) else (w != 0) & (w > low) & (w < high)
     return new, ((new.coefficients != 0) & ~coefficients, fitted & ~exponents, *free[2:])
 
 
 class Interpolation(NamedTuple):
-    """What was seen of an interpolation."""
+    """Evidence that a solver interpolated the values."""
 
-    sigma: Array  # how far off the values are [states], 0 where none are interpolated
+    sigma: Array  # error of the values [states], 0 where none are interpolated
     degree: int = 0  # of the polynomials, 0 if there are none
-    samples: float = 0.0  # a step of the solver
-    share: float = 0.0  # of a state's spread that the values are off, the largest
+    samples: float = 0.0  # per step of the solver
+    share: float = 0.0  # largest error as a share of a state's spread
 
     @property
     def sentences(self) -> list[str]:
-        """What the reader should know of it."""
+        """What the reader should know about it."""
         if not self.degree:
             return []
         return [
@@ -363,7 +363,7 @@ class Interpolation(NamedTuple):
 
 
 def find_interpolation(series: TimeSeries) -> Interpolation:
-    """How far off interpolated values are, and what shows it."""
+    """Error of interpolated values, and the evidence for interpolation."""
     best = none = Interpolation(np.zeros(series.n_states))
     values = pooled(series)
     spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
@@ -378,10 +378,10 @@ def find_interpolation(series: TimeSeries) -> Interpolation:
             kink = np.sqrt((across**2).sum(axis=0) / np.maximum((~within).sum(axis=0), 1))
             samples = (degree + 1) / max(1.0 - most, 1.0 / len(within))
             long = max(len(t.time) for t in series.trajectories)
-            # Measured: 0.03 to 0.06 from sample to sample, and these add up.
+            # Measured errors between samples are 0.03 to 0.06, and they add up.
             sigma = 0.06 * samples**2 * math.sqrt(long) * kink
             share_off = float((sigma / np.where(spread > 0.0, spread, np.inf))[~series.is_control].max(initial=0.0))
-            # What is off in one state moves the others: a hundredth of the worst state, measured on random laws.
+            # An error in one state moves the others by 1 % of the largest, as measured on random laws.
             reached = np.maximum(sigma, 0.01 * share_off * spread)
             best = Interpolation(np.where(series.is_control, 0.0, reached), degree, samples, share_off)
     return best if best.share > CLEAN_NOISE else none
@@ -402,7 +402,7 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
         here.append(own)
         falls = np.minimum(lower[1:], lower[:-1]) > 1e4 * rounding
         inside = (own <= rounding) & falls & ~series.is_control
-        if inside.any():  # differences of numbers of few digits are often 0
+        if inside.any():  # differences of numbers with few digits are often 0
             inside &= np.array([rounding_sigma(y).max(initial=0.0) for y in values.T]) <= rounding
         within.append(inside)
     none = np.zeros((0, series.n_states))
@@ -410,13 +410,13 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
 
 
 def columns_of_groups(settings: Settings) -> list[str]:
-    """Columns that starts and covariates need: they are constant within a group."""
+    """Columns that starts and covariates need; they are constant within a group."""
     named = [value for _, value in map(known_start, settings.starts) if isinstance(value, str)]
     return list(dict.fromkeys([*settings.covariate, *(value for value in named if value != OF_SAMPLE)]))
 
 
 def of_groups(series: TimeSeries, name: str) -> Array:
-    """A column that is constant within each group [groups]."""
+    """The values of a column that is constant within each group [groups]."""
     if name not in series.controls:
         raise unknown_name("column of groups", name, (*series.controls, *series.states))
     k, found = series.controls.index(name), []
@@ -432,7 +432,7 @@ def of_groups(series: TimeSeries, name: str) -> Array:
 
 
 def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
-    """The series with what is known of its samples; without columns that serve for starts only."""
+    """The series with what was recorded of its samples, without the columns used only for starts and covariates."""
     limits = dict(map(detection_limit, settings.censored))
     if not (settings.starts or limits or settings.cumulative or settings.doses):
         return series
@@ -484,7 +484,7 @@ def _starts(series: TimeSeries, settings: Settings) -> Array:
 
 
 def _count_noise(run: Trajectory, recorded: Recorded, states: tuple[str, ...]) -> Array | None:
-    """Standard deviations of the values, those of cumulative counts being the roots of their increments."""
+    """Standard deviations of the values; those of cumulative counts are the roots of their increments."""
     if not recorded.counted.any():
         return run.sigma
     sigma = np.full(run.values.shape, np.nan) if run.sigma is None else run.sigma.copy()
@@ -522,7 +522,7 @@ def dose_columns(settings: Settings) -> list[str]:
 
 
 def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
-    """Each dose enters its state, as a user would write it."""
+    """Statements that each dose enters its state, as a user would write them."""
     names, known = identifiers([*series.states, *series.controls]), []
     if settings.vary is None and any(map(dose_factor, settings.doses)):
         raise InputError("--doses with a factor that is fitted belongs to groups: it needs --vary all, none or auto")
@@ -536,7 +536,7 @@ def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
 
 
 def given_amounts(series: TimeSeries, run: Trajectory, settings: Settings) -> Array | None:
-    """What doses added to each state up to each sample [samples, states]; None for nothing."""
+    """Amounts that doses added to each state up to each sample [samples, states]; None without doses."""
     if not settings.doses or run.controls is None:
         return None
     found = np.zeros(run.values.shape)
@@ -548,7 +548,7 @@ def given_amounts(series: TimeSeries, run: Trajectory, settings: Settings) -> Ar
 
 
 def break_controls(settings: Settings, time_name: str) -> dict[str, float]:
-    """Names of the steps and their times, in order."""
+    """Names and times of the steps, in order."""
     times = break_times(settings.breaks, time_name) if settings.breaks is not None else []
     return {f"after_{time:g}": time for time in times}
 
@@ -570,7 +570,7 @@ def with_breaks(series: TimeSeries, settings: Settings) -> TimeSeries:
 
 
 def step_at(run: Trajectory, times: Sequence[float] | Array) -> Trajectory:
-    """A trajectory with a sample, without values, at each break, and steps as held controls."""
+    """A trajectory with an empty sample at each break, and the steps as held controls."""
     inside = [time for time in times if run.time[0] < time < run.time[-1]]
     whole = np.union1d(run.time, inside)
     old = np.searchsorted(whole, run.time)
@@ -591,7 +591,7 @@ def step_at(run: Trajectory, times: Sequence[float] | Array) -> Trajectory:
 def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowledge) -> TimeSeries:
     """The series with samples of the latent states that follow from conserved sums.
 
-    States that follow from no sum keep nan.
+    Other latent states keep nan.
     """
     unknown = {series.states.index(name) for name in latent}
     while unknown:
@@ -607,10 +607,10 @@ def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowle
 
 
 def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
-    """`prepare` of the measured states, beside which the latent ones stand without samples.
+    """`prepare` the measured states, and add the latent ones without samples.
 
-    A latent state is divided by the most that a conserved sum lets it reach, or else by the
-    largest scale of a measured state, and does not become negative.
+    The scale of a latent state is the most that a conserved sum allows, or else the largest
+    scale of a measured state; a latent state is nonnegative.
     """
     seen = measured(series)
     if seen.all():
@@ -647,7 +647,7 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
 
 
 def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
-    """The series with samples of state i from those of the other states of a sum."""
+    """The series with samples of state i computed from the other states of a sum."""
     c, value = conserved.weights, conserved.value
     assert value is not None
     others = np.where(np.arange(len(c)) == i, 0.0, c) / c[i]
@@ -665,16 +665,16 @@ def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
     return dataclasses.replace(series, trajectories=tuple(trajectories), messages=(*series.messages, note))
 
 
-MOST_NOISY = 300  # samples that follow a noisy series well enough
-MOST_CLEAN = 1000  # samples that follow a clean one, and those in runs where all extrema need more
-WORTH = 2  # a series with fewer than so many times the samples it needs is not thinned
-FITTED = 5  # fewest neighbours that a parabola is fitted to
+MOST_NOISY = 300  # samples that suffice for a noisy series
+MOST_CLEAN = 1000  # samples that suffice for a clean one, and most samples in runs
+WORTH = 2  # a series with fewer than this multiple of the samples it needs is not thinned
+FITTED = 5  # least number of neighbours for a parabola
 
 
 def thin_series(series: TimeSeries) -> TimeSeries:
-    """The series with about a thousand samples (clean) or 300 (noisy); itself if it is short.
+    """The series with about 1000 samples (clean) or 300 (noisy); unchanged if it is short.
 
-    Series with controls, counts or limits stay as they are: between fewer samples controls would be no straight lines.
+    Series with controls, counts, limits or known starts are unchanged: controls are linear only between all samples.
     """
     total = sum(len(t.time) for t in series.trajectories)
     if series.controls or any(t.recorded for t in series.trajectories) or total < WORTH * MOST_NOISY:
@@ -688,7 +688,7 @@ def thin_series(series: TimeSeries) -> TimeSeries:
     if total < WORTH * most:
         return series
     prominence = np.maximum(PROMINENCE * spread, 8.0 * noise)
-    # Twenty samples follow an extremum.
+    # Twenty samples resolve an extremum.
     enough = 20 * sum(_count_extrema(t, prominence) for t in series.trajectories)
     share = min(max(most, enough) / total, 1.0)
     if clean:
@@ -700,13 +700,13 @@ def thin_series(series: TimeSeries) -> TimeSeries:
 
 
 def _count_extrema(t: Trajectory, prominence: Array) -> int:
-    """Clear extrema of the state that has most of them, and one for each end."""
+    """Clear extrema of the state with the most, and one for each end."""
     counts = [0]
     for y, least in zip(t.values.T, prominence, strict=True):
         y = y[np.isfinite(y)]
         each = len(y) // 100_000
         if each > 1:
-            # The mean of neighbours saves time: extrema between them are faster than any thinned series could follow.
+            # Averaging saves time: extrema between these neighbours are too fast for any thinned series.
             y = y[: len(y) // each * each].reshape(-1, each).mean(axis=1)
         if least > 0.0:
             counts.append(sum(count_peaks(side, least) for side in (y, -y)))
@@ -714,7 +714,7 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
 
 
 def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
-    """The samples in which nothing is missing, if there are enough of them to pick from."""
+    """The samples without missing values, if they are enough to select from."""
     whole = np.isfinite(t.values[:, seen]).all(axis=1)
     if whole.all() or whole.mean() < WORTH * share:
         return t
@@ -722,7 +722,7 @@ def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
 
 
 def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
-    """Samples at equal steps of time and path: where states move fast they stay close."""
+    """Samples at equal steps of time and path, so that they stay close where states move fast."""
     size = np.where(spread > 0.0, spread, np.inf)
     path = np.nan_to_num(np.abs(np.diff(t.values, axis=0) / size)).sum(axis=1)
     time = np.diff(t.time)
@@ -736,12 +736,12 @@ def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
 
 
 def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
-    """About the most neighbours, up to `most`, that are parabolas and noise: across spikes means would say nothing."""
+    """About the most neighbours, up to `most`, that parabolas and noise explain; means across spikes are useless."""
     k = most
     while k > 1:
         left = np.concatenate([_left_of_parabolas(t.values, 3 * k) for t in series.trajectories])
         whole = np.isfinite(left)
-        # Up to thirty means are as near to 40 chaotic systems as samples are; two thousand misled.
+        # On 40 chaotic systems up to 30 means were as accurate as samples; 2000 misled.
         if (np.where(whole, left, 0.0).sum(axis=0) <= 30.0 * noise**2 * whole.sum(axis=0))[noise > 0.0].all():
             break
         k = int(0.75 * k)
@@ -749,7 +749,7 @@ def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
 
 
 def _left_of_parabolas(values: Array, length: int) -> Array:
-    """Variances that parabolas leave of runs of samples [runs, states]; nan where a value is missing."""
+    """Variances of runs of samples about parabolas [runs, states]; nan where a value is missing."""
     count = len(values) // length
     if not count:
         return np.full((1, values.shape[1]), np.nan)
@@ -760,11 +760,11 @@ def _left_of_parabolas(values: Array, length: int) -> Array:
 
 
 def _average(t: Trajectory, k: int) -> Trajectory:
-    r"""The mean of each k neighbours, moved to their middle along the parabola p through them and those beside them.
+    r"""The mean of each k neighbours, moved to their mid-time along a parabola p through a wider neighbourhood.
 
         x(m) = mean(y) + p(m) - mean(p(t)),    variance  \sigma^2 / k
 
-    where m is the mean of their times: what bends is not flattened.
+    where m is the mean of their times: curvature is not flattened.
     """
     if k == 1 or len(t.time) < FITTED:
         return t
@@ -787,17 +787,17 @@ def _average(t: Trajectory, k: int) -> Trajectory:
 
 
 def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[float, float]:
-    """Value of one state at a time by the samples inside, and its standard deviation."""
+    """Value of one state at a time from the samples inside, and its standard deviation."""
     y = wide.values[:, i]
     sigma = np.ones_like(y) if wide.sigma is None else wide.sigma[:, i]
     seen = np.isfinite(y) & np.isfinite(sigma)
     inside = inside & seen
-    if seen.sum() < 4 or not inside.any():  # one more than a parabola has constants
+    if seen.sum() < 4 or not inside.any():  # one more than the constants of a parabola
         return np.nan, np.nan
     tau = (wide.time - at) / (wide.time[-1] - wide.time[0])
     design, weight = np.stack([tau, tau**2], axis=1), 1.0 / sigma
     root = np.column_stack([np.ones_like(tau), design])[seen] * weight[seen, None]
-    # Normal equations: three columns of about one size.
+    # The three columns are of similar size, so normal equations are accurate enough.
     bend = np.linalg.lstsq(root.T @ root, root.T @ (weight[seen] * y[seen]), rcond=None)[0][1:]
     share = weight[inside] ** 2
     value = np.average(y[inside] - design[inside] @ bend, weights=share)
@@ -805,7 +805,7 @@ def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[fl
 
 
 def _pick_runs(trajectories: list[Trajectory]) -> list[Trajectory]:
-    """All of them, or runs of neighbours spread evenly where there are too many samples."""
+    """All trajectories, or runs of neighbours spread evenly if there are too many samples."""
     if sum(len(t.time) for t in trajectories) <= MOST_CLEAN:
         return trajectories
     runs = []
@@ -825,16 +825,16 @@ class _Noise(NamedTuple):
     """Noise of a dimensionless series."""
 
     sigma: Array  # standard deviation [states]
-    relative: tuple[Array, ...]  # of every sample over `sigma`, [samples, states] a trajectory
-    uniform: Array  # estimate as if it were the same for all samples [states]
-    given: Array  # as the user knows it, nan elsewhere [states]
-    estimated: Array  # as the samples show it [states]
+    relative: tuple[Array, ...]  # of every sample over `sigma`, [samples, states] per trajectory
+    uniform: Array  # estimate that assumes the same noise in all samples [states]
+    given: Array  # from the user, nan elsewhere [states]
+    estimated: Array  # from the samples [states]
 
 
 def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     """The series made dimensionless, with its noise, signs and resolution.
 
-    Without smoothing `smooth` is the data, straight lines over gaps: enough to judge a law.
+    Without smoothing, `smooth` is the data, with straight lines over gaps: enough to judge a law.
     """
     _check_sizes(series)
     scale = Scale.of(series)
@@ -842,7 +842,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
     rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
     noise = _find_noise(_filled(data), rounded)
-    # Over forty samples a solver's errors average out.
+    # From about forty samples on, solver errors average out.
     integration = 1e-8 * np.sqrt(max(len(pooled(data)) / 40.0, 1.0))
     floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), integration)
     found = find_interpolation(_filled(series))
@@ -874,12 +874,12 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
 
 
 def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
-    """The noise of a dimensionless series: given where it is known, that of its digits, or estimated."""
+    """The noise of a dimensionless series: as given, from its rounding, or estimated."""
     spread, relative, uniform = np.nanstd(pooled(data), axis=0), relative_noise(data), estimate_noise(data)
-    # Without noise the residuals of polynomials are curvature. Noise that grows with a state that is
-    # near 0 in most samples shows only on the scale of its own relative sigma.
+    # Without noise the residuals of polynomials are curvature. Noise proportional to a state that is mostly near 0
+    # shows only on the scale of its own relative sigma.
     measurable = (uniform > CLEAN_SHARE * spread) | ((uniform > CLEAN_NOISE * spread) & shows_noise(data))
-    # Splines of hundreds of states take minutes: none is fitted twice, nor where nothing depends on it.
+    # Splines of hundreds of states take minutes, so none is fitted twice or without need.
     earlier = [(tuple(np.ones_like(t.values) for t in data.trajectories), uniform)]
     earlier.append((relative, estimate_noise(data, relative, ~measurable, earlier)))
     measurable |= earlier[-1][1] > NOISY_SHARE * spread
@@ -887,26 +887,26 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     known = np.isfinite(given)
     relative = tuple(np.where(known, g, np.where(measurable, s, 1.0)) for g, s in zip(own, relative, strict=True))
     estimated = estimate_noise(data, relative, earlier=earlier)
-    # Where digits alone explain what samples are off, they tell how far each one is.
+    # Where rounding alone explains the noise, the digits give the error of each sample.
     of_digits = np.sqrt(np.mean(rounded**2, axis=0))
     ends = np.cumsum([len(t.time) for t in data.trajectories])[:-1]
     shapes = np.split(rounded / np.where(of_digits > 0, of_digits, 1.0), ends)
     shapes = [np.maximum(s, LEAST_RELATIVE) for s in shapes]
     told = ~known & (of_digits > CLEAN_NOISE * spread)
     told &= estimate_noise(data, shapes, told, earlier) <= 1.5 * of_digits
-    # Neighbours that were written alike share what rounding left out.
+    # Equal neighbours share one rounding error.
     alike = [np.stack([lengths_of_runs(column) for column in t.values.T], axis=1) for t in data.trajectories]
     shapes = [s * np.where(spread > 0, np.sqrt(m), 1.0) for s, m in zip(shapes, alike, strict=True)]
     relative = tuple(np.where(told, own, s) for own, s in zip(shapes, relative, strict=True))
     estimated = np.where(told, of_digits, estimated)
-    # Controls are taken as exact.
+    # Controls are exact.
     sigma = np.where(data.is_control, 0.0, np.where(known, given, estimated))
     relative = tuple(np.maximum(np.where(data.is_control, 1.0, s), LEAST_RELATIVE) for s in relative)
     return _Noise(sigma, relative, uniform, given, estimated)
 
 
 def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, Mask, Mask]:
-    """The states that are not negative, those that are not positive (no state is both), noise aside."""
+    """The states that are nonnegative, and those that are nonpositive, within noise; no state is both."""
     values = pooled(data)
     explained = np.maximum(4.0 * noise.sigma * np.concatenate(noise.relative), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
@@ -919,18 +919,18 @@ def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, 
         relative=tuple(np.where(stray, 1.0, s) for s in noise.relative),
     )
     nonnegative, negative = nonnegative | stray & above, negative | stray & below
-    # A state that noise explains as a whole has the sign of its mean.
+    # A state within noise of 0 throughout has the sign of its mean.
     negative &= ~nonnegative | (np.nanmean(values, axis=0) < 0.0)
     return noise, nonnegative, negative
 
 
 def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
-    """The standard deviations that the user knows: of each state, and relative ones of its samples.
+    """The noise given by the user: standard deviation of each state, and relative ones of its samples.
 
         noise = sqrt(mean(sigma^2)),    relative = sigma / noise
 
-    over all observed samples, where sigma counts as ten times its median at most in the mean: a
-    few samples that are hardly known at all do not make the others noisy.
+    over all observed samples, where the mean counts sigma as at most ten times its median: a few
+    very uncertain samples do not make the others noisy.
     """
     known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in series.trajectories]
     noise = np.full(series.n_states, np.nan)
@@ -943,14 +943,14 @@ def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
 
 
 def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
-    """Where the estimated noise contradicts the given one, one sentence a state."""
+    """Where the estimated noise contradicts the given one, one sentence per state."""
     messages = []
     for i in np.flatnonzero((noise.given > 0) & (noise.estimated > 0)):
         ratio = float(noise.estimated[i] / noise.given[i])
         off = max(ratio, 1.0 / ratio)
         if off > 3.0:
             times = f"{off:.0f}" if off < 1000.0 else "over 1000"
-            # Changes between samples only add to the estimate: they cannot make it smaller.
+            # Changes between samples can only enlarge the estimate.
             which, unless = ("larger", ", unless it changes too fast between samples to tell")
             if ratio < 1:
                 which, unless = "smaller", ""
@@ -961,10 +961,10 @@ def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
 
 
 def find_strays(values: Sequence[Array], noise: Array) -> Mask:
-    """States that are below 0 in one sample of a trajectory at most, and little, bool [states].
+    """States that are slightly below 0 in at most one sample of each trajectory, bool [states].
 
-    A state that changes its sign stays below 0 for a while. A single sample there is noise, also
-    where the noise, which then does not grow with the state, seemed to vanish near 0.
+    A state that changes sign stays below 0 for a while. A single negative sample is noise, even
+    where noise that was taken to grow with the state seemed to vanish near 0.
 
     >>> find_strays([np.array([[-0.3, -0.3], [1.2, -0.2], [2.1, 0.9]])], noise=np.array([0.1, 0.1]))
     array([ True, False])
@@ -976,19 +976,19 @@ def find_strays(values: Sequence[Array], noise: Array) -> Mask:
 
 
 def _filled(data: TimeSeries) -> TimeSeries:
-    """The series that is smoothed: a value where only a limit is known, without the jumps of doses."""
+    """The series for smoothing: values in place of limits, and no jumps of doses."""
     runs = [dataclasses.replace(t, values=t.recorded.filled(t.values)) if t.recorded else t for t in data.trajectories]
     return dataclasses.replace(data, trajectories=tuple(runs))
 
 
 def _dosed(data: TimeSeries) -> Mask:
-    """States that doses were given to [states]."""
+    """Which states receive doses [states]."""
     given = [t.recorded.given for t in data.trajectories if t.recorded is not None and t.recorded.given is not None]
     return np.any([g.any(axis=0) for g in given], axis=0) if given else np.zeros(data.n_states, bool)
 
 
 def _with_doses(smoothed: TimeSeries, data: TimeSeries) -> TimeSeries:
-    """The smoothed series with the doses that `_filled` took away."""
+    """The smoothed series with the doses that `_filled` removed."""
     runs = []
     for run, t in zip(smoothed.trajectories, data.trajectories, strict=True):
         given = None if t.recorded is None else t.recorded.given
@@ -997,7 +997,7 @@ def _with_doses(smoothed: TimeSeries, data: TimeSeries) -> TimeSeries:
 
 
 def _check_sizes(series: TimeSeries) -> None:
-    """No state so large or small that products of a few of them leave the range of numbers."""
+    """Refuse states so large or small that products of a few overflow or underflow."""
     sizes, largest = np.nanmax(np.abs(pooled(series)), axis=0), 1e60
     for state, size in zip(series.states, sizes, strict=True):
         if size > largest or 0.0 < size < 1.0 / largest:
@@ -1015,7 +1015,7 @@ def pose(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Problem, K
 
 
 def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
-    """The series with latent states, sampled where knowledge says how, and controls as last states."""
+    """The series with latent states, sampled where knowledge determines them, and controls as last states."""
     own = with_recorded(with_breaks(with_latent_states(series, settings.hidden_states), settings), settings)
     whole = append_controls(own)
     known = knowledge(
@@ -1029,7 +1029,7 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
         nonnegative_flows=settings.nonnegative_flows,
     )
     check_known(known, whole)
-    # Doses act as is known of them, and in no other way.
+    # Doses act only as the statements say.
     doses = np.isin(known.states, dose_columns(settings))
     known = dataclasses.replace(known, forbidden=known.forbidden | (doses & ~doses[:, None]))
     if whole.units:
@@ -1040,7 +1040,7 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
 def pose_known(series: TimeSeries, known: Knowledge, settings: Settings) -> Problem:
     """The problem of a series from `with_known_states`.
 
-    A redundant state appears in no equation, unless known terms need it.
+    A redundant state appears in no equation unless known terms need it.
     """
     problem = prepare_with_latent_states(series, known)
     redundant = redundant_states(problem) & (not settings.published)

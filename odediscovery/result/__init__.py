@@ -1,4 +1,4 @@
-"""The value that a fit returns, and the folder that keeps it."""
+"""The result of a fit, and the folder that stores it."""
 
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow

@@ -1,10 +1,10 @@
-r"""Results of the same data side by side.
+r"""Comparison of results of the same data.
 
     criterion  \sum_i n_i ln(RSS_i / n_i) + k ln n,    weight  exp(-difference / 2), of sum 1
 
 over the states i with n_i values and residual sums of squares RSS_i, k fitted constants and starts
-and n values in all (Schwarz, Annals of Statistics 6, 1978). It is computed anew and alike for all, so
-that laws of the search and laws written down stand on one scale.
+and n values in all (Schwarz, Annals of Statistics 6, 1978). It is computed in the same way for all, so
+that laws from the search and laws written by the user are on one scale.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Comparison:
     Args:
         names: of the laws.
         results: in the same order.
-        table: one row a law, the best first: constants and starts that were fitted, difference of the
+        table: one row per law, the best first: number of fitted constants and starts, difference of the
             criterion to the best, weight, R2, R2 of held-out data, equations.
 
     >>> from odediscovery import fit_constants, simulate_system
@@ -45,10 +45,10 @@ class Comparison:
     table: Frame
 
     def plot(self, axes: Any = None) -> Any:
-        """The data with the curves of all laws, one picture a state; the axes [states].
+        """The data with the curves of all laws, one panel per state; returns the axes [states].
 
         Args:
-            axes: matplotlib axes to draw in, one a state; None: a new figure.
+            axes: matplotlib axes to draw in, one per state; None: a new figure.
         """
         return odediscovery.plot_laws(self.results, self.names, axes)
 
@@ -64,7 +64,7 @@ class Comparison:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        # Without held-out data the column would be empty.
+        # Without held-out data the column is empty.
         table = self.table.dropna(axis=1, how="all")
         return str(
             table.to_html(index=False, float_format=lambda x: f"{x:.4g}", justify="left").replace("\\n", "<br/>")
@@ -72,13 +72,13 @@ class Comparison:
 
 
 def compare(*results: Discovery, names: Sequence[str] | None = None) -> Comparison:
-    """Results of the same data in one table, and as curves in one picture.
+    """Compare results of the same data, in a table and as curves.
 
     A difference below 6 means little; a weight is the probability of a law among those compared, if
-    one of them is true and none was preferred before.
+    one of them is true and none was preferred a priori.
 
     Args:
-        results: of `discover`, `fit_constants` or `Discovery.select`, for the same samples.
+        results: from `discover`, `fit_constants` or `Discovery.select`, for the same samples.
         names: of the laws; by default law 1, law 2, ...
 
     Raises:
@@ -118,10 +118,10 @@ def criterion(found: Discovery) -> tuple[float, int]:
     left, values = found.residuals[states].to_numpy(float), pooled(found.series)
     counts = np.isfinite(left).sum(axis=0)
     spread = np.nanstd(np.where(np.isfinite(left), values, np.nan), axis=0)
-    # A curve that ended before the samples did leaves them unexplained.
+    # A curve that ends before the samples do leaves them unexplained.
     lost = np.isfinite(values) & ~np.isfinite(left)
     squares = np.nansum(left**2, axis=0) / counts.clip(1)
-    # Residuals below 1e-8 of a state's spread are errors of the solver.
+    # Residuals below 1e-8 of a state's spread are solver errors.
     squares = np.where(lost.any(axis=0), np.inf, np.maximum(squares, (1e-8 * spread) ** 2 + ABOVE_ZERO))
     k = _free_constants(found) if found.named is None else len(found.named.names)
     k += int(np.isfinite(found.initial_values).sum())
@@ -130,7 +130,7 @@ def criterion(found: Discovery) -> tuple[float, int]:
 
 
 def _free_constants(found: Discovery) -> int:
-    """Constants of a law that were fitted, also if rounded later; an exponent that equations share counts once."""
+    """Number of fitted constants, even if rounded later; an exponent that equations share counts once."""
     free = set()
     for state, rows in constants(found.equations, None).items():
         for row in rows:
@@ -138,7 +138,7 @@ def _free_constants(found: Discovery) -> int:
             exponent = row["kind"].endswith("exponent")
             if row["snapped"] and (exponent or found.settings.known):
                 continue
-            # A row of the front that was read back does not say which exponents were held: twice a simple one is whole.
+            # Rows read from a file do not say which exponents were fixed: a simple one is whole when doubled.
             if not exponent or abs(value - round(value)) > 1e-9:
                 place = tuple(str(row.get(key)) for key in ("kind", "monomial", "sum", "of"))
                 free.add((state if row["kind"] == "coefficient" else "", *place))

@@ -1,4 +1,4 @@
-"""What a fit found, as one frozen value with plain arrays, which samples are far off it, and where it comes to rest."""
+"""The result of a fit as one frozen value with plain arrays, its outliers, and its resting point."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from odediscovery.settings import Settings
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Discovery:
-    """Everything that a fit found; `print(found)` shows the equations, a notebook the mathematics.
+    """The result of a fit; `print(found)` shows the equations, a notebook typesets them.
 
     Args:
         series: the data that were fitted.
@@ -68,20 +68,20 @@ class Discovery:
         messages: what the reader should know, one sentence each.
         settings: the options of the fit.
         seconds: wall-clock time of the fit.
-        network: the law as a chain of units, what is left of a network where one was trained; None if it is none.
-        log: what the stages noted, in order.
+        network: the law as a chain of units, pruned from a network if one was trained; None if it is not a chain.
+        log: records of the stages, in order.
         degrees_of_freedom: observed values - fitted numbers, of Student's t for the intervals
             of the constants; None where their standard errors are unknown.
         initial_value_errors: standard errors of `initial_values` in the same places, nan where
-            the data do not tell; None where nothing is known of them.
+            the data do not determine them; None if unknown.
         estimates: fitted constants and start values with their covariance, dimensionless, for
-            bands and prediction intervals; None where it is not known.
-        survival: how often each term came back in bootstrap fits, if they were asked for.
-        profiles: intervals of constants by profile likelihood, if they were asked for.
-        named: the constants of a form that was written down, if one was fitted.
-        textbook: where the chosen equations are a law with a name, its constants as textbooks write them.
-        found_by: the stage that proposed `equations`: growing, training, regression or textbook; "" if none did, or
-            nothing is known of it.
+            bands and prediction intervals; None if the covariance is unknown.
+        survival: how often each term recurred in bootstrap fits, if requested.
+        profiles: intervals of constants by profile likelihood, if requested.
+        named: the constants of a form that the user wrote down, if one was fitted.
+        textbook: the constants of a law with a name as textbooks write them, if the chosen equations are one.
+        found_by: the stage that proposed `equations`: growing, training, regression or textbook; "" if none did or
+            the stage is unknown.
         population: what groups share and how they differ, if their constants may.
 
     >>> from odediscovery import discover, settings_for, simulate_system
@@ -116,7 +116,7 @@ class Discovery:
 
     @property
     def rows(self) -> Frame:
-        """The front as a table: complexity, mse, r2, difference of the criterion to the chosen row, name, equations.
+        """The front as a table: complexity, mse, r2, criterion minus that of the chosen row, name, equations.
 
         >>> from odediscovery import discover, settings_for, simulate_system
         >>> found = discover(simulate_system("logistic"), settings_for(members=0))
@@ -172,7 +172,7 @@ class Discovery:
         )
 
     def of_group(self, label: str) -> Discovery:
-        """The result as it is for one group: its data, its constants, its start.
+        """The result for one group: its data, constants and start.
 
         Args:
             label: value of the group column.
@@ -185,7 +185,7 @@ class Discovery:
         return self.of_trajectory(self.population.place(label))
 
     def of_trajectory(self, k: int) -> Discovery:
-        """The result as it is for trajectory k alone: its data, its constants, its start."""
+        """The result for trajectory k alone: its data, constants and start."""
         return replace(
             self,
             series=replace(self.series, trajectories=(self.series.trajectories[k],)),
@@ -216,12 +216,12 @@ class Discovery:
             initial: values [states] at the first of `times`, or by name, {"S": 100}, the others as
                 fitted; default: the fitted values of the first trajectory, which hold at its own first time.
             times: increasing times [n], or dates where the data had dates; default: those of the first
-                trajectory. Rows after a solution that blows up are nan.
-            controls: what acts on the states; default: the controls of the first trajectory. After
+                trajectory. Rows after a solution blows up are nan.
+            controls: the inputs; default: those of the first trajectory. After
                 their last time they keep their last values.
 
         Raises:
-            InputError: other start values, times that do not increase, or that lie before the fitted
+            InputError: unusable start values, times that do not increase, or that lie before the fitted
                 start or the controls.
         """
         start = float(self.series.trajectories[0].time[0])
@@ -247,25 +247,25 @@ class Discovery:
 
     @property
     def name(self) -> str:
-        """What the chosen law is called: "logistic growth"; nothing where it has no name."""
+        """Name of the chosen law, such as "logistic growth"; empty if it has none."""
         return chosen_row(self).name
 
     def name_text(self, digits: int = 4) -> str:
-        """The name of the chosen law, if it has one, and its constants as textbooks write them, to `digits` digits."""
+        """Name of the chosen law, if it has one, and its constants as textbooks write them, to `digits` digits."""
         if not self.name or self.textbook is None:
             return self.name
         return f"{self.name}: {self.textbook.one_line(digits)}"
 
     def starts_text(self) -> str:
-        """The fitted start values with their error bars, a line for each of a few trajectories."""
+        """The fitted start values with error bars, one line for each of a few trajectories."""
         return starts_text(self.series, self.initial_values, self.initial_value_errors)
 
     def source_text(self) -> str:
-        """Which stage found the equations, in a sentence; nothing where none did, or none is known."""
+        """The stage that found the equations, in a phrase; empty if unknown."""
         return f"found by: {self.found_by} ({_STAGES[self.found_by]})" if self.found_by else ""
 
     def stability_text(self) -> str:
-        """How often each term came back in bootstrap fits; nothing where none were done."""
+        """How often each term recurred in bootstrap fits; empty if there were none."""
         if self.survival is None:
             return ""
         return self.survival.text(self.equations.states, monomial_names(self.equations))
@@ -276,7 +276,7 @@ class Discovery:
         return "\\begin{align}\n  " + " \\\\\n  ".join(rows) + "\n\\end{align}\n"
 
     def summary(self) -> str:
-        """Equations, start values, what to know, and the Pareto front, as text.
+        """Equations, start values, notes and the Pareto front, as text.
 
         >>> from odediscovery import discover, settings_for, simulate_system
         >>> print(discover(simulate_system("logistic"), settings_for(members=0)).summary())
@@ -294,7 +294,7 @@ class Discovery:
 
     @property
     def terms(self) -> Frame:
-        """One row a term: state, term, coefficient, standard_error, and stability if it was asked for."""
+        """One row per term: state, term, coefficient, standard_error, and stability if requested."""
         names = monomial_names(self.equations)
         found = terms(self.equations, None if self.survival is None else self.survival.shares)
         columns = ["state", "term", "coefficient", "standard_error"] + ["stability"] * (self.survival is not None)
@@ -302,10 +302,10 @@ class Discovery:
 
     @property
     def constants(self) -> Frame:
-        """One row a constant: state, kind, term, of, value, standard_error, low and high (95 %), snapped.
+        """One row per constant: state, kind, term, of, value, standard_error, low and high (95 %), snapped.
 
-        Of a form that was written down: name, value, standard_error, low and high. Where columns have
-        units, `unit` comes last.
+        For a form that the user wrote down: name, value, standard_error, low and high. Where columns
+        have units, `unit` comes last.
         """
         more = ["unit"] if self.series.units else []
         if self.named is not None:
@@ -332,10 +332,10 @@ class Discovery:
         return replace(self.series, trajectories=tuple(runs), controls=()).to_frame()
 
     def plot(self, axes: Any = None) -> Any:
-        """Data, curves and 95 % bands, one picture a state.
+        """Data, curves and 95 % bands, one panel per state.
 
         Args:
-            axes: matplotlib axes to draw in, one a state; None: a new figure.
+            axes: matplotlib axes to draw in, one per state; None: a new figure.
 
         Returns:
             The axes [states]; `axes[0].figure` is the figure.
@@ -355,7 +355,7 @@ class Discovery:
         return f"$\\displaystyle {aligned}$"
 
     def as_dict(self) -> dict[str, Any]:
-        """The content of `result.json`: plain values, None for what is unknown."""
+        """The content of `result.json`: plain values, None for unknown ones."""
         equations, states, freedom = self.equations, self.equations.states, self.degrees_of_freedom
         survival, starts, errors = self.survival, self.initial_values, self.initial_value_errors
         each = chosen_row(self).state_r2
@@ -415,7 +415,7 @@ class Discovery:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write result.json, equations.tex, model.npz, covariance.npz, data.csv and log.jsonl.
 
-        They appear together or not at all, in the place of an earlier result. Other files of the
+        They appear together or not at all and replace an earlier result. Other files in the
         folder stay.
 
         Raises:
@@ -425,7 +425,7 @@ class Discovery:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Discovery:
-        """Read a folder that `save` wrote; nothing in it is evaluated.
+        """Read a folder written by `save`, without executing anything in it.
 
         Raises:
             InputError: no such folder, or a file that is missing, damaged or of another format.
@@ -441,7 +441,7 @@ def curve_of(found: Discovery, k: int, times: Array | None = None) -> Array:
 
 
 def from_start(times: Array, start: float) -> Array:
-    """The times with the start before them, if they do not begin there."""
+    """The times, preceded by the start if they begin later."""
     if times[0] < start:
         raise InputError(
             f"times should not lie before the first sample at {start:g}, got {times[0]:g}; give initial values to "
@@ -451,7 +451,7 @@ def from_start(times: Array, start: float) -> Array:
 
 
 def start_values(initial: Any, fitted: Array, states: Sequence[str]) -> Array:
-    """Start values [states], given in order or by name; of states that a mapping leaves out, the fitted ones."""
+    """Start values [states], given in order or by name; those that a mapping omits are as fitted."""
     if isinstance(initial, Mapping):
         for name in initial:
             if name not in states:
@@ -469,7 +469,7 @@ def start_values(initial: Any, fitted: Array, states: Sequence[str]) -> Array:
 
 
 def asked_times(times: Any, series: TimeSeries) -> Array:
-    """Times [n] as numbers: those of the first trajectory by default, dates counted as the data's were."""
+    """Times [n] as numbers: by default those of the first trajectory; dates count from the origin of the data."""
     if times is None:
         return np.asarray(series.trajectories[0].time)
     own = list(times) if np.ndim(times) == 1 else []
@@ -488,7 +488,7 @@ def asked_times(times: Any, series: TimeSeries) -> Array:
     return values
 
 
-# Keys of `result.json` that are there only with something to say.
+# Keys of `result.json` that are left out when empty.
 _IF_ANY = {"doubts", "since", "spare_digits", "profiles", "named_constants", "name", "textbook", "population"}
 _STAGES = {
     "growing": "term by term on the integral form",
@@ -498,12 +498,12 @@ _STAGES = {
 }
 
 
-# Notes that are shown; result.json has all.
+# Notes that are shown; result.json has all of them.
 MOST_NOTES = 5
 
 
 def facts(found: Discovery) -> list[str]:
-    """What is told of the equations besides: their name, groups, starts, units, stability and profiles."""
+    """Texts that accompany the equations: name, groups, starts, units, stability and profiles."""
     texts = (
         found.name_text(),
         "" if found.population is None else found.population.table_text(),
@@ -516,43 +516,43 @@ def facts(found: Discovery) -> list[str]:
 
 
 def chosen_row(found: Discovery) -> FrontRow:
-    """The row of the front that is the answer."""
+    """The row of the front that was chosen."""
     return next(row for row in found.front if row.selected)
 
 
 def doubts_of(messages: Sequence[str]) -> list[str]:
-    """Those of the messages that doubt the law."""
+    """The messages that cast doubt on the law."""
     return [str(text) for text in messages if getattr(text, "weight", Weight.DATA) <= Weight.DOUBT]
 
 
 def rows_about_as_good(found: Discovery) -> list[FrontRow]:
-    """Other rows of the front to which the data hardly prefer the claimed law; none where none is claimed."""
+    """Other rows of the front that the data reject with little evidence; empty if no law is claimed."""
     if found.outcome == "poor-fit":
         return []
     chosen = chosen_row(found)
     most = chosen.criterion + NO_EVIDENCE
     close = [row for row in found.front if not row.selected and row.criterion < most]
-    # The same law, with another count of what was fitted, is no rival.
+    # The same law with another number of fitted constants is not a rival.
     own = chosen.plain() if close else ""
     return [row for row in close if row.plain() != own]
 
 
 def verdict(found: Discovery) -> str:
-    """The outcome, or of a claimed law that a note doubts it, or that the data hardly prefer it to another row."""
+    """The outcome; for a claimed law "doubted" if a note doubts it, "contested" if another row is about as good."""
     if found.outcome != "converged":
         return found.outcome
     return "doubted" if doubts_of(found.messages) else "contested" if rows_about_as_good(found) else found.outcome
 
 
 def state_scores(found: Discovery) -> dict[str, float]:
-    """R2 of every state that varies, by its name; empty where it is not known."""
+    """R2 of every state that varies, by name; empty if unknown."""
     scores = chosen_row(found).state_r2
     each = [] if scores is None else scores.tolist()
     return {state: r2 for state, r2 in zip(found.series.states, each, strict=False) if r2 == r2}
 
 
 def is_of_a_form(found: Discovery) -> bool:
-    """Whether the equations are a form that somebody wrote down, and not a textbook law that was found."""
+    """Whether the user wrote the equations down; False for a textbook law that the search found."""
     return found.named is not None and found.found_by != "textbook"
 
 
@@ -560,14 +560,14 @@ def head(found: Discovery) -> str:
     """How the fit ended, in a few words."""
     heads = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no law found"}
     if is_of_a_form(found) or (found.population is not None and found.population.written):
-        # Somebody wrote it down, and nobody had to find it.
+        # A form that the user wrote down did not have to be found.
         heads |= {"converged": "constants fitted", "poor-fit": "the form does not fit"}
     remarks = {"doubted": ", with doubts", "contested": ", others about as good"}
     return heads[found.outcome] + remarks.get(verdict(found), "")
 
 
 def headline(found: Discovery) -> str:
-    """How the fit ended, and R2 of all states and of each, on one line."""
+    """How the fit ended, with R2 of all states and of each, on one line."""
     whole = f"{found.r2:z.6f}" if np.isfinite(found.r2) else "unknown"
     scores = state_scores(found)
     each = ", ".join(f"{state} {r2:z.4f}" for state, r2 in scores.items())
@@ -575,7 +575,7 @@ def headline(found: Discovery) -> str:
 
 
 def describe_chain(found: Discovery) -> str:
-    """What a drawing of `network` is: a network only where one was trained."""
+    """Caption for a drawing of `network`: a network only where one was trained."""
     if found.found_by == "training":
         return "What pruning left of the trained network"
     source = f": found by {found.found_by}, not by a network" if found.found_by else ""
@@ -583,17 +583,17 @@ def describe_chain(found: Discovery) -> str:
 
 
 def cut(line: str, most: int = MAX_LINE) -> str:
-    """A line of at most so many letters; what nobody reads is left out."""
+    """A line shortened to at most `most` characters."""
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def row_lines(row: FrontRow, most: int = MAX_LINE) -> list[str]:
-    """The equations of a row of the front in lines of at most so many letters, and its name."""
+    """The equations of a row of the front in lines of at most `most` characters, and its name."""
     return [cut(line, most) for line in row.plain().splitlines()] + [f"[{row.name}]"] * bool(row.name)
 
 
 def shown_notes(messages: Sequence[str]) -> list[str]:
-    """The notes that matter most, and how many more there are."""
+    """The most important notes, and the number of others."""
     more = len(messages) - MOST_NOTES
     if more <= 0:
         return list(messages)
@@ -602,27 +602,27 @@ def shown_notes(messages: Sequence[str]) -> list[str]:
 
 
 def far_off(residuals: Array, least: Array) -> dict[int, float]:
-    """Residuals with |r_k| > 6 s_k and twice those of their neighbours: sample -> how many times s_k.
+    """Residuals with |r_k| > 6 s_k and at least twice their neighbours: sample -> |r_k| / s_k.
 
-    s_k is the largest of `least`, the median |r| / 0.674 of all samples and that of the nearest twenty.
+    s_k is the largest of `least`, the median |r| / 0.674 of all samples and that of the 21 samples around k.
     """
     seen = np.flatnonzero(np.isfinite(residuals))
     size = np.abs(residuals[seen])
-    if len(seen) < 20:  # too few to tell what is usual
+    if len(seen) < 20:  # too few to estimate the spread
         return {}
     wide = np.pad(size, 10, constant_values=np.nan)
     local = np.nanmedian(np.lib.stride_tricks.sliding_window_view(wide, 21), axis=1)
     usual = np.maximum(np.maximum(local, np.median(size)) / NORMAL_MEDIAN, least[seen])
     neighbours = np.maximum(np.append(size[1:], 0.0), np.append(0.0, size[:-1]))
     far = (usual > 0.0) & (size > 6.0 * usual) & (neighbours < 0.5 * size)
-    # What one sample in twenty does is no slip.
+    # Deviations in more than one sample in twenty are not slips.
     if np.count_nonzero(far) > max(0.05 * len(seen), 1.0):
         return {}
     return {int(k): float(r) for k, r in zip(seen[far], size[far] / usual[far], strict=True)}
 
 
 def outliers(found: Discovery, p: Problem) -> list[Note]:
-    """A sentence about samples that lie far off the claimed equations, if there are any."""
+    """A note on samples far off the claimed equations, if there are any."""
     series, named = found.series, list[tuple[float, str]]()
     if any(run.recorded is not None for run in series.trajectories):
         return []
@@ -647,13 +647,13 @@ def outliers(found: Discovery, p: Problem) -> list[Note]:
 
 
 def _are_counts(values: Array) -> bool:
-    """Whether values may be counts, of which n is off by sqrt(n)."""
+    """Whether values may be counts, where a count n has the standard deviation sqrt(n)."""
     seen = values[np.isfinite(values)]
     return bool((seen >= 0.0).all() and (seen == np.round(seen)).all())
 
 
 def rest(found: Discovery, form: Form | None = None, covariance: Array | None = None) -> list[Note]:
-    """A sentence about where the first trajectory comes to rest, from estimates or constants of a form."""
+    """A note on where the first trajectory comes to rest, from estimates or constants of a form."""
     if found.series.controls or found.equations.states != found.series.states:
         return []
     start, estimates = found.initial_values[0], found.estimates
@@ -676,7 +676,7 @@ def rest(found: Discovery, form: Form | None = None, covariance: Array | None = 
         return []
 
     def solve(c: Array, times: Array) -> Array:
-        # A law that needs more evaluations than these is no simple one.
+        # A simple law needs fewer evaluations than this.
         return equations(c).simulate(start, times, 1e-8, most_evaluations=20_000)
 
     def rates(c: Array, x: Array) -> Array:

@@ -1,7 +1,7 @@
-"""The folder of a result: writing it whole, and reading it back without trusting anything in it.
+"""The folder of a result: written as a whole, and read back without trusting its content.
 
-`result.json` holds the hash of every file beside it. Equations come back through the whitelist of `expressions`, arrays
-without pickle, and what is damaged ends in an `InputError` that names the file. Earlier versions wrote no hashes.
+`result.json` holds the hash of every file beside it. Equations pass the whitelist of `expressions`, arrays are read
+without pickle, and damage raises an `InputError` that names the file. Earlier versions wrote no hashes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from odediscovery.settings import Settings
 
 FORMAT, VERSION = "odediscovery-result", 1
 OUTCOMES = ("converged", "stopped", "poor-fit")
-# All files of a folder, `result.json` last. What else lies there is somebody's and stays.
+# All files of a folder, `result.json` last. Other files there belong to the user and stay.
 OWN = (
     "data.csv",
     "model.npz",
@@ -57,7 +57,7 @@ def write_folder(
     claim: Claim | None = None,
     add: Callable[[Path], None] | None = None,
 ) -> None:
-    """Let a new folder with the data, `files`, what `add` writes and `result.json` take its place at once."""
+    """Replace the folder at once by a new one with the data, `files`, what `add` writes and `result.json`."""
 
     def fill(new: Path) -> None:
         for name, content in {"data.csv": series_text(series).encode(), **files}.items():
@@ -76,31 +76,31 @@ def write_folder(
 
 
 def log_lines(log: Iterable[Mapping[str, Any]]) -> bytes:
-    """The content of `log.jsonl`: one JSON object a line."""
+    """The content of `log.jsonl`: one JSON object per line."""
     return "".join(json.dumps(jsonable(line)) + "\n" for line in log).encode()
 
 
 def source_of(table: Path) -> dict[str, str]:
-    """What a result says of its table: the name, and a hash of the place that tells it from others of that name."""
+    """The record of a table: its name, and a hash of its path that distinguishes it from others of that name."""
     return {"table": table.name, "path": hashlib.sha256(os.fsencode(table.resolve())).hexdigest()}
 
 
 def read_folder(folder: Path) -> dict[str, Any]:
-    """The arguments of the `Discovery` that was kept in a folder."""
+    """The arguments of the `Discovery` stored in a folder."""
     path = folder / "result.json"
     for attempt in range(5):
         content = _content(path)
         try:
             return _read(content, folder)
         except InputError:
-            # Replaced between two files, it is another result now, and whole.
+            # If the folder was replaced between two reads, another attempt reads the new result.
             if attempt == 4 or _content(path) == content:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
 def read_document(path: Path, content: bytes | None = None) -> dict[str, Any]:
-    """The JSON of a result, checked to be of our format and version."""
+    """The JSON of a result, checked for format and version."""
     try:
         document = read_json(_content(path) if content is None else content)
     except ValueError as error:
@@ -135,7 +135,7 @@ def _read(content: bytes, folder: Path) -> dict[str, Any]:
 
 
 def _companion(document: Mapping[str, Any], folder: Path, name: str, optional: bool = False) -> bytes | None:
-    """The content of a file beside `result.json`; None for one that earlier versions did not write."""
+    """The content of a file beside `result.json`; None if an earlier version did not write it."""
     # Results of earlier versions have no hashes.
     hashes = document.get("files")
     if optional and hashes is None and not (folder / name).exists():
@@ -151,9 +151,9 @@ def _hash(content: bytes) -> str:
 
 
 def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
-    """What was fitted, controls included."""
+    """The fitted data, controls included."""
     states, time_name = _texts(document["states"], "states"), document["time"]
-    # Results of earlier versions have no controls, and samples of all states.
+    # Results of earlier versions have no controls and no unmeasured states.
     ways, blank = document.get("inputs", {}), _texts(document.get("unmeasured", []), "unmeasured")
     columns = [name for name in states if name not in blank]
     columns += [name for name in ways if name != time_name]
@@ -176,8 +176,8 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     scores, heldout = document["scores"], document["scores"]["r2_heldout"]
     if document["outcome"] not in OUTCOMES:
         raise InputError(f"outcome should be one of {', '.join(OUTCOMES)}")
-    # Results of earlier versions have no intervals, no errors of start values, and do not say which stage found the law
-    # and which messages doubt it.
+    # Results of earlier versions have no intervals, no errors of start values, and do not record the stage that found
+    # the law or the messages that doubt it.
     freedom, found_by = document.get("intervals", {}).get("degrees_of_freedom"), document.get("found_by")
     if found_by is not None and found_by not in get_args(FoundBy):
         raise InputError("'found_by' should be growing, training, regression, textbook or null")
@@ -215,7 +215,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _equations(document: Mapping[str, Any], series: TimeSeries) -> Equations:
-    """The equations with units, errors and the law as numbers."""
+    """The equations with units, errors and the law in numbers."""
     parsed = dataclasses.replace(parsed_equations(document["equations"], series), units=series.units)
     law = with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law"))
     spare = document.get("spare_digits", 0)

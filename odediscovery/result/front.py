@@ -1,4 +1,4 @@
-"""One row of the Pareto front, and how values of all kinds stand in `result.json` and come back."""
+"""One row of the Pareto front, and conversions of values to and from `result.json`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odediscovery.runtime.texts import check_letters
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrontRow:
-    """One row of the Pareto front: equations and what they cost and achieve.
+    """One row of the Pareto front: equations, their complexity and their scores.
 
     Args:
         equations: in the user's units.
@@ -27,10 +27,10 @@ class FrontRow:
             units squared, over all states and trajectories.
         r2: variance-weighted coefficient of determination of the same.
         criterion: information criterion, smaller is better.
-        selected: True for the one row that is the answer.
-        initial_values: its own fitted starts [trajectories, states]; None where not kept.
-        name: what the law is called, where it has a name.
-        state_r2: r2 of every state [states], nan where nothing varies or is measured; None where not kept.
+        selected: True for the chosen row only.
+        initial_values: its own fitted starts [trajectories, states]; None if not kept.
+        name: name of the law, if it has one.
+        state_r2: r2 of every state [states], nan where nothing varies or is measured; None if not kept.
 
     >>> FrontRow(Equations.parse(["x"], {"x": "-0.5*x"}), 3, 0.1, 0.98, -70.0, True)
     complexity 3, MSE 0.1, R2 0.980000, chosen: x' = -0.5*x
@@ -51,7 +51,7 @@ class FrontRow:
         return f"{told}: {self.plain().replace(chr(10), '; ')}{f'  [{self.name}]' if self.name else ''}"
 
     def plain(self) -> str:
-        """The equations to three digits, without error bars, a line a state."""
+        """The equations to three digits, without error bars, one line per state."""
         return replace(self.equations, standard_errors=None).pretty(3)
 
     def record(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class FrontRow:
 
 
 def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
-    """The equations of the data's states, written as text by state."""
+    """The equations of the data's states from texts by state."""
     states = series.states
     for state in states:
         if not isinstance(texts[state], str):
@@ -97,18 +97,18 @@ def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
 
 
 def starts_from_record(record: Any, series: TimeSeries) -> Array:
-    """Start values [trajectories, states], of which a record has one dictionary a trajectory."""
+    """Start values [trajectories, states] from a record with one dictionary per trajectory."""
     values = numbers(([row[state] for state in series.states] for row in record), 2)
     return values.reshape(len(series.trajectories), series.n_states)
 
 
 def by_state(states: Sequence[str], values: Array) -> dict[str, float | None]:
-    """One number a state [states], None for what is unknown."""
+    """One number per state [states], None for unknown ones."""
     return {state: plain(value) for state, value in zip(states, values, strict=True)}
 
 
 def numbers(values: Iterable[Any], dimensions: int = 1) -> Array:
-    """A list of numbers of a record, or for two dimensions of lists of them, as an array; nan for None."""
+    """A record's list of numbers (or, for two dimensions, list of such lists) as an array; nan for None."""
     found = np.array([numbers(x) if dimensions > 1 else number(x) for x in values], dtype=np.float64)
     if found.size and found.ndim != dimensions:
         raise ValueError(f"numbers in {found.ndim} dimensions")
@@ -116,14 +116,14 @@ def numbers(values: Iterable[Any], dimensions: int = 1) -> Array:
 
 
 def checked_text(value: Any) -> str:
-    """A text of a record, without letters that a terminal would obey."""
+    """A text of a record, without control characters for terminals."""
     text = str(value)
     check_letters(text)
     return text
 
 
 def jsonable(value: Any) -> Any:
-    """Values of any kind as JSON has them: None for what is no finite number, text for all else."""
+    """Any value in JSON types: None for numbers that are not finite, text for other types."""
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, np.ndarray) and value.dtype == float and np.isfinite(value).all():

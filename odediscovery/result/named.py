@@ -1,4 +1,4 @@
-"""Constants that somebody named, as a value that is kept, and constants of all kinds with their units."""
+"""Named constants of a form, and constants of all kinds with their units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odediscovery.result.front import checked_text, jsonable
 
 @dataclass(frozen=True)
 class NamedConstants:
-    """The constants of a form that was fitted, and its equations as they were written, one a state.
+    """The fitted constants of a form, and its equations as written, one per state.
 
     >>> print(NamedConstants(("x' = -k*x",), ("k",), (0.5,), (0.01,)).text())
     x' = -k*x
@@ -26,14 +26,14 @@ class NamedConstants:
     lines: tuple[str, ...]
     names: tuple[str, ...]
     values: tuple[float, ...]
-    errors: tuple[float, ...]  # standard errors, nan where the data do not tell
+    errors: tuple[float, ...]  # standard errors, nan where the data do not determine them
 
     def text(self, digits: int = 4) -> str:
-        """The equations, and the constants on a line below."""
+        """The equations, with the constants on a line below."""
         return "\n".join([*self.lines, self._values(digits)])
 
     def one_line(self, digits: int = 4) -> str:
-        """The same on one line."""
+        """The equations and constants on one line."""
         return f"{'; '.join(self.lines)} with {self._values(digits)}"
 
     def _values(self, digits: int) -> str:
@@ -41,7 +41,7 @@ class NamedConstants:
         return ", ".join(told)
 
     def rows(self, freedom: float | None) -> list[dict[str, Any]]:
-        """One entry a constant: name, value, standard_error, low and high (95 %)."""
+        """One entry per constant: name, value, standard_error, low and high (95 %)."""
         rows = []
         for name, value, error in zip(self.names, self.values, self.errors, strict=True):
             low, high = interval(value, error, freedom) or (None, None)
@@ -55,7 +55,7 @@ class NamedConstants:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> NamedConstants | None:
-        """Inverse of `record()`; None for none."""
+        """Inverse of `record()`; None without a record."""
         if record is None:
             return None
         lines, names = (tuple(map(checked_text, record[key])) for key in ("lines", "names"))
@@ -65,14 +65,14 @@ class NamedConstants:
         return cls(lines, names, values, errors)
 
 
-# Of constants without a standard error that are printed with units.
+# Digits of constants without a standard error that are printed with units.
 DIGITS = 4
 
 
 def constant_records(
     equations: Equations, freedom: float | None, units: Mapping[str, str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The constants of every equation as plain records, with their units where columns have any."""
+    """The constants of every equation as plain records, with units if columns have any."""
     records = constants(equations, freedom)
     found = units_of_constants(replace(equations, units=units)) if units else {}
     for state, own in records.items():
@@ -82,7 +82,7 @@ def constant_records(
 
 
 def named_units(named: NamedConstants | None, series: TimeSeries) -> list[str | None]:
-    """The units of named constants; empty where there are none, or no units are known."""
+    """The units of named constants; empty if there are no constants or no units."""
     if named is None or not series.units:
         return []
     return units_of_names(
@@ -91,21 +91,21 @@ def named_units(named: NamedConstants | None, series: TimeSeries) -> list[str | 
 
 
 def named_rows(named: NamedConstants, series: TimeSeries, freedom: float | None) -> list[dict[str, Any]]:
-    """The rows of named constants, with their units where they are known."""
+    """The rows of named constants, with their units if known."""
     units: list[str | None] = named_units(named, series) or [None] * len(named.names)
     return [row | {"unit": unit} for row, unit in zip(named.rows(freedom), units, strict=False)]
 
 
 def rate_label(series: TimeSeries, state: str) -> str:
-    """What an axis of rates is called, with the unit where the columns say theirs."""
+    """The label of an axis of rates, with the unit if the columns have units."""
     unit = unit_text(Dimensions(series.states, series.time_name, series.units).rate(state))
     told = f"rate of {state} [{unit}]" if unit not in (None, "1") else f"rate of {state}"
-    # Longer ones do not stand beside a small drawing on one line.
+    # Longer labels do not fit on one line beside a small drawing.
     return told if len(told) <= 26 else told.replace(" [", "\n[")
 
 
 def named_record(named: NamedConstants, series: TimeSeries) -> dict[str, Any]:
-    """Named constants as `result.json` has them."""
+    """Named constants as in `result.json`."""
     units = named_units(named, series)
     return named.record() | ({"units": units} if units else {})
 
@@ -116,7 +116,7 @@ def units_text(
     named: NamedConstants | None = None,
     textbook: NamedConstants | None = None,
 ) -> str:
-    """The constants with their units, a line an equation; nothing where no unit is known."""
+    """The constants with their units, one line per equation; empty if no unit is known."""
     if named is not None:
         constants = zip(named.names, named.values, named.errors, named_units(named, series), strict=False)
         told = [f"{n} = {law_constant(v, e, DIGITS)} {unit}" for n, v, e, unit in constants if unit not in (None, "1")]
@@ -129,7 +129,7 @@ def units_text(
 
 
 def _coefficients(equations: Equations, units: Mapping[str, str]) -> list[str]:
-    """The coefficients of the first six equations with their units, in the order in which they are printed."""
+    """The coefficients of the first six equations with their units, in printed order."""
     law, lines = equations.law, list[str]()
     if law is None:
         return []

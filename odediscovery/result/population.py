@@ -1,4 +1,4 @@
-"""What groups share and how they differ, as a value that is kept: means, spreads, every group's constants."""
+"""The population of a fit to groups: means, spreads, and the constants of every group."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from odediscovery.runtime.arrays import Array
 class GroupConstant:
     """One constant of the law in all groups, with standard errors."""
 
-    name: str  # that it is printed with
-    terms: tuple[int, ...]  # places of those that hold it, as in `terms` of `result.json`
+    name: str  # as printed
+    terms: tuple[int, ...]  # places of the terms that contain it, as in `terms` of `result.json`
     mean: float  # of the typical group (the median: exp of the mean logarithm), without its sign
     mean_error: float
     sd_log: float  # standard deviation of the logarithm, 0 for a constant that all groups share
@@ -32,24 +32,24 @@ class GroupConstant:
     errors: Array
     two_stage: tuple[float, float] = (float("nan"), float("nan"))  # mean and sd_log of separate fits, a check
     covariates: Mapping[str, tuple[float, float]] | None = None  # power of each by name, with its standard error
-    apart: Array = field(default_factory=lambda: np.zeros(0))  # of separate fits [groups], empty where not kept
+    apart: Array = field(default_factory=lambda: np.zeros(0))  # from separate fits [groups], empty if not kept
 
     @property
     def varies(self) -> bool:
-        """Whether groups have constants of their own."""
+        """Whether the constant differs between groups."""
         return self.sd_log > 0
 
     def interval(self, g: int) -> list[float | None]:
-        """95 % interval of one group's constant, log-normal."""
+        """Log-normal 95 % interval of one group's constant."""
         ratio = np.exp(1.96 * self.errors[g] / self.values[g]) if self.values[g] > 0 else np.nan
         return [plain(self.values[g] / ratio), plain(self.values[g] * ratio)]
 
 
 @dataclass(frozen=True, eq=False)
 class GroupExponent:
-    """One exponent that groups have of their own, normal over them, with standard errors."""
+    """One exponent that differs between groups, normally distributed, with standard errors."""
 
-    name: str  # that it is printed with
+    name: str  # as printed
     place: tuple[int, int]  # monomial and state of the law
     mean: float
     mean_error: float
@@ -61,7 +61,7 @@ class GroupExponent:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A law that groups share, with constants of their own.
+    """A law that groups share, with the constants that differ between them.
 
     >>> k = GroupConstant("k1", (0,), 0.5, 0.1, 0.2, 0.05, np.array([0.4, 0.6]), np.array([0.01, 0.01]))
     >>> found = Population(("a", "b"), (k,), {}, {"x": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
@@ -71,33 +71,33 @@ class Population:
 
     labels: tuple[str, ...]
     constants: tuple[GroupConstant, ...]
-    # Of every state: "log-normal" or "normal" or "known", mean and standard deviation (of logarithms).
+    # Of every state: "log-normal", "normal", "scaled" or "known", mean and standard deviation (of logarithms).
     starts: Mapping[str, tuple[str, float, float]]
     residual_sd: Mapping[str, float]  # of every measured state
-    proportional: tuple[str, ...]  # states whose residual_sd is one of logarithms
+    proportional: tuple[str, ...]  # states whose residual_sd is that of logarithms
     minus_2_log_likelihood: Mapping[str, float]  # by model: "mixed"
     parameters: Mapping[str, int]  # fitted numbers, by model
-    group_by: tuple[str, ...] = ()  # columns that tell the groups apart
+    group_by: tuple[str, ...] = ()  # columns that identify the groups
     r2: Array | None = None  # share of the variance that each group's own curve explains
-    written: bool = False  # by somebody, so that nobody had to find the law
-    # Of logarithms of the constants that vary, over groups [varying, varying]; None where fewer than two do.
+    written: bool = False  # whether the user wrote the law down
+    # Correlation of the logarithms of varying constants over groups [varying, varying]; None for fewer than two.
     correlation: Array | None = None
     exponents: tuple[GroupExponent, ...] = ()
 
     @property
     def varying(self) -> list[GroupConstant]:
-        """The constants that groups have of their own."""
+        """The constants that differ between groups."""
         return [one for one in self.constants if one.varies]
 
     def place(self, label: str) -> int:
-        """The place of a group of this name."""
+        """The index of the group with this label."""
         if label not in self.labels:
             shown = ", ".join(self.labels[:10]) + (", ..." if len(self.labels) > 10 else "")
             raise InputError(f"no group {label!r}; there are {shown}")
         return self.labels.index(label)
 
     def checked(self, law: PowerSum | None, groups: int) -> Population:
-        """The population itself, if it is one of this law and of so many groups; otherwise a ValueError."""
+        """The population itself, if it matches the law and the number of groups; otherwise raise a ValueError."""
         if law is None or len(self.labels) != groups:
             raise ValueError("population")
         terms, (rows, states) = int(np.count_nonzero(law.coefficients)), law.exponents.shape
@@ -121,7 +121,7 @@ class Population:
         return replace(law, coefficients=a, exponents=w)
 
     def equations_text(self, equations: Equations, digits: int = 4) -> str:
-        """The equations with the names of the constants that vary, then a line for each of these."""
+        """The equations with the names of varying constants, then a line for each of these."""
         law, errors = equations.law, equations.standard_errors
         if law is None:
             return equations.pretty(digits)
@@ -135,7 +135,7 @@ class Population:
             a, state = float(law.coefficients[i, j]), equations.states[i]
             error = float("nan") if errors is None else float(errors.coefficients[i, j])
             size = named.get(term) or constant(abs(a), error, digits)
-            held = size == "1" and error == 0.0  # what enters as it is, a dose
+            held = size == "1" and error == 0.0  # a dose enters without a factor
             product = size if monomials[j] == "1" else monomials[j] if held else f"{size}*{monomials[j]}"
             lines[state].append((a < 0, product))
         told = [f"{state}' = {join_terms(of_state)}" for state, of_state in lines.items()]
@@ -150,7 +150,7 @@ class Population:
         return "\n".join(told)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Header and rows: a group, its constants that vary, R2 of its curve."""
+        """Header and rows of a table: group, its varying constants, R2 of its curve; at most twelve groups."""
         vary: list[GroupConstant | GroupExponent] = [*self.varying, *self.exponents]
         header = ["group", *(one.name for one in vary)]
         rows = [
@@ -163,7 +163,7 @@ class Population:
         return header, rows
 
     def table_text(self) -> str:
-        """The table as lines of text, columns flush left."""
+        """The table as left-aligned lines of text; empty without varying constants."""
         header, rows = self.table()
         if len(header) == 1 + (self.r2 is not None):
             return ""
@@ -173,7 +173,7 @@ class Population:
         return "\n".join(lines + [f"({more} more groups in result.json)"] * (more > 0))
 
     def record(self, terms: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-        """Plain values for `result.json`, where the `terms` of the equations stand."""
+        """Plain values for `result.json`, which refer to the `terms` of the equations."""
         vary, shared = self.varying, [one for one in self.constants if not one.varies]
         apart = [one for one in self.constants if one.apart.size]
         groups = {
@@ -216,7 +216,7 @@ class Population:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Population | None:
-        """Inverse of `record()`; None for none."""
+        """Inverse of `record()`; None without a record."""
         if record is None:
             return None
         groups: Mapping[str, Any] = record["groups"]
@@ -245,11 +245,11 @@ class Population:
 
 
 def _of_groups(groups: Mapping[str, Any], pick: Callable[[Any], Any]) -> Array:
-    """A number of every group."""
+    """One number per group."""
     return numbers(map(pick, groups.values()))
 
 
-# Keys of a constant's and of an exponent's entry, and the fields whose numbers stand there.
+# Keys in the entries of constants and exponents, and the fields that they hold.
 _OF_CONSTANT = {"mean": "mean", "standard_error": "mean_error", "mean_standard_error": "mean_error"}
 _OF_CONSTANT |= {"sd_log": "sd_log", "sd_log_standard_error": "sd_log_error"}
 _OF_EXPONENT = {"mean": "mean", "standard_error": "mean_error", "sd": "sd", "sd_standard_error": "sd_error"}
@@ -290,7 +290,7 @@ def _constant(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> GroupConst
     """Inverse of `_entry`, with the values of the groups."""
     terms = tuple(map(int, entry["terms"]))
     own, first = float(entry["sd_log"] or 0) > 0, str(terms[0])
-    # Constants of separate fits were not always kept.
+    # Constants of separate fits are missing in older results.
     apart = _of_groups(groups, lambda group: group.get("separate", {}).get(first))
     return GroupConstant(
         checked_text(entry["name"]),

@@ -1,4 +1,4 @@
-"""Intervals of constants by their likelihood, as values that are kept."""
+"""Intervals of constants by profile likelihood."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ KINDS = ("coefficient", "exponent")
 
 @dataclass(frozen=True)
 class Profile:
-    """The 95 % interval of a constant by its likelihood, in the user's units.
+    """The 95 % interval of a constant by profile likelihood, in the user's units.
 
     Args:
-        value: where the likelihood is largest.
+        value: at the maximum of the likelihood.
         low: lower end of the interval; -inf where the data set none.
         high: upper end; inf where the data set none.
         kind: "coefficient" or "exponent".
         monomial: index of its monomial, as in `terms` of `result.json`.
-        of: state whose equation a coefficient stands in, or state or input that an exponent belongs to.
+        of: state whose equation contains the coefficient, or state or input with the exponent.
 
     >>> Profile(0.5, 0.4, math.inf).low
     0.4
@@ -39,7 +39,7 @@ class Profile:
     of: str = ""
 
     def record(self) -> dict[str, Any]:
-        """Plain values for `result.json`, null for an end that the data do not set."""
+        """Plain values for `result.json`, null for an end that the data do not determine."""
         place = {key: getattr(self, key) for key in ("kind", "monomial", "of", "value")}
         return place | {"interval": [plain(self.low), plain(self.high)]}
 
@@ -49,10 +49,10 @@ class Profile:
 
         Args:
             record: plain values.
-            equations: of the result, which have the constant.
+            equations: of the result; they contain the constant.
 
         Raises:
-            InputError: a constant that the equations do not have, or ends that do not stand on both sides of it.
+            InputError: the equations have no such constant, or its value is outside the interval.
         """
         low, high = record["interval"]
         found = cls(
@@ -71,19 +71,19 @@ class Profile:
         return found
 
     def name(self, monomials: Sequence[str]) -> str:
-        """What people call it: "hare*lynx in hare'".
+        """Readable name of the constant, such as "hare*lynx in hare'".
 
         Args:
-            monomials: what the law's monomials are called.
+            monomials: names of the law's monomials.
         """
         name = monomials[self.monomial]
         return f"{name} in {self.of}'" if self.kind == "coefficient" else f"the exponent of {self.of} in {name}"
 
     def text(self, monomials: Sequence[str]) -> str:
-        """One line for people.
+        """The interval as one line of text.
 
         Args:
-            monomials: what the law's monomials are called.
+            monomials: names of the law's monomials.
 
         >>> Profile(-0.0248, -0.0287, math.inf, "coefficient", 1, "hare").text(["hare", "hare*lynx"])
         "hare*lynx in hare': -0.0248, from -0.0287 to no end"
@@ -93,6 +93,6 @@ class Profile:
 
 
 def profiles_text(profiles: Sequence[Profile], monomials: Sequence[str]) -> str:
-    """Intervals as lines for people; nothing where there are none."""
+    """Intervals as lines of text; empty if there are none."""
     lines = [f"  {one.text(monomials)}" for one in profiles]
     return "\n".join(["95 % intervals by profile likelihood", *lines]) if lines else ""

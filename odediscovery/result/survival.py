@@ -1,7 +1,7 @@
-"""In what share of bootstrap fits each term of a law survives, as a value that is kept.
+"""The share of bootstrap fits in which each term of a law recurs.
 
-A standard error says how well a constant is known if its term is there; whether it is there is chosen anew on drawn
-data.
+A standard error describes the uncertainty of a constant given its term; the bootstrap repeats the choice of
+terms on resampled data.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Survival:
     """What bootstrap fits have in common with the printed equations.
 
     Args:
-        kind: "residuals" or "trajectories", what was drawn.
+        kind: what was resampled, "residuals" or "trajectories".
         draws: number of data sets.
         shares: share of them in which a term survives, [states, monomials] in the places of the
             law's coefficients; nan where there is no term.
-        same: share of them that lead to just the printed terms.
+        same: share of them with exactly the printed terms.
         others: terms that the printed equations lack, as (state, text, share), most frequent
             first.
-        states: names of the rows of `shares`, where known.
-        monomials: names of its columns, where known.
-        lacking: how many more draws were asked for and why they are lacking, in words; empty where none are.
+        states: names of the rows of `shares`, if known.
+        monomials: names of its columns, if known.
+        lacking: number of missing draws and the reason, in words; empty if none are missing.
 
     >>> seen = Survival("residuals", 100, np.array([[1.0, 0.93]]), 0.93)
     >>> print(seen.text(["N"], ["N", "N^2"]))
@@ -50,7 +50,7 @@ class Survival:
 
     @property
     def terms(self) -> Frame:
-        """One row a term: state, term, share of the fits that have it, and whether it is printed.
+        """One row per term: state, term, share of the fits that have it, and whether it is printed.
 
         >>> seen = Survival("residuals", 9, np.array([[1.0]]), 1.0, (("N", "1", 0.1),), ("N",), ("N^2",))
         >>> seen.terms["term"].tolist(), seen.terms["printed"].tolist()
@@ -86,7 +86,7 @@ class Survival:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Survival | None:
-        """Inverse of `record()`; None for none."""
+        """Inverse of `record()`; None without a record."""
         if record is None:
             return None
         return cls(
@@ -102,11 +102,11 @@ class Survival:
         )
 
     def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:
-        """Lines for people: how often each term came back, and which others came.
+        """Lines of text: how often each term recurred, and which others appeared.
 
         Args:
             states: names of the states.
-            monomials: what the law's monomials are called.
+            monomials: names of the law's monomials.
         """
         lacking = f"; {self.lacking}" if self.lacking else ""
         lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just these terms{lacking}"]
@@ -121,7 +121,7 @@ class Survival:
 def shares_of(
     found: Survival, states: Sequence[str]
 ) -> Iterator[tuple[str, list[tuple[int, float]], list[tuple[str, float]]]]:
-    """For each of the states the shares of its terms, by monomial, and of others that came, by their text."""
+    """For each state the shares of its terms, by monomial, and of other terms that appeared, by text."""
     for state, row in zip(states, found.shares.tolist(), strict=True):
         kept = [(j, share) for j, share in enumerate(row) if not np.isnan(share)]
         yield state, kept, [(term, share) for owner, term, share in found.others if owner == state]

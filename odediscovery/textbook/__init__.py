@@ -1,1 +1,1 @@
-"""The laws that a scientist writes down first: a registry, and their fit to whole trajectories in a moment."""
+"""The laws that a scientist tries first: a registry, and their fast fit to whole trajectories."""

@@ -1,14 +1,14 @@
-r"""Textbook laws fitted to whole trajectories: where their constants begin, and the least squares fit of any form.
+r"""Textbook laws fitted to whole trajectories: initial constants, and the least squares fit of any form.
 
-Where the fit of a form begins: the constants that meet its integral form best.
+Initial constants are those that fit the integral form of the law best.
 
     x(t_j) = x_0 + \sum_l c_l \int_0^{t_j} g_l(x(s); d) ds
 
-A law is linear in most of its constants c: for any others, d, they are a linear regression on the
-smoothed path. The others are looked for on a grid.
+A law is linear in most of its constants c: for given other constants d, they are a linear regression on the
+smoothed path. The constants d are searched on a grid.
 
-The promising laws of each number of constants are fitted to whole trajectories. Beside laws that were found a fitted
-form has a criterion, a name, and a row of the front.
+The promising laws of each number of constants are fitted to whole trajectories. A fitted form has a criterion, a name
+and a row of the front, as other laws have.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ from odediscovery.textbook.registry import (
     orders,
 )
 
-# Parts of a sample interval over which the integrals are taken
+# Parts of a sample interval for the integrals
 BETWEEN = 4
-# Points of all paths, about
+# Approximate number of points of all paths
 MOST_POINTS = 400
-# Runs of neighbours where so many points cannot follow all extrema; cost
+# Runs of neighbours where this many points cannot follow all extrema; cost
 START_RUNS = 8
-# What a constant begins with that noise gives the wrong sign [spreads of the states]
+# Initial value of a constant to which noise gives the wrong sign [spreads of the states]
 LITTLE = 0.02
 # Step of a derivative by a constant [the constant]
 START_STEP = 1e-4
-# Terms with larger integrals are not looked at; far below where they are cut
+# Terms with larger integrals are skipped; far below the limit of integrals
 USABLE = 1e21
-# The largest integral of a term, and what one that is not defined counts as.
+# Limit of integrals, and the value of undefined ones.
 MAX_INTEGRAL = 1e30
 POWERS = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
@@ -89,14 +89,14 @@ class Path:
 
     @classmethod
     def of(cls, smooth: TimeSeries) -> Path:
-        """The path through smoothed samples, none missing.
+        """The path through smoothed samples without gaps.
 
-        Of many samples every so many are taken, or runs of neighbours where these would not follow the turns.
+        From many samples every n-th is used, or runs of neighbours where these would not follow the extrema.
         """
         count = sum(len(run.time) for run in smooth.trajectories)
         every = max(1, count * BETWEEN // MOST_POINTS) if count > MOST_POINTS else 1
         between = 1 if count * BETWEEN > 4 * MOST_POINTS else BETWEEN
-        # Samples that follow one extremum [samples]
+        # Samples per extremum
         followed = max(1, count // (20 * max(_turns(smooth), 1)))
         runs = list(smooth.trajectories)
         if every > followed:
@@ -116,7 +116,7 @@ class Path:
         return cls(tuple(times), tuple(values), tuple(ends), np.where(spread > 0, spread, 1.0))
 
     def goes(self, way: int) -> bool:
-        """Whether all states grow (1) or vanish (-1) on the whole; always for 0."""
+        """Whether all states grow (1) or decline (-1) overall; always true for 0."""
         return not (way * sum(values[-1] - values[0] for values in self.values) < 0).any()
 
     def of_state(self, k: int) -> Path:
@@ -125,7 +125,7 @@ class Path:
 
 
 def _turns(smooth: TimeSeries) -> int:
-    """Clear extrema of the state that has most of them."""
+    """Clear extrema of the state with the most."""
     # Least prominence of an extremum [standard deviation of a state]
     least = 0.2 * np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
     counts = [
@@ -138,7 +138,7 @@ def _turns(smooth: TimeSeries) -> int:
 
 
 def _spread_runs(trajectories: Sequence[Trajectory], length: int) -> list[Trajectory]:
-    """A few runs of so many neighbours, spread evenly over all trajectories."""
+    """At most `START_RUNS` runs of `length` neighbours, spread evenly over all trajectories."""
     runs = [
         run.part(slice(first, first + length))
         for run in trajectories
@@ -152,10 +152,10 @@ def _between(t: Array, x: Array, fine: Array) -> Array:
     """A curve through samples x [samples, states] at finer times."""
     try:
         with np.errstate(all="ignore"):
-            # A cubic spline of few points swings, a monotone one is flat at extrema.
+            # A cubic spline through few points oscillates; a monotone one is flat at extrema.
             curve = CubicSpline(t, x) if len(t) > 6 else PchipInterpolator(t, x)
             found: Array = curve(fine)
-    except ValueError:  # slopes are beyond all numbers
+    except ValueError:  # slopes overflow
         found = np.full((len(fine), x.shape[1]), np.nan)
     lines = np.stack([np.interp(fine, t, column) for column in x.T], axis=1)
     return np.where(np.isfinite(found), found, lines)
@@ -163,11 +163,11 @@ def _between(t: Array, x: Array, fine: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Constants from which a fit begins.
+    """Initial constants of a fit.
 
     Args:
         constants: in the order of the form.
-        misfit: mean square of what they leave of the integral form, in spreads of the states.
+        misfit: mean square of the residuals of the integral form, in variances of the states.
     """
 
     constants: Array
@@ -175,14 +175,14 @@ class Start:
 
 
 def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, worst: float = np.inf) -> list[Start]:
-    """The best few sets of constants of a form, the best first.
+    """The best sets of initial constants of a form, best first.
 
     Args:
         form: whose constants they are.
-        sought: constants in which it is not linear, "kind state".
+        sought: nonlinear constants, "kind state".
         path: smoothed trajectories.
-        most: sets, which differ in the sought constants.
-        worst: what a set may leave to be of use, in variances: none is refined that leaves far more.
+        most: number of sets, which differ in the sought constants.
+        worst: largest useful misfit, in variances; sets far above it are not refined.
     """
     check_time()
     grids = [_grid(what, form, path) for what in sought.values()]
@@ -192,8 +192,7 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
         grids[longest] = grids[longest][::2]
     found: list[Start] = []
     taken: list[Array] = []
-    # Powers have no unit; anything else is compared by its size.
-    # Powers that differ by less begin alike
+    # Powers have no unit, so they are compared by difference, other constants by size.
     alike = np.array([0.3 if what.split(" ")[0] in (POWER, ANYTHING) else 0.0 for what in sought.values()])
     for point, _, missed in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
         if len(found) == 2 * most or missed > 32.0 * worst:
@@ -208,9 +207,9 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
 
 
 def nonlinear_constants(form: Form) -> dict[str, str]:
-    """The constants in which a form is not linear, beside the others, as `start_of` seeks them: "anything variable".
+    """The constants in which a form is not linear, given the others, as `start_of` seeks them: "anything variable".
 
-    The variable is the one that a constant stands nearest to, whose values say how large it may be.
+    The variable is the one nearest to the constant in the formula; its values set the constant's scale.
 
     >>> from odediscovery.laws.equations import read_form
     >>> nonlinear_constants(read_form("s' = -V*s/(K + s)", ["s"]))
@@ -232,16 +231,16 @@ def nonlinear_constants(form: Form) -> dict[str, str]:
 
 
 def _nearest(sides: Sequence[sympy.Expr], of: sympy.Symbol, variables: Sequence[sympy.Symbol]) -> str:
-    """A variable in the shortest part of the right-hand sides that has a constant and any of them; else the first."""
+    """A variable in the shortest part of the right-hand sides that has the constant and a variable; else the first."""
     parts = (part for side in sides for part in sympy.preorder_traversal(side) if part.has(of) and part.has(*variables))
     shortest = min(parts, key=lambda part: part.count_ops(), default=variables[0])
     return str(next(symbol for symbol in variables if shortest.has(symbol)))
 
 
 def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, signed: Collection[str]) -> Start:
-    """The start with the linear constants that meet the integral form best while those that are not `signed` are > 0.
+    """The start with the best linear constants for the integral form, those that are not `signed` being positive.
 
-    Noise gives a small constant either sign. One that comes out as 0 begins where it explains a little.
+    Noise may give a small constant either sign. One that comes out as 0 starts at a small positive value.
     """
     linear = [name for name in form.names if name not in sought]
     values = dict(zip(form.names, start.constants.tolist(), strict=True))
@@ -264,14 +263,14 @@ def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, 
 def _refined(
     form: Form, sought: Sequence[str], path: Path, grids: Sequence[Sequence[float]], at: Array
 ) -> Start | None:
-    """The best constants between the neighbours of a point of the grids."""
+    """The best constants between the neighbours of a grid point."""
     linear = [name for name in form.names if name not in sought]
-    # Two refinements take a constant to about 10 %.
+    # Two refinements determine a constant to about 10 %.
     for _ in range(2 if sought else 1):
         near = []
         for grid, value in zip(grids, at, strict=True):
             k = int(np.abs(np.asarray(grid) - value).argmin())
-            # Values between the neighbours of the best one, for each sought constant
+            # Values between the neighbours of the best one
             near.append(np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 7).tolist())
         grids = [sorted([*grid, float(value)]) for grid, value in zip(near, at, strict=True)]
         ranked = _solved(form, sought, path, np.array(list(itertools.product(*grids))))
@@ -285,12 +284,12 @@ def _refined(
 
 
 def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tuple[Array, Array, float] | None:
-    """The best constants downhill from some: valleys are narrower than the mesh of a grid; None where it is lost."""
+    """The best constants downhill from some, as valleys are narrower than a grid's mesh; None if the descent fails."""
     size = np.maximum(np.abs(at), 1e-3 * np.abs(at).max(initial=ABOVE_ZERO))
 
     @lru_cache(maxsize=1)
     def around(shift: bytes) -> Array:
-        """What these constants leave, and what each of them a little larger does [1 + sought, rows]."""
+        """Residuals with these constants, and with each of them a little larger [1 + sought, rows]."""
         steps = np.vstack([np.zeros(len(at)), START_STEP * np.eye(len(at))])
         found = _projected(form, sought, path, at + size * (np.frombuffer(shift) + steps))
         return np.full((1 + len(at), 1), MAX_INTEGRAL) if found is None else found[0].clip(-MAX_INTEGRAL, MAX_INTEGRAL)
@@ -314,7 +313,7 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
 
 
 def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list[tuple[Array, Array, float]]:
-    """Sets of sought constants, the best first, each with the linear ones and what both leave.
+    """Sets of sought constants, best first, each with the linear constants and the misfit.
 
     Args:
         given: sets of sought constants [sets, sought].
@@ -330,13 +329,13 @@ def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list
 
 
 def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> tuple[Array, Array, Array] | None:
-    """What sets of sought constants leave [sets, rows], the linear ones, and the size of what stands with these."""
+    """Residuals of sets of sought constants [sets, rows], the linear constants, and the size of their features."""
     linear = [name for name in form.names if name not in sought]
     blocks = _blocks(form, linear, sought, path, given)
     if blocks is None:
         return None
     features, target = blocks
-    with np.errstate(all="ignore"):  # of the least and largest numbers nothing comes, which is seen later
+    with np.errstate(all="ignore"):  # overflow and underflow are detected later
         size = np.sqrt(np.mean(features**2, axis=1, keepdims=True)) + ABOVE_ZERO
         unit = features / size
         gram = np.einsum("gnl,gnm->glm", unit, unit) / len(target[0])
@@ -349,7 +348,7 @@ def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> t
 def _blocks(
     form: Form, linear: Sequence[str], sought: Sequence[str], path: Path, given: Array
 ) -> tuple[Array, Array] | None:
-    """Integrals of what stands with each constant [sets, rows, constants], and what they explain [sets, rows]."""
+    """Integrals of the factor of each constant [sets, rows, constants], and their target [sets, rows]."""
     n = len(form.states)
     function = _parts(form.states, form.controls, tuple(form.texts.items()), form.names, tuple(linear), tuple(sought))
     if function is None:
@@ -358,7 +357,7 @@ def _blocks(
     for times, values, ends in zip(path.times, path.values, path.ends, strict=True):
         with np.errstate(all="ignore"):
             found = function(*values.T[:, None, :], *given.T[:, :, None])
-            # [linear constants and none, states, sets, rows]
+            # [linear constants and the rest, states, sets, rows]
             whole = np.empty((len(linear) + 1, n, len(given), len(ends)))
             for place, part in zip(np.ndindex(len(linear) + 1, n), found, strict=True):
                 whole[place] = _integrated(part, times, ends) / path.spread[place[1]]
@@ -375,15 +374,15 @@ def _blocks(
 
 
 def _integrated(rate: Array | float, times: Array, ends: Array) -> Array:
-    """Integrals up to the samples, without their mean, [sets, samples] or [1, samples] where all sets have the same.
+    """Integrals up to the samples, without their mean, [sets, samples] or [1, samples] if equal for all sets.
 
     Args:
-        rate: by sets and times, or what broadcasts to that.
+        rate: by sets and times, or broadcastable to that.
         times: of the path.
         ends: which of them are samples.
     """
     rate = np.asarray(rate)
-    if not rate.any():  # most terms stand in one equation
+    if not rate.any():  # most terms are in one equation only
         return np.zeros((1, 1))
     rates = np.broadcast_to(rate, (len(rate) if rate.ndim > 1 else 1, len(times)))
     sums = np.cumsum(0.5 * (rates[:, 1:] + rates[:, :-1]) * np.diff(times), axis=1)
@@ -401,9 +400,9 @@ def _parts(
     linear: tuple[str, ...],
     sought: tuple[str, ...],
 ) -> Callable[..., Sequence[Array]] | None:
-    """What stands with each linear constant and without any, as one function of variables and sought constants.
+    """The factor of each linear constant and the rest, as one function of variables and sought constants.
 
-    None where the law is not linear in them. The same laws are fitted again and again: it is kept.
+    None if the law is not linear in them. Cached, because the same laws are fitted repeatedly.
     """
     opened = Form(states, controls, dict(texts), names, (None,) * len(names)).open()
     symbols = {s.name: s for s in opened.symbols}
@@ -419,15 +418,15 @@ def _parts(
 
 
 def _grid(what: str, form: Form, path: Path) -> list[float]:
-    """Values to try of a constant, "kind state"."""
+    """Values of a constant to try, for "kind state"."""
     kind, _, of = what.rpartition(" ")
     k = list(identifiers((*form.states, *form.controls)).values()).index(of)
     x = np.concatenate([values[:, k] for values in path.values])
     low, high = float(x.min()), float(x.max())
     largest, wide = max(abs(low), abs(high)) or 1.0, (high - low) or 1.0
-    # Sizes of a state that are tried, a hundredth to 30 times the largest value
+    # Sizes of a state: a hundredth to 30 times the largest value
     sizes = largest * np.logspace(-2.0, 1.5, 22)
-    # Distances beyond the data that are tried, a thousandth to 10 times their range
+    # Distances beyond the data: a thousandth to 10 times their range
     beyond = wide * np.logspace(-3.0, 1.0, 14)
     grids: dict[str, Array] = {
         SIZE: sizes,
@@ -444,15 +443,15 @@ def _grid(what: str, form: Form, path: Path) -> list[float]:
     return values
 
 
-# Laws that miss the integral form by so much more than the best of their size are not [mean square]
+# Laws whose misfit exceeds that of the best of their size by this factor are not promising [mean square]
 BEHIND = 4.0
-# Laws that leave no more of the integral form are as promising as the best [variance of the states]
+# Laws with a smaller misfit are as promising as the best [variance of the states]
 FITTING_WELL = 0.01
-# Laws that leave more of the integral form are not [variance of the states]
+# Laws with a larger misfit are not promising [variance of the states]
 NOTHING = 0.5
-# In little noise laws that leave more of it are not fitted [variance of the states]
+# In low noise laws with a larger misfit are not fitted [variance of the states]
 CLEAR = 0.02
-# Fits, each with the noise that the last one leaves of every state
+# Fits, each with the noise from the residuals of the last one
 ROUNDS = 2
 # Most evaluations of the derivatives in a fit
 EVALUATIONS = 40
@@ -465,10 +464,10 @@ class FittedForm:
     """A form with constants at the maximum of the likelihood.
 
     Args:
-        says: what it is called; nothing for one without a name.
+        says: its name; empty for a form without one.
         form: with named constants.
         found: its constants in the user's units, in the order of the form; starts and squares are dimensionless.
-        scale: what the states were divided by.
+        scale: by which the states were divided.
     """
 
     says: str
@@ -478,7 +477,7 @@ class FittedForm:
 
     @property
     def constants(self) -> Array:
-        """In the user's units and the order of the form."""
+        """Constants in the user's units and the order of the form."""
         return self.found.law.values
 
     @property
@@ -489,7 +488,7 @@ class FittedForm:
 
     @property
     def equations(self) -> Equations:
-        """With numbers in the place of the constants."""
+        """The equations with numbers in place of the constants."""
         return self.form.with_constants(self.constants.tolist())
 
     @property
@@ -506,19 +505,19 @@ class FittedForm:
 
 @dataclass(frozen=True, eq=False)
 class Fitter:
-    """Forms fitted to whole trajectories.
+    """A fitter of forms to whole trajectories.
 
         min over constants c and starts x_0   sum of ((x(t; c, x_0) - data) / sigma)^2
 
-    with sigma of every state from what the last fit left; see `polish`.
+    with sigma of every state from the residuals of the last fit; see `polish`.
 
     Args:
         data: dimensionless, controls appended.
-        scale: what it was divided by; the constants of forms stay in the user's units.
-        begun: first states to begin from [trajectories, states].
+        scale: by which it was divided; the constants of forms stay in the user's units.
+        begun: initial states of the fit [trajectories, states].
         nonnegative: states that do not start below 0 [states and controls].
-        floor: standard deviation that rounding and integration alone explain [states and controls].
-        relative: noise of each sample relative to the others, [samples, states and controls] a trajectory.
+        floor: standard deviation due to rounding and integration alone [states and controls].
+        relative: noise of each sample relative to the others, [samples, states and controls] per trajectory.
     """
 
     data: TimeSeries
@@ -530,16 +529,16 @@ class Fitter:
 
     @classmethod
     def of(cls, p: Problem) -> Fitter:
-        """For the data of a problem."""
+        """The fitter for the data of a problem."""
         begun = np.stack([run.values[0] for run in p.smooth.trajectories])
-        # Noise takes a small start to 0 or beyond, from where nothing grows.
-        # A start that noise took nearer to 0 is moved so far away [spread of a state]
+        # Noise may move a small start to 0 or below, where nothing grows: starts keep at least this distance [spread
+        # of a state]
         least = np.where(p.nonnegative & (p.noise > 0.0), 1e-3 * np.nanstd(pooled(p.data), axis=0), -np.inf)
         begun = np.maximum(begun, least)[:, ~p.data.is_control]
         return cls(p.data, p.scale, begun, p.nonnegative, p.floor, p.relative_sigma)
 
     def with_steps(self, steps: Mapping[str, float]) -> Fitter:
-        """The same data with controls that are 0 before a time and 1 from then on; there is a sample at each."""
+        """The fitter with controls that are 0 before a time and 1 from then on, and a sample at each time."""
         at = np.array(list(steps.values())) / self.scale.time
         runs = tuple(step_at(run, at) for run in self.data.trajectories)
         data = append_controls(dataclasses.replace(self.data, trajectories=runs, controls=tuple(steps)))
@@ -558,7 +557,7 @@ class Fitter:
 
     @cached_property
     def spread(self) -> Array:
-        """Standard deviation of every state, or its size where it stays [states and controls]."""
+        """Standard deviation of every state, or its size if it is constant [states and controls]."""
         values = pooled(self.data)
         spread = np.nanstd(values, axis=0)
         size: Array = np.where(spread > 0, spread, np.nanmax(np.abs(values), axis=0).clip(ABOVE_ZERO))
@@ -567,12 +566,12 @@ class Fitter:
     def fit(
         self, form: Form, constants: Array, says: str = "", *, worst: float = np.inf, most: int | None = None
     ) -> FittedForm | None:
-        """The form from these constants; None where it cannot be integrated.
+        """Fit the form from these constants; None if it cannot be integrated.
 
         Args:
-            worst: mean square, in spreads, from which on first samples seem to lead away from the data: then the
-                fit begins from the starts that follow them best, too.
-            most: evaluations of the derivatives (default: `EVALUATIONS`). A fit that is to be so brief
+            worst: mean square, in spreads, above which the first samples may be poor starts: the fit then also
+                begins from starts that are fitted with these constants.
+            most: evaluations of the derivatives (default: `EVALUATIONS`). Such a short fit
                 begins from the first samples alone.
         """
         begun = [self.begun]
@@ -586,16 +585,16 @@ class Fitter:
         return None if best is None else self._named(form, best, says)
 
     def taken(self, form: Form, constants: Array, initial: Array, says: str) -> FittedForm | None:
-        """The form with constants and dimensionless starts as they are; None where it cannot be integrated."""
+        """The form with given constants and dimensionless starts; None if it cannot be integrated."""
         found = self.polished(form, constants, initial, self.spread, 0)
         return self._named(form, found, says) if found.finite else None
 
     def settled(self, fitted: FittedForm) -> FittedForm:
-        """The same form as near to the maximum of the likelihood as can be, for constants that are shown."""
+        """The form refined to the maximum of the likelihood, for constants that are shown."""
         found, form = fitted.found, fitted.form
         for _ in range(ROUNDS):
             sigma = self.deviations(found)
-            # Constants that are shown
+            # A tight tolerance, because constants are shown
             after = self.polished(form, found.law.values, found.initial, sigma, EVALUATIONS, ftol=1e-9)
             found = after if after.finite else found
         return self._named(form, found, fitted.says) or fitted
@@ -612,14 +611,14 @@ class Fitter:
         starts_alone: bool = False,
         relative: Sequence[Array] | None = None,
     ) -> PolishedForm:
-        """One least squares fit; see `polish`.
+        """Make one least squares fit; see `polish`.
 
         Args:
             sigma: of every state [states and controls].
             most: evaluations of the derivatives; 0 for none.
             ftol: relative change of the squares that ends it (default: `CONVERGED`).
-            starts_alone: whether the constants stay.
-            relative: noise of each sample relative to the others, where it is not the fitter's.
+            starts_alone: whether the constants are fixed.
+            relative: noise of each sample relative to the others, if not the fitter's.
         """
         nothing = np.zeros(0, dtype=bool)
         with np.errstate(all="ignore"):
@@ -641,19 +640,19 @@ class Fitter:
         return FilledForm(rates_of(form), constants, (*self.scale.state.tolist(), self.scale.time))
 
     def residuals(self, found: PolishedForm) -> list[Array]:
-        """Curve - data of the states in the user's units [samples, states] a trajectory, nan where not measured."""
+        """Curve - data of the states in the user's units [samples, states] per trajectory, nan where not measured."""
         own = ~self.data.is_control
         return [block[:, own] * self.scale.size[own] for block in residuals(found.law, self.data, found.initial)]
 
     def deviations(self, found: PolishedForm) -> Array:
-        """Root mean square of what a fit leaves of every state [states and controls]."""
-        # Least residual that is told from none [spread]
+        """Root mean square of the residuals of every state [states and controls]."""
+        # Least residual that is not rounding [spread]
         return np.maximum(np.sqrt(self._mean_squares(found)), 1e-8 * self.spread)
 
     def _from(self, form: Form, constants: Array, initial: Array, most: int | None) -> PolishedForm:
         sigma = self.spread
         for last in (True,) if most else (False,) * (ROUNDS - 1) + (True,):
-            # All fits but the last only estimate the noise of every state.
+            # Fits before the last only estimate the noise.
             ftol = CONVERGED if last else 1e-3
             found = self.polished(form, constants, initial, sigma, most or EVALUATIONS, ftol=ftol)
             if not found.finite:
@@ -670,7 +669,7 @@ class Fitter:
     def _named(self, form: Form, found: PolishedForm, says: str) -> FittedForm | None:
         try:
             form.with_constants(found.law.values.tolist())
-        except InputError:  # a constant has run beyond all numbers
+        except InputError:  # a constant has overflowed
             return None
         return FittedForm(says, form, found, self.scale)
 
@@ -688,7 +687,7 @@ def _rates_of(
     names: tuple[str, ...],
     time_name: str,
 ) -> CompiledForm:
-    """Kept: the same laws are fitted again and again."""
+    """Compile a form; cached, because the same laws are fitted repeatedly."""
     opened = Form(states, controls, dict(texts), names, (None,) * len(names), time_name).open()
     variables = len(opened.symbols) - len(names)
     sides = [*opened.right_hand_sides, *[sympy.Integer(0)] * (variables - len(states))]
@@ -696,7 +695,7 @@ def _rates_of(
 
 
 def in_user_units(p: Problem, series: TimeSeries) -> TimeSeries:
-    """A dimensionless series of a problem, such as its data, as the user had it."""
+    """A dimensionless series of a problem in the user's units, without standard deviations."""
     runs = [
         dataclasses.replace(
             run,
@@ -718,14 +717,14 @@ def path_of(p: Problem) -> Path:
 def fit_textbook(
     p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEXTBOOK, *, most_left: float | None = None
 ) -> list[FittedForm]:
-    """The textbook laws of these data, those of few constants first.
+    """The textbook laws fitted to these data, those with few constants first.
 
-    Of each number of constants only those that meet the integral form about best are fitted, and none that
-    a law of fewer constants meets as well.
+    For each number of constants, only laws with nearly the smallest misfit of the integral form are fitted, and
+    none without an improvement on laws with fewer constants.
 
     Args:
-        most_left: laws that leave more of the integral form, in variances, are not fitted (default:
-            `CLEAR` in little noise, else `NOTHING`).
+        most_left: laws with a larger misfit of the integral form, in variances, are not fitted (default:
+            `CLEAR` in low noise, else `NOTHING`).
     """
     fitter, path = Fitter.of(p), path_of(p)
     if most_left is None:
@@ -736,16 +735,16 @@ def fit_textbook(
     simpler = np.inf
     for size in sorted({row[0] for row in begun}):
         alike = sorted((row for row in begun if row[0] == size), key=lambda row: row[1].misfit)
-        # Laws that miss it by more than this share of what simpler ones do are not [mean square]
+        # Laws with more than this share of the misfit of simpler ones are not promising [mean square]
         most = max(min(BEHIND * alike[0][1].misfit, 0.9 * simpler), FITTING_WELL)
         near = [row for row in alike if row[1].misfit <= most]
         right = [row for row in near if _is_signed(row)][:4]
-        # The integral form may give a constant of the right law a wrong sign.
+        # The integral form may give a constant of the right law the wrong sign.
         for _, start, law, form in [*right, *[row for row in near if not _is_signed(row)][:2]]:
             if found and monitor.stopping():
                 return found
-            # What begins with a wrong sign or far from the data ends soon, or not at all.
-            # Laws that leave more of it are fitted briefly [variance of the states]
+            # Fits from wrong signs or far from the data end soon or fail, so they are short.
+            # Laws with a larger misfit are fitted briefly [variance of the states]
             near_data = _is_signed((size, start, law, form)) and start.misfit < 0.1
             steps = None if near_data else 15
             fit = partial(fitter.fit, form, start.constants, law.says, worst=worst_of(start), most=steps)
@@ -753,19 +752,19 @@ def fit_textbook(
             says = "" if fitted is None else law.called(form.names, fitted.constants.tolist())
             if fitted is not None and says:
                 found.append(dataclasses.replace(fitted, says=says))
-        # Where nothing else is tried a law that explains little keeps no other from being tried.
+        # Without a limit of the misfit, a poor simple law does not exclude others.
         if np.isfinite(most_left):
             simpler = min([simpler, *(row[1].misfit for row in alike if _is_signed(row))])
     return found
 
 
 def worst_of(start: Start) -> float:
-    """What a fit that begins so may leave without first samples being doubted [spreads]."""
+    """Largest misfit of a fit from this start at which its first samples are not doubted [spreads]."""
     return max(BEHIND * start.misfit, FITTING_WELL)
 
 
 def _is_signed(row: tuple[int, Start, TextbookLaw, Form]) -> bool:
-    """Whether constants have the signs that the law's name means."""
+    """Whether the constants have the signs that the name of the law implies."""
     _, start, law, form = row
     return bool(law.called(form.names, start.constants.tolist()))
 
@@ -773,7 +772,7 @@ def _is_signed(row: tuple[int, Start, TextbookLaw, Form]) -> bool:
 def _begun(
     laws: Sequence[TextbookLaw], p: Problem, path: Path, most_left: float
 ) -> Iterator[tuple[int, Start, TextbookLaw, Form]]:
-    """Laws that meet the integral form at all: size, start, law and form."""
+    """Laws with a small enough misfit of the integral form: size, start, law and form."""
     states, time_name = p.data.states, p.data.time_name
     for law in (law for law in laws if path.goes(law.way)):
         for order in orders(law, states):
@@ -787,7 +786,7 @@ def _begun(
 
 
 def _mended(law: TextbookLaw, form: Form, sought: Mapping[str, str], path: Path, start: Start) -> list[Start]:
-    """A start with the signs that the law's name means, where the regression gives others."""
+    """A start with the signs that the name of the law implies, if the regression gives others."""
     if law.n_states < len(form.states) or law.backwards or law.called(form.names, start.constants.tolist()):
         return []
     mended = positive_start(form, list(sought), path, start, law.signed)
@@ -795,7 +794,7 @@ def _mended(law: TextbookLaw, form: Form, sought: Mapping[str, str], path: Path,
 
 
 def _each_alone(law: TextbookLaw, p: Problem, path: Path) -> list[Start]:
-    """The constants of a law of one state for every state on its own."""
+    """Initial constants of a law of one state for each state separately."""
     found = []
     for k, state in enumerate(p.data.states):
         form, sought = law.form([state], (), p.data.time_name)
@@ -805,17 +804,17 @@ def _each_alone(law: TextbookLaw, p: Problem, path: Path) -> list[Start]:
     return [Start(np.concatenate([one.constants for one in found]), float(np.mean([one.misfit for one in found])))]
 
 
-# A law that leaves more of the integral form is not looked at [variance of the states]
+# Laws with a larger misfit of the integral form are not compared [variance of the states]
 NAMING_NEAR = 0.3
 # Largest difference between the rates of two laws [rms of the rates]
 NAMING_LOST = 1e3
 
 
 def criterion_of(p: Problem, fitted: FittedForm, *, constants: int | None = None) -> float:
-    """The criterion of a fitted form on the data of a problem, as `judge.criterion.judge` gives it to laws.
+    """The criterion of a fitted form on the data of a problem, comparable with that of `judge.criterion.judge`.
 
     Args:
-        constants: that are paid for (default: all).
+        constants: number of constants that are charged (default: all).
     """
     squares, counts = weighted_squares(p, fitted)
     price = price_of_name(
@@ -825,41 +824,41 @@ def criterion_of(p: Problem, fitted: FittedForm, *, constants: int | None = None
 
 
 def weighted_squares(p: Problem, fitted: FittedForm) -> tuple[Array, Array]:
-    """Sum of the weighted squares that a form leaves, dimensionless, and number of values, both [states]."""
+    """Sums of weighted squared residuals of a form, dimensionless, and numbers of values, both [states]."""
     n = len(p.noise)
     return fitted.found.squares[:n], fitted.found.counts[:n]
 
 
 def price_of_name(constants: int, samples: float, starts: int) -> float:
-    """What a law with a name costs.
+    """The penalty of a law with a name.
 
-    What stands in it was not chosen term by term: it is the name that was chosen. The choice costs as much whatever
-    number of constants a law has.
+    Its terms were not chosen one by one: the name was chosen, at the same charge for any number of
+    constants.
     """
-    # Choosing one of the textbook laws [criterion]
+    # Charge for choosing one of the textbook laws [criterion]
     return constants * price_of_number(samples, constants + starts) + (2.0 * math.log(15.0))
 
 
 def price_of_number(samples: float, fitted: int) -> float:
-    """What each of some fitted numbers costs where none was chosen: ln N, corrected for small samples."""
+    """The penalty of each fitted number where no terms were chosen: ln N, corrected for small samples."""
     return float(np.log(max(samples, 2.0))) * correction(samples, fitted)
 
 
 def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
-    """Whether what a form leaves of every state is no more than its noise explains."""
+    """Whether the residuals of every state are no larger than underestimated noise explains."""
     squares, counts = weighted_squares(p, fitted)
     seen, sigma = counts > 0, np.maximum(p.noise, p.floor)
     return bool((squares[seen] <= UNDERESTIMATED * counts[seen] * sigma[seen] ** 2).all())
 
 
 def as_law(fitted: FittedForm) -> PowerSum | None:
-    """The form as a law in the user's units, its constants no longer tied; None where it is none."""
+    """The form as a law in the user's units with independent constants; None if it cannot be written so."""
     law = _numbers(fitted.form, fitted.constants)
     return law if law is not None and law.n_monomials else None
 
 
 def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
-    """The form as a sum of powers and what of it is fitted; None where it is none, or ties its constants."""
+    """The form as a sum of powers and its fitted numbers; None if it cannot be written so, or ties constants."""
     law, moved = as_law(fitted), _numbers(fitted.form, _moved(fitted.constants))
     if law is None or moved is None or law.mirrored:
         return None
@@ -873,22 +872,22 @@ def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
 
 
 def _follows(numbers: Array, moved: Array) -> Mask:
-    """Which numbers of a law are not those of the same law with other constants."""
-    # What differs by less follows none [relative]; rounding
+    """Which numbers of a law change with its constants."""
+    # Smaller differences are rounding [relative]
     found: Mask = (numbers != 0) & ~np.isclose(moved, numbers, rtol=1e-9, atol=0.0)
     return found
 
 
 def _moved(constants: Array) -> Array:
-    """Constants that differ a little, each by another share."""
-    # Ends of the factors by which constants differ to show what follows them
+    """Constants changed slightly, each by another factor."""
+    # Range of the factors
     return constants * np.linspace(*(1.01, 1.02), len(constants))
 
 
 def _numbers(form: Form, constants: Array) -> PowerSum | None:
     try:
         equations = form.with_constants(constants.tolist())
-    except InputError:  # a constant beyond all numbers
+    except InputError:  # a constant has overflowed
         return None
     if equations.power_sum is not None:
         return equations.power_sum
@@ -896,7 +895,7 @@ def _numbers(form: Form, constants: Array) -> PowerSum | None:
 
 
 def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
-    """The form as a law beside others, its constants refined; None where it cannot be one."""
+    """The form as a judged law with refined constants; None if it cannot be one."""
     numbers = as_numbers(fitted)
     if numbers is None or (p.given is not None and not p.given.allows(numbers[0])):
         return None
@@ -925,7 +924,7 @@ def named_constants(fitter: Fitter, fitted: FittedForm) -> NamedConstants:
 
 
 def inflation_of(fitter: Fitter, fitted: FittedForm) -> float:
-    """By how much the correlation of its residuals widens the standard errors of a form."""
+    """The factor by which autocorrelated residuals widen the standard errors of a form."""
     return examine_residuals(fitter.residuals(fitted.found)).inflation
 
 
@@ -941,7 +940,7 @@ def has_terms_of(one: Equations, other: Equations) -> bool:
     if a is None or b is None or a.coefficients.shape != b.coefficients.shape:
         return False
     order = [int(np.abs(b.exponents - row).sum(axis=1).argmin()) for row in a.exponents]
-    # Exponents no further apart are those of one term; the fit's accuracy
+    # Exponents no further apart belong to one term; accuracy of the fit
     if len(set(order)) < len(order) or not np.allclose(b.exponents[order], a.exponents, atol=1e-6):
         return False
     return bool(((a.coefficients != 0) == (b.coefficients[:, order] != 0)).all())
@@ -950,18 +949,18 @@ def has_terms_of(one: Equations, other: Equations) -> bool:
 def recognise(
     p: Problem, equations: Equations, initial: Array, laws: Sequence[TextbookLaw] = TEXTBOOK
 ) -> FittedForm | None:
-    """The textbook law that equations are; None where they are none.
+    """The textbook law that the equations agree with; None if there is none.
 
     Args:
-        p: the data that they were found in.
+        p: the data in which the equations were found.
         equations: in the user's units.
         initial: fitted starts, dimensionless [trajectories, states].
-        laws: that are looked through, the shorter ones first.
+        laws: candidates; those with few constants are compared first.
     """
     path = path_of(p)
     x = np.concatenate(path.values)
     rates = equations.rhs(x)
-    with np.errstate(over="ignore"):  # squares of the largest numbers are none
+    with np.errstate(over="ignore"):  # squares of very large rates overflow
         size = np.sqrt(np.mean(rates**2, axis=0))
     size = np.where(size > 0, size, 1.0)
     for law, form, start in sorted(_near(path, equations, laws), key=lambda found: len(found[2].constants)):
@@ -975,22 +974,22 @@ def recognise(
             with np.errstate(all="ignore"):
                 solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=30)
         except ValueError:
-            # Constants of 1e-300 have slopes that are no numbers.
+            # Constants of 1e-300 have undefined slopes.
             continue
-        # A law with rates that differ by less is the same one [rms of the rates]
+        # Laws whose rates differ by less are the same [rms of the rates]
         if np.sqrt(np.mean(solved.fun**2)) < 1e-5 and (says := law.called(form.names, solved.x)):
             return Fitter.of(p).taken(form, solved.x, initial, says)
     return None
 
 
 def _has_the_same_states(form: Form, equations: Equations) -> bool:
-    """Whether each equation of a form is written with the states that stand in the given one."""
+    """Whether each equation of a form contains the same states as the given one."""
     sides = dict(zip(equations.states, equations.right_hand_sides, strict=True))
     return all({s.name for s in sides[state].free_symbols} == form.states_in(state) for state in form.states)
 
 
 def _near(path: Path, equations: Equations, laws: Sequence[TextbookLaw]) -> Iterator[tuple[TextbookLaw, Form, Start]]:
-    """Textbook laws that meet the integral form, with the constants with which they do."""
+    """Textbook laws with a small misfit of the integral form, and their constants."""
     for law in (law for law in laws if path.goes(law.way)):
         for order in orders(law, equations.states):
             form, sought = law.form(equations.states, order, equations.time_name)
@@ -1020,7 +1019,7 @@ def row_of(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
 
 
 def complexity_of(fitted: FittedForm) -> int:
-    """Constants, factors that are states, functions, and states used; at least that of a sum of monomials."""
+    """Number of constants, factors that are states, functions, and states; at least that of a sum of monomials."""
     opened = fitted.form.open()
     states = set(opened.symbols[: len(opened.states)])
     sides = opened.right_hand_sides
@@ -1032,15 +1031,15 @@ def complexity_of(fitted: FittedForm) -> int:
 
 
 def _place(row: FrontRow) -> tuple[int, float]:
-    """Simple rows first; of one complexity a law with a name where another one is not far nearer to the data."""
-    # A law with a name stands for one of its complexity that is nearer by no more [ratio of mean squares]
+    """Sort key of a row: complexity, then mean square, where a name outweighs a factor of 2."""
+    # Largest advantage of a law without a name over one with a name [ratio of mean squares]
     return row.complexity, row.mse / (2.0 if row.name else 1.0)
 
 
 def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
-    """A front with more rows, one a complexity: those better than every simpler one, with or without a name.
+    """A front with `rows` added, one per complexity: those that fit better than all simpler ones, or have a name.
 
-    Textbook laws stand on it where they beat simpler textbook laws; a row that is one of them takes its name.
+    Textbook laws are added if they beat simpler textbook laws; a row that equals one takes its name.
     """
     named: list[FrontRow] = []
     front, least = list(front), np.inf
@@ -1054,17 +1053,16 @@ def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRo
             least = row.mse
     kept: dict[int, FrontRow] = {row.complexity: row for row in front if row.selected}
     for row in sorted([*named, *front], key=_place):
-        # What is not shown itself hides nothing.
+        # Rows that are not shown dominate none.
         simpler = [one for one in kept.values() if one.complexity < row.complexity]
-        # A row is nearer to the data than a simpler one below this, or two fits of one law would be two rows [mean
-        # square]
+        # A row must improve on simpler ones by this factor, or two fits of one law would be two rows [mean square]
         if row.complexity not in kept and (row.name or all(row.mse < 0.999 * one.mse for one in simpler)):
             kept[row.complexity] = row
     return tuple(kept[size] for size in sorted(kept))
 
 
 def _known_first(rows: Sequence[FrontRow]) -> list[FrontRow]:
-    """Simple rows first; of one complexity the law that a textbook names first, of those about as good."""
+    """Simple rows first; among rows of one complexity about as good, in the order of the registry."""
     order = {name: place for place, law in enumerate(TEXTBOOK) for name in (law.says, law.backwards)}
     least: dict[int, float] = {}
     for row in rows:

@@ -1,9 +1,9 @@
-"""Textbook laws by name, one entry a law: the only registry of them.
+"""The registry of textbook laws by name, one entry per law.
 
     logistic growth:    x' = r*x*(1 - x/K)
 
 x, y, z and v stand for states, all other names for constants. A law is linear in most of its constants;
-of the others the registry says what they are, which tells where to look for them.
+for the others the registry gives a kind, which determines the range of initial guesses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odediscovery.laws.expressions import identifiers
 PLACES = ("x", "y", "z", "v")
 _NAME = re.compile(r"[^\W\d]\w*")
 
-# What a constant in which a law is not linear may be, of the state that stands behind it.
+# Kinds of nonlinear constants, each followed by the state that sets its scale.
 SIZE, RESTING, BELOW, ABOVE, INVERSE, POWER = "size", "resting value", "below", "above", "1/size", "power"
 ANYTHING = "anything"
 
@@ -36,18 +36,18 @@ class TextbookLaw:
 
     name: str  # short, as options take it
     says: str  # in words
-    # Right-hand sides over x, y, z, v and named constants; a single one that has x alone serves any number of states
-    # that know nothing of each other.
+    # Right-hand sides in x, y, z, v and named constants; a single one in x alone serves any number of
+    # uncoupled states.
     sides: tuple[str, ...]
-    sought: Mapping[str, str] = field(default_factory=dict)  # where the law is not linear: what it is, "kind state"
+    sought: Mapping[str, str] = field(default_factory=dict)  # kind of each nonlinear constant, "kind state"
     swapped: bool = False  # whether another order of the states is another law
-    backwards: str = ""  # what it is called where its constants are negative
-    signed: tuple[str, ...] = ()  # constants that may have either sign; those of the others make it another law
-    way: int = 0  # 1 for laws of what grows, -1 for laws of what vanishes, 0 for others
+    backwards: str = ""  # name of the law if its constants are negative
+    signed: tuple[str, ...] = ()  # constants of either sign; for the others the sign decides which law it is
+    way: int = 0  # 1 for laws of growing states, -1 for vanishing ones, 0 for others
 
     @property
     def n_states(self) -> int:
-        """How many states it has."""
+        """Number of states."""
         return len(self.sides)
 
     @property
@@ -57,7 +57,7 @@ class TextbookLaw:
         return tuple(dict.fromkeys(name for name in found if name not in (*PLACES, *_FUNCTIONS)))
 
     def called(self, names: Sequence[str], values: Sequence[float]) -> str:
-        """What it is called with these constants; nothing where their signs make another law of it.
+        """Name of the law with these constants; empty if their signs make it another law.
 
         >>> find("exponential").called(["r"], [-0.1])
         'exponential decay'
@@ -69,15 +69,15 @@ class TextbookLaw:
         return self.backwards if above == {False} else ""
 
     def lines(self) -> list[str]:
-        """The equations as they are printed in a list of laws."""
+        """The equations as printed in a list of laws."""
         return [f"{x}' = {side.replace('**', '^')}" for x, side in zip(PLACES, self.sides, strict=False)]
 
     def form(
         self, states: Sequence[str], order: Sequence[str] = (), time_name: str = "t"
     ) -> tuple[Form, dict[str, str]]:
-        """The law of some states, whose names its constants give way to, x, y, z and v being those in `order`.
+        """The law for given states, and the kinds of its nonlinear constants as "kind identifier".
 
-        And of every constant in which it is not linear what is sought, "kind identifier".
+        `order` gives the states for x, y, z and v; constants named like a state are renamed.
         """
         safe, alone = identifiers(states), len(self.sides) < len(states)
         taken = {*safe.values(), time_name, *_FUNCTIONS}
@@ -122,7 +122,7 @@ def _law(
 _PREDATION = "predator and prey (Lotka-Volterra)"
 
 TEXTBOOK: tuple[TextbookLaw, ...] = (
-    # One state, or several that know nothing of each other.
+    # One state, or several uncoupled ones.
     _law("constant", "a constant rate", "c", signed="c"),
     _law("exponential", "exponential growth", "r*x", backwards="exponential decay"),
     _law("linear", "approach to a resting value", "k*(L - x)",
@@ -195,7 +195,7 @@ TEXTBOOK: tuple[TextbookLaw, ...] = (
 
 
 def find(name: str) -> TextbookLaw:
-    """The law of a name.
+    """The law with this name.
 
     >>> find("gompertz").says
     'Gompertz growth'
@@ -207,7 +207,7 @@ def find(name: str) -> TextbookLaw:
 
 
 def orders(law: TextbookLaw, states: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The states in every order that makes another law of it; none where their number does not fit.
+    """The orders of the states that give different laws; none if their number does not fit.
 
     >>> [order for order in orders(find("chain"), ["gut", "blood"])]
     [('gut', 'blood'), ('blood', 'gut')]
@@ -219,7 +219,7 @@ def orders(law: TextbookLaw, states: Sequence[str]) -> Iterator[tuple[str, ...]]
 
 
 def table() -> str:
-    """All textbook laws as a table in Markdown, as the documentation prints it.
+    """All textbook laws as a table in Markdown, as in the documentation.
 
     >>> print(table().splitlines()[3])
     | `exponential` | exponential growth, exponential decay | `x' = r*x` |
@@ -231,7 +231,7 @@ def table() -> str:
     return "\n".join(rows)
 
 
-# Laws of one state that serve several, each on its own.
+# Laws of one state that also serve several uncoupled ones.
 FOR_EACH = ("constant", "exponential", "linear", "logistic")
 
 

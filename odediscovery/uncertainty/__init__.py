@@ -1,4 +1,4 @@
-"""How sure the constants are: bands, bootstrap, profiles."""
+"""The uncertainty of constants and curves: bands, bootstrap, profiles."""
 
 from odediscovery.uncertainty.bands import Band, band
 

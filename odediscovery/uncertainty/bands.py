@@ -1,10 +1,10 @@
-"""How uncertain a finished result is: bands around its curves, intervals of predictions.
+"""The uncertainty of a finished result: bands around its curves, and prediction intervals.
 
     Var x(t) = D C D^T,    D = d x(t) / d (theta, x0)
 
-for fitted constants theta and starts x0 with covariance C, to first order, D from the variational equations. x(t) +- t
-sqrt(Var x(t)), t the 97.5 % point of Student's t, is a 95 % band of the curve; 95 % of new measurements are within x(t)
-+- t sqrt(Var x(t) + s^2), s^2 the variance of the residuals.
+to first order, for fitted constants theta and starts x0 with covariance C, and D from the variational equations. x(t)
++- t sqrt(Var x(t)), with t the 97.5 % point of Student's t, is a 95 % band of the curve; 95 % of new measurements are
+within x(t) +- t sqrt(Var x(t) + s^2), with s^2 the variance of the residuals.
 
 Source: Seber and Wild, Nonlinear Regression (1989), Sec. 5.1 and 5.2.
 """
@@ -34,12 +34,12 @@ from odediscovery.solve.sensitivities import sensitivities
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A solution with half widths of its 95 % intervals, in the data's units.
+    """A solution with the half widths of its 95 % intervals, in the data's units.
 
     Args:
-        curve: the solution [times, states], nan from where it blows up on.
+        curve: the solution [times, states], nan from where it blows up.
         confidence: half width of the interval of the curve itself [times, states].
-        prediction: the same of a new measurement, whose noise is that of the residuals.
+        prediction: half width for a new measurement, whose noise is that of the residuals.
 
     >>> ahead = Band(np.array([[5.0]]), np.array([[0.3]]), np.array([[0.5]]))
     >>> ahead.low.tolist(), ahead.high.tolist()
@@ -68,18 +68,18 @@ def band(
     trajectory: int = 0,
     controls: Signal | None = None,
 ) -> Band:
-    """The chosen equations integrated, with 95 % intervals.
+    """Integrate the chosen equations, with 95 % intervals.
 
     Args:
         found: a result with its covariance.
         times: increasing times [n]; default: those of the trajectory.
-        initial: values [states] at the first of `times`, taken as exact: then only the constants
+        initial: values [states] at the first of `times`, assumed exact, so that only the constants
             are uncertain; default: the fitted values of the trajectory at its first time.
-        trajectory: index of the trajectory whose fitted start is meant.
-        controls: what acts (default: what acted on the trajectory).
+        trajectory: index of the trajectory with the fitted start.
+        controls: the inputs (default: those of the trajectory).
 
     Raises:
-        InputError: the covariance is not known, or times before the start.
+        InputError: the covariance is unknown, or times lie before the start.
 
     >>> from odediscovery import Equations, fit_constants, simulate_system
     >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
@@ -115,7 +115,7 @@ def with_intervals(
     controls: Signal | None = None,
     trajectory: int = 0,
 ) -> tuple[tuple[str, ...], Array]:
-    """Names S, I, ..., S_low, S_high, I_low, ..., and predicted states with ends of their intervals, a column each."""
+    """Names S, I, ..., S_low, S_high, I_low, ..., and predicted states with their interval ends, one column each."""
     states = found.equations.states
     ends = tuple(f"{state}_{end}" for state in states for end in ("low", "high"))
     if taken := set(ends) & set(states):
@@ -126,7 +126,7 @@ def with_intervals(
 
 
 def posed(found: Discovery) -> tuple[TimeSeries, Problem, Array]:
-    """The series as the search saw it, its problem, and the noise that the equations leave, 0 of inputs [variables]."""
+    """The series as the search saw it, its problem, and the noise of the residuals, 0 for inputs [variables]."""
     # States without a column are in the series already.
     series, p, _ = pose(found.series, dataclasses.replace(found.settings, hidden_states=()))
     return series, p, np.append(found.noise, np.zeros(len(series.controls)))
@@ -140,9 +140,9 @@ def ended(
     jobs: int,
     backend: Backend | None,
 ) -> Iterator[tuple[int, Any]]:
-    """The numbers of tasks with their results, or `Failure`s, as they end, until somebody asks to stop.
+    """The numbers of tasks with their results, or `Failure`s, as they end, until the monitor stops.
 
-    Where one process is asked for it is this one, and `here` does a task; its None says that it was stopped.
+    A single process is this one, where `here` does a task; None from it means that it was stopped.
     """
     place = backend or Processes(jobs)
     if backend is not None or min(jobs, len(tasks)) > 1:
@@ -155,14 +155,14 @@ def ended(
 
 
 def residual_deviation(found: Discovery) -> Array:
-    """Standard deviation of a measurement around the curve [states]; residuals of fitted constants are smaller."""
+    """Standard deviation of a measurement about the curve [states], corrected for fitted constants."""
     values = float(np.isfinite(pooled(found.series)).sum())
     larger: Array = found.noise * np.sqrt(values / (found.degrees_of_freedom or values))
     return larger
 
 
 def checked_estimates(found: Discovery) -> Estimates:
-    """The estimates of the chosen equations, if they are theirs."""
+    """The estimates of a result, after a check that they belong to its equations."""
     if found.estimates is None:
         raise InputError(
             "this result has no covariance of its constants (it is of an earlier "
@@ -175,7 +175,7 @@ def checked_estimates(found: Discovery) -> Estimates:
     if x.shape[1] == law.n_states:
         printed = np.nan_to_num(found.equations.rhs(x))
         apart = np.abs(np.nan_to_num(law.rhs(x))[:, : printed.shape[1]] - printed)
-        # Printed constants are exact to 1e-15, merged terms to less.
+        # Printed constants are exact to 1e-15, merged terms less so.
         if (apart <= 1e-6 * np.abs(printed).max(axis=0, initial=0.0)).all():
             return found.estimates
     raise InputError("covariance.npz belongs to other equations than result.json: fit the data again")
@@ -184,7 +184,7 @@ def checked_estimates(found: Discovery) -> Estimates:
 def _deviations(
     estimates: Estimates, start: Array, times: Array, controls: Signal | None, trajectory: int | None
 ) -> Array:
-    """Standard deviations of the curve behind the first of `times`, [times - 1, states]."""
+    """Standard deviations of the curve after the first of `times`, [times - 1, states]."""
     scale, law, n = estimates.scale, estimates.law, len(start)
     k = count(estimates.free)
     places = np.arange(k)
@@ -194,7 +194,7 @@ def _deviations(
     grid, index = _fine(times / scale.time)
     acting = None
     if controls is not None:
-        # A solver begins anew where an input has a kink or a jump.
+        # The solver restarts where an input has a kink or a jump.
         known = controls.scaled(scale.state[n:], scale.time)
         within = (known.times > grid[0]) & (known.times < grid[-1])
         joined = np.union1d(grid, known.times[within])
@@ -209,18 +209,18 @@ def _deviations(
 
 
 def deviations_of(slopes: Array, covariance: Array, noise: Array | float = 0.0) -> Array:
-    """Standard deviations of a curve with so much noise [times, states], by its slopes [times, states, unknowns]."""
+    """Standard deviations of a curve with noise [times, states], from its slopes [times, states, unknowns]."""
     variance = np.einsum("tip,pq,tiq->ti", slopes, covariance, slopes) + noise**2
     deviations: Array = np.sqrt(np.maximum(variance, 0.0))
     return deviations
 
 
 def _fine(times: Array) -> tuple[Array, Array]:
-    """The times and others between where they are far apart, and the places of the given ones."""
+    """The times with others inserted in long gaps, and the places of the given ones."""
     gaps = np.diff(times)
-    # Steps are no longer than those of the fit, a sample interval, but for very many, which take memory.
+    # Steps are at most a sample interval, as in the fit, unless there are too many for the memory.
     longest = max(1.0, float(gaps.sum()) / 200_000)
-    # A first time that is given twice stays one: it has no piece behind it.
+    # A first time that is given twice is kept once: no piece lies between.
     pieces = np.ceil(gaps / longest).astype(int)
     grid = [
         a + gap * np.arange(1, count + 1) / count for a, gap, count in zip(times, gaps, pieces, strict=False) if count

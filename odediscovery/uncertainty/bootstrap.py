@@ -1,11 +1,11 @@
-"""How stable the choice of terms is: the choice made anew on data that could have been measured.
+"""The stability of the choice of terms: the choice is repeated on resampled data.
 
     data* = solution + residual*
 
-Residuals are drawn with replacement, in blocks of neighbours, which keep their memory, and of whole samples; or, where
-there are many, trajectories are drawn. Every data set gets a member of one batch: all begin at a law that is richer
-than the chosen one and lose terms by the backward elimination and the criterion of the search. Simple exponents stay,
-and other terms than those of richer rows and other equations are not tried.
+Residuals are drawn with replacement, in blocks of neighbours, which preserve autocorrelation, and of whole samples; or,
+where there are many, trajectories are drawn. Every data set gets a member of one batch: all start from a law that is
+richer than the chosen one and lose terms by the backward elimination and the criterion of the search. Simple exponents
+stay fixed, and only terms of richer rows and of other equations are tried in addition.
 
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993); Kuensch, Annals of Statistics 17 (1989).
 """
@@ -52,22 +52,22 @@ def bootstrap(
     jobs: int = 1,
     backend: Backend | None = None,
 ) -> Survival:
-    """How often each term of the chosen equations survives the choice on drawn data.
+    """How often each term of the chosen equations survives the choice on resampled data.
 
-    Stopped early, it is that of the draws that were finished.
+    After an early stop it covers the finished draws only.
 
     Args:
         found: a result of the default recipe, from `discover` or `Discovery.load`.
         draws: number of data sets.
         kind: "residuals", or "trajectories" where there are at least 5.
         seed: of the draws (default: that of the fit).
-        monitor: hears the progress and can stop the work.
+        monitor: receives the progress and can stop the work.
         jobs: processes that share the draws, 50 at a time; the result is the same.
-        backend: where they are shared instead, such as a dask cluster.
+        backend: another place to share them, such as a dask cluster.
 
     Raises:
-        InputError: nothing to draw: data without noise, too few trajectories, no covariance.
-        FitError: the monitor asked to stop before any draw was finished, or the drawn data could not be fitted.
+        InputError: data without noise, too few trajectories or draws, a population, another kind, or no covariance.
+        FitError: the monitor stopped before any draw was finished, or most drawn data could not be fitted.
 
     >>> from odediscovery import Equations, fit_constants, simulate_system
     >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
@@ -81,7 +81,7 @@ def bootstrap(
         raise InputError(f"--bootstrap must be at least 1, got {draws}")
     if kind not in ("residuals", "trajectories"):
         raise InputError(f"what is drawn should be residuals or trajectories, got {kind!r}")
-    # Of fewer trajectories most draws leave one out.
+    # With fewer trajectories most draws omit one.
     if kind == "trajectories" and (runs := len(found.series.trajectories)) < 5:
         raise InputError(f"at least 5 trajectories are needed to draw from, got {runs}; draw residuals instead")
     estimates, monitor = checked_estimates(found), monitor or Monitor()
@@ -93,8 +93,8 @@ def bootstrap(
         )
     rich = _richer(p, found, estimates.law)
     seed = found.settings.seed if seed is None else seed
-    # A batch decides how sums are rounded, so it does not depend on the processes. 200 draws take 2.2 s in batches of
-    # 250 and 3.0 s in these, which a hundred can share.
+    # Batches determine the rounding of sums, so they do not depend on the processes. 200 draws take 2.2 s in batches of
+    # 250 and 3.0 s in these, which a hundred processes can share.
     sizes = [min(50, draws - first) for first in range(0, draws, 50)]
     parts = [_Part(p, estimates, rich, kind, (seed, number), size) for number, size in enumerate(sizes)]
 
@@ -102,7 +102,7 @@ def bootstrap(
         choices = _chosen(part, monitor)
         return None if monitor.stopping() else choices  # stopped in the middle of this part
 
-    # In this process the elimination says how far it is.
+    # In this process the elimination reports the progress.
     elsewhere = backend is not None or min(jobs, len(parts)) > 1
     if elsewhere:
         monitor.stage("bootstrap", len(parts))
@@ -130,18 +130,18 @@ def bootstrap(
 
 
 class _Part(NamedTuple):
-    """Draws that are one batch, a task."""
+    """Draws of one batch, as a task."""
 
-    p: Problem  # with the noise that the law leaves
+    p: Problem  # with the noise of the law's residuals
     estimates: Estimates
     rich: PowerSum  # the law that is pruned
     kind: str
-    seed: tuple[int, int]  # that of all, and the number of the part
+    seed: tuple[int, int]  # the common seed, and the number of the part
     draws: int
 
 
 def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
-    """What is chosen on the data sets of a part; None where nothing could be fitted."""
+    """The law chosen on each data set of a part; None where none could be fitted."""
     p, estimates, rich = part.p, part.estimates, part.rich
     generator, monitor = np.random.default_rng(part.seed), monitor or Monitor()
     chain = chain_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
@@ -159,8 +159,8 @@ def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
 
 
 def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backend | None = None) -> Discovery:
-    """The result with the stability of its terms, or with a message why it has none."""
-    # What somebody asks for is not ended by the time that a fit takes by default.
+    """The result with the stability of its terms, or with a message on why it is unknown."""
+    # A requested bootstrap has no default time limit.
     monitor.spend(None)
     try:
         survival = bootstrap(found, draws, monitor=monitor, backend=backend)
@@ -170,7 +170,7 @@ def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backe
 
 
 def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
-    """The chosen law with its monomials in all equations that knowledge allows, and the front's other terms."""
+    """The chosen law with its monomials in all equations that knowledge allows, and the terms of rival rows."""
     if law.features is not None or not law.n_monomials:
         return apply_knowledge(p, law)
     open_rows = ~p.constant if law.stoichiometry is None else ~p.constant & (np.diag(law.stoichiometry) != 0.0)
@@ -185,7 +185,7 @@ def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
             used.append(in_equations & open_rows)
     a = np.zeros((law.n_states, len(rows)))
     a[:, : law.n_monomials] = law.coefficients
-    # New terms are a faint part of the rates wherever the data are; the first refit fits them.
+    # New terms start as a small part of the rates throughout the data; the first refit fits them.
     x = pooled(p.smooth)
     largest = np.abs(powers(x, np.stack(rows))).max(axis=0)
     faint = 1e-3 * np.abs(law.rhs(x)).max() / np.maximum(largest, ABOVE_ZERO)
@@ -194,7 +194,7 @@ def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
 
 
 def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
-    """Monomials of rows about as good as the chosen one, or with all of its terms: exponents, and their equations."""
+    """Monomials of rows about as good as the chosen one, or with all its terms: exponents and their equations."""
     chosen = next(row for row in found.front if row.selected)
     rivals = [
         row
@@ -207,7 +207,7 @@ def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
 
 
 def _has_terms(richer: Equations, law: Equations) -> bool:
-    """Whether a sum of powers has every term of another one, to nearly the same powers."""
+    """Whether a sum of powers has every term of another one, with nearly the same powers."""
     one, other = richer.power_sum, law.power_sum
     if one is None or other is None:
         return False
@@ -216,14 +216,14 @@ def _has_terms(richer: Equations, law: Equations) -> bool:
 
 
 def _alike(one: Array, other: Array, near: float = 0.25) -> Mask:
-    """Which exponents [J, inputs] and [K, inputs] are of one monomial [J, K]: of the same inputs, nearly as high."""
+    """Which exponents [J, inputs] and [K, inputs] belong to one monomial [J, K]: same inputs, similar powers."""
     one, other = one[:, None], other[None]
     found: Mask = ((one != 0) == (other != 0)).all(axis=2) & (np.abs(one - other).max(axis=2, initial=0.0) < near)
     return found
 
 
 def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]:
-    """What is not fitted: known constants, and exponents that have simple values."""
+    """The constants that are not fitted: known ones, and exponents with simple values."""
     of_a, of_w = np.zeros(rich.coefficients.shape, dtype=bool), np.isin(rich.exponents, [*SIMPLE])
     for j, k in np.argwhere((rich.exponents[:, None] == estimates.law.exponents[None]).all(axis=2)):
         of_w[j] = ~estimates.free[1][k]
@@ -232,12 +232,12 @@ def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]
 
 
 def _pruned(chain: Chain, drawn: _ResampledResiduals, monitor: Monitor) -> list[list[Pruned]]:
-    """What backward elimination leaves step by step, for each data set."""
+    """The steps of backward elimination for each data set."""
     base = drawn.problem.pack(chain.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
     draws, residuals = drawn.shift.shape
     paths: list[list[Pruned]] = [[] for _ in range(draws)]
-    # As many side by side as have 40 million numbers, 320 MB, in their Jacobians.
+    # The number side by side keeps Jacobians below 40 million numbers, 320 MB.
     size = max(40_000_000 // (residuals * base.shape[1] * (1 + TRIALS)), 1)
     for first in range(0, draws, size):
         own = np.arange(first, min(first + size, draws), dtype=float)
@@ -251,7 +251,7 @@ def _pruned(chain: Chain, drawn: _ResampledResiduals, monitor: Monitor) -> list[
 
 
 def _choice(chain: Chain, path: list[Pruned], p: Problem, starts: int) -> Chosen | None:
-    """Coefficients and exponents where the judge's criterion, on the windows, is least; None if nothing was fitted."""
+    """Coefficients and exponents with the least criterion of the judge on windows; None if nothing was fitted."""
     shape, (real, weight) = chain.pairs[-1].real, chain.places()[-1]
     best, least = None, np.inf
     for step in path:
@@ -268,13 +268,13 @@ def _choice(chain: Chain, path: list[Pruned], p: Problem, starts: int) -> Chosen
 
 
 def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list[Chosen], kind: str) -> Survival:
-    """The choices compared with the printed equations."""
+    """The comparison of the choices with the printed equations."""
     printed, law = found.equations.law, estimates.law
     rich = dataclasses.replace(rich, mirrored=estimates.mirrored)
     assert printed is not None  # estimates are those of a law
     states, follows = found.equations.states, np.zeros(law.n_states, dtype=bool)
     if law.stoichiometry is not None:
-        # What stands in a tied equation is not chosen: it follows from the others.
+        # Terms of a tied equation are not chosen: they follow from the others.
         follows = np.diag(law.stoichiometry) == 0.0
     terms = (printed.coefficients != 0) & ~follows[:, None]
     hits, same = np.zeros(terms.shape), 0
@@ -305,14 +305,14 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
 
 @dataclass(frozen=True, eq=False)
 class _ResampledResiduals:
-    """Residuals of members that have each a data set of its own, whose number is the last unknown.
+    """Residuals of members with a data set each, whose number is the last unknown.
 
     Data enter by a shift alone, (x - data*) w = (x - data) w - (data* - data) w: windows and Jacobians are shared.
     """
 
-    problem: LongResiduals  # of the data as they are
+    problem: LongResiduals  # of the original data
     shift: Array  # (data* - data) w of every data set, [draws, R]
-    factor: Array  # root of how often each residual was drawn, [draws, R]
+    factor: Array  # root of the number of times each residual was drawn, [draws, R]
 
     def solve(self, unknowns: Array) -> Array:
         return self.problem.solve(unknowns[:, :-1])
@@ -354,10 +354,10 @@ def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, l
 def _resample_residuals(
     p: Problem, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
 ) -> Array:
-    """(data* - data) w [draws, R] of data sets that are a solution and its residuals, drawn in blocks of neighbours."""
+    """(data* - data) w [draws, R] for data sets of a solution and its residuals, drawn in blocks of neighbours."""
     scaled = [(t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.relative_sigma, strict=True)]
     together = np.concatenate(scaled)
-    # Residuals are smaller than the noise, for the constants were fitted to them.
+    # Residuals are smaller than the noise, because the constants were fitted to them.
     larger = np.sqrt(p.samples / max(freedom, 1))
     left = [larger * (_without_gaps(e, together, generator) - np.nanmean(together, axis=0)) for e in scaled]
     length = windows.size[1]
@@ -376,7 +376,7 @@ def _resample_residuals(
 
 
 def _without_gaps(left: Array, together: Array, generator: np.random.Generator) -> Array:
-    """Residuals with others of the same state where a value was not measured."""
+    """Residuals, with gaps filled by other residuals of the same state."""
     filled = left.copy()
     for i, column in enumerate(filled.T):
         gaps = ~np.isfinite(column)
@@ -386,7 +386,7 @@ def _without_gaps(left: Array, together: Array, generator: np.random.Generator) 
 
 
 def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
-    """Residuals of each trajectory drawn anew, blocks of neighbours from any trajectory."""
+    """Resampled residuals of each trajectory, in blocks of neighbours from any trajectory."""
     sizes = np.array([len(e) for e in left])
     drawn = []
     for samples in sizes:
@@ -402,7 +402,7 @@ def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
 
 
 def _resample_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Array:
-    """Root of how often the trajectory of each residual was drawn, with replacement [draws, R]."""
+    """Root of the number of times that the trajectory of each residual was drawn, with replacement [draws, R]."""
     b, length, n = windows.size
     runs = len(windows.heads)
     counts = generator.multinomial(runs, np.full(runs, 1.0 / runs), size=draws)

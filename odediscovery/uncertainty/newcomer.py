@@ -1,8 +1,8 @@
-r"""A group that the fit has not seen, from its first samples: the population is what is expected of it.
+r"""Prediction for a group that the fit has not seen, from its first samples, with the population as the prior.
 
     maximise  log p(samples | c) + log p(c | population)
 
-over its constants and start; the curvature there gives the band of its curve.
+over its constants c and start; the curvature at the maximum gives the band of its curve.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import deviations_of
 
-# Width of a prior that says that a number is known, in logarithms.
+# Width of the prior of a known number, in logarithms.
 _KNOWN = 1e-6
 
 
 class Newcomer(NamedTuple):
-    """A new group: its most likely constants by name and start [states], and its curve at times that were asked for."""
+    """A new group: its most likely constants by name, its start [states], and its curve at requested times."""
 
     constants: Mapping[str, float]
     start: Array
@@ -37,7 +37,7 @@ class Newcomer(NamedTuple):
 
 
 def _structure_in(law: PowerSum, population: Population) -> tuple[groups.Structure, list[GroupConstant]]:
-    """The structure of a law in its states, with constants tied as the population says, and these constants."""
+    """The structure of a law in its states, with constants tied as in the population, and these constants."""
     n, places = len(population.starts), list(zip(*np.nonzero(law.coefficients), strict=True))
     own = np.all(law.exponents[:, n:] == 0, axis=1)
     row = np.cumsum(own) - 1
@@ -58,9 +58,9 @@ def meet(
     known: Mapping[str, float],
     doses: Mapping[str, Array] | None = None,
 ) -> Newcomer:
-    """The curve of a new group, whose samples are one trajectory, at `times` from its first sample on.
+    """Predict the curve of a new group, whose samples are one trajectory, at `times` from its first sample on.
 
-    Known by state are starts (what that of an unmeasured state is proportional to) and doses after each sample.
+    `known` holds starts by state (if unmeasured, what they are proportional to), `doses` those given after each sample.
     """
     if len(series.trajectories) != 1:
         raise InputError(f"expected the samples of one new group, got {len(series.trajectories)} groups")
@@ -71,7 +71,7 @@ def meet(
         raise InputError(f"times should not lie before the first sample at {run.time[0]:g}, got {times.min():g}")
     states, every = series.states, np.union1d(run.time, times)
     logarithmic = np.array([state in population.proportional for state in states])
-    # A state that is given doses had nothing before, if nothing else is known of it.
+    # A state that receives doses starts from nothing unless its start is known.
     nothing = {state: 0.0 for state in doses or () if population.starts[state][0] == "scaled"}
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
     measured = groups.Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
@@ -79,7 +79,7 @@ def meet(
     middle = np.concatenate([np.log([one.mean for one in constants]), centre])
     spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in constants], width])
     sigma = np.array([population.residual_sd.get(state, 1.0) for state in states])
-    # The band of a state that nobody measures is that of its curve alone.
+    # The band of an unmeasured state is that of its curve alone.
     noise = np.array([population.residual_sd.get(state, 0.0) for state in states])
     scale = np.maximum(np.nan_to_num(np.abs(run.values)).max(axis=0), 1e-6) * 10.0
     model = groups.GroupModel(structure, measured, scale=scale)
@@ -97,7 +97,7 @@ def meet(
 
 
 def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> groups.Members:
-    """The samples of one group, and its doses by state, among the times at which its curve is wanted."""
+    """The samples of one group, and its doses by state, on the times of its curve."""
     (run,), places = series.trajectories, np.searchsorted(every, series.trajectories[0].time)
     values = np.full((len(every), series.n_states, 1), np.nan)
     values[places, :, 0] = run.values
@@ -110,8 +110,8 @@ def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) ->
 def first_samples(
     path: Path, like: TimeSeries, hidden: Sequence[str], doses: Sequence[tuple[str, str]] = ()
 ) -> tuple[TimeSeries, dict[str, Array]]:
-    """A table of a few samples of a new group, of the states of another series but the hidden ones, and the amounts
-    [samples] that states are given right after each of them, by state, from columns of `doses` (empty: nothing)."""
+    """Read a table of first samples of a new group, with the states of another series except hidden ones, and the
+    amounts [samples] given to states right after each sample, by state, from columns of `doses` (empty: none)."""
     for state, _ in doses:
         if state not in like.states:
             raise unknown_name("state with doses", state, like.states)
@@ -130,7 +130,7 @@ def first_samples(
 def _starts(
     states: tuple[str, ...], population: Population, first: Array, known: Mapping[str, float]
 ) -> tuple[tuple[groups.Start, ...], Array, Array]:
-    """Starts of the states, and mean and width of those that are fitted."""
+    """Starts of the states, and mean and width of the fitted ones."""
     found, centre, width = [], [], []
     for i, state in enumerate(states):
         kind, mean, sd = population.starts[state]
@@ -152,7 +152,7 @@ def _starts(
 
 
 def _slopes(model: groups.GroupModel, unknowns: Array) -> Array:
-    """Slopes of the one group's curve by its unknowns [times, states, unknowns], at times without samples too."""
+    """Slopes of the group's curve by its unknowns [times, states, unknowns], also at times without samples."""
     seen = model.seen
     model.seen = np.ones(seen.shape, bool)
     _, slopes = model.curves(unknowns)

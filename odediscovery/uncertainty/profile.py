@@ -1,11 +1,11 @@
-"""Profile likelihood: the interval of a constant without the assumption of a parabola.
+"""Profile likelihood: intervals of constants without the assumption of a parabola.
 
     S(c) = min over all other constants and start values of the weighted sum of squares, at c
     {c : S(c) - S(c*) <= t^2 s^2},    s^2 = S(c*) / degrees of freedom
 
-t is the 97.5 % point of Student's t: the likelihood has fallen by half the 95 % point of chi-squared with one degree of
-freedom, also where the noise is estimated from few samples. Ends may be infinite where the data hardly determine the
-constant.
+t is the 97.5 % point of Student's t: the likelihood falls by half the 95 % point of chi-squared with one degree of
+freedom, corrected for noise that is estimated from few samples. Ends may be infinite where the data hardly determine
+the constant.
 
 Source: Venzon and Moolgavkar, Applied Statistics 37 (1988); Bates and Watts, Nonlinear Regression Analysis (1988), Sec.
 6.1.
@@ -39,7 +39,7 @@ from odediscovery.uncertainty.bands import checked_estimates, ended, posed, resi
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """How a law is fitted to whole trajectories, and where all constants are fitted."""
+    """A fit of a law to whole trajectories in given units, with all constants free."""
 
     polish: Callable[..., Polished]
     sigma: Array
@@ -50,7 +50,7 @@ class _Fit:
 
     @cached_property
     def best(self) -> Polished:
-        """The fit of all constants, which those in the same units have in common."""
+        """The fit of all constants, shared by all profiles in these units."""
         return self.polish(self.law, initial=self.initial, free=self.free)
 
     def squares(self, found: Polished) -> float:
@@ -65,12 +65,12 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
         found: a result of the default recipe.
         kind: "coefficient" or "exponent".
         monomial: index of the monomial, as in `terms` of `result.json`.
-        of: the state whose equation a coefficient stands in; the state or input that an exponent
-            belongs to.
+        of: the state whose equation contains a coefficient; the state or input that has the
+            exponent.
 
     Raises:
-        InputError: no such constant, one that was not fitted, or trajectories that could only be
-            followed in pieces.
+        InputError: no such constant, a constant that was not fitted, or equations that follow
+            trajectories in pieces only.
 
     >>> from odediscovery import Equations, fit_constants, simulate_system
     >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
@@ -83,20 +83,20 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
     return _interval(_asked(found, estimates, _fits(found, estimates), kind, monomial, of))
 
 
-# Which exponents of a monomial are fitted, to the fit.
+# From the fitted exponents of a monomial to the fit.
 _Fits: TypeAlias = Callable[[tuple[bool, ...] | None], _Fit]
 
 
 class _Asked(NamedTuple):
-    """A constant whose interval is asked for, a task."""
+    """A constant whose interval is requested, as a task."""
 
-    kind: str  # with the next two: which one, as its user says
+    kind: str  # this and the next two identify the constant for the user
     monomial: int
     of: str
     fit: _Fit
-    which: int  # the array of the law that holds it
+    which: int  # index of the law's array that contains it
     place: tuple[int, int]  # in that array
-    unit: float  # times this factor it is the constant in the user's units
+    unit: float  # factor to the user's units
 
 
 def profiles(
@@ -106,15 +106,15 @@ def profiles(
 
     Args:
         found: a result of the default recipe.
-        monitor: hears the progress and can stop the work; what was found until then is given.
+        monitor: receives the progress and can stop the work; intervals found until then are returned.
         jobs: processes that share the constants; the result is the same.
-        backend: where they are shared instead, such as a dask cluster.
+        backend: another place to share them, such as a dask cluster.
 
     Returns:
-        The intervals, and for constants without one a sentence why.
+        The intervals, and a sentence for each constant without one.
 
     Raises:
-        InputError: no covariance of the constants is known.
+        InputError: the covariance of the constants is unknown.
 
     >>> from odediscovery import Equations, fit_constants, simulate_system
     >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
@@ -146,8 +146,8 @@ def profiles(
 
 
 def with_profiles(found: Discovery, monitor: Monitor, backend: Backend | None = None) -> Discovery:
-    """The result with the intervals of its constants, and with a message where one has none."""
-    # What somebody asks for is not ended by the time that a fit takes by default.
+    """The result with the intervals of its constants, and a message for each constant without one."""
+    # A requested profile has no default time limit.
     monitor.spend(None)
     try:
         told, missing = profiles(found, monitor=monitor, backend=backend)
@@ -157,7 +157,7 @@ def with_profiles(found: Discovery, monitor: Monitor, backend: Backend | None = 
 
 
 def _profiled(asked: _Asked) -> Profile | str:
-    """The interval of a constant, or why it has none."""
+    """The interval of a constant, or the reason why it has none."""
     try:
         return _interval(asked)
     except OdeDiscoveryError as error:
@@ -172,13 +172,13 @@ def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
     places += [(KINDS[1], int(j), variables[k]) for j, k in np.argwhere(printed.exponents[:, : len(variables)] != 0)]
     asked = []
     for place in places:
-        with suppress(InputError):  # it was not fitted
+        with suppress(InputError):  # constants that were not fitted
             asked.append(_asked(found, estimates, fits, *place))
     return asked
 
 
 def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monomial: int, of: str) -> _Asked:
-    """What the interval of a constant needs."""
+    """The task for the interval of one constant."""
     which, place = _place(found, estimates, kind, monomial, of)
     fit = fits(None if which else tuple(estimates.free[1][place[1], : estimates.law.n_states].tolist()))
     user = fit.law.unscaled(fit.scale.state, fit.scale.time)
@@ -187,12 +187,12 @@ def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monom
 
 
 def _fits(found: Discovery, estimates: Estimates) -> _Fits:
-    """Fits in units in which a constant is that of the user's units but for a factor.
+    """Fits in units in which a constant equals that of the user's units up to a factor.
 
-    That holds powers of the scales; states whose exponents are fitted keep the user's units. None: of exponents.
+    The factor holds powers of scales; states with fitted exponents keep the user's units. For exponents pass None.
     """
     (series, p, _), scale = posed(found), estimates.scale
-    # Inputs are taken as exact.
+    # Inputs are exact.
     noise = np.append(residual_deviation(found), np.zeros(len(series.controls)))
 
     @cache
@@ -219,11 +219,11 @@ def _fits(found: Discovery, estimates: Estimates) -> _Fits:
 
 
 def _interval(asked: _Asked) -> Profile:
-    """Both ends of the interval of a constant."""
+    """The interval of a constant from both its ends."""
     fit, which, place = asked.fit, asked.which, asked.place
     best = fit.best
     least = fit.squares(best)
-    # One residual in the noise has a square of 1; a result that was fitted in pieces leaves twice that.
+    # Residuals at noise level have a mean square of 1; those of a result fitted in pieces exceed 2.
     if not least < 2.0 * float(best.counts.sum()):
         raise InputError(
             "the equations do not follow whole trajectories from one start: there is no likelihood of these to profile"
@@ -238,7 +238,7 @@ def _interval(asked: _Asked) -> Profile:
 
 
 def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str) -> tuple[int, tuple[int, int]]:
-    """Which of the fitted law's constants is meant: index of its array, and place in it."""
+    """The index of a constant's array in the fitted law, and its place in it."""
     printed, states = found.equations.law, found.equations.variables
     if kind not in KINDS:
         raise unknown_name("kind of constant", kind, KINDS)
@@ -260,22 +260,22 @@ def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of:
 
 
 def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:
-    """Where S has grown by t^2 s^2, above the best value or, for a negative t, below it.
+    """The value at which S has grown by t^2 s^2, above the best value or, for a negative t, below it.
 
-    The root of the growth is nearly linear in the distance; the other constants move along by their conditional mean.
+    The root of the growth is nearly linear in the distance; the other constants follow their conditional mean.
     """
     a, w, b, v = (mask.copy() for mask in best.free)
     held: Free = (a, w, b, v)
     held[which][place] = False
-    # Its number among the constants that are fitted.
+    # Its index among the fitted constants.
     index = int(np.concatenate([left[mask] for left, mask in zip(held, best.free, strict=True)]).argmin())
     along = best.covariance[:, index] / best.covariance[index, index]
     value = float(best.law.constants[which][place])
     size, least, most = max(abs(value), 1.0), fit.squares(best), abs(student)
-    stride = 4.0  # the longest step between two fits, as a ratio
+    stride = 4.0  # largest ratio of steps between two fits
     step = min(most * float(best.errors.constants[which][place]), size)
     now, shorter, longer = best, 0.0, math.inf
-    for _ in range(14):  # each fit is a polish
+    for _ in range(14):  # each fit takes a polish
         target = value + math.copysign(step, student)
         theta = picked(now.law, best.free)
         theta = theta + along * (target - theta[index])
@@ -283,7 +283,7 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
         tried = fit.polish(law, initial=now.initial, free=held)
         grown = max(fit.squares(tried) - least, 0.0)
         root = math.sqrt(grown / variance)
-        if abs(root - most) < 0.01 * most:  # a hundredth of an interval is not seen in print
+        if abs(root - most) < 0.01 * most:  # a hundredth of an interval is invisible in print
             return target
         if root > most:
             longer = step
