@@ -1,15 +1,15 @@
-"""Families of laws, from simple to rich. The only registry of them.
+"""Registry of the families of laws, from simple to rich.
 
-A new family is one file that makes a `Family`, and one line here that imports it; every test over
-the registry then finds it, and so do growing, printing, prices and the documentation.
+A new family is one file that makes a `Family`, and one line here that imports it; growing,
+printing, penalties, documentation and every test over the registry then find it.
 """
 
-# Importing is registering.
+# Importing a family registers it.
 from odediscovery.families.base import POWERS, Family, Function, Seen, StateFunction, Terms
 from odediscovery.families.functions import FUNCTIONS, TRIGONOMETRIC  # noqa: F401
 from odediscovery.families.sums import EXPONENTIAL_SUMS, HILL_FUNCTIONS, SUMS  # noqa: F401
 
-# What is imported above, from simple to rich.
+# The families imported above, from simple to rich.
 FAMILIES: tuple[Family, ...] = tuple(
     sorted((value for value in tuple(globals().values()) if isinstance(value, Family)), key=lambda f: f.richness)
 )

@@ -25,7 +25,7 @@ TRIGONOMETRIC = Family(
     says="sums of products with sin and cos of a state among the factors",
     chain="Functions -> NPU -> NAU",
     richness=2,
-    # Sines of an amount meet any smooth curve: a quotient is the likelier law.
+    # Sines of an amount fit any smooth curve: a quotient is the more likely law.
     richness_of_amounts=3.5,
     candidates=products,
     functions=(SIN, COS),

@@ -1,4 +1,4 @@
-"""Products over 1 + b m, m a product of states or an exponential: rational, Hill, logistic laws."""
+"""Families with products over 1 + b m, m a product of states or an exponential: rational, Hill, logistic laws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _candidates(seen: Seen) -> Terms:
 
 
 def _hill_candidates(seen: Seen) -> Terms:
-    """The same with one state inside each sum; none where every state changes its sign."""
+    """The candidates with at most one state inside each sum; none if every state changes its sign."""
     if seen.integer[seen.changing].all():
         return Terms.products(np.zeros((0, seen.size)), many=True)
     terms = _candidates(seen)
@@ -31,14 +31,14 @@ def _hill_candidates(seen: Seen) -> Terms:
 
 
 def _with_sums(seen: Seen) -> Terms:
-    """Products of two states at most over 1 + b m; sums are positive all along the path."""
+    """Products of at most two states over 1 + b m, and those that saturate; sums are positive along the path."""
     outer, inside = _factors(seen)
     m = seen.monomials(np.stack(inside))
     highest, lowest = m.max(axis=(0, 1)), m.min(axis=(0, 1))
     found: list[tuple[Array, float, Array, float]] = []
     for inner, high, low in zip(inside, highest, lowest, strict=True):
         size = max(abs(high), abs(low))
-        # A negative constant brings the sum near zero, but it has to stay positive along the path of the data.
+        # A negative constant brings the sum near zero, but it must stay positive along the path of the data.
         for b in (*CONSTANTS, -0.99, -0.8, -0.5):
             constant = b / size
             if 1.0 + min(constant * high, constant * low) > 1e-3:
@@ -48,7 +48,7 @@ def _with_sums(seen: Seen) -> Terms:
 
 
 def _saturating(inner: Array, outer: list[Array], seen: Seen) -> list[Array]:
-    """m and m x_k beside the products before 1 / (1 + b m): what saturates with m, alone or times a state."""
+    """m and m x_k unless they are among the products `outer`: m / (1 + b m) saturates, alone or times a state."""
     if any(inner[seen.n_states :]):
         return []
     rows = [inner, *(inner + np.eye(seen.size)[k] for k in np.flatnonzero(seen.changing) if not inner[k])]
@@ -59,7 +59,7 @@ def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
     """Exponents of the products before a sum, and of those inside it."""
     states = np.flatnonzero(seen.changing).tolist()
     pairs = math.comb(len(states), 2)
-    # Parts of sums are single states only where there would be more candidates.
+    # With more candidates than this, products of two states are omitted.
     many = (1 + 2 * len(states) + pairs) * (4 * len(states) + pairs) * len(CONSTANTS) > 20_000
     of_two = [] if many else [rows_of(seen.size, pair, [(1.0,)] * 2)[0] for pair in itertools.combinations(states, 2)]
 
@@ -69,7 +69,7 @@ def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
     outer = [np.zeros(seen.size), *products((1.0, 2.0))]
     if not seen.functions:
         return outer, products((1.0, 2.0, 3.0, 4.0))
-    # Rates of exponential functions, 1 / rms of their state.
+    # Rates of exponential functions, in units of 1 / rms of their state.
     rates = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
     exponentials = [k for k, f in enumerate(seen.functions, start=seen.n_states) if f.name == EXP.name]
     return outer, [row for k in exponentials for row in rows_of(seen.size, [k], [rates])]

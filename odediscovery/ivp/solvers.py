@@ -1,11 +1,11 @@
-"""Solvers of initial value problems: Runge-Kutta steps, of arrays and of plain numbers, and LSODA.
+"""Solvers of initial value problems: Runge-Kutta steps of arrays and of plain numbers, and LSODA.
 
 A step of arrays makes some thirty calls of numpy, which for a point of a few states take ten times as long as the
-arithmetic. Straight-line code is written out and compiled once; it holds names and places alone, and never anything
-that people or files say: all numbers come as arguments. Whatever is no arithmetic is refused. Networks take the rule
-of three eighths, as torchdiffeq has it, laws the classical one.
+arithmetic. Straight-line code is therefore generated and compiled once. It contains only names and indices, never
+input from users or files, and anything but arithmetic is rejected; all numbers are arguments. Networks use the 3/8
+rule, as torchdiffeq does, and laws the classical rule.
 
-LSODA is an adaptive solver that switches to a stiff method where it has to. A solve has a budget of evaluations:
+LSODA is an adaptive solver that switches to a stiff method where necessary. A solve has a budget of evaluations:
 without it, a law with a singularity or a wrong constant would cost more than all good laws together.
 
 Source: Petzold, SIAM J. Sci. Stat. Comput. 4 (1983); Hindmarsh, ODEPACK (1983); scipy's interface.
@@ -50,7 +50,7 @@ def rk4_step(
 
 
 def three_eighths_step(rhs: Callable[[Any], Any], x: Any, h: Any) -> Any:
-    """x, an array or a tensor, after one step of length h by Kutta's 3/8 rule, what torchdiffeq calls rk4.
+    """One step of length h from x, an array or tensor, by Kutta's 3/8 rule, the "rk4" of torchdiffeq.
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
     """
@@ -63,7 +63,7 @@ def three_eighths_step(rhs: Callable[[Any], Any], x: Any, h: Any) -> Any:
     return ((k2 + k3) * 3.0 + k1 + k4) * (h / 8.0) + x
 
 
-# No attributes, no imports, no strings, no deletions: with no built-in names nothing else can be reached.
+# Without attributes, imports, strings, deletions and built-in names, code can reach nothing but its arguments.
 ARITHMETIC = (
     *(ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Expr, ast.Yield),
     *(ast.For, ast.If, ast.IfExp, ast.Compare, ast.Lt),
@@ -74,7 +74,7 @@ ARITHMETIC = (
 
 @lru_cache(maxsize=1024)  # about 3 kB each
 def compiled(text: str) -> Callable[..., Any]:
-    """The one function that a text defines; it sees its arguments and nothing else."""
+    """The single function that a text defines, with access to its arguments only."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if not isinstance(node, ARITHMETIC) or (isinstance(node, ast.Constant) and type(node.value) is not float):
@@ -91,10 +91,10 @@ def compiled(text: str) -> Callable[..., Any]:
 
 # (states, one by one) -> their rates.
 PlainRates: TypeAlias = Callable[..., Sequence[float]]
-# Rates, start and lengths of steps -> the start, and the states after every step.
+# (rates, start, lengths of steps) -> the start, then the states after every step.
 March: TypeAlias = Callable[[PlainRates, Sequence[float], Sequence[float]], Iterator[tuple[float, ...]]]
 
-# What stands in braces is there once for each state.
+# The parts in braces are repeated for each state.
 MARCH = """\
 def march(rates, start, steps):
     {x#} = start
@@ -114,7 +114,7 @@ def march(rates, start, steps):
 
 @cache
 def march(n: int) -> March:
-    """The function that goes on from a point of n states by Kutta's 3/8 rule; a step of length 0 stays."""
+    """The function that integrates n states by Kutta's 3/8 rule; a step of length 0 leaves them unchanged."""
     function: March = compiled(
         re.sub("{(.*?)}", lambda part: "".join(part[1].replace("#", str(k)) + "," for k in range(n)), MARCH)
     )
@@ -126,11 +126,11 @@ Rhs: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
 
 
 class _GivenUp(Exception):
-    """The budget is spent, or the states or the right-hand sides left all bounds."""
+    """Raised when the budget is spent, or the states or right-hand sides exceed all bounds."""
 
 
 def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
-    """The right-hand side, which gives up beyond a number of evaluations or a size of the states."""
+    """The right-hand side, which raises `_GivenUp` beyond a number of evaluations or a size of the states."""
     evaluations = 0
 
     def counted(t: float, x: Array) -> Sequence[float] | Array:
@@ -150,9 +150,9 @@ def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
 def solve_whole(
     rhs: Rhs, start: Float[Array, " states"], times: Float[Array, " times"], rtol: float, atol: float, largest: float
 ) -> Float[Array, "times states"] | None:
-    """States at all times [times, states], None where the solver fails on the way.
+    """States at all times [times, states]; None if the solver fails.
 
-    For laws on trial: fast, and given up soon.
+    Intended for candidate laws: fast, with a small budget.
     """
     return _solve_quickly(rhs, start, times, rtol, atol, 5_000 + 100 * len(times), largest)
 
@@ -169,7 +169,7 @@ def _solve_quickly(
     counted = _budgeted(rhs, max_evaluations, largest)
     options = {"rtol": rtol, "atol": atol, "mxstep": max_evaluations}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # LSODA reports trouble by warnings; None says it better
+        warnings.simplefilter("ignore")  # failures that LSODA warns about return None
         try:
             x, info = odeint(counted, start, times, tfirst=True, full_output=True, **options)
         except (_GivenUp, ValueError, ArithmeticError):
@@ -186,9 +186,9 @@ def solve_until_failure(
     atol: Float[Array, " states"] | float,
     max_evaluations: int | None = None,
 ) -> Float[Array, "times states"]:
-    """States at all times [times, states]; nan from where the solver fails on.
+    """States at all times [times, states]; nan from where the solver fails.
 
-    Where the solution does not last it is stepped by hand, which is slower, but keeps what was reached.
+    If the fast solve fails, the solver is stepped explicitly, which is slower, but keeps the states before the failure.
     """
     states = np.full((len(times), len(start)), np.nan)
     if not len(times) or not np.isfinite(start).all() or not np.isfinite(times).all():
@@ -196,12 +196,12 @@ def solve_until_failure(
     states[times == times[0]] = start
     span = float(times[-1] - times[0])
     if 0.0 < span < math.inf and not 1e-100 < span < 1e100:
-        # Steps whose square is no number: time in units of the whole span.
+        # The square of such steps over- or underflows: measure time in units of the whole span.
         first = float(times[0])
         inner: Rhs = lambda s, x: span * np.asarray(rhs(first + span * s, x))  # noqa: E731
         return solve_until_failure(inner, start, (times - first) / span, rtol, atol, max_evaluations)
 
-    # What needs more has met a singularity or a stiff wall.
+    # A solution that needs more is at a singularity or extremely stiff.
     most = 100_000 if max_evaluations is None else max_evaluations
     quick = int(0.2 * most)
     whole = _solve_quickly(rhs, start, times, rtol, atol, quick)
@@ -211,7 +211,7 @@ def solve_until_failure(
 def _solve_by_steps(
     rhs: Rhs, states: Array, times: Array, rtol: float, atol: Array | float, max_evaluations: int
 ) -> Array:
-    """States at all times as far as the solver gets; `states` holds the first one and nan [times, states]."""
+    """States at all times that the solver reaches; `states` [times, states] has the first one, else nan."""
 
     def finite(t: float, x: Array) -> Sequence[float] | Array:
         dx_dt = rhs(t, x)

@@ -1,1 +1,1 @@
-"""What a user knows of the law: from statements to constraints."""
+"""Prior knowledge of the user about the law: statements as constraints."""

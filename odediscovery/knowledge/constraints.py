@@ -1,10 +1,10 @@
-"""What the user knows of a law: statements, constraints that laws are made to agree with, and term libraries.
+"""Prior knowledge about a law: statements of the user, the constraints that they impose, and term libraries.
 
 Known terms, conserved sums, forbidden variables and the range of the exponents are written as
-text and read like equations, with the place of every mistake and without evaluating anything: names
-are looked up among the states. `Knowledge.impose` turns a law into the nearest one that agrees. A
-conserved sum sum_i c_i x_i needs no constant of its own: the equation of one of its states, the tied
-one, follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
+text and parsed like equations: errors have their position, nothing is evaluated, and names are
+looked up among the states. `Knowledge.impose` turns a law into the nearest one that satisfies them.
+A conserved sum sum_i c_i x_i adds no constant: the equation of one of its states, the tied one,
+follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from odediscovery.laws.expressions import exact, identifiers, join_terms
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 
-# Exponents closer than this are one monomial, a fitted one gives way to a known one: 0.05 itself is near
+# Monomials whose exponents differ by at most this count as equal, and a known one replaces a fitted one.
 NEAR = 0.05 + 1e-9
-TOLERANCE = 1e-9  # constants agree to this [size of the terms]
+TOLERANCE = 1e-9  # relative tolerance of equal constants [size of the terms]
 
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What is known about dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]; see `knowledge`."""
+    """Constraints on dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]; see `knowledge`."""
 
     states: tuple[str, ...]  # names as the user wrote them
-    known: tuple[PowerSum | None, ...]  # known part of every equation, as a law of nothing else, or None
-    more: Mask  # known equations of which other terms are to be found [states]
+    known: tuple[PowerSum | None, ...]  # known part of every equation, as a law with no other terms, or None
+    more: Mask  # known equations with further, unknown terms [states]
     conserved: tuple[Conserved, ...]  # linearly independent sums
     forbidden: Mask  # [states (equation), states (variable)]
-    bounds: tuple[float, float]  # least and greatest exponent other than 0
+    bounds: tuple[float, float]  # lower and upper bound of exponents other than 0
     integer: bool  # whether exponents are whole numbers
     # M with x' = M @ (the terms found and known), [states, states]. The identity except for rows of tied states,
     # -c_i/c_l over the others, and columns of 0 for tied states, so that C @ M = 0 for the conserved weights C. (Where
-    # known equations alone keep a sum, C @ M @ A = 0 for these.)
+    # known equations alone conserve a sum, C @ M @ A = 0 for these.)
     stoichiometry: Array
-    sources: bool = True  # whether there may be constant terms
-    nonnegative_flows: bool = False  # whether terms with a minus have a positive power of their own state
+    sources: bool = True  # whether constant terms are allowed
+    nonnegative_flows: bool = False  # whether negative terms must have a positive power of their own state
 
     @property
     def empty(self) -> bool:
@@ -58,27 +58,27 @@ class Knowledge:
 
     @property
     def fully_known(self) -> Mask:
-        """Equations without anything left to find [states]."""
+        """Equations without unknown terms [states]."""
         return np.array([side is not None for side in self.known]) & ~self.more
 
     @property
     def tied(self) -> Mask:
-        """Equations that follow from the others' by the conserved sums [states]."""
+        """Equations that follow from the others and the conserved sums [states]."""
         return np.asarray(self.stoichiometry.diagonal() == 0)
 
     @property
     def mentioned(self) -> Mask:
-        """States that known terms need [states]."""
+        """States in known terms [states]."""
         return np.asarray((self._given.exponents != 0).any(axis=0))
 
     def without(self, states: Mask) -> Knowledge:
-        """The same knowledge, these states forbidden in all equations unless known terms need them."""
+        """The same knowledge with these states forbidden in all equations, unless they are in known terms."""
         return dataclasses.replace(self, forbidden=self.forbidden | (states & ~self.mentioned))
 
     def rescaled(self, scale: Array, time_scale: float) -> Knowledge:
-        """The same knowledge for x' = x / scale [states] and t' = t / time_scale: exponents stay.
+        """The same knowledge for x' = x / scale [states] and t' = t / time_scale, with the same exponents.
 
-        Sums c'_i = c_i s_i, M'_ij = M_ij s_j / s_i. Imposing commutes with it where no exponent has to be changed.
+        Sums c'_i = c_i s_i, M'_ij = M_ij s_j / s_i. It commutes with `impose` if no exponent has to be changed.
         """
         sides = tuple(side and side.rescaled(scale, time_scale) for side in self.known)
         sums = tuple(Conserved(one.weights * scale, one.value) for one in self.conserved)
@@ -86,12 +86,12 @@ class Knowledge:
         return dataclasses.replace(self, known=sides, conserved=sums, stoichiometry=stoichiometry)
 
     def impose(self, law: PowerSum) -> PowerSum:
-        """The nearest law that agrees, with nothing in the equations of tied states.
+        """The nearest law that satisfies the constraints, without terms in the equations of tied states.
 
-        Known terms come first, in the order of the equations and exactly as given; a monomial
-        within `NEAR` of one gives way in that equation. Exponents are clipped into the bounds
-        (and rounded), forbidden variables lose their coefficients, also within functions and
-        sums; monomials then in no equation are dropped. The law's stoichiometry fills the tied equations.
+        Known terms come first, in the order of the equations and exactly as given; each replaces
+        monomials within `NEAR` of it in its equation. Exponents are clipped to the bounds (and
+        rounded if whole); terms with forbidden variables, also within functions and sums, are
+        removed, and then unused monomials. The law's stoichiometry fills the tied equations.
         """
         given, law = self._given, self._in_bounds(law)
         coefficients, exponents = law.coefficients.copy(), law.exponents
@@ -111,10 +111,10 @@ class Knowledge:
         return PowerSum(coefficients, exponents, law.features, mix, mirrored).merged()
 
     def fixed_mask(self, law: PowerSum) -> tuple[Mask, Mask]:
-        """Constants of an imposed law that must not be fitted.
+        """Masks of the constants of an imposed law that must not be fitted.
 
-        Coefficients [states, monomials] of known terms; exponents [monomials, features] of known monomials, or all
-        exponents if they are whole numbers.
+        These are coefficients [states, monomials] of known terms and exponents [monomials, features] of known
+        monomials, or all exponents if they are whole numbers.
         """
         of_a = np.zeros(law.coefficients.shape, dtype=bool)
         of_w = np.full(law.exponents.shape, self.integer)
@@ -126,7 +126,7 @@ class Knowledge:
         return of_a, of_w
 
     def allows(self, law: PowerSum) -> bool:
-        """Whether a law agrees, to 1e-9: it is what `impose` makes of it."""
+        """Whether a law satisfies the constraints: `impose` changes it by at most 1e-9."""
         nearest, mix = self.impose(law), self.stoichiometry
         if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > TOLERANCE:
             return False
@@ -139,7 +139,7 @@ class Knowledge:
         return any(bool((one <= TOLERANCE * least).all()) for one in off)
 
     def sentences(self) -> list[str]:
-        """What is known, one sentence each, names as in equations."""
+        """The constraints in words, one sentence each, with names as in equations."""
         names = list(identifiers(self.states).values())
         sides = Equations.from_power_sum(self.states, self._given).texts().values()
         texts = [
@@ -158,7 +158,7 @@ class Knowledge:
 
     @cached_property
     def _given(self) -> PowerSum:
-        """All known terms as one law; a monomial known in two equations is shared."""
+        """All known terms as one law, in which equations share monomials."""
         n, sides = len(self.states), [side for side in self.known if side is not None]
         coefficients = np.hstack([np.zeros((n, 0)), *(side.coefficients for side in sides)])
         exponents = np.vstack([np.zeros((0, n)), *(side.exponents for side in sides)])
@@ -166,7 +166,7 @@ class Knowledge:
         return PowerSum(coefficients, exponents, mirrored=tuple(mirrored)).merged()
 
     def _padded(self, inputs: int) -> Array:
-        """Exponents of the known monomials over all inputs of a law [monomials, inputs]."""
+        """Exponents of the known monomials, padded to all inputs of a law [monomials, inputs]."""
         exponents = self._given.exponents
         return np.pad(exponents, ((0, 0), (0, inputs - exponents.shape[1])))
 
@@ -199,7 +199,7 @@ def knowledge(
     sources: bool = True,
     nonnegative_flows: bool = False,
 ) -> Knowledge:
-    """What the texts state about equations of `states`."""
+    """The constraints that texts state about the equations of `states`."""
     n = len(states)
     sides: list[PowerSum | None] = [None] * n
     texts, open_ones = dict[int, str](), np.zeros(n, dtype=bool)
@@ -221,7 +221,7 @@ def knowledge(
 
 
 def _forbidden(states: Sequence[str], forbid: Sequence[str]) -> Mask:
-    """Which states do not appear in which equation, by texts such as "S: I, R" [equations, states]."""
+    """Mask of states that must not appear in an equation, from texts such as "S: I, R" [equations, states]."""
     forbidden = np.zeros((len(states), len(states)), dtype=bool)
     for one in texts_of(states, forbid):
         i, at = one.name(0, ":", "a state and : behind it")
@@ -249,7 +249,7 @@ def _check_exponents(given: Knowledge) -> None:
 
 
 def _stoichiometry(given: Knowledge) -> Array:
-    """Gauss-Jordan elimination; it ties the last states that no statement mentions."""
+    """The matrix M, by Gauss-Jordan elimination; preferably the last states without other statements are tied."""
     n, fixed, sums, known = len(given.states), given.fully_known, given.conserved, given._given
     rows = np.array([one.weights / np.abs(one.weights).max() for one in sums]).reshape(-1, n)
     # States in different units have weights of different sizes.
@@ -262,7 +262,7 @@ def _stoichiometry(given: Knowledge) -> Array:
         if size.max(initial=0.0) > least[k]:
             r = int(size.argmax())
             pivots[r] = k
-            # Rows of tied states keep the fixed ones; among the rest only dependence matters.
+            # Rows of tied states keep their fully known states; otherwise only linear dependence matters.
             others = (left if fixed[k] else left | True) & (np.arange(len(rows)) != r)
             rows[others] -= np.outer(rows[others, k] / rows[r, k], rows[r])
             rows[np.abs(rows) <= least] = 0.0
@@ -286,7 +286,7 @@ def _stoichiometry(given: Knowledge) -> Array:
 
 
 def _uses(law: PowerSum) -> Mask:
-    """Whether a monomial needs a state, also in a function or a sum [monomials, states]."""
+    """Whether a monomial contains a state, also in a function or a sum [monomials, states]."""
     needs = np.eye(law.n_states, dtype=bool)
     if law.features is not None:
         needs = needs[[law.features.state_of(k) for k in range(law.features.simple)]]
@@ -296,7 +296,7 @@ def _uses(law: PowerSum) -> Mask:
 
 
 def check_signs(given: Knowledge, scaled: Knowledge) -> None:
-    """Refuses fractional powers, in known terms, of what is negative in the data."""
+    """Raise InputError for a fractional power in known terms whose base is negative in the data."""
     names = list(identifiers(given.states).values())
     for i, (own, side) in enumerate(zip(given.known, scaled.known, strict=True)):
         for k in () if side is None else side.mirrored:
@@ -308,7 +308,7 @@ def check_signs(given: Knowledge, scaled: Knowledge) -> None:
 
 
 def check_known(known: Knowledge, series: TimeSeries) -> None:
-    """Refuses statements about equations of controls, which have none."""
+    """Raise InputError for statements about equations of controls, which have none."""
     for i in np.flatnonzero(series.is_control):
         name = series.states[i]
         if known.known[i] is not None:
@@ -329,25 +329,25 @@ class Conserved(NamedTuple):
     """sum_i c_i x_i = value at all times."""
 
     weights: Array  # c, [states]
-    value: float | None = None  # None where it is not known
+    value: float | None = None  # None if unknown
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A text of the user; positions count from 0 inside, from 1 for people."""
+    """A text of the user; positions count from 0 internally and from 1 in messages."""
 
     text: str
     states: tuple[str, ...]
 
     def error(self, reason: str, at: int) -> InputError:
-        """The error for what stands at a position."""
+        """The error for the text at a position."""
         return InputError(f"cannot read {quoted(self.text)} at character {at + 1}: {reason}")
 
     def name(self, at: int, stop: str, expected: str) -> tuple[int, int]:
-        """The state named at a position, and the position behind the `stop` after it."""
+        """The state named at a position, and the position after the `stop` that follows it."""
         places = {name: i for i, name in enumerate(identifiers(self.states).values())}
         places |= {name: i for i, name in enumerate(self.states)}
-        # The longest first, since a column may be called "x' = y".
+        # The longest first, because a column may be called "x' = y".
         names = "|".join(re.escape(name) for name in sorted(places, key=len, reverse=True))
         if found := re.compile(rf"\s*({names})\s*(?:{stop})").match(self.text, at):
             return places[found[1]], found.end()
@@ -365,7 +365,7 @@ class Statement:
                 return False
             return not linear or bool((np.sort(law.exponents, axis=1) == np.eye(law.n_states)[-1]).all())
 
-        # Blanks in front, so that places stay; Python would pass over # and all behind it.
+        # Leading blanks keep the positions; Python would ignore # and everything after it.
         body = " " * start + re.sub(r"\s", " ", self.text[start:end]).replace("#", "$")
         body = body.replace("?", "$") if linear else body
         law = self.law(body) if body.strip() else None
@@ -383,11 +383,11 @@ class Statement:
         raise self.error(f"expected {expected}", start)
 
     def law(self, body: str) -> PowerSum | None:
-        """The law x' = body of the first state, or None where it is no sum of products."""
+        """The law x' = body of the first state, or None if it is not a sum of products."""
         names = identifiers(self.states).values()
-        # A letter for the ?, which is 0; a digit would make a number of 1e+?.
+        # A letter replaces the ?, which is 0; a digit would turn 1e+? into a number.
         rest = next(c for c in map(chr, range(0x4E00, 0x9FA5)) if c not in names)
-        # The + means nothing, but without it the blanks would be cut off.
+        # The + has no effect, but without it the blanks would be stripped.
         source = re.sub("^ ", "+", body.rstrip().replace("?", rest))
         texts = dict.fromkeys(self.states, "0") | {self.states[0]: source}
         try:
@@ -403,7 +403,7 @@ class Statement:
                 raise self.error(reason.replace(repr(word[0]), shown, 1), word.start())
         why = reason.removeprefix(f"cannot read {quoted(source)}: ")
         if place := re.search(r" at character (\d+)", why):
-            # What starts at the + in front starts the sum; Python has no place for its end.
+            # An error at the leading + is at the start of the sum; Python has no position for its end.
             first = len(body) - len(body.lstrip()) if place[1] == "1" else int(place[1]) - 1
             at = len(source) if source[-1] in "+-*/" else first
             raise self.error(why.replace(place[0], "", 1), at)
@@ -411,7 +411,7 @@ class Statement:
 
 
 def known_side(one: Statement) -> tuple[int, PowerSum, bool]:
-    """The state in "v' = 9.81 + ?", as an example, what is known of its equation, and whether there is more."""
+    """State, known part of its equation, and whether there are unknown terms, of a text such as "v' = 9.81 + ?"."""
     i, start = one.name(0, r"'\s*=", "a state, ' and = as in h' = -v")
     marks = [k for k in range(start, len(one.text)) if one.text[k] == "?"]
     if marks:
@@ -424,7 +424,7 @@ def known_side(one: Statement) -> tuple[int, PowerSum, bool]:
 
 
 def conserved_sum(one: Statement) -> Conserved:
-    """The sum in "S + I + R = 763", as an example."""
+    """The conserved sum of a text such as "S + I + R = 763"."""
     end = one.text.find("=")
     value = one.text[end + 1 :].strip()
     if end >= 0 and not (re.fullmatch(_NUMBER, value) and math.isfinite(float(value))):
@@ -437,7 +437,7 @@ def conserved_sum(one: Statement) -> Conserved:
 
 
 def read_bounds(one: Statement) -> tuple[float, float]:
-    """The range in "exponents 0..2", as an example."""
+    """The range of a text such as "exponents 0..2"."""
     given = one.text.strip().removeprefix("exponents").removeprefix("exponent").lstrip()
     read = re.fullmatch(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})", given)
     least, most = (float(read[1]), float(read[2])) if read else (math.nan, math.nan)
@@ -448,7 +448,7 @@ def read_bounds(one: Statement) -> tuple[float, float]:
 
 
 def texts_of(states: Sequence[str], given: Sequence[str]) -> Iterator[Statement]:
-    """Every text as a statement."""
+    """The texts as statements."""
     for text in [given] if isinstance(given, str) else given:
         if not isinstance(text, str):
             raise InputError(f'expected a text such as "h\' = -v", got {text!r}')
@@ -458,7 +458,7 @@ def texts_of(states: Sequence[str], given: Sequence[str]) -> Iterator[Statement]
 
 
 def quoted(text: str) -> str:
-    """A text as a message quotes it."""
+    """A text as quoted in messages, at most 60 characters of it."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
@@ -466,7 +466,7 @@ _Factors = dict[tuple[str, int, float], float]
 
 
 def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Family:
-    """A family whose laws are sums of some of these terms, with coefficients that are fitted.
+    """A family whose laws are sums of these terms with fitted coefficients.
 
         dx_i/dt = sum_c A[i, c] term_c(x)
 
@@ -477,7 +477,7 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
             "sin(2*x)/y"; known functions are those of `families.STATE_FUNCTIONS`.
 
     Raises:
-        InputError: a term that cannot be read, or is no such product.
+        InputError: a term cannot be read, or is not a product of this kind.
 
     >>> family = term_library("waves", ["x", "y"], ["x", "x*sin(2*y)"])
     >>> family.placed
@@ -494,7 +494,7 @@ def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Fami
     def candidates(seen: Seen) -> Terms:
         if seen.n_states != len(states):
             raise InputError(f"the library {name!r} is of {len(states)} states, got data of {seen.n_states}")
-        # Candidates without the states that are constant in these data.
+        # Skip candidates with states that are constant in these data.
         constant = np.flatnonzero(~seen.changing)
         return Terms.products(rows[~np.any(rows[:, constant] != 0.0, axis=1)], many=True)
 
@@ -519,7 +519,7 @@ def _factors(states: Sequence[str], term: str) -> _Factors:
             continue
         if factor.is_Number:
             raise InputError(f"the term {term!r} has a factor {factor}: coefficients are fitted, leave it out")
-        # sympy takes exp(x) for the power E^x.
+        # sympy treats exp(x) as the power E^x.
         base, power = (factor, sympy.Integer(1)) if isinstance(factor, sympy.exp) else factor.as_base_exp()
         if not power.is_Number:
             raise InputError(f"the term {term!r}: expected powers with fixed exponents, got {factor}")

@@ -1,15 +1,15 @@
-"""Units of constants, and statements of a user checked for their dimensions.
+"""Units of constants, and the dimensional check of the user's statements.
 
     unit of c in  x_i' = ... + c * prod_k x_k ** w_k   is   [x_i] / ([t] * prod_k [x_k] ** w_k)
 
-The units of constants that somebody named follow from the form of the law,
+The units of named constants follow from the form of the law,
 
-    what is added has one unit;  what stands inside a function has none;  [f_i] = [x_i] / [t]
+    summands have the same unit;  arguments of functions have none;  [f_i] = [x_i] / [t]
 
 conditions that are linear in the powers of the words of the unknown units.
 
-Units are products of powers of words; no number is ever converted, so any word will do. Only a check
-of what somebody stated has to know that a km is 1000 m, for which it asks pint (extra `units`).
+Units are products of powers of words; numbers are never converted, so any word is allowed. Only the check
+of statements has to know that a km is 1000 m, for which it uses pint (extra `units`).
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from odediscovery.laws.power_sum import Features
 from odediscovery.laws.records import places
 from odediscovery.runtime.arrays import Array
 
-# A unit: the power of every word in it. What stands in <> is unknown.
+# A unit: the power of every word in it. A word in <> stands for an unknown unit.
 Unit = Mapping[str, float]
-# A unit with the powers of unknown units that it contains; None where no condition says it.
+# A unit with the powers of the unknown units in it; None if undetermined.
 _Open = tuple[Unit, Array] | None
 
-# Powers closer to 0 than this are none, and factors closer to 1 convert nothing.
+# Powers closer to 0 than this, and conversion factors closer to 1, are rounding errors.
 _ROUNDING = 1e-9
-# Conditions that are missed by more contradict each other.
+# Conditions violated by more than this contradict each other.
 _TOLERANCE = 1e-8
 _PIECE = re.compile(r"\s*(?:(\*\*|\^)?\s*([+-]?\d+(?:\.\d+)?)|([^\W\d]\w*|[%°µ$€]\w*)|([*·/()]))", re.UNICODE)
 _PLURALS = {name: name.removesuffix("s") for name in UNITS}
 
 
 def read_unit(text: str) -> Unit:
-    """A unit as powers of its words; what cannot be taken apart is one word."""
+    """A unit as powers of its words; a text that cannot be parsed counts as one word."""
     found, text = dict[str, float](), text.strip()
     opaque = {f"({text})": 1.0}
-    # The power of what stands in the brackets around a place, outermost first, and that of what follows.
+    # Powers of the enclosing brackets, outermost first, and the sign of the power of the next factor.
     powers, sign, last, at = [1.0], 1.0, "", 0
     while at < len(text):
         piece = _PIECE.match(text, at)
@@ -77,7 +77,7 @@ def read_unit(text: str) -> Unit:
 
 
 def unit_text(unit: Unit) -> str | None:
-    """A unit as people write it, "1" for none; None where it is unknown."""
+    """A unit as text, "1" if dimensionless; None if unknown."""
 
     if not is_told(unit):
         return None
@@ -92,12 +92,12 @@ def unit_text(unit: Unit) -> str | None:
 
 
 def is_told(unit: Unit) -> bool:
-    """Whether every word of a unit is known."""
+    """Whether a unit contains no unknown unit."""
     return not any(name.startswith("<") for name in unit)
 
 
 def joined(*parts: tuple[Unit, float]) -> Unit:
-    """The product of units to powers."""
+    """The product of units raised to powers."""
     found: dict[str, float] = {}
     for unit, power in parts:
         for name, w in unit.items():
@@ -106,7 +106,7 @@ def joined(*parts: tuple[Unit, float]) -> Unit:
 
 
 class Dimensions:
-    """The units of a system: of its variables, of time, and of the terms of its law; unknown ones may cancel."""
+    """Units of a system: of its variables, of time, and of the terms of its law; unknown units may cancel."""
 
     def __init__(self, names: Sequence[str], time_name: str, units: Mapping[str, str]) -> None:
         every = (*names, time_name)
@@ -123,7 +123,7 @@ class Dimensions:
         return joined((self.by_name[state], 1.0), (self._time, -1.0))
 
     def coefficient(self, state: str, exponents: Sequence[float] | Array) -> Unit:
-        """The unit of a coefficient before a product of powers in an equation."""
+        """The unit of the coefficient of a product of powers in an equation."""
         return joined((self.rate(state), 1.0), (self.product(exponents), -1.0))
 
 
@@ -142,7 +142,7 @@ def units_of_constants(equations: Equations) -> dict[str, list[str | None]]:
             return of.coefficient(equations.states[row], w[k, :n])
         if kind == 2:
             return joined((of.product(v[k, :n]), -1.0))
-        # A power has no unit; inside a function it has that of what makes the state a number.
+        # An exponent is dimensionless, but in a function it is a rate with the inverse unit of its state.
         inside = n <= k < features.simple
         return joined((of.by_name[names[features.state_of(k)]], -1.0)) if inside else {}
 
@@ -157,7 +157,7 @@ def units_of_names(
     units: Mapping[str, str],
     controls: Sequence[str] = (),
 ) -> list[str | None]:
-    """The unit of every named constant of the equations in these lines, None where their form does not say."""
+    """The unit of every named constant of the equations in these lines, None if their form does not determine it."""
     unknown: list[str | None] = [None] * len(names)
     if not units:
         return unknown
@@ -176,13 +176,13 @@ def units_of_names(
     rows, sides = list[Array](), list[Unit]()
 
     def same(one: _Open, other: _Open) -> None:
-        """Two units are one."""
+        """Add the condition that two units are equal."""
         if one is not None and other is not None:
             rows.append(one[1] - other[1])
             sides.append(joined((other[0], 1.0), (one[0], -1.0)))
 
     def unit_of(expression: sympy.Expr) -> _Open:
-        """The unit of an expression; what follows inside it is kept."""
+        """The unit of an expression; adds the conditions that hold inside it."""
         if expression in known:
             return known[expression]
         if expression.is_Number or expression.is_NumberSymbol:
@@ -200,7 +200,7 @@ def units_of_names(
         if expression.is_Pow and expression.exp.is_Number:
             power = float(expression.exp)
             return None if parts[0] is None else (joined((parts[0][0], power)), parts[0][1] * power)
-        # A power that is no number, and what stands in a function, have no unit.
+        # Exponents that are not numbers and arguments of functions are dimensionless.
         for one in parts[1:] if expression.is_Pow else parts:
             same(one, ({}, zero))
         return None if expression.is_Pow else ({}, zero)
@@ -211,13 +211,13 @@ def units_of_names(
 
 
 def _solved(a: Array, sides: Sequence[Unit]) -> list[str | None]:
-    """The units whose powers x solve A x = sides [conditions]; none where the conditions contradict each other."""
+    """The units whose powers x solve A x = sides [conditions]; all None if the conditions contradict each other."""
     words = sorted({word for side in sides for word in side})
     b = np.array([[side.get(word, 0.0) for word in words] for side in sides])
     x: Array = np.linalg.lstsq(a, b, rcond=None)[0]
     if b.size and np.abs(a @ x - b).max() > _TOLERANCE:
         return [None] * a.shape[1]
-    # What can be chosen freely: the part of each constant in the null space of the conditions.
+    # Undetermined constants have a part in the null space of the conditions.
     _, sizes, right = np.linalg.svd(a)
     free = np.abs(right[int((sizes > _TOLERANCE).sum()) :]).max(axis=0, initial=0.0)
     powers = [dict(zip(words, row, strict=True)) for row in np.round(x, 6).tolist()]
@@ -228,14 +228,14 @@ def _solved(a: Array, sides: Sequence[Unit]) -> list[str | None]:
 
 
 def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str]) -> None:
-    """Refuses terms without a constant of their own, and sums, whose units do not go together.
+    """Raise InputError for terms without a constant, or sums, whose units are inconsistent.
 
-    In "h' = v" nothing stands before v: its unit has to be that of h over that of time. A number that
-    was written, as in "v' = 9.81 + ?", may have any unit. Without pint nothing is checked.
+    In "h' = v" the term has no constant: the unit of v must be that of h over that of time. A number,
+    as in "v' = 9.81 + ?", may have any unit. Without pint nothing is checked.
     """
     if find_spec("pint") is None:
         return
-    import pint  # noqa: PLC0415 (slow to load, and seldom needed)
+    import pint  # noqa: PLC0415 (slow to load, rarely needed)
 
     of = Dimensions(known.states, time_name, units)
     registry = pint.UnitRegistry()
@@ -253,7 +253,7 @@ def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str])
 
 
 def _check_same(registry: Any, unit: Unit, expected: Unit, what: tuple[str, str]) -> None:
-    """Refuses two units that differ; what is unknown passes."""
+    """Raise InputError if two known units differ."""
     apart = joined((unit, 1.0), (expected, -1.0))
     if not apart or not is_told(unit) or not is_told(expected):
         return
@@ -270,7 +270,7 @@ def _check_same(registry: Any, unit: Unit, expected: Unit, what: tuple[str, str]
 
 
 def _resolved(registry: Any, name: str) -> Any:
-    """One of a unit, offsets left out; a word that pint does not know is a kind of its own."""
+    """The quantity 1 of a unit, without offset; a word unknown to pint is a dimension of its own."""
     try:
         return 1.0 * registry.Unit(f"delta_{name}" if name in ("degC", "degF", "°C", "°F") else name)
     except Exception:

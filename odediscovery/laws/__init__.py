@@ -1,1 +1,1 @@
-"""A law as numbers (`PowerSum`) and as sympy (`Equations`): parsed, printed, priced."""
+"""Laws as numbers (`PowerSum`) and as sympy expressions (`Equations`): parsing, printing, penalties."""

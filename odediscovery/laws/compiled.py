@@ -1,15 +1,14 @@
-"""The evaluator of right-hand sides: arithmetic as a graph, with exact derivatives, compiled once a form.
+"""Evaluator of right-hand sides: arithmetic as a graph, with exact derivatives, compiled once per form.
 
     dx_i/dt = f_i(x, p)        variables x (states, then controls), parameters p (the constants of a law)
 
 A law becomes a graph whose nodes are variables, parameters, numbers, sums, products, powers and functions; equal
-nodes are one. Derivatives are taken on the graph, so that values and slopes share what they have in common. All
-constants of a law come as arguments, so laws of one form are compiled once, and arrays of any shapes that broadcast
-pass through the same function. For the few points of an adaptive solver the same text is compiled for plain numbers,
-of which a call of numpy takes a hundred times as long as the arithmetic.
+nodes are merged. Derivatives are nodes too, so that values and slopes share common subexpressions. All
+constants of a law are arguments, so laws of one form are compiled once, and the function accepts arrays of any shapes
+that broadcast. For the single points of an adaptive solver the same text is compiled for plain numbers, because there
+a call of numpy takes a hundred times as long as the arithmetic.
 
-A power that is not whole is taken of max(base, 1e-300): only noise or an overshooting solver brings a negative
-number there.
+The base of a fractional power is max(base, 1e-300): only noise or an overshooting solver makes it negative.
 
 Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 """
@@ -38,7 +37,7 @@ Node = tuple[Any, ...]
 
 
 class GraphFunction(NamedTuple):
-    """A function of a graph: for arrays, for plain numbers, and its slope as a `StateFunction` writes it."""
+    """A function in a graph: for arrays, for plain numbers, and its slope in the form of `StateFunction.slope`."""
 
     array: Callable[[Any], Any]
     plain: Callable[[float], float]
@@ -47,25 +46,25 @@ class GraphFunction(NamedTuple):
 
 
 FUNCTIONS: dict[str, GraphFunction] = {
-    # As people write it, without a value for what is negative.
+    # The ln that users write is undefined for negative numbers, unlike the log of a family.
     "ln": GraphFunction(np.log, math.log, lambda lib, z: 1.0 / z),
     "tan": GraphFunction(np.tan, math.tan, lambda lib, z: lib.tan(z) ** 2 + 1.0),
     "tanh": GraphFunction(np.tanh, math.tanh, lambda lib, z: 1.0 - lib.tanh(z) ** 2),
     "Abs": GraphFunction(np.abs, abs, lambda lib, z: lib.sign(z)),
     "sign": GraphFunction(np.sign, lambda z: math.copysign(1.0, z) if z else z, lambda lib, z: z * 0.0),
-    # 0 for what is negative; and the side of 0 that a number is on.
+    # max(z, 0), and the sign of z with 1 at 0.
     "ramp": GraphFunction(lambda z: np.maximum(z, 0.0), lambda z: 0.0 if z < 0.0 else z),
     "side": GraphFunction(lambda z: np.where(z < 0.0, -1.0, 1.0), lambda z: -1.0 if z < 0.0 else 1.0),
     **{name: GraphFunction(f.value, f.plain, f.slope, f.positive) for name, f in STATE_FUNCTIONS.items()},
 }
 
 
-# Functions of expressions by their own names.
+# Names in `FUNCTIONS` by sympy function.
 _NAMES = {getattr(sympy, name): name for name in FUNCTIONS if hasattr(sympy, name)} | {sympy.log: "ln"}
 
 
 class Graph:
-    """Arithmetic over variables and parameters; every node is a number of this graph.
+    """Arithmetic over variables and parameters; a node is identified by its index.
 
     >>> g = Graph()
     >>> x, k = g.x(0), g.p(0)
@@ -76,7 +75,7 @@ class Graph:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        # of each node the variables and parameters that stand in it
+        # the variables and parameters on which each node depends
         self._inputs: list[frozenset[int]] = []
         self._places: dict[Node, int] = {}
         self._slopes: dict[tuple[int, int], int] = {}
@@ -102,11 +101,11 @@ class Graph:
         return self._node("p", k)
 
     def number(self, value: float) -> int:
-        """A number that belongs to the form."""
+        """A fixed number of the form."""
         return self._node("number", float(value))
 
     def value(self, node: int) -> float | None:
-        """The value of a node that is a number."""
+        """The value of a node that is a number; None for other nodes."""
         found = self.nodes[node]
         return found[1] if found[0] == "number" else None
 
@@ -130,7 +129,7 @@ class Graph:
         return others[0] if len(others) == 1 else self._node("*", *others)
 
     def power(self, base: int, exponent: int, whole: bool | None = None) -> int:
-        """base ** exponent; whether that is a whole number its value says, of a parameter the caller."""
+        """base ** exponent; `whole` says whether an exponent that is not a number node takes whole values only."""
         value, number = self.value(exponent), self.value(base)
         if value is not None:
             whole = value.is_integer()
@@ -141,11 +140,11 @@ class Graph:
         return self._node("^", base, exponent, bool(whole))
 
     def function(self, name: str, argument: int) -> int:
-        """A function of `FUNCTIONS` of a node."""
+        """A function from `FUNCTIONS`, applied to a node."""
         return self._node(name, argument)
 
     def slope(self, node: int, by: int) -> int:
-        """The derivative of a node by a variable or parameter."""
+        """The derivative of a node with respect to a variable or parameter."""
         if by not in self._inputs[node]:
             return self.number(0.0)
         if (node, by) not in self._slopes:
@@ -182,7 +181,7 @@ class Graph:
         return self.expression(function.slope(sympy, symbol), {symbol: argument})
 
     def expression(self, part: sympy.Expr, places: Mapping[sympy.Symbol, int]) -> int:
-        """The node of an expression of symbols that are nodes."""
+        """The node of an expression whose symbols have nodes in `places`."""
         if part in places:
             return places[part]
         if part.is_Number or part.is_NumberSymbol:
@@ -210,7 +209,7 @@ class Graph:
 
 @dataclass
 class _Code:
-    """The text of a graph, line by line, each node once."""
+    """Source text of a graph, line by line, each node once."""
 
     graph: Graph
     plain: bool
@@ -220,7 +219,7 @@ class _Code:
     numbers: dict[float, int] = field(default_factory=dict)
 
     def name(self, node: int) -> str:
-        """The name of a node's value."""
+        """The variable that holds a node's value, or the text of an input or number."""
         if node not in self.names:
             text = self._text(self.graph.nodes[node])
             if self.graph.nodes[node][0] in ("x", "p", "number"):
@@ -234,7 +233,7 @@ class _Code:
             case ("x" | "p" as kind, k):
                 return f"{kind}{k}"
             case ("number", value):
-                # A negative number is an operation to Python's parser.
+                # Python parses a negative number as an operation.
                 place = self.numbers.setdefault(value, len(self.numbers))
                 return repr(value) if 0.0 <= value < math.inf else self._known(f"number{place}", value)
             case ("+" | "*" as operation, *parts):
@@ -269,7 +268,7 @@ class _Code:
 
 
 class CompiledForm:
-    """Right-hand sides of one form, nodes of a graph, for any constants; `sought` are those of the slopes (all)."""
+    """Right-hand sides of one form, as nodes of a graph; slopes are by the parameters `sought` (default: all)."""
 
     def __init__(
         self, graph: Graph, sides: Sequence[int], variables: int, parameters: int, sought: Sequence[int] | None = None
@@ -281,18 +280,18 @@ class CompiledForm:
 
     @cached_property
     def values(self) -> Callable[..., tuple[Any, ...]]:
-        """p_0, ..., x_0, ... -> the rates of each state, arrays that broadcast."""
+        """The function p_0, ..., x_0, ... -> rates of each state, for arrays that broadcast."""
         found: Callable[..., tuple[Any, ...]] = self.graph.compiled(self.sides, self.parameters, self.variables)
         return found
 
     @cached_property
     def plain(self) -> PlainRates:
-        """The same of plain numbers; an ArithmeticError or ValueError where one becomes too large."""
+        """`values` for plain numbers; raises ArithmeticError or ValueError where one becomes too large."""
         found: PlainRates = self.graph.compiled(self.sides, self.parameters, self.variables, plain=True)
         return found
 
     def seeking(self, parameters: tuple[int, ...]) -> CompiledForm:
-        """The same with slopes by the variables and these parameters."""
+        """The same form with slopes by the variables and these parameters."""
         if parameters == self.sought:
             return self
         if parameters not in self._seeking:
@@ -303,7 +302,7 @@ class CompiledForm:
 
     @cached_property
     def varied(self) -> CompiledForm:
-        """x and its sensitivities S to states and sought parameters, row by row, as variables of one form.
+        """A form whose variables are x and its sensitivities S to states and sought parameters, row by row.
 
         dS/dt = (df/dx) S + [0, df/dp]
         """
@@ -319,7 +318,7 @@ class CompiledForm:
 
     @cached_property
     def _slopes(self) -> tuple[Callable[..., tuple[Any, ...]], tuple[tuple[int, int], ...]]:
-        """A function of rates and slopes that are not 0, and the place (side, variable or parameter) of each slope."""
+        """A function for rates and non-zero slopes, and the place (side, variable or parameter) of each slope."""
         g = self.graph
         by = [*(g.x(k) for k in range(self.variables)), *(g.p(k) for k in self.sought)]
         places = [(i, j) for i in range(len(self.sides)) for j in range(len(by))]
@@ -329,14 +328,14 @@ class CompiledForm:
         return found, tuple(kept)
 
     def rates(self, x: Array, p: Sequence[Any]) -> Array:
-        """dx/dt [sides, ...] of variables [variables, ...]; warnings are the caller's concern."""
+        """dx/dt [sides, ...] for variables [variables, ...]; numpy's warnings are left to the caller."""
         found = np.empty((len(self.sides), *np.shape(x)[1:]))
         for i, value in enumerate(self.values(*p, *x)):
             found[i] = value
         return found
 
     def rates_at(self, x: Array, p: Sequence[Any]) -> Array:
-        """The same of points [..., variables], [..., sides]: an axis is not moved, which would take longer."""
+        """dx/dt [..., sides] for points [..., variables]; moving the axis would take longer."""
         found = np.empty((*x.shape[:-1], len(self.sides)))
         for i, value in enumerate(self.values(*p, *(x[..., k] for k in range(self.variables)))):
             found[..., i] = value
@@ -363,10 +362,10 @@ def form_of_expressions(
     *,
     scaled: bool = False,
 ) -> CompiledForm:
-    """Expressions of variables, states and then controls, as a form.
+    """The form of expressions; variables are the states, then the controls.
 
-    Of dimensionless variables (`scaled`) beside constants that are not, the units of all variables and that of time
-    are further parameters, which are not sought.
+    With `scaled`, variables are dimensionless and constants are not: the scales of all variables and of time become
+    further parameters, without slopes.
     """
     g, n, k = Graph(), len(variables), len(parameters)
     units = [g.p(k + i) for i in range(n + 1)] if scaled else [g.number(1.0)] * (n + 1)
@@ -381,11 +380,11 @@ def form_of_expressions(
 
 @dataclass(frozen=True, eq=False)
 class FilledForm:
-    """A form with numbers for its constants, which solvers and fits take as they take a sum of powers."""
+    """A form with values of its constants, accepted by solvers and fits like a sum of powers."""
 
     form: CompiledForm  # its right-hand sides, 0 for controls
-    values: Array  # of the parameters, which a fit may change
-    known: tuple[float, ...] = ()  # values of further parameters, which stay
+    values: Array  # of the parameters that a fit may change
+    known: tuple[float, ...] = ()  # values of further parameters, which are fixed
 
     @property
     def n_states(self) -> int:
@@ -394,7 +393,7 @@ class FilledForm:
 
     @property
     def constants(self) -> tuple[Array, Array, Array, Array]:
-        """The values, in the place of the coefficients of a sum of powers."""
+        """The values in place of the coefficients of a sum of powers, and three empty arrays."""
         nothing = np.zeros(0)
         return self.values, nothing, nothing, nothing
 
@@ -404,7 +403,7 @@ class FilledForm:
 
 
 def compiled_law(law: PowerSum | FilledForm, free: Free | None = None) -> tuple[CompiledForm, list[float]]:
-    """The form of a law and its constants; see `form_of_law`."""
+    """The form of a law and the values of its parameters; see `form_of_law`."""
     if isinstance(law, FilledForm):
         form = law.form if free is None else law.form.seeking(tuple(np.flatnonzero(free[0]).tolist()))
         return form, [*law.values.tolist(), *law.known]
@@ -412,7 +411,7 @@ def compiled_law(law: PowerSum | FilledForm, free: Free | None = None) -> tuple[
 
 
 def constants_of(law: PowerSum, free: Free | None = None) -> list[float]:
-    """The parameters of `form_of_law` of a law, in their order: constants, rates of functions, shares of flows."""
+    """Values of the parameters of `form_of_law`, in its order: constants, rates of functions, shares of flows."""
     rates = () if law.features is None else [f.rate for f in law.features.functions]
     flows = () if law.stoichiometry is None else law.stoichiometry[law.stoichiometry != 0].tolist()
     parts = zip(law.constants, standing(law, free), strict=True)
@@ -420,14 +419,14 @@ def constants_of(law: PowerSum, free: Free | None = None) -> list[float]:
 
 
 def standing(law: PowerSum, free: Free | None = None) -> list[Mask]:
-    """Which constants A, W, B and V are parameters: those that are not 0, or are fitted."""
+    """Masks of the constants A, W, B and V that are parameters: those that are non-zero or fitted."""
     if free is None:
         return [part != 0 for part in law.constants]
     return [(part != 0) | mask for part, mask in zip(law.constants, free, strict=True)]
 
 
 def form_of_law(law: PowerSum, free: Free | None = None) -> CompiledForm:
-    """The form of a sum of powers with the parameters of `constants_of`, and slopes by the free ones (or all)."""
+    """The form of a sum of powers with the parameters of `constants_of` and slopes by the free ones (default: all)."""
     there = standing(law, free)
     functions = () if law.features is None else tuple((f.name, f.state) for f in law.features.functions)
     flows = law.stoichiometry
@@ -441,7 +440,7 @@ def form_of_law(law: PowerSum, free: Free | None = None) -> CompiledForm:
     return _form(law.n_states, shapes, functions, pattern, law.mirrored, sought)
 
 
-# What kind of number an exponent is: none, 1, another whole one, a fractional one.
+# Kinds of exponents: absent, 1, another whole number, fractional.
 NONE, ONE, WHOLE, REAL = range(4)
 
 
@@ -465,26 +464,26 @@ def _form(
     g, numbers = Graph(), itertools.count()
 
     def numbered(kinds: NDArray[Any]) -> Indices:
-        """Places of the parameters in an array, -1 for none."""
+        """Indices of the parameters in an array, -1 for none."""
         places = np.full(kinds.shape, -1)
         places[kinds != 0] = list(itertools.islice(numbers, int(np.count_nonzero(kinds))))
         return places
 
     def products(kinds: NDArray[Any], places: Indices) -> list[int]:
-        """Products of powers of the bases, a row each."""
+        """Products of powers of the bases, one per row."""
         found = []
         for row, own in zip(kinds.tolist(), places.tolist(), strict=True):
             factors = []
             for k in np.flatnonzero(row).tolist():
                 base = g.times(g.number(-1.0), bases[k]) if row[k] == REAL and k in mirrored else bases[k]
-                # The slope by an exponent that is 1 now needs it as a parameter.
+                # A slope by an exponent needs it as a parameter even if its value is 1.
                 plain = row[k] == ONE and own[k] not in wanted
                 factors.append(base if plain else g.power(base, g.p(own[k]), row[k] != REAL))
             found.append(g.times(*factors))
         return found
 
     def sums(places: Indices, parts: Sequence[int]) -> list[int]:
-        """Sums of parts with parameters in front, a row each."""
+        """Sums of parts with parameters as coefficients, one per row."""
         rows = ([g.times(g.p(p), parts[j]) for j, p in enumerate(row) if p >= 0] for row in places.tolist())
         return [g.plus(*row) for row in rows]
 
@@ -506,7 +505,7 @@ Rates = Callable[[float, Array], Any]
 
 
 def vector_field(law: PowerSum | FilledForm) -> Callable[[float, Array], Array]:
-    """The function (t, x) -> dx/dt of any number of points x [..., variables]; warnings are the caller's concern."""
+    """The function (t, x) -> dx/dt for points x [..., variables]; numpy's warnings are left to the caller."""
     if isinstance(law, PowerSum) and _is_long(law):
         return lambda t, x: law.rhs(x)
     form, constants = compiled_law(law)
@@ -514,12 +513,12 @@ def vector_field(law: PowerSum | FilledForm) -> Callable[[float, Array], Array]:
 
 
 def _is_long(law: PowerSum) -> bool:
-    """Whether a law has so many constants that it is evaluated by products of arrays: its text would be long."""
+    """Whether a law has too many constants to compile, so that array products evaluate it."""
     return sum(int(np.count_nonzero(part)) for part in law.constants) > 200
 
 
 def point_field(law: PowerSum | FilledForm, states: int | None = None) -> Rates:
-    """The function (t, x) -> dx/dt of states [states] for solvers that call it often; of the first ones or all."""
+    """The function (t, x) -> dx/dt at one point, for solvers; only the first `states` rates if given."""
     if isinstance(law, PowerSum) and _is_long(law):
         return lambda t, x: law.rhs(x)[:states]
     form, constants = compiled_law(law)

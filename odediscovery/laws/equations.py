@@ -1,19 +1,19 @@
-"""Equations as sympy expressions, forms with named constants, and how both are read.
+"""Equations as sympy expressions, forms with named constants, and the readers of both.
 
 Where every right-hand side is a sum of products of powers, the same law is also kept as numbers (`PowerSum`), in which
-a monomial that stands in several equations is one. So is a fitted law with functions and inner sums,
+equations share their common monomials. So is a fitted law with functions and inner sums,
 
     a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
 
-where constants that are tied to each other in the expressions are numbers of their own. Column names may be anything;
-inside, states are symbols with safe names.
+in which constants that depend on each other in the expressions are independent numbers. Column names may be anything;
+internally, states are symbols with safe names.
 
-A form that somebody writes down has constants that are to be fitted.
+A form that a user writes down has constants to be fitted.
 
     prey' = r*prey*(1 - prey/K) - a*prey*pred/(1 + b*prey)
 
-Names that are no states are constants, and numbers stay. In a law without such names, as this program prints them, the
-numbers are the constants: those with an error bar, 0.481(65), and those with a decimal point that are no exponents.
+Names other than states are constants, and numbers stay. In a law without named constants, as this program prints it,
+the constants are the numbers with an error bar, 0.481(65), and those with a decimal point, except exponents.
 Powers are written ^ or **; nothing is evaluated.
 """
 
@@ -66,13 +66,13 @@ class _Sum(NamedTuple):
     exponents: tuple[float, ...]
 
 
-# What a factor is a power of; a state goes by its index.
+# The base of a factor; a state is given by its index.
 _Base: TypeAlias = int | Function | _Sum
 
 
 @dataclass
 class _Term:
-    """A coefficient, the powers of its factors, and states of which it takes fractional powers of -x or x."""
+    """A coefficient, the powers of its factors, and for states with fractional powers whether these are of -x."""
 
     coefficient: float = 1.0
     powers: dict[_Base, float] = field(default_factory=dict)
@@ -82,11 +82,12 @@ class _Term:
 def read_law(
     sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol], *, features: bool = False
 ) -> PowerSum | None:
-    """The law as numbers, 0 for inputs, or None where some side is no sum of products of powers, and of functions of a
-    state and of 1 + b m, m a product of powers, where these `features` are wanted."""
+    """The law as numbers, 0 for inputs, or None where some side is not a sum of products of powers.
+
+    With `features`, factors may also be functions of a state and sums 1 + b m, m a product of powers."""
     place = {symbol: k for k, symbol in enumerate(symbols)}
     found: dict[tuple[tuple[_Base, float], ...], dict[int, float]] = {}
-    # Of each state either fractional powers of x or of -x.
+    # A state may have fractional powers of x or of -x, not both.
     sides_of: dict[int, bool] = {}
     for i, side in enumerate(sides):
         terms = _terms(side)
@@ -120,10 +121,9 @@ def read_law(
 
 
 def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
-    """The terms of a sum, multiplied out if it stays short."""
+    """The terms of a side after multiplying out; None if there could be more than 500."""
     if side == 0:
         return ()
-    # A longer product of sums stays as it is.
     if _count_terms(side) > 500:
         return None
     multiplied = side.expand(power_base=False, power_exp=False, log=False, basic=False, complex=False)
@@ -131,7 +131,7 @@ def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
 
 
 def _count_terms(side: sympy.Expr) -> float:
-    """An upper bound of the number of terms after multiplying out."""
+    """An upper bound on the number of terms after multiplying out."""
     if side.is_Add:
         return math.fsum(_count_terms(part) for part in side.args)
     if side.is_Mul:
@@ -142,10 +142,10 @@ def _count_terms(side: sympy.Expr) -> float:
 
 
 def _term(expression: sympy.Expr, place: Mapping[sympy.Symbol, int], features: bool) -> _Term | None:
-    """A product of powers; None where a factor is none that may stand."""
+    """A product of powers; None where a factor is not allowed."""
     term, whole = _Term(), [0.0] * len(place)
     for factor in sympy.Mul.make_args(expression):
-        # sympy takes exp(x) for a power of e.
+        # sympy treats exp(x) as a power of e.
         base, exponent = (factor, sympy.Integer(1)) if factor.func is sympy.exp else factor.as_base_exp()
         if factor.is_Number:
             term.coefficient *= float(factor)
@@ -157,7 +157,7 @@ def _term(expression: sympy.Expr, place: Mapping[sympy.Symbol, int], features: b
             k = place[-base if minus else base]
             term.powers[k] = term.powers.get(k, 0.0) + power
             if power.is_integer():
-                # sympy writes whole powers of -x as those of x.
+                # sympy writes whole powers of -x as powers of x.
                 whole[k] += power
             elif term.turned.setdefault(k, minus) is not minus:
                 return None
@@ -177,7 +177,7 @@ def _term(expression: sympy.Expr, place: Mapping[sympy.Symbol, int], features: b
 
 
 def _sum(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, float] | None:
-    """c + d m as 1 + (d / c) m, and c."""
+    """c + d m as the sum 1 + (d / c) m and the factor c; None for other bases."""
     if not base.is_Add or len(base.args) != 2:
         return None
     constant, rest = base.as_independent(*place, as_Add=True)
@@ -186,13 +186,13 @@ def _sum(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, fl
         return None
     inner = np.zeros(len(place))
     for k, power in found.powers.items():
-        assert isinstance(k, int)  # inside a sum are states alone
+        assert isinstance(k, int)  # sums contain only states
         inner[k] = power
     return _Sum(found.coefficient / float(constant), tuple(inner.tolist())), float(constant)
 
 
 def _function(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Base, float] | None:
-    """f(r x) of a state x."""
+    """f(r x) of a state x and the factor 1; None for other bases."""
     name = type(base).__name__
     if name not in STATE_FUNCTIONS or len(base.args) != 1:
         return None
@@ -200,7 +200,7 @@ def _function(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Bas
     return (Function(name, place[state], float(rate)), 1.0) if state in place and rate.is_Number else None
 
 
-# A longer equation is cut where equations print themselves; `pretty` has it whole.
+# `repr` truncates longer equations; `pretty` prints them in full.
 MAX_LINE = 160
 
 
@@ -210,19 +210,19 @@ class Equations:
 
     Args:
         states: names as the user wrote them.
-        right_hand_sides: f_i over `symbols`, one a state.
+        right_hand_sides: f_i over `symbols`, one per state.
         time_name: name of the time.
-        power_sum: the same law as numbers, or None where some f_i is no sum of monomials.
+        power_sum: the same law as numbers, or None where some f_i is not a sum of monomials.
         standard_errors: of the constants of `law`, in the same places; 0 for those held fixed
             (snapped), nan where unknown.
         snapped: (coefficients, exponents) of `power_sum`, True for constants set to a round
             number instead of a fitted one.
         units: unit of a state or of the time, by name, where known.
-        extended: the law as numbers where it has functions of states or inner sums, and
-            `power_sum` is None for that reason; None where nothing but expressions is known.
-        spare: digits that constants are printed with beyond the two of their errors (see `judge.identifiability`).
-        controls: names of the controls u, the last variables of `symbols` and of the laws, which have
-            no equation there (0). One that is called like the time is time itself.
+        extended: the law as numbers where it has functions of states or inner sums, so that
+            `power_sum` is None; None where only the expressions are known.
+        spare: number of digits printed beyond the two of a standard error (see `judge.identifiability`).
+        controls: names of the controls u, the last variables of `symbols` and of the laws, whose
+            rates are 0 there. A control with the name of the time is time itself.
 
     Attributes:
         variables: states and controls.
@@ -249,12 +249,12 @@ class Equations:
 
     @property
     def law(self) -> PowerSum | None:
-        """The law as numbers, a sum of monomials or an extended one; None where neither is."""
+        """The law as numbers, a sum of monomials or an extended one; None if there is neither."""
         return self.extended if self.power_sum is None else self.power_sum
 
     @property
     def symbols(self) -> tuple[sympy.Symbol, ...]:
-        """One symbol a state, then one an input, with safe names."""
+        """One symbol per state, then one per control, with safe names."""
         return _symbols(self.variables)
 
     @classmethod
@@ -269,20 +269,20 @@ class Equations:
         units: Mapping[str, str] | None = None,
         controls: Sequence[str] = (),
     ) -> Equations:
-        """The equations of a law given as numbers; equal monomials should be merged before.
+        """The equations of a law given as numbers, with equal monomials already merged.
 
         Args:
             states: names as the user wrote them.
             power_sum: the law, in the user's units; controls are its last variables.
             time_name: name of the time.
             standard_errors: of the law's constants, in the same places.
-            snapped: [states, monomials] and [monomials, variables] of sums of monomials; in other
-                laws the constants with error 0.
+            snapped: masks [states, monomials] and [monomials, variables] for sums of monomials; in
+                other laws, constants with error 0 count as snapped.
             units: unit of a state or of the time, by name.
             controls: names of the controls.
 
         Raises:
-            ValueError: the number of states or the shapes do not fit.
+            ValueError: the number of states or the shapes do not match.
         """
         names = (*states, *controls)
         if len(names) != power_sum.n_states:
@@ -321,19 +321,19 @@ class Equations:
         units: Mapping[str, str] | None = None,
         controls: Sequence[str] = (),
     ) -> Equations:
-        """The equations written as text, read without evaluating anything.
+        """The equations read from text, which is never evaluated.
 
         Args:
             states: names as the user wrote them.
-            texts: right-hand side of every state, over the safe identifiers of the states and
-                controls.
-            constants: other names in the texts and the numbers they stand for.
+            texts: right-hand side of every state, in terms of the safe identifiers of the states
+                and controls.
+            constants: values of the other names in the texts.
             time_name: name of the time.
             units: unit of a state or of the time, by name.
             controls: names of the controls.
 
         Raises:
-            InputError: a state without text, or a text that cannot be read.
+            InputError: a state has no text, or a text cannot be read.
 
         >>> law = Equations.parse(["S"], {"S": "k - S**0.5"}, constants={"k": 2.0})
         >>> law.power_sum.exponents.tolist()
@@ -353,14 +353,14 @@ class Equations:
 
     @property
     def complexity(self) -> int:
-        """Constants and states of a sum of monomials (see `PowerSum.complexity`); nodes of the
-        expression trees otherwise."""
+        """Number of constants and states of a sum of monomials (see `PowerSum.complexity`),
+        otherwise of nodes in the expression trees."""
         if self.power_sum is not None:
             return self.power_sum.complexity
         return sum(1 for side in self.right_hand_sides for _ in sympy.preorder_traversal(side))
 
     def rhs(self, x: ArrayLike) -> Array:
-        """dx/dt for x [..., variables] -> [..., states]; nan or inf where it is not defined."""
+        """dx/dt for x [..., variables] -> [..., states]; nan or inf where undefined."""
         with np.errstate(all="ignore"):
             return self._rhs_function()(np.asarray(x, dtype=np.float64))
 
@@ -373,20 +373,20 @@ class Equations:
         most_evaluations: int | None = None,
         controls: Signal | None = None,
     ) -> Array:
-        """The states at some times, [n, states]; nan rows from where the solution fails on.
+        """Simulated states at some times, [n, states]; rows are nan from where the solution fails.
 
         Args:
             initial: states at the first time [states].
             times: increasing [n].
             rtol: relative tolerance of the solver (LSODA).
             atol: absolute tolerance, as a share of the initial value of each state.
-            most_evaluations: of the right-hand sides, after which the solution counts as failed (default:
-                100 000).
-            controls: of equations with controls, in the order of these, known from the first of the
-                times on; after their last time they keep their last values. Not needed for time alone.
+            most_evaluations: number of evaluations of the right-hand sides after which the solution
+                counts as failed (default: 100 000).
+            controls: signals in the order of the controls, known from the first of the times; after
+                their last time they keep their last values. Not needed if time is the only control.
 
         Raises:
-            ValueError: shapes that do not fit, or controls that are missing.
+            ValueError: shapes do not match, or controls are missing.
 
         >>> decay = Equations.parse(["x"], {"x": "-x"})
         >>> decay.simulate([1.0], [0.0, 1.0])[1].round(6).tolist()
@@ -413,8 +413,8 @@ class Equations:
             time = [name == self.time_name for name in self.controls]
             return solve_piecewise(solve, rhs, start, at, controls, np.array(time))
 
-        # A state that starts at 0 is measured by a share of the largest one; by a larger share where the solver gets
-        # stuck at that, since what it rounds is more.
+        # The tolerance of a state that starts at 0 is a share of the largest state's; a larger share where the solver
+        # gets stuck because rounding errors exceed it.
         found = solved(1e-6)
         if not np.isfinite(found).all() and (size < 1e-6 * largest).any():
             again = solved(1e-2)
@@ -422,7 +422,7 @@ class Equations:
         return found
 
     def texts(self) -> dict[str, str]:
-        """Right-hand side of every state, over safe identifiers, with exact numbers."""
+        """Right-hand side of every state, with safe identifiers and exact numbers."""
         return {state: text(side) for state, side in zip(self.states, self.right_hand_sides, strict=True)}
 
     def __repr__(self) -> str:
@@ -430,8 +430,8 @@ class Equations:
         return "\n".join(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 3]}..." for line in lines)
 
     def pretty(self, digits: int = 4) -> str:
-        """Lines for people: x' = 0.0600(12)*x^0.5, with two digits of the standard error in
-        parentheses, and round constants bare.
+        """The equations in readable form: x' = 0.0600(12)*x^0.5, with two digits of the standard
+        error in parentheses, and without an error for round constants.
 
         Args:
             digits: significant digits of a constant whose error is unknown.
@@ -449,7 +449,7 @@ class Equations:
         return "\n".join(f"{s}' = {row}" for s, row in zip(self.states, rows, strict=True))
 
     def latex(self, digits: int = 4) -> dict[str, str]:
-        r"""Every equation in LaTeX, "\frac{dx}{dt} = ...", by state; `digits` as in `pretty`."""
+        r"""Equations in LaTeX, "\frac{dx}{dt} = ...", by state; `digits` as in `pretty`."""
         names, time = [latex_name(name) for name in self.variables], latex_name(self.time_name)
         if self.power_sum is not None:
             latex = Notation(latex_name, r"\left(-{}\right)", lambda power: f"^{{{power}}}", r"\,", latex_number)
@@ -464,7 +464,7 @@ class Equations:
 
     def python(self) -> str:
         """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`; with controls
-        `rates(t, y, u)`, where the function u gives them at a time: `solve_ivp(..., args=(u,))`."""
+        `rates(t, y, u)`, where u(t) returns their values: `solve_ivp(..., args=(u,))`."""
         names, own, acting, given, (time, state, controls) = self._local_names("np rates", ("t", "y", "u"))
         time, function = given or time, lambda name: f"np.{name.lower()}"
         sides = [render(side, name=names.__getitem__, function=function) for side in self.right_hand_sides]
@@ -480,8 +480,8 @@ class Equations:
         return "\n".join(lines)
 
     def julia(self) -> str:
-        """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl; the
-        function p gives controls at a time."""
+        """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl, where
+        p(t) returns the values of the controls."""
         names, own, acting, given, _ = self._local_names(JULIA_WORDS, (), julia_name)
         notation: dict[str, Any] = {"name": names.__getitem__, "function": lambda name: f"Base.{name.lower()}"}
         sides = [render(side, **notation, power="^") for side in self.right_hand_sides]
@@ -498,14 +498,14 @@ class Equations:
         return "\n".join(lines)
 
     def _rows(self, law: PowerSum, digits: int, notation: Notation) -> list[str]:
-        """Right-hand sides of a law that is known as numbers, with standard errors."""
+        """Right-hand sides of a law given as numbers, with standard errors."""
         show = partial(law_constant, digits=digits, spare=self.spare)
         features = law.features or Features(law.n_states)
         n, simple = features.states, [notation.name(variable) for variable in self.variables]
         simple += [function_name(simple, function) for function in features.functions]
 
         def product(names: Sequence[str], row: Array, errors: Array) -> list[tuple[bool, str]]:
-            """The factors of a product of powers, and whether they stand below, as sums to whole negative powers do."""
+            """Factors of a product of powers, each with whether it is a divisor: a sum to a fixed negative power."""
             factors = []
             turned = signs(row[None], law.mirrored)[0] < 0.0
             for k in np.flatnonzero(row).tolist():
@@ -518,7 +518,7 @@ class Equations:
                     factors.append((False, f"exp({'-' * (power * function.rate < 0)}{argument})"))
                     continue
                 below = bool(k >= features.simple and power < 0 and error == 0)
-                # Thirds are fractions in sums of powers alone.
+                # Only sums of powers print thirds as fractions.
                 third = third_of(power) if error == 0.0 and law.features is None else ""
                 written = third or show(abs(power) if below else power, error)
                 base = notation.minus.format(name) if turned[k] else name
@@ -551,10 +551,10 @@ class Equations:
     def _local_names(
         self, words: str, arguments: tuple[str, ...], spelled: Callable[[str], str] = str
     ) -> tuple[dict[str, str], str, str, str, list[str]]:
-        """Variable names, as the language spells them, and arguments that avoid reserved words and each other.
+        """Names of variables and arguments in a language, distinct from reserved words and from each other.
 
-        Names by symbol; those of the states and of the inputs but for time, as they are unpacked; that of time if it is
-        an input, else ""; the arguments.
+        Returns the names by symbol; the states, and the controls except time, as they are unpacked; the name of time if
+        it is a control, else ""; the arguments.
         """
         reserved = set(words.split())
         taken = set(identifiers(self.variables).values()) | reserved
@@ -582,18 +582,18 @@ class Equations:
     def _rhs_function(self) -> Callable[[Array], Array]:
         law = self.power_sum or FilledForm(_form(tuple(self.right_hand_sides), tuple(self.symbols)), np.zeros(0))
         field, of_point = vector_field(law), point_field(law, len(self.states))
-        # A solver asks for one point at a time.
+        # Solvers pass one point at a time.
         return lambda x: np.asarray(of_point(0.0, x)) if x.ndim == 1 else field(0.0, x)[..., : len(self.states)]
 
 
 def compiled(equations: Equations) -> Callable[[Array], Array]:
-    """`equations.rhs` as one function, for callers that need it many times; it may warn of what is not defined."""
+    """`equations.rhs` as one function, for repeated calls; it may warn where the rates are undefined."""
     return equations._rhs_function()
 
 
 @lru_cache(maxsize=100)
 def _form(sides: tuple[sympy.Expr, ...], symbols: tuple[sympy.Symbol, ...]) -> CompiledForm:
-    """Kept: a fit solves the same equations hundreds of times."""
+    """The compiled form, cached because a fit solves the same equations hundreds of times."""
     return form_of_expressions(sides, symbols)
 
 
@@ -602,7 +602,7 @@ def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:
 
 
 def _product(factors: Sequence[sympy.Expr], exponents: Array, mirrored: Sequence[int]) -> sympy.Expr:
-    """prod_k factor_k ** w_k, of -x for a fractional power of a mirrored state; exp(r x) ** w is exp(w r x)."""
+    """prod_k factor_k ** w_k, with -x for a fractional power of a mirrored state and exp(r x) ** w as exp(w r x)."""
     powers, turned = [], signs(exponents[None], mirrored)[0] < 0.0
     for k in np.flatnonzero(exponents).tolist():
         base, w = -factors[k] if turned[k] else factors[k], float(exponents[k])
@@ -624,7 +624,7 @@ def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr
     return simple + rows
 
 
-# What people write: one text of several lines, a line a state, or right-hand sides by state.
+# Equations as users write them: one text with a line per state, or right-hand sides by state.
 Written: TypeAlias = str | Sequence[str] | Mapping[str, str]
 
 _NUMBER = re.compile(r"(?<![\w.])(?P<value>\d+\.?\d*|\.\d+)(?P<error>\(\d+\))?(?P<power>[eE][+-]?\d+)?(?![\w.])")
@@ -632,7 +632,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 _EQUATION = re.compile(r"\s*(?P<state>[^=]+?)\s*['\u2019\u2032]\s*=(?P<side>.*)", re.DOTALL)
 # The same as textbooks write it, dx/dt = ...
 _DERIVATIVE = re.compile(r"\s*d\s*(?P<state>[^=]+?)\s*/\s*d\s*[^=/]+?\s*=(?P<side>.*)", re.DOTALL)
-# Lines that stand below printed equations.
+# Remarks that follow printed equations.
 _REMARK = re.compile(r"\s*(note:|at .+? = .+?:|#|\()")
 
 
@@ -641,23 +641,23 @@ class Form:
     """Equations with named constants."""
 
     states: tuple[str, ...]  # names as the user wrote them
-    controls: tuple[str, ...]  # names of what acts on the states
-    # Right-hand side of every state, in the notation of `expressions.parse`, over the identifiers of states, controls
+    controls: tuple[str, ...]  # names of the controls
+    # Right-hand side of every state, in the notation of `expressions.parse`, with identifiers of states, controls
     # and constants.
     texts: Mapping[str, str]
     names: tuple[str, ...]  # of the constants
-    starts: tuple[float | None, ...]  # where their fit begins, None where that was not said
+    starts: tuple[float | None, ...]  # initial guesses of the constants, None where not given
     time_name: str = "t"  # name of the time
 
     def with_constants(self, values: Sequence[float]) -> Equations:
-        """The equations with numbers in the place of the constants."""
+        """The equations with numbers in place of the constants."""
         numbers = dict(zip(self.names, map(float, values), strict=True))
         return Equations.parse(
             self.states, self.texts, constants=numbers, time_name=self.time_name, controls=self.controls
         )
 
     def holding(self, values: Mapping[str, float]) -> Form:
-        """The form of the other constants, with numbers in the place of some."""
+        """The form with some constants replaced by numbers."""
 
         def numbered(text: str) -> str:
             return _NAME.sub(lambda m: f"({values[m[0]]!r})" if m[0] in values else m[0], text)
@@ -668,17 +668,17 @@ class Form:
         return replace(self, texts=texts, names=names, starts=starts)
 
     def open(self) -> Equations:
-        """The equations with the constants as further controls, the last ones."""
+        """The equations with the constants as additional controls, after the others."""
         return Equations.parse(
             self.states, self.texts, time_name=self.time_name, controls=(*self.controls, *self.names)
         )
 
     def states_in(self, state: str) -> set[str]:
-        """Identifiers of the states that stand in the equation of one."""
+        """Identifiers of the states in the equation of one state."""
         return set(identifiers(self.states).values()) & set(_NAME.findall(self.texts[state]))
 
     def lines(self) -> list[str]:
-        """The equations as they were written, with ^ for powers."""
+        """The equations as written, with ^ for powers."""
         back = {safe: name for name, safe in identifiers((*self.states, *self.controls)).items()}
         shown = {s: _NAME.sub(lambda m: back.get(m[0], m[0]), self.texts[s]) for s in self.states}
         return [f"{state}' = {text.replace('**', '^')}" for state, text in shown.items()]
@@ -692,7 +692,7 @@ def read_form(
     time_name: str = "t",
     start: Mapping[str, float] | None = None,
 ) -> Form:
-    """A form as it was written down, or as this program printed it, without the remarks below; `start` by constant."""
+    """The form that a user wrote or this program printed, without remarks; `start` has initial guesses by constant."""
     sides = _sides(written, states)
     safe = identifiers((*states, *controls))
     plain = {state: _with_identifiers(side, safe).replace("^", "**") for state, side in sides.items()}
@@ -708,7 +708,7 @@ def read_form(
             raise unknown_name("constant", name, list(found))
         found[name] = float(value)
     form = Form(tuple(states), tuple(controls), texts, tuple(found), tuple(found.values()), time_name)
-    form.open()  # whether it can be read
+    form.open()  # raises if the texts cannot be read
     return form
 
 
@@ -734,7 +734,7 @@ def _sides(written: Written, states: Sequence[str]) -> dict[str, str]:
             sides[state] = found["side"].strip()
     for state in states:
         if state not in sides:
-            # Two equations with a comma between them are read as one.
+            # Two equations separated by a comma are read as one.
             between = "; put ; or a new line between equations" if any("=" in side for side in sides.values()) else ""
             raise InputError(
                 f"the equation of {state!r} is missing: write {state}' = ..., or 0 if it never changes{between}"
@@ -743,14 +743,14 @@ def _sides(written: Written, states: Sequence[str]) -> dict[str, str]:
 
 
 def _with_identifiers(side: str, safe: Mapping[str, str]) -> str:
-    """The text with identifiers for names that are none: "feed rate" as feed_rate."""
+    """The text with names replaced by their identifiers: "feed rate" by feed_rate."""
     for name in sorted((name for name in safe if safe[name] != name), key=len, reverse=True):
         side = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", safe[name], side)
     return side
 
 
 def _names(texts: Mapping[str, str], taken: set[str], time_name: str) -> list[str]:
-    """Names that are neither states nor functions, in order of appearance."""
+    """Names other than states and functions, in order of appearance."""
     found: dict[str, None] = {}
     for side in texts.values():
         for match in _NAME.finditer(_NUMBER.sub(lambda m: " " * len(m[0]), side)):
@@ -766,7 +766,7 @@ def _names(texts: Mapping[str, str], taken: set[str], time_name: str) -> list[st
 
 
 def _lifted(text: str, found: dict[str, float | None], *, named: bool) -> str:
-    """The text with names for the numbers that are to be fitted, which join `found`."""
+    """The text with names for the numbers to be fitted; adds these to `found`."""
 
     def one(match: re.Match[str]) -> str:
         number = match["value"] + (match["power"] or "")

@@ -1,15 +1,15 @@
-"""Laws as text: read into sympy without ever evaluating text, and printed in every notation.
+"""Laws as text: parsed into sympy without evaluation, and printed in every notation.
 
-sympy's own readers call `eval`; files and columns come from strangers. Here Python's `ast` only takes the text apart,
-and a walk over the tree builds the expression from a short list of what is allowed. Numbers are computed as Python
-floats, so that an expression read back has the very same constants. A name is a symbol and never looked up anywhere,
+sympy's own parsers call `eval`, but files and column names are not trusted. Here Python's `ast` only parses the text,
+and a walk over the tree builds the expression from a short list of allowed nodes. Numbers are computed as Python
+floats, so that an expression read back has exactly the same constants. A name is a symbol and never looked up,
 so columns called `S`, `I`, `E`, `sin` or `lambda_` are ordinary.
 
 A fitted constant is printed as 0.06003(12): the value to the place of the second digit of its standard error, and these
 two digits in parentheses, the notation of metrology (JCGM 100:2008, 7.2.2). Constants that were set to a round number
-carry no error and stand bare; an exponent of 1 and a coefficient of 1 are left out. Terms come in a fixed order: gains
+are printed without an error; exponents and coefficients of 1 are omitted. Terms come in a fixed order: gains
 before losses, then by the sum of their exponents, then in the order of the states. In source code a variable whose name
-is a word of the language, or of the printed function, gets underscores until its name is free.
+is reserved by the language or used by the printed function gets underscores until it is unique.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 MAX_EQUATION_LETTERS, MAX_NESTING = 100_000, 60
-# sympy raises numbers to whole powers at once: without a limit, (2*x)**999999999 would hang.
+# sympy evaluates whole powers of numbers immediately: without a limit, (2*x)**999999999 would hang.
 MAX_POWER = 1000.0
 
 _NO_FLOATS = (sympy.zoo, sympy.oo, -sympy.oo, sympy.nan, sympy.I)
@@ -51,7 +51,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., sympy.Expr], Callable[[float], float]]
 
 
 def identifiers(names: Sequence[str]) -> dict[str, str]:
-    """A Python identifier for every column name, unique, and the name itself where it is one."""
+    """A unique Python identifier for every column name: the name itself if it is one."""
     safe = {name: _safe(name) for name in names}
     taken = {name for name in names if safe[name] == name}
     result = {}
@@ -65,7 +65,7 @@ def identifiers(names: Sequence[str]) -> dict[str, str]:
 
 
 def _safe(name: str) -> str:
-    # Python reads identifiers in this normal form, so another spelling would not be found again.
+    # Python normalises identifiers in this way, so another spelling would not be found again.
     plain = unicodedata.normalize("NFKC", name)
     text = "".join(c if f"a{c}".isidentifier() else "_" for c in plain)
     if not text.isidentifier():
@@ -74,17 +74,17 @@ def _safe(name: str) -> str:
 
 
 def number(value: float) -> sympy.Expr:
-    """A float as sympy number: an `Integer` where it is whole (sympy keeps x**1.0 apart from x),
-    else a `Float` of the same 53 bits."""
+    """A float as a sympy number: an `Integer` where it is whole (sympy distinguishes x**1.0 from
+    x), else a `Float` of the same 53 bits."""
     if value.is_integer() and abs(value) < 2**53:
         return sympy.Integer(int(value))
     return sympy.Float(value)
 
 
 def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
-    """The expression that `text` writes in Python's notation: numbers, names, + - * / **, parentheses and functions.
+    """The expression for a text in Python's notation: numbers, names, + - * / **, parentheses and functions.
 
-    A name stands for a symbol or for a number; anything else is refused with its position.
+    A name stands for a symbol or a number; anything else raises InputError with its position.
     """
     if len(text) > MAX_EQUATION_LETTERS:
         raise InputError(f"an equation of {len(text)} characters is longer than {MAX_EQUATION_LETTERS}")
@@ -104,20 +104,20 @@ def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
         raise InputError(f"cannot read {_shortened(text)}: {error}") from None
     if isinstance(result, float):
         return number(result)
-    # sympy computes on the way: 0.5*S + 0.5*S is 1.0*S, and (3*S)**-1 holds the fraction 1/3.
+    # sympy simplifies: 0.5*S + 0.5*S is 1.0*S, and (3*S)**-1 contains the fraction 1/3.
     kept = {part: number(float(part)) for part in result.atoms(sympy.Float, sympy.Rational)}
     return result.xreplace(kept)
 
 
 class _Reader(NamedTuple):
-    """The walk over the tree of one text."""
+    """Walk over the syntax tree of one text."""
 
     text: str
     symbols: Mapping[str, sympy.Symbol | float]
 
     def read(self, node: ast.expr, depth: int) -> _Value:
         value = self.value(node, depth)
-        # What sympy has made a number, as in S - S + 1, is computed with like any other.
+        # sympy may reduce an expression to a number, as in S - S + 1.
         if not isinstance(value, float) and value.is_Number:
             return self.finite(node, float(value))
         return value
@@ -150,7 +150,7 @@ class _Reader(NamedTuple):
         raise self.error(node, "expected numbers, names, + - * / ** and functions")
 
     def spine(self, node: ast.expr, depth: int, operators: tuple[type, type]) -> Iterator[tuple[bool, _Value]]:
-        """a - b + c as (False, a), (True, b), (False, c), one by one: long sums are no deep ones."""
+        """a - b + c as (False, a), (True, b), (False, c), so that long sums do not count as deeply nested."""
         parts: list[tuple[bool, ast.expr]] = []
         while isinstance(node, ast.BinOp) and isinstance(node.op, operators):
             parts.append((isinstance(node.op, operators[1]), node.right))
@@ -216,7 +216,7 @@ class _Reader(NamedTuple):
         return value
 
     def error(self, node: ast.expr, reason: str) -> InputError:
-        # Python counts bytes, a person counts letters.
+        # Python counts bytes, people count letters.
         before = self.text.encode().splitlines()[node.lineno - 1][: node.col_offset]
         place = len(before.decode(errors="ignore")) + 1
         return InputError(f"cannot read {_shortened(self.text)}: {reason} at character {place}")
@@ -245,9 +245,9 @@ def render(
     power: str = "**",
     divided: bool = False,
 ) -> str:
-    """The expression in the notation that `parse` reads, with the same constants, or in another one.
+    """The expression in the notation that `parse` reads, with the same constants, or in another notation.
 
-    The order is fixed by names and powers: terms with a plus first, lower powers first. `divided`: x/y for x*y**(-1).
+    The order is fixed: terms with a plus first, then lower powers, then by name. `divided`: x/y for x*y**(-1).
     """
     return _Writer(name, number, function, power, divided).sum(expression)
 
@@ -268,7 +268,7 @@ class _Writer(NamedTuple):
         return join_terms((minus, written) for minus, _, written in terms)
 
     def signed(self, term: sympy.Expr) -> tuple[bool, tuple[float, str], str]:
-        """Whether a term is subtracted, its place, and its absolute value written out."""
+        """Whether a term is subtracted, its sort key, and the text of its absolute value."""
         numbers = [float(f) for f in sympy.Mul.make_args(term) if f.is_Number]
         factors = [f for f in sympy.Mul.make_args(term) if not f.is_Number]
         below = [f for f in factors if self.divided and f.is_Pow and f.exp == -1]
@@ -312,7 +312,7 @@ def _degree(factor: sympy.Expr) -> float:
 
 
 def join_terms(terms: Iterable[tuple[bool, str]]) -> str:
-    """Terms, whether subtracted and the absolute value, as "a - b + c"; nothing as "0"."""
+    """The terms, (whether subtracted, absolute value), as "a - b + c"; "0" if there are none."""
     written = ""
     for minus, term in terms:
         if written:
@@ -322,7 +322,7 @@ def join_terms(terms: Iterable[tuple[bool, str]]) -> str:
     return written or "0"
 
 
-# More digits than this say nothing: no solver here is that accurate.
+# More digits are meaningless: no solver here is that accurate.
 _MAX_DIGITS = 12
 
 _GREEK = (
@@ -340,9 +340,9 @@ _ESCAPES = {
 
 
 def constant(value: float, error: float = math.nan, digits: int = 4, spare: int = 0) -> str:
-    """A number to the precision of its standard error, 0.06003(12): bare where that is 0, `digits` where it is nan.
+    """A number to the precision of its standard error, 0.06003(12): without error if that is 0, to `digits` if nan.
 
-    Constants that mean something together only have `spare` digits beyond the two of the error.
+    Constants that are only meaningful jointly have `spare` digits beyond the two of the error.
     """
     if error == 0:
         return _general(value, _MAX_DIGITS)
@@ -359,9 +359,9 @@ def constant(value: float, error: float = math.nan, digits: int = 4, spare: int 
 
 
 def law_constant(value: float, error: float, digits: int, spare: int = 0) -> str:
-    """A constant of a law: as `constant`, and with (?) where the error is as large as the value.
+    """A constant of a law, printed as by `constant`, but with (?) if its error is at least as large as its value.
 
-    To the place of such an error it would be printed as another number.
+    Rounding to the precision of that error would change the number.
 
     >>> law_constant(0.222, 78.0, 4), law_constant(-3.2e-36, 6.4e-35, 4), law_constant(0.5, 0.01, 4)
     ('0.222(?)', '-3.2(?)e-36', '0.500(10)')
@@ -373,12 +373,12 @@ def law_constant(value: float, error: float, digits: int, spare: int = 0) -> str
 
 
 def read_constant(written: str) -> float:
-    """The number that stands there: 0.06003 for 0.06003(12)."""
+    """The value of a printed constant: 0.06003 for 0.06003(12)."""
     return float(re.sub(r"\([^)]*\)", "", written))
 
 
 def as_printed(law: PowerSum, errors: PowerSum, digits: int, spare: int) -> PowerSum:
-    """The law with its constants as a reader of the printed equations would copy them."""
+    """The law with its constants rounded as they are printed."""
 
     def copied(values: Array, of: Array, factors: Array) -> Array:
         pairs = np.stack([values * factors, of * np.abs(factors)], axis=-1).reshape(-1, 2)
@@ -401,17 +401,17 @@ def as_printed(law: PowerSum, errors: PowerSum, digits: int, spare: int) -> Powe
 
 
 def _is_plain(power: int) -> bool:
-    """Whether a number of this power of ten needs no exponent: beyond, zeros would hide the digits that matter."""
+    """Whether a number of this power of ten is printed without an exponent: otherwise zeros would hide its digits."""
     return -4 <= power < 7
 
 
 def _exponent(value: float, digits: int) -> int:
-    """Power of ten of a number rounded to some digits."""
+    """Power of ten of a number rounded to `digits` significant digits."""
     return int(f"{value:.{digits - 1}e}".partition("e")[2])
 
 
 def _general(value: float, digits: int) -> str:
-    """At most `digits` significant digits, without the zeros at the end."""
+    """The value to `digits` significant digits, without trailing zeros."""
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
     power = _exponent(value, digits)
@@ -424,7 +424,7 @@ def _general(value: float, digits: int) -> str:
 
 
 class Notation(NamedTuple):
-    """How sums of products are written."""
+    """Notation for sums of products."""
 
     name: Callable[[str], str]  # a column
     minus: str  # -x as a base
@@ -434,33 +434,33 @@ class Notation(NamedTuple):
 
 
 def order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tuple[float, ...]]:
-    """The place of a term in its equation: gains first, then by the sum of its exponents."""
-    # Rounded, so that fitted exponents of 0.9998 and 1.0001 do not change places.
+    """Sort key of a term in its equation: gains first, then by rising sum of exponents, then by state."""
+    # Rounded, so that fitted exponents of 0.9998 and 1.0001 do not change the order.
     near = tuple(round(-float(p), 2) for p in powers)
     return coefficient < 0, round(-sum(near), 1), near
 
 
 def third_of(power: float) -> str:
-    """An exponent that is a third of a whole number, as a fraction; nothing for others."""
+    """An exponent that is a third of a whole number, as a fraction; "" for others."""
     thirds = round(3.0 * power)
     return f"{thirds}/3" if thirds % 3 and abs(3.0 * power - thirds) < 1e-9 else ""
 
 
 def function_name(states: Sequence[str], function: Function) -> str:
-    """f(x), or f(r*x) where the rate is another than 1."""
+    """f(x), or f(r*x) if the rate is not 1."""
     rate = function.plain_rate
     size = "" if abs(rate) == 1.0 else f"{abs(rate):.6g}*"
     return f"{function.name}({'-' * (rate < 0)}{size}{states[function.state]})"
 
 
 def latex_number(written: str) -> str:
-    """A printed number in LaTeX's mathematics."""
+    """A printed number in LaTeX math."""
     mantissa, _, exponent = written.partition("e")
     return rf"{mantissa} \times 10^{{{exponent}}}" if exponent else mantissa
 
 
 def latex_name(name: str) -> str:
-    r"""A column name in LaTeX's mathematics: x1 -> x_{1}, beta -> \beta, heart rate -> upright."""
+    r"""A column name in LaTeX math: x1 -> x_{1}, beta -> \beta, heart rate -> upright."""
     stem, index = re.fullmatch(r"(.*?)_?(\d*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
     if index and stem and not re.search(r"\d$", stem):
         return f"{latex_name(stem)}_{{{index}}}"
@@ -476,23 +476,23 @@ def latex_name(name: str) -> str:
 
 
 def rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
-    """The expression with numbers of so many digits."""
+    """The expression with its floats rounded to `digits` significant digits."""
     return expression.xreplace({f: sympy.Float(float(f), digits) for f in expression.atoms(sympy.Float)})
 
 
-# Words of Julia, and names that the printed function itself uses.
+# Reserved words of Julia, and names that the printed function uses.
 JULIA_WORDS = (
     "abstract baremodule begin catch const do else elseif end export false function let local macro module "
     "mutable primitive quote struct true try type using where outer in isa ccall Base du u p t"
 )
-# Categories of letters, marks and digits that both languages take in names.
+# Unicode categories that Python and Julia both allow in names.
 _JULIA_LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Mn", "Mc", "Nd")
 
 
 def julia_name(name: str) -> str:
-    """An identifier of Python as one of Julia: some letters are operators or other letters there, and
-    what consists of underscores cannot be read.
-    """
+    """A Python identifier as a Julia identifier.
+
+    In Julia some letters are operators or other letters, and names of underscores alone cannot be read."""
     letters = [c if unicodedata.category(c) in _JULIA_LETTERS and c != "\u025b" else "_" for c in name]
     kept = "".join(letters)
     return kept if kept.strip("_") and not kept[0].isdigit() else f"x{kept}"

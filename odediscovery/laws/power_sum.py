@@ -1,30 +1,30 @@
-"""Sums of products of real powers: values, change of units, and what their constants cost.
+"""Sums of products of real powers: their values, units and penalties.
 
     dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
 
 `A` are the weights of the sum layer (NAU), `W` the exponents of the power layer (NPU). Each monomial (row of `W`) is
 shared by all equations, so an exponent is one constant. In most laws the features y of the power layer are the states
-x; `Features` adds functions of single states and the sums of a chain NPU -> NAU before it. The same class holds
-dimensionless and user units.
+x; `Features` adds functions of single states and the sums of a preceding chain NPU -> NAU. The same class holds
+dimensionless laws and laws in the user's units.
 
-A state that is negative throughout, such as the velocity of a fall, has the real powers of its mirror image.
+Fractional powers of a state that is negative throughout, such as the velocity of a fall, are powers of -x.
 
     m_k ** w = (-x_k) ** w  for a fractional w,    x_k ** w  for a whole one,    x_k < 0
 
-The scale s of such a state is negative, so that the dimensionless x' = x / s is positive like any other. Laws in the
-user's units keep the list of such states.
+The scale s of this state is negative, so that the dimensionless x' = x / s is positive like any other. Laws in the
+user's units keep the list of these mirrored states.
 
-What the constants of a law cost, in units of twice the log-likelihood.
+The constants of a law cost, in units of twice the log-likelihood,
 
     cost = constant_penalty * (free constants) + sum of snap_penalty(v) over exponents held at simple values v
            + 2 ln 4 * (functions of a state among the factors)
-           + 6 * (exponentials and logarithms among them) + 6 * (those that stand beside another factor)
+           + 6 * (exponentials and logarithms among them) + 6 * (the latter beside another factor)
 
 A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants in all p = n (n + 1)
 places where n equations could have one more. An exponent held at a simple value only costs the choice among values of
-its kind. A factor sin, cos, exp or log of a state is a choice as well, and the exponential or the logarithm of a state
-that has a dimension, and still more exp(x)/x or x^2 log(x), is what nature rarely writes and what fits any smooth
-curve. (Gompertz growth, which has one, is a textbook law and has a price of its own.)
+its kind. A factor sin, cos, exp or log of a state is a choice as well. Exponentials and logarithms of a state with a
+dimension cost more, because they are rare in nature and fit any smooth curve; beside another factor, as in exp(x)/x or
+x^2 log(x), they are rarer still. (Gompertz growth, which has one, is a textbook law with its own penalty.)
 
 Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (2008), gamma = 1.
 """
@@ -45,12 +45,12 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, p
 
 
 def fractional(exponents: Array) -> NDArray[np.bool_]:
-    """Exponents that are no whole numbers [as they are]."""
+    """Mask of the exponents that are not whole numbers [same shape]."""
     return np.asarray(exponents != np.round(exponents))
 
 
 def signs(exponents: Array, mirrored: Sequence[int]) -> Array:
-    """What bases are multiplied with, -1 for a fractional power of a mirrored state, else 1 [monomials, inputs]."""
+    """Factors of the bases: -1 for a fractional power of a mirrored state, else 1 [monomials, inputs]."""
     found = np.ones(exponents.shape)
     columns = list(mirrored)
     found[:, columns] = np.where(fractional(exponents[:, columns]), -1.0, 1.0)
@@ -58,16 +58,16 @@ def signs(exponents: Array, mirrored: Sequence[int]) -> Array:
 
 
 def factors(exponents: Array, scale: Array) -> Array:
-    """prod_k s_k ** w_k, of |s_k| where w_k is fractional [monomials]."""
-    with np.errstate(over="ignore", invalid="ignore"):  # inf where no number is large enough
+    """prod_k s_k ** w_k, with |s_k| where w_k is fractional [monomials]."""
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow gives inf
         size = np.exp(exponents @ np.log(np.abs(scale)))
     odd = (np.abs(exponents) % 2.0 == 1.0) & (scale < 0.0)
     return np.asarray(size * (1.0 - 2.0 * (odd.sum(axis=1) % 2)))
 
 
 def turned(mirrored: Sequence[int], scale: Array, exponents: Iterable[Array]) -> tuple[int, ...]:
-    """The mirrored states of a law for x' = x / scale: those that a negative scale turns and that have a fractional
-    power in one of the exponents [monomials, inputs]."""
+    """Mirrored states of a law for x' = x / scale that have a fractional exponent [monomials, inputs]."""
+    # A negative scale switches the mirroring of its state.
     there = np.isin(np.arange(len(scale)), list(mirrored)) != (scale < 0.0)
     used = np.zeros(len(scale), dtype=bool)
     for w in (w for w in exponents if len(w)):
@@ -82,11 +82,11 @@ class PowerSum:
     Args:
         coefficients: A, [states, monomials]; [flows, monomials] with a matrix of flows.
         exponents: W, [monomials, features]; a row of zeros is the constant term.
-        features: what y is; the states themselves if not given.
+        features: definition of y; default: the states themselves.
         stoichiometry: M, [states, states], where equations follow from others (a conserved sum): then
             dx/dt = M (A y^W), and rows of A whose equation follows are 0. Or [states, flows],
-            what a unit of each flow takes from every state or adds to it.
-        mirrored: states that are negative throughout and have fractional powers, which are those
+            the amount that a unit of each flow adds to every state (negative if it removes it).
+        mirrored: states that are negative throughout and have fractional powers, which are powers
             of -x (see `signs`). Dimensionless laws have none.
 
     >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
@@ -121,18 +121,18 @@ class PowerSum:
 
     @property
     def constants(self) -> tuple[Array, Array, Array, Array]:
-        """A [states, monomials], W [monomials, features], and B, V of the inner sums; 0 for none."""
+        """A [states, monomials], W [monomials, features], and B, V of the inner sums; 0 means absent."""
         inner = NO_SUMS if self.features is None else self.features.sums
         return self.coefficients, self.exponents, inner.weights, inner.exponents
 
     def with_constants(self, a: Array, w: Array, b: Array, v: Array) -> PowerSum:
-        """The same law with other `constants` a, w, b, v [as these]."""
+        """The same law with other `constants` a, w, b, v [same shapes]."""
         features = self.features and dataclasses.replace(self.features, sums=Sums(b, v))
         return PowerSum(a, w, features, self.stoichiometry, self.mirrored)
 
     @property
     def complexity(self) -> int:
-        """Constants + functions and states used (13 for the fractional SIR model)."""
+        """Number of constants, functions and states used (13 for the fractional SIR model)."""
         count = sum(np.count_nonzero(values) for values in self.constants)
         if self.features is None:
             return int(count + np.any(self.exponents != 0, axis=0).sum())
@@ -143,8 +143,8 @@ class PowerSum:
     def monomials(self, x: Array) -> Array:
         """prod_k y_k ** W[j, k] for x [..., states] -> [..., monomials].
 
-        A fractional power of a negative input is taken at 0: only noise or an overshooting
-        solver brings a state there that has none by nature. Whole powers keep the sign.
+        A fractional power of a negative input is evaluated at 1e-300: only noise or an
+        overshooting solver makes a positive state negative. Whole powers keep the sign.
         """
         y = x if self.features is None else self.features.values(x, self.mirrored)
         return powers(y, self.exponents, self.mirrored)
@@ -155,11 +155,11 @@ class PowerSum:
         return dx_dt
 
     def rescaled(self, scale: Array, time_scale: float) -> PowerSum:
-        """The same law for x' = x / scale and t' = t / time_scale: no exponent changes.
+        """The same law for x' = x / scale and t' = t / time_scale, with the same exponents.
 
         With x_k = s_k x'_k:  A'[i, j] = A[i, j] * (T / s_i) * prod_k s_k ** W[j, k]. Flows, which
-        have no scale, keep the user's amounts: M'[i, f] = M[i, f] / s_i. Of a negative s_k, which
-        turns x_k < 0 into x'_k > 0, fractional powers are those of |s_k|.
+        have no scale, keep the user's amounts: M'[i, f] = M[i, f] / s_i. A negative s_k turns
+        x_k < 0 into x'_k > 0; its fractional powers are those of |s_k|.
         """
         n = self.n_states
         factor = factors(self.exponents[:, :n], scale)
@@ -177,8 +177,7 @@ class PowerSum:
         return self.rescaled(1.0 / scale, 1.0 / time_scale)
 
     def merged(self) -> PowerSum:
-        """Equal monomials summed into one, empty ones dropped."""
-        # What each monomial is the same as: the first one whose exponents are no further apart than 1e-9.
+        """The same law with equal monomials (exponents within 1e-9) merged and empty ones dropped."""
         rows: dict[int, Array] = {}
         for j, w in enumerate(self.exponents):
             same = (k for k in rows if np.max(np.abs(self.exponents[k] - w), initial=0.0) <= 1e-9)
@@ -190,7 +189,7 @@ class PowerSum:
         return PowerSum(np.hstack(columns), exponents, self.features, self.stoichiometry, self.mirrored)
 
     def compact(self) -> PowerSum:
-        """The same law without the functions and sums that no monomial needs."""
+        """The same law without functions and sums that no monomial uses."""
         if self.features is None:
             return self
         features, w = self.features, self.exponents
@@ -209,7 +208,7 @@ class PowerSum:
         return PowerSum(self.coefficients, w[:, columns], features, self.stoichiometry, self.mirrored)
 
     def structure(self) -> frozenset[tuple[bytes, bytes]]:
-        """What has which constant, not their values: equal for the same terms in any order."""
+        """Places of the non-zero constants, without their values: equal for the same terms in any order."""
         return frozenset(
             ((self.coefficients[:, j] != 0).tobytes(), (self.exponents[j] != 0).tobytes())
             for j in range(self.n_monomials)
@@ -221,13 +220,13 @@ def expanded(law: PowerSum) -> PowerSum:
     if law.stoichiometry is None:
         return law
     a, size = law.stoichiometry @ law.coefficients, np.abs(law.stoichiometry) @ np.abs(law.coefficients)
-    # What cancels but for rounding over a few operations is no term.
+    # A coefficient that cancels up to rounding is not a term.
     a = np.where(np.abs(a) > 1e-12 * size, a, 0.0)
     return PowerSum(a, law.exponents, law.features, mirrored=law.mirrored)
 
 
 def equations_with(law: PowerSum, row: int) -> list[int]:
-    """States whose equations have the terms in a row of the coefficients: those that its flow leaves or enters."""
+    """States whose equations contain the terms of a row of the coefficients: those that its flow leaves or enters."""
     if law.stoichiometry is None:
         return [row]
     found: list[int] = np.flatnonzero(law.stoichiometry[:, row]).tolist()
@@ -236,7 +235,7 @@ def equations_with(law: PowerSum, row: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """u_l = 1 + sum_j B[l, j] * prod_k z_k ** V[j, k], the sums that a power layer sees."""
+    """u_l = 1 + sum_j B[l, j] * prod_k z_k ** V[j, k], the sums among the inputs of a power layer."""
 
     weights: Array  # B, [sums, monomials]
     exponents: Array  # V, [monomials, states and functions]
@@ -250,7 +249,7 @@ class Sums:
         return u
 
     def and_also(self, other: Sums) -> Sums:
-        """These sums and others behind them, nothing shared."""
+        """These sums followed by others, which share no monomials with them."""
         if not len(self) or not len(other):
             return other if not len(self) else self
         weights = np.zeros(np.add(self.weights.shape, other.weights.shape))
@@ -259,13 +258,13 @@ class Sums:
         return Sums(weights, np.vstack([self.exponents, other.exponents]))
 
     def select(self, which: NDArray[np.int64]) -> Sums:
-        """Some of the sums, with the monomials that they need."""
+        """The selected sums with the monomials that they use."""
         weights = self.weights[which]
         rows = np.any(weights != 0, axis=0)
         return Sums(weights[:, rows], self.exponents[rows])
 
     def alike(self, other: Sums, factor: float) -> int | None:
-        """The sum with the monomials of the only one in `other`, all weights within a factor."""
+        """Index of a sum with weights within a factor, exponents within half, of the only one in `other`; or None."""
         for k in range(len(self)):
             one = self.select(np.array([k]))
             if one.exponents.shape != other.exponents.shape:
@@ -282,7 +281,7 @@ NO_SUMS = Sums(np.zeros((0, 0)), np.zeros((0, 0)))
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What a power layer sees: y = (x, f(x), u), states, functions of states, and sums.
+    """Inputs of a power layer: y = (x, f(x), u), states, functions of states, and sums.
 
     >>> hill = Features(1, (), Sums(np.array([[4.0]]), np.array([[2.0]])))
     >>> hill.values(np.array([0.5])).tolist()  # x, 1 + 4 x^2
@@ -304,11 +303,11 @@ class Features:
         return self.states + len(self.functions)
 
     def state_of(self, k: int) -> int:
-        """The state that a state or function k is of."""
+        """Index of the state to which feature k, a state or a function, belongs."""
         return k if k < self.states else self.functions[k - self.states].state
 
     def used(self, exponents: Array) -> Mask:
-        """States and functions that the law's exponents [monomials, features] need."""
+        """Mask of the states and functions that the law's exponents [monomials, features] use."""
         outer = np.any(exponents != 0, axis=0)
         inner: Mask = outer[: self.simple].copy()
         for row in self.sums.weights[outer[self.simple :]]:
@@ -343,7 +342,7 @@ class Features:
 def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     """prod_k y_k ** W[j, k] for y [..., features] -> [..., monomials]."""
     least = least_bases(exponents)
-    # Of many features only powers that are not 0 are taken, of many points column by column: both are quicker.
+    # For speed: many features skip powers of 0, many points go column by column.
     if not mirrored and exponents.shape[1] > 16:
         return SparsePowers.of(exponents, least).products(y)
     if not mirrored and y[..., 0].size >= 50:
@@ -355,7 +354,7 @@ def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
 
 
 def least_bases(exponents: Array) -> Array:
-    """What bases are raised to at least: fractional powers see nothing below `ABOVE_ZERO`."""
+    """Lower bounds of the bases [monomials, features]: `ABOVE_ZERO` for fractional powers, none for whole ones."""
     return np.asarray(np.where(fractional(exponents), ABOVE_ZERO, -np.inf))
 
 
@@ -363,13 +362,13 @@ def least_bases(exponents: Array) -> Array:
 Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 
 
-# What a function of a state among the factors costs: the choice of one of four, twice the log-likelihood.
+# Penalty of a function of a state among the factors: the choice of one of four, in twice the log-likelihood.
 FUNCTION_COST = 2.0 * math.log(4.0)
-# What an exponential or a logarithm of a state costs in addition, and once more beside another factor: their argument
-# has no dimension in a law of nature.
+# Additional penalty of an exponential or logarithm of a state, charged again beside another factor: in a law of nature
+# their argument is dimensionless.
 DIMENSIONAL, STRANGE_COST = ("exp", "log"), 6.0
 
-# Exponents that laws of nature like, and what each costs where it is held there.
+# Exponents that are common in laws of nature, each with the penalty for holding it there.
 SIMPLE: dict[float, float] = {
     1.0: 1.0,
     **dict.fromkeys((2.0, 0.5, -1.0), 2.5),
@@ -379,45 +378,45 @@ SIMPLE: dict[float, float] = {
 
 
 def constant_penalty(states: int, samples: float) -> float:
-    """What one free constant has to gain: ln N + 2 ln(n (n + 1)) for n states, N samples."""
+    """Penalty of one free constant: ln N + 2 ln(n (n + 1)) for n states, N samples."""
     return value_penalty(samples) + float(2.0 * np.log(states * (states + 1)))
 
 
 def value_penalty(samples: float) -> float:
-    """The part of this that its value costs, ln N; the rest is the choice of its place."""
+    """The share of `constant_penalty` for its value, ln N; the rest is for the choice of its place."""
     return float(np.log(max(samples, 2.0)))
 
 
 def snap_penalty(value: float) -> float:
-    """What an exponent held at `value` costs; other than simple values count as the dearest."""
+    """Penalty of an exponent held at `value`; values not in `SIMPLE` cost as much as the most expensive there."""
     return SIMPLE.get(value, max(SIMPLE.values()))
 
 
 def all_free(law: PowerSum) -> Free:
-    """Every constant that is not zero."""
+    """Masks of all non-zero constants."""
     a, w, b, v = law.constants
     return a != 0, w != 0, b != 0, v != 0
 
 
 def but_whole_powers(law: PowerSum) -> Free:
-    """Every constant that is not zero, but for powers that are whole numbers."""
+    """Masks of all non-zero constants except exponents that are whole numbers."""
     (a, w, b, v), (_, power, _, inner) = all_free(law), law.constants
     return a, w & (power != np.round(power)), b, v & (inner != np.round(inner))
 
 
 def none_free(law: PowerSum) -> Free:
-    """Nothing is fitted."""
+    """Masks that leave no constant free."""
     a, w, b, v = (np.zeros(c.shape, dtype=bool) for c in law.constants)
     return a, w, b, v
 
 
 def count(free: Free) -> int:
-    """How many constants are free."""
+    """Number of free constants."""
     return int(sum(mask.sum() for mask in free))
 
 
 def cost(law: PowerSum, free: Free, samples: float) -> float:
-    """The cost above of a law with these `free` constants, for N observed values."""
+    """Total penalty of a law with these `free` constants, for `samples` observed values."""
     _, w, _, v = law.constants
     held = [*w[(w != 0) & ~free[1]], *v[(v != 0) & ~free[3]]]
     known = count(free) * constant_penalty(law.n_states, samples) + sum(snap_penalty(float(e)) for e in held)
@@ -432,7 +431,7 @@ def cost(law: PowerSum, free: Free, samples: float) -> float:
 
 
 def picked(law: PowerSum, free: Free) -> Array:
-    """The free constants of a law in one row, in the order of `filled`."""
+    """The free constants of a law as one vector, in the order of `filled`."""
     return np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
 
 

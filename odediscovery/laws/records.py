@@ -1,21 +1,21 @@
-"""What stages hand on and results keep of a law: candidates, fits with their covariance, constants as records.
+"""Records of a law for stages and results: candidates, fits with their covariance, lists of constants.
 
 `result.json` lists every coefficient and exponent of a sum of monomials with its standard error, for readers that do
 not parse expressions, and the constants of every equation with their intervals
 
     value +- t standard error,  t the 97.5 % point of Student's t.
 
-When a result is read the equations are the truth, and only the errors and the order of the monomials come from the
-lists. Laws with functions and inner sums are also kept as numbers, which are used if they spell the same equations.
+When a result is read, the equations take precedence; only the errors and the order of the monomials come from the
+lists. Laws with functions and inner sums are also kept as numbers, which are used if they give the same equations.
 
-What follows from several constants together, a band around a curve or the error of a ratio, needs their covariance. It
-is kept in an npz file that is read without pickle. That of least squares estimates is
+Quantities that depend on several constants, a band around a curve or the error of a ratio, need their covariance. It
+is kept in an npz file that is read without pickle. For least squares estimates it is
 
     C = (J^T J)^-1 = V diag(s)^-2 V^T,    J = U diag(s) V^T with columns scaled to length 1
 
-for residuals of unit variance. Where two numbers act on the data as one, a singular value s vanishes but for rounding:
-leaving that direction out, as a pseudo-inverse does, would call both numbers known. Here it is kept with the least s
-that a Jacobian can tell from 0, so that variances are huge, and marked, so that they are not printed.
+for residuals of unit variance. If the data cannot distinguish two numbers, a singular value s vanishes up to rounding.
+Omitting that direction, as a pseudo-inverse does, would make both numbers appear known. Here it is kept with the
+smallest s that is significant for a Jacobian, so that variances are huge, and marked, so that they are not printed.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from odediscovery.laws.power_sum import Features, Free, PowerSum, Sums, count, s
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask, column_norms
 
-# Share of the draws of the noise in which an interval holds the true constant.
+# Confidence level of the intervals.
 LEVEL = 0.95
 # The names of `PowerSum.constants` in the records.
 _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 
 
 def terms(equations: Equations, stability: Array | None = None) -> list[dict[str, Any]]:
-    """One entry a coefficient: c * prod_k x_k ** w_k in the equation of one state.
+    """One entry per coefficient: c * prod_k x_k ** w_k in the equation of one state.
 
-    "of_minus" names the states of which -x is raised to the power, if any; "stability" [states, monomials] is the
-    share of bootstrap fits in which a term survives.
+    "of_minus" names the states whose powers are those of -x, if any; "stability" [states, monomials] is the share of
+    bootstrap fits in which a term survives.
     """
     law, errors = equations.power_sum, equations.standard_errors
     if law is None:
@@ -74,7 +74,7 @@ def terms(equations: Equations, stability: Array | None = None) -> list[dict[str
 
 
 def exponents(equations: Equations) -> list[dict[str, Any]]:
-    """One entry a non-zero exponent; a monomial in two equations has its exponents once."""
+    """One entry per non-zero exponent; exponents of a monomial in two equations are listed once."""
     law, errors = equations.power_sum, equations.standard_errors
     if law is None:
         return []
@@ -91,7 +91,7 @@ def exponents(equations: Equations) -> list[dict[str, Any]]:
 
 
 def interval(value: float, error: float, freedom: float | None) -> list[float] | None:
-    """Both ends of value +- t error with the 97.5 % point t of Student's t; None where it was held or is unknown.
+    """Confidence interval value +- t error, t the 97.5 % point of Student's t; None if held fixed or unknown.
 
     >>> [round(end, 3) for end in interval(2.0, 0.1, 10)], interval(0.5, 0.0, 10)
     ([1.777, 2.223], None)
@@ -105,7 +105,7 @@ def interval(value: float, error: float, freedom: float | None) -> list[float] |
 def start_intervals(
     states: Sequence[str], values: Array, errors: Array | None, freedom: float | None
 ) -> dict[str, list[dict[str, Any]] | None]:
-    """Standard errors and intervals of start values [trajectories, states], by trajectory."""
+    """Standard errors and confidence intervals of start values [trajectories, states], by trajectory."""
     if errors is None:
         return {"initial_value_errors": None, "initial_value_intervals": None}
     rows = [list(zip(states, v.tolist(), e.tolist(), strict=True)) for v, e in zip(values, errors, strict=True)]
@@ -116,7 +116,7 @@ def start_intervals(
 
 
 def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
-    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`; dates beside times."""
+    """Start values with standard errors, a line per trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`."""
     if errors is None:
         return ""
     lines = []
@@ -136,13 +136,13 @@ def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
 
 
 def constants(equations: Equations, freedom: float | None) -> dict[str, list[dict[str, Any]]]:
-    """By state, one entry a constant of its equation; a shared exponent is in each of them.
+    """One entry per constant of the equation of each state, by state; shared exponents appear in each equation.
 
     An entry has "kind" (`coefficient` and `exponent` of the terms, `inner_weight` and
     `inner_exponent` of the sums 1 + sum_j b_j m_j), the index of its "monomial" or inner monomial,
-    for a weight the index of its "sum", for exponents the feature that they are "of" (a column, a
-    function of one, an inner sum), and "value", "standard_error", "interval" and "snapped". The
-    exponent of exp(x) is what x is multiplied with.
+    for an inner weight the index of its "sum", for exponents the feature that they are "of" (a
+    column, a function of one, an inner sum), and "value", "standard_error", "interval" and
+    "snapped". The exponent of exp(x) is the factor of x.
     """
     law, errors = equations.law, equations.standard_errors
     if law is None:
@@ -169,7 +169,7 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
 
 
 def places(law: PowerSum, state: int) -> list[tuple[int, tuple[int, int]]]:
-    """The constants in the equation of a state: which of `PowerSum.constants` each stands in, and where."""
+    """The constants in the equation of a state: the index in `PowerSum.constants` and the place in that array."""
     a, w, b, v = law.constants
     own = np.flatnonzero(a[state]).tolist()
     sums = np.flatnonzero(np.any(w[own][:, w.shape[1] - len(b) :] != 0, axis=0)).tolist()
@@ -183,7 +183,7 @@ def places(law: PowerSum, state: int) -> list[tuple[int, tuple[int, int]]]:
 
 
 def monomial_names(equations: Equations) -> list[str]:
-    """What the monomials of the law are called: "S^0.5*I^0.5", "1" for the constant term."""
+    """Names of the monomials of the law: "S^0.5*I^0.5", "1" for the constant term."""
     law = equations.law
     if law is None:
         return []
@@ -201,7 +201,7 @@ def monomial_names(equations: Equations) -> list[str]:
 
 
 def _feature_names(states: Sequence[str], features: Features | None) -> tuple[list[str], list[float]]:
-    """What features are called, and the factors of their exponents where they are printed."""
+    """Names of the features, and factors by which their exponents are multiplied for printing."""
     if features is None:
         return list(states), [1.0] * len(states)
     names, rates = list(states), [1.0] * features.size
@@ -232,10 +232,10 @@ def extended(equations: Equations) -> dict[str, Any] | None:
 
 
 def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equations:
-    """The equations with the numbers and standard errors that `extended` kept of them.
+    """The equations with the numbers and standard errors that `extended` recorded.
 
-    The equations are the truth: numbers that spell other ones are passed over. A record that `extended` did not write
-    is a KeyError, TypeError or ValueError.
+    Numbers that give other equations are ignored. A record that `extended` did not write raises KeyError, TypeError or
+    ValueError.
     """
     if record is None or equations.power_sum is not None:
         return equations
@@ -268,7 +268,7 @@ def _law(features: Features, record: Mapping[str, Any]) -> PowerSum:
 def with_errors(
     equations: Equations, terms: Sequence[Mapping[str, Any]], exponents: Sequence[Mapping[str, Any]]
 ) -> Equations:
-    """The equations with the order of monomials and the standard errors of `terms`."""
+    """The equations with the order of monomials and the standard errors of `terms` and `exponents`."""
     parsed = equations.power_sum
     if parsed is None:
         return equations
@@ -300,7 +300,7 @@ def _of_same_names(equations: Equations, law: PowerSum, **known: Any) -> Equatio
 
 
 def plain(value: float) -> float | None:
-    """JSON has no nan and no infinity: None says unknown."""
+    """The number for JSON, which has neither nan nor infinity: None if unknown."""
     return float(value) if np.isfinite(value) else None
 
 
@@ -311,7 +311,7 @@ def number(value: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """How well some estimated numbers are known together.
+    """Joint covariance of estimated numbers.
 
     >>> confused = Covariance.of(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 2.0]]))
     >>> confused.deviations().tolist()
@@ -320,26 +320,26 @@ class Covariance:
     [0.447214]
     """
 
-    known: Array  # covariance of what the data determine, [numbers, numbers]
-    # Directions that the data leave open, each as long as the least deviation along it, [directions, numbers].
+    known: Array  # covariance along the directions that the data determine, [numbers, numbers]
+    # Undetermined directions, each scaled to a lower bound of the standard deviation along it, [directions, numbers].
     unknown: Array
 
     @property
     def matrix(self) -> Array:
-        """The covariance, [numbers, numbers]; huge along unknown directions, a lower bound."""
+        """The covariance, [numbers, numbers]; along unknown directions a huge lower bound."""
         with np.errstate(over="ignore", invalid="ignore"):
             matrix: Array = self.known + self.unknown.T @ self.unknown
         return matrix
 
     @classmethod
     def of(cls, jacobian: Array) -> Covariance:
-        """From the Jacobian of residuals of unit variance, [residuals, numbers]."""
+        """The covariance from the Jacobian of residuals of unit variance, [residuals, numbers]."""
         size = jacobian.shape[1]
         norms = column_norms(jacobian)
         norms = np.where(norms > 0.0, norms, 1.0)
         short = np.zeros((max(size - len(jacobian), 0), size))
         _, s, directions = np.linalg.svd(np.vstack([jacobian / norms, short]), full_matrices=False)
-        # Singular values below this share of the largest are no more than the error of the Jacobian.
+        # Singular values below this share of the largest are within the error of the Jacobian.
         least = 1e-6 * (s.max(initial=0.0) or 1.0)
         root = np.clip(directions / np.maximum(s, least)[:, None] / norms, -1e100, 1e100)
         told = s >= least
@@ -347,30 +347,30 @@ class Covariance:
 
     @classmethod
     def nothing_known(cls, size: int) -> Covariance:
-        """Of numbers that could not be estimated."""
+        """The covariance of numbers that could not be estimated: nan throughout."""
         return cls(np.full((size, size), np.nan), np.zeros((0, size)))
 
     def part(self, places: Any) -> Covariance:
-        """Of some of the numbers: a slice, indices or a mask."""
+        """The covariance of some of the numbers, given by a slice, indices or a mask."""
         return Covariance(self.known[places][:, places], self.unknown[:, places])
 
     def transformed(self, jacobian: Array) -> Covariance:
-        """Of functions of the numbers, by the delta method, [functions, numbers]."""
+        """The covariance of functions of the numbers with a Jacobian [functions, numbers], by the delta method."""
         with np.errstate(over="ignore", invalid="ignore"):
             return Covariance(jacobian @ self.known @ jacobian.T, self.unknown @ jacobian.T)
 
     def widened(self, factor: float) -> Covariance:
-        """Of the same numbers with standard deviations that are larger by a factor."""
+        """The covariance with standard deviations multiplied by a factor."""
         return Covariance(factor**2 * self.known, factor * self.unknown)
 
     def given(self, g: Array) -> Covariance:
-        """Of the numbers theta under the linear constraint g . theta = value."""
+        """The covariance of the numbers theta under the linear constraint g . theta = value."""
         gain = self.matrix @ g
         gain /= g @ gain
         return self.transformed(np.eye(len(g)) - np.outer(gain, g))
 
     def with_first(self, first: Covariance) -> Covariance:
-        """The same dependence of the others on the first numbers, which are known from elsewhere."""
+        """The covariance if the first numbers are known independently and the others depend on them as before."""
         k = len(first.matrix)
         own, across, others = self.matrix[:k, :k], self.matrix[k:, :k], self.matrix[k:, k:]
         m = np.linalg.lstsq(own, across.T, rcond=None)[0].T
@@ -379,10 +379,10 @@ class Covariance:
         return found
 
     def deviations(self) -> Array:
-        """Standard deviations [numbers], nan for what the data do not determine."""
+        """Standard deviations [numbers], nan for numbers that the data do not determine."""
         with np.errstate(over="ignore", invalid="ignore"):
             known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
-            # What is not known may add a tenth to a variance.
+            # Unknown directions may contribute a tenth of a variance.
             told = (known > 0.0) & (lost <= 0.1 * known)
             found: Array = np.sqrt(np.where(told, known + lost, np.nan))
         return found
@@ -390,21 +390,21 @@ class Covariance:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Constants and start values as they were fitted, dimensionless."""
+    """Fitted constants and start values, dimensionless."""
 
     law: PowerSum  # the fitted law, in units of `scale`
     free: Free  # which of its constants were fitted
-    initial: Array  # fitted start values [trajectories, states], without inputs, in units of `scale`
-    # Of the free constants, in the order of `free`, and behind them the start values, trajectory by trajectory.
+    initial: Array  # fitted start values [trajectories, states], without controls, in units of `scale`
+    # Of the free constants, in the order of `free`, followed by the start values, trajectory by trajectory.
     covariance: Covariance
     nonnegative: Mask  # states whose start value is at least 0, bool [states]
-    scale: Scale  # what the data were divided by
+    scale: Scale  # divisors of the data
 
     def start_errors(self) -> Array:
         """Standard errors of the start values [trajectories, states], in the user's units.
 
-        nan where the data do not determine them, and for a start that rests on its bound 0, where
-        an error to both sides has no meaning.
+        They are nan where the data do not determine them, and for a start at its bound 0, where
+        a symmetric error has no meaning.
         """
         k = count(self.free)
         found = self.covariance.deviations()[k:].reshape(self.initial.shape)
@@ -417,14 +417,14 @@ class Estimates:
         return tuple(np.flatnonzero(self.scale.state < 0.0).tolist())
 
     def within(self, k: int) -> tuple[float, float]:
-        """Least and greatest value of state k: one end is 0 where it does not change its sign."""
+        """Lower and upper bound of state k: one of them is 0 if its sign never changes."""
         if k >= len(self.nonnegative) or not self.nonnegative[k]:
             return -np.inf, np.inf
         return (-np.inf, 0.0) if k in self.mirrored else (0.0, np.inf)
 
     @staticmethod
     def to_bytes(estimates: Estimates | None) -> bytes:
-        """The content of `covariance.npz`; no arrays but an empty head where nothing is known."""
+        """The content of `covariance.npz`; only an empty head if there are no estimates."""
         if estimates is None:
             return pack("head", None, {})
         law, features, known = estimates.law, estimates.law.features, estimates.covariance
@@ -440,7 +440,7 @@ class Estimates:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Estimates | None:
-        """What `to_bytes` kept; anything but the expected arrays is refused."""
+        """The estimates that `to_bytes` wrote; rejects anything but the expected arrays."""
         return unpack(content, path, "head", _assembled)
 
 
@@ -471,7 +471,7 @@ def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimate
         and unknown.shape[1:] == (size,)
         and all(mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True))
     )
-    # Where nothing is known of the numbers, their covariance is nan throughout.
+    # The covariance of numbers that could not be estimated is nan throughout.
     numbers = (*law.constants, initial, unknown, *([] if np.isnan(known).all() else [known]))
     if not (fits and all(np.isfinite(values).all() for values in numbers)):
         raise ValueError("its arrays do not fit each other")
@@ -487,11 +487,11 @@ def _features(head: Mapping[str, Any], states: int, b: Array, v: Array) -> Featu
     return Features(states, tuple(functions), Sums(b, v))
 
 
-# A law that leaves less of clean data explains them as well as any law can [relative mean square].
+# Relative mean square of residuals below which a law fits clean data as well as any law can.
 SETTLED = 1e-8
 
 # The stage that proposes a law: terms added one by one on the integral form; networks trained from
-# random starts; least squares over a library of terms; a law with a name; "" where nothing was sought.
+# random starts; least squares over a library of terms; a textbook law; "" if there was no search.
 FoundBy: TypeAlias = Literal["growing", "training", "regression", "textbook", ""]
 
 # A sum of powers, or a form with named constants.
@@ -499,37 +499,37 @@ Law = TypeVar("Law", PowerSum, FilledForm)
 
 
 def residual_freedom(polished: Polished) -> int:
-    """Observed values - fitted constants - fitted start values, at least 1."""
+    """Degrees of freedom: observed values - fitted constants - fitted start values, at least 1."""
     fitted = count(polished.free) + polished.initial.size
     return max(int(polished.counts.sum()) - fitted, 1)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a law came from."""
+    """Origin of a law in the search."""
 
     law: int  # index of the pruned law it came from, for the log
     found_by: FoundBy = ""
-    # Whether it has a name, and the data tell each constant of that from nothing, whatever they say of its
-    # coefficients: a growth rate and a final size may be known where their ratio is not.
+    # Whether it is a textbook law whose named constants are all significant although some of its coefficients are not:
+    # a growth rate and a final size may be known where their ratio is not.
     acts: bool = False
 
     @property
     def is_textbook(self) -> bool:
-        """Whether it was fitted by a name."""
+        """Whether it was fitted as a textbook law."""
         return self.found_by == "textbook"
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A law on the way to the judge, dimensionless."""
+    """A dimensionless law to be judged."""
 
     law: PowerSum
-    initial: Array  # start values to begin from, [trajectories, states]
+    initial: Array  # initial guesses of the start values, [trajectories, states]
     mean_square: float  # of its weighted training residuals
     origin: int  # index of the pruned law it came from, for the log
-    whole: Mask  # inputs whose exponents are whole numbers, held and not fitted, [inputs]
-    held: tuple[Mask, Mask] | None = None  # coefficients and exponents that are known and not fitted
+    whole: Mask  # inputs whose exponents are whole numbers and held fixed, [inputs]
+    held: tuple[Mask, Mask] | None = None  # coefficients and exponents that are known and held fixed
     found_by: FoundBy = ""
 
     @property
@@ -541,7 +541,7 @@ class Candidate:
 
     @property
     def free(self) -> Free:
-        """What a fit may change."""
+        """Masks of the constants that a fit may change."""
         a, w, b, v = self.law.constants
         fitted = a != 0, (w != 0) & ~self.whole, b != 0, (v != 0) & ~self.whole[: v.shape[1]]
         if self.held is None:
@@ -564,25 +564,25 @@ class PolishedLaw(Generic[Law]):
     """A law with refined constants."""
 
     law: Law  # in the units of the data given; a form in the user's
-    errors: Law  # standard errors in the same places; 0 for what was held
+    errors: Law  # standard errors in the same places; 0 for constants held fixed
     initial: Array  # fitted start values [trajectories, states], without controls
-    # How well the free constants, in the order of `free`, and behind them the start values, trajectory by
-    # trajectory, are known together.
+    # Covariance of the free constants, in the order of `free`, followed by the start values, trajectory by
+    # trajectory.
     joint: Covariance
     free: Free
     squares: Array  # sum of squared residuals of every state [states]; noisier samples weigh less
     counts: Array  # observed values of every state [states]
     finite: bool  # whether the law could be integrated through all trajectories
-    plain_squares: Array  # the sums of squares with all samples alike
+    plain_squares: Array  # the sums of squares with all samples weighted equally
 
     @property
     def covariance(self) -> Array:
-        """Of the free constants, [constants, constants]; huge where the data do not determine them."""
+        """Covariance of the free constants, [constants, constants]; huge where the data do not determine them."""
         k = count(self.free)
         return self.joint.matrix[:k, :k]
 
     def widened(self, factor: float) -> PolishedLaw[Law]:
-        """The same with standard errors that are larger by a factor."""
+        """The same law with standard errors multiplied by a factor."""
         errors = self.law.with_constants(*(factor * e for e in self.errors.constants))
         return replace(self, errors=errors, joint=self.joint.widened(factor))
 

@@ -1,8 +1,8 @@
-"""Known systems of differential equations: data with a known answer.
+"""Known systems of differential equations, for data with a known answer.
 
-A system is its equations as text with named parameters, a usual start, a time span and the
-source; everything else (numbers, simulation, noise) follows from that. Tests, benchmarks and
-`odediscovery simulate` all take their systems from the registry here.
+A system consists of its equations as text with named parameters, default start values, a time
+span and the source; numbers, simulation and noise follow from these. Tests, benchmarks and
+`odediscovery simulate` all take their systems from this registry.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from odediscovery.laws.equations import Equations
 
 @dataclass(frozen=True)
 class System:
-    """A named system: texts over states and parameters, with usual values.
+    """A named system: equations in states and parameters, with default values.
 
     Args:
-        name: what to call it by.
+        name: key in the registry.
         title: what it describes.
         texts: right-hand side of each state, in the order of the states.
         parameters: default value of every other name in the texts.
-        initial: default start of every state.
+        initial: default start value of every state.
         t_span: first and last time.
         n_samples: equally spaced samples on `t_span`, ends included.
         units: of states and the time `t`, where the system has any.
@@ -60,7 +60,7 @@ class System:
             parameters: values that replace the defaults.
 
         Raises:
-            InputError: an unknown parameter.
+            InputError: a parameter is unknown.
 
         >>> print(get_system("logistic").equations({"r": 0.5}).pretty())
         N' = 0.5*N - 0.005*N^2
@@ -72,8 +72,8 @@ class System:
         return Equations.parse(self.states, self.texts, time_name="t", constants=constants, units=self.units)
 
 
-# Every system: its name and title, the source, a line an equation, then the numbers of `System`: parameters; start;
-# first and last time and samples; units.
+# Every system: its name and title, the source, one equation per line, then the numbers of `System`: parameters; start
+# values; first and last time and samples; units.
 _TABLE = """
 fsir: fractional SIR epidemic
 Heim, Pevny, Smidl 2020, Neural Power Units; after Taghvaei et al. 2020
@@ -193,10 +193,10 @@ SYSTEMS: Mapping[str, System] = _systems(_TABLE)
 
 
 def get_system(name: str) -> System:
-    """The system of that name.
+    """The system with this name.
 
     Raises:
-        InputError: there is none, with the nearest name.
+        InputError: the name is unknown; the message has the nearest one.
 
     >>> get_system("lotka-volterra").states
     ('prey', 'predator')
@@ -219,7 +219,7 @@ def simulate_system(
 
     Args:
         name: of the system.
-        set: values of parameters, or of states for where to start.
+        set: values of parameters, or start values of states.
         samples: number of equally spaced samples, ends included.
         until: last time.
         noise: standard deviation of added normal noise, as a share of each state's standard
@@ -227,7 +227,7 @@ def simulate_system(
         seed: of the noise.
 
     Raises:
-        InputError: an unknown name or a value out of range.
+        InputError: a name is unknown or a value out of range.
         FitError: the solution does not exist up to the last time.
 
     >>> simulate_system("logistic", {"N": 5}, samples=10).trajectories[0].values[0].tolist()

@@ -1,1 +1,1 @@
-"""Thousands of series, each with its own law: blocks of a table, tasks, one summary."""
+"""Thousands of series, each with its own law: blocks of a table, tasks and a summary."""

@@ -1,4 +1,4 @@
-"""Chosen series of a large table, each fitted alone: the whole search, where a summary has a simple law."""
+"""Selected series of a large table, each fitted by the full search instead of simple laws."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from odediscovery.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """One series and where its result belongs, a task."""
+    """A task: one series and the folder for its result."""
 
     label: str
     series: TimeSeries
     settings: Settings
     folder: Path
-    source: Mapping[str, str]  # what `result.json` says of the table
+    source: Mapping[str, str]  # entry of `result.json` on the table
 
     @property
     def is_done(self) -> bool:
-        """Whether the folder holds the result already: of the same series and settings, and not stopped early."""
+        """Whether the folder already has a result of the same series and settings that was not stopped early."""
         try:
             kept = read_document(self.folder / "result.json")
         except InputError:
@@ -42,7 +42,7 @@ class Alone:
 
 
 def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source: Mapping[str, str]) -> list[Alone]:
-    """The series of some labels, read from the blocks that hold them; a limit of time is that of all their fits."""
+    """The series with some labels, read from their blocks; the time limit applies to all fits together, not to each."""
     places = label_places(table.folder, labels)
     for label in labels:
         if label not in places:
@@ -64,7 +64,7 @@ def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source
 
 
 def fit_alone(chosen: Sequence[Alone], backend: Backend, monitor: Monitor) -> Iterator[tuple[Alone, Discovery | str]]:
-    """The result of every series as it comes, or in words why it has none."""
+    """The result of every series as it finishes, or the reason why there is none."""
     monitor.stage("series alone", len(chosen))
     results = results_of_tasks(backend, _fitted, chosen, stopping=monitor.stopping)
     for done, (number, found) in enumerate(results, start=1):
@@ -73,7 +73,7 @@ def fit_alone(chosen: Sequence[Alone], backend: Backend, monitor: Monitor) -> It
 
 
 def folder_name(label: str) -> str:
-    """A label as the name of a folder: what file systems do not like is written as %2F.
+    """A label as the name of a folder, with characters unsafe in file systems escaped, such as %2F.
 
     >>> folder_name("A1"), folder_name("plate 3/B 7")
     ('A1', 'plate 3%2FB 7')
@@ -84,7 +84,7 @@ def folder_name(label: str) -> str:
     )
     if len(name) <= 80 and name == name.strip() and name:
         return name
-    # Long ones, and blanks at the ends, which some systems drop.
+    # Names that are long or have blanks at the ends, which some systems remove.
     return f"{name[:80].strip()}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
 
 

@@ -1,4 +1,4 @@
-"""Every series of a table its own law: blocks are tasks, rows are kept as they come, a stop loses nothing."""
+"""A simple law for every series of a table: blocks are tasks, rows are saved at once, a stop loses nothing."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
 
-# Series that one task fits: enough for long vectors, little to lose.
+# Series per task: enough for long vectors, and little to lose in a stop.
 BLOCK = 200
 COLUMNS = ("series", "outcome", "law", "equation", "r2", "samples", "constants", "exponent", "start", "seconds")
 
 
 @dataclass(frozen=True)
 class Many:
-    """What became of all series."""
+    """Summary of the results of all series."""
 
     series: int
-    laws: Counter[str]  # how often each explains one
+    laws: Counter[str]  # number of series that each law explains
     outcomes: Counter[str]
     failed: tuple[str, ...]  # tasks without a result, with the reason
     finished: bool  # whether all series were fitted
@@ -40,7 +40,7 @@ def _explained(block: Block | ParquetBlock) -> list[Row]:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table of many series, its blocks, and the folder of what is found."""
+    """A table of many series, its blocks, and the folder of the results."""
 
     folder: Path
     parquet: bool
@@ -49,7 +49,7 @@ class Table:
 
 
 def opened_table(path: Path, group: str, folder: Path, *, time: str | None = None, state: str | None = None) -> Table:
-    """A table, CSV or Parquet, in which rows of one group stand together, and its folder begun or continued."""
+    """Open a table, CSV or Parquet, in which rows of a group are contiguous, and create or continue its folder."""
     parquet = is_parquet(path)
     blocks: Sequence[Block | ParquetBlock]
     blocks, columns = (parquet_blocks if parquet else blocks_of)(path, group, time, state, BLOCK)
@@ -59,9 +59,9 @@ def opened_table(path: Path, group: str, folder: Path, *, time: str | None = Non
 
 
 def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[[str], None] = lambda _: None) -> Many:
-    """The law of every series of a table, kept in `summary.csv` of a folder, of Parquet in `summary.parquet` too.
+    """Fit every series of a table and write `summary.csv` in its folder, for Parquet also `summary.parquet`.
 
-    What was not fitted before is fitted; `say` hears what failed.
+    Blocks fitted before are skipped; `say` is called with the reason of every failure.
     """
     folder, blocks, name = table.folder, table.blocks, table.state
     kept, failed = folder / "rows.jsonl", dict[int, Failure]()
@@ -90,7 +90,7 @@ def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[
 
 
 def _begin(folder: Path, source: dict[str, Any]) -> None:
-    """Rows that are kept are those of this table as it is now; those of an earlier state of it are taken away."""
+    """Create or continue the folder; rows of an earlier version of the table are deleted, other tables rejected."""
     path = folder / "source.json"
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     same = {key for key in source if source[key] == before.get(key)}
@@ -105,7 +105,7 @@ def _begin(folder: Path, source: dict[str, Any]) -> None:
 
 
 def _places(path: Path) -> dict[int, int]:
-    """Blocks that are kept and where each begins; a line that was cut off by a kill is taken away."""
+    """Positions of the saved blocks in a file; truncates it before a line that is incomplete."""
     found, whole = dict[int, int](), 0
     with path.open("a+b") as file:
         file.seek(0)
@@ -120,7 +120,7 @@ def _places(path: Path) -> dict[int, int]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[Row]]]:
-    """The blocks in the order of the table, in whatever order they came; one is in memory at a time."""
+    """Numbers and rows of the saved blocks in the order of the table, with one block in memory at a time."""
     places = _places(path)
     with path.open("rb") as file:
         for number in sorted(places):
@@ -129,7 +129,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[Row]]]:
 
 
 def label_places(folder: Path, labels: Sequence[str] | None) -> dict[str, int]:
-    """Blocks of the series that were fitted, by label; of all without labels."""
+    """Block numbers of the fitted series with these labels (None: all), by label."""
     asked = None if labels is None else set(labels)
     return {
         row["series"]: number
@@ -140,7 +140,7 @@ def label_places(folder: Path, labels: Sequence[str] | None) -> dict[str, int]:
 
 
 def _summarised(folder: Path, name: str, blocks: int, failed: tuple[str, ...]) -> Many:
-    """`summary.csv` from the rows as they came, and the counts; one block is in memory at a time."""
+    """Write `summary.csv` from the saved rows and count them, with one block in memory at a time."""
     laws, outcomes, count = Counter[str](), Counter[str](), 0
     with (folder / "summary.csv.part").open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
@@ -164,7 +164,7 @@ def _cell(row: Row, column: str, name: str) -> Any:
 
 
 def told(many: Many, group: str, table: str) -> str:
-    """The laws that occur, and the proposed common structure, as text."""
+    """The frequencies of laws and outcomes, and the proposed common structure, as text."""
     lines = [f"{many.series} series"]
     lines += [f"{count:8d}  {law}" for law, count in many.laws.most_common()]
     lines += [f"{count:8d}  ({one})" for one, count in many.outcomes.most_common() if one != "explained"]

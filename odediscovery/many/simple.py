@@ -1,9 +1,9 @@
-r"""Every series its own law: thousands of short series of one state, explained by simple laws side by side.
+r"""Simple laws for thousands of short series of one state, all fitted in parallel.
 
 All laws of `LAWS` are fitted to all series of a block as one batch (series times laws are its members), on
-whole curves; the Bayesian criterion n log(squares / n) + p log n chooses for each series. Where the residuals
-of the best law follow each other, an exponent is set free; where they still do, no simple law explains
-the series, which is said.
+whole curves; the Bayesian criterion n log(squares / n) + p log n selects the law of each series. If residuals
+of the best law are autocorrelated, or it explains at most half of the variance, laws with a fitted exponent
+are tried; if the same holds for these, the outcome is that no simple law explains the series.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
 @dataclass(frozen=True)
 class SimpleLaw:
-    """A law of one state: up to two terms."""
+    """A law of one state with at most two terms."""
 
     name: str
     terms: tuple[tuple[int, float], ...]  # sign and exponent of each
@@ -58,9 +58,9 @@ Row = dict[str, Any]
 
 
 def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[Row]:
-    """The law of every series: label, law, equation, constants, start, R2, outcome, samples and seconds.
+    """Rows with label, law, equation, constants, start, R2, outcome, samples and seconds of every series.
 
-    Runs are times and values [samples] of each, nan where nothing was measured.
+    `runs` has the times and values [samples] of each, nan where nothing was measured.
 
     >>> t = np.linspace(0.0, 4.0, 20)
     >>> explain(["a"], [(t, 3.0 * np.exp(-0.5 * t))])[0]["law"]
@@ -73,7 +73,7 @@ def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[
         if reason := _why_not(t, x):
             row |= {"outcome": reason, "law": "", "equation": ""}
         else:
-            # Span and largest size are 1, so that one batch holds any units.
+            # Scaled to span and largest size 1, so that a batch may contain any units.
             fine.append((row, t, x, float(t[-1] - t[0]), float(np.nanmax(np.abs(x)))))
     if fine:
         data = members_of([((t - t[0]) / span, (x / size)[:, None]) for _, t, x, span, size in fine])
@@ -88,11 +88,11 @@ def explain(labels: Sequence[str], runs: Sequence[tuple[Array, Array]]) -> list[
 
 
 def _why_not(t: Array, x: Array) -> str:
-    """Why a series cannot be fitted; nothing where it can."""
+    """The reason why a series cannot be fitted; "" if it can."""
     seen = int(np.isfinite(x).sum())
     if not seen:
         return "no values"
-    if seen < 4:  # a start, two constants, and one to judge them
+    if seen < 4:  # for a start value, two constants, and one degree of freedom
         return f"only {seen} values, at least 4 are needed"
     if not np.isfinite(t).all() or np.any(np.diff(t) <= 0):
         return "times do not increase"
@@ -104,11 +104,11 @@ class _Found(NamedTuple):
 
     law: SimpleLaw
     sizes: Array  # of its constants
-    exponent: float | None  # the one that was fitted
+    exponent: float | None  # if fitted
     start: float
     r2: float
-    criterion: float  # a smaller one is better
-    explained: bool  # whether nothing is left to explain
+    criterion: float  # lower is better
+    explained: bool  # whether residuals are not autocorrelated and R2 is above 0.5, or within the solver's accuracy
 
     def in_units(self, span: float, size: float) -> Row:
         """The law in the units of the series."""
@@ -131,7 +131,7 @@ class _Found(NamedTuple):
 
 
 def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
-    """The best of some laws for every series."""
+    """The law with the lowest criterion for every series."""
     groups, many, size = data.n_groups, len(laws), max(len(law.terms) for law in laws)
     w, signs = np.zeros((size, 1, many * groups)), np.zeros((size, many * groups))
     for s, law in enumerate(laws):
@@ -150,7 +150,7 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     x, squares = data.values[:, 0], left[0].reshape(many, groups)
     seen, spread = np.isfinite(x), np.nanstd(x, axis=0)
     n = seen.sum(axis=0)
-    # An exponent that is fitted costs half more than a constant.
+    # A fitted exponent costs 1.5 constants.
     parameters = np.array([[1 + len(law.terms) + 1.5 * law.free] for law in laws])
     floor = n * (1e-4 * spread) ** 2  # the accuracy of the solver
     with np.errstate(divide="ignore"):
@@ -159,7 +159,7 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
     for g, s in enumerate(np.argmin(np.where(np.isfinite(score), score, np.inf), axis=0).tolist()):
         unknowns, r = fitted[:, s * groups + g], residual[seen[:, g], s * groups + g]
         total = float(r @ r)
-        # How much residuals follow each other, in units of its error where they do not.
+        # Lag-1 autocorrelation in units of its standard error for white noise.
         alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
         r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)
         explained = bool(total <= 4 * floor[g] or (alike < 2.5 and r2 > 0.5))
@@ -169,9 +169,9 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[_Found]:
 
 
 def _begin(data: Members, w: Array, signs: Array) -> Array:
-    """Logarithms of constants from the integral form of the samples [terms, members]."""
+    """Initial guesses of the logarithms of the constants, from the integral form [terms, members]."""
     x, steps = data.values[:, 0], np.diff(data.times, axis=0)
-    # Where there is a gap, the last value that is known.
+    # Fill gaps with the last known value.
     last = np.maximum.accumulate(np.where(np.isfinite(x), np.arange(len(x))[:, None], 0))
     filled = np.nan_to_num(np.take_along_axis(x, last, axis=0), nan=0.5)
     columns = [np.ones(filled.shape)]

@@ -1,9 +1,9 @@
-"""A table of many series in blocks that are read one at a time, so that memory does not grow with it.
+"""Tables of many series in blocks that are read one at a time, so that memory does not grow with their length.
 
-The table is a CSV file whose rows of one group stand together, one file of Parquet, or a folder of such files
+The table is a CSV file in which the rows of a group are contiguous, one Parquet file, or a folder of such files
 partitioned by a column, as Hive, Spark and dask write it: `plates/well=A1/part-0.parquet`, where the name of a folder
-holds the value of a column. One pass notes where blocks begin, as places in the file; who fits a block reads that part
-alone, of Parquet its row groups. Summaries are written as Parquet too.
+contains the value of a column. One pass records the positions of blocks in the file; a task reads only its
+block, for Parquet its row groups. Summaries are also written as Parquet.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ Series: TypeAlias = tuple[list[str], list[tuple[Array, Array]]]
 
 @dataclass(frozen=True)
 class Block:
-    """Part of a table, by its bytes."""
+    """Part of a CSV table, as a range of bytes."""
 
     path: str
     start: int
     end: int
     columns: tuple[str, str, str]  # of the group, the time and the state
-    places: tuple[int, int, int]  # of these
+    places: tuple[int, int, int]  # indices of these columns
     separator: str
 
     def read(self) -> Series:
-        """Labels and (times, values) of its series, nan for what is no number."""
+        """Labels and (times, values) of its series, nan for cells that are not numbers."""
         with open(self.path, "rb") as file:
             file.seek(self.start)
             text = file.read(self.end - self.start).decode()
@@ -66,7 +66,7 @@ class Block:
 def blocks_of(
     path: Path, group: str, time: str | None, state: str | None, series: int
 ) -> tuple[list[Block], tuple[str, str, str]]:
-    """The blocks of a table, of so many series, and its columns: of the group, the time and the state."""
+    """The blocks of a CSV table, each of at most `series` series, and its columns of group, time and state."""
     if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
         raise InputError(f"{path}: --each reads a CSV file or Parquet part by part; write the table as one of these")
     try:
@@ -90,7 +90,7 @@ def blocks_of(
 
 
 def chosen_columns(table: Table, group: str, time: str | None, state: str | None) -> tuple[str, str, str]:
-    """The columns of group, time and state, by the rules for all tables."""
+    """The columns of group, time and state, chosen by the rules for all tables."""
     own = table.chosen([group], "group column")[0]
     when = table.time_column(time, [own])
     taken = {own: "the group", when: "the time"}
@@ -101,7 +101,7 @@ def chosen_columns(table: Table, group: str, time: str | None, state: str | None
 
 
 def _rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that hold anything, each with the line at which it ends."""
+    """The non-empty rows, each with the number of its last line."""
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     return ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
 
@@ -109,7 +109,7 @@ def _rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]
 def _starts(
     file: IO[bytes], rows: Iterable[tuple[int, list[str]]], width: int, place: int, series: int, path: Path
 ) -> Iterator[int]:
-    """Where blocks begin, and the end of the file."""
+    """Positions at which blocks begin, and the end of the file."""
     at = file.tell()
     yield at
     label, count, seen = None, 0, set[int]()
@@ -134,7 +134,7 @@ def _starts(
 
 def _number(cell: str, separator: str) -> float:
     try:
-        # A comma that parts no columns is that of decimals.
+        # A comma that does not separate columns is a decimal comma.
         value = float(cell if separator == "," else cell.replace(",", "."))
     except ValueError:
         return math.nan
@@ -143,23 +143,23 @@ def _number(cell: str, separator: str) -> float:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one file."""
+    """A range of rows of one Parquet file."""
 
     path: str
     first: int
     end: int
-    label: str | None  # the group of all of them, where the name of a folder tells it
+    label: str | None  # the group of all rows, if known
 
 
 @dataclass(frozen=True)
 class ParquetBlock:
-    """Parts of a table in their order."""
+    """Part of a Parquet table, as ranges of rows in order."""
 
     parts: tuple[Part, ...]
     columns: tuple[str, str, str]  # of the group, the time and the state
 
     def read(self) -> Series:
-        """Labels and (times, values) of its series, nan for what is no number."""
+        """Labels and (times, values) of its series, nan for values that are not finite."""
         group, time, state = self.columns
         found: dict[str, tuple[list[Array], list[Array]]] = {}
         for part in self.parts:
@@ -175,12 +175,12 @@ class ParquetBlock:
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a table is read as Parquet: by its ending, or because it is a folder."""
+    """Whether a table is read as Parquet: it has that extension or is a folder."""
     return path.suffix.lower() == ".parquet" or path.is_dir()
 
 
 def hash_of(path: Path) -> str:
-    """Hash of the content of a table, and of the names of its files, which may hold a column."""
+    """Hash of the content of a table and of the names of its files, which may contain a column."""
     whole = hashlib.sha256()
     for part in _files(path):
         with part.open("rb") as file:
@@ -192,7 +192,7 @@ def hash_of(path: Path) -> str:
 def parquet_blocks(
     path: Path, group: str, time: str | None, state: str | None, series: int
 ) -> tuple[list[ParquetBlock], tuple[str, str, str]]:
-    """The blocks of a table and its columns, as of `blocks_of`."""
+    """The blocks of a Parquet table and its columns, as returned by `blocks_of`."""
     if pyarrow is None:
         raise InputError(f'{path}: Parquet needs the package pyarrow: pip install "odediscovery[tables]"')
     files = _files(path)
@@ -200,12 +200,12 @@ def parquet_blocks(
         raise InputError(f"{path}: expected Parquet files in this folder, found none")
     keys = _keys(path, files[0])
     schema = _opened(files[0]).schema_arrow
-    # pandas writes an index without a name as such a column.
+    # pandas writes an unnamed index as a column __index_level_0__.
     own = (name for name in schema.names if name not in keys and not name.startswith("__index_level_"))
     names = [*keys, *own]
     table, places = header_table(names, path)
     columns = chosen_columns(table, group, time, state)
-    # As the file calls them, units in brackets included.
+    # Names in the file, including units in brackets.
     group, time, state = chosen = names[places[columns[0]]], names[places[columns[1]]], names[places[columns[2]]]
     for column in (time, state):
         kind = schema.field(column).type if column not in keys else None
@@ -219,7 +219,7 @@ def parquet_blocks(
 
 
 def write_parquet(path: Path, blocks: Iterable[Sequence[dict[str, Any]]]) -> None:
-    """Rows of series as a Parquet file, a row group a block; `constants` is a list in every row."""
+    """Write rows of series to a Parquet file, one row group per block; `constants` is a list in every row."""
     number = pyarrow.float64()
     kinds = dict.fromkeys(("series", "outcome", "law", "equation"), pyarrow.string())
     kinds |= {"r2": number, "samples": pyarrow.int64(), "constants": pyarrow.list_(number)}
@@ -232,7 +232,7 @@ def write_parquet(path: Path, blocks: Iterable[Sequence[dict[str, Any]]]) -> Non
 
 
 def _files(path: Path) -> list[Path]:
-    """Files of a table, sorted; of a folder all that end so and are not hidden."""
+    """The files of a table, sorted; for a folder all Parquet files that are not hidden."""
     if not path.is_dir():
         return [path]
     found = (file for file in path.rglob("*.parquet") if file.is_file())
@@ -240,7 +240,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _keys(path: Path, file: Path) -> dict[str, str]:
-    """Columns that the names of folders hold."""
+    """Columns and values that the names of folders contain."""
     between = file.relative_to(path).parts[:-1] if path.is_dir() else ()
     pairs = (part.split("=", 1) for part in between if "=" in part)
     return {key: unquote(value) for key, value in pairs}
@@ -254,7 +254,7 @@ def _opened(file: Path) -> Any:
 
 
 def _series(path: Path, files: Sequence[Path], group: str) -> Iterator[list[Part]]:
-    """Every series with its parts, in the order of the files."""
+    """The parts of every series, in the order of the files."""
     seen = set[int]()
     every = itertools.chain.from_iterable(_runs(path, file, group) for file in files)
     for label, run in itertools.groupby(every, key=lambda part: part.label):
@@ -266,7 +266,7 @@ def _series(path: Path, files: Sequence[Path], group: str) -> Iterator[list[Part
 
 
 def _runs(path: Path, file: Path, group: str) -> Iterator[Part]:
-    """Rows of one file that follow each other and belong to one group."""
+    """Ranges of consecutive rows of one file that belong to the same group."""
     opened, keys = _opened(file), _keys(path, file)
     if group in keys:
         yield Part(str(file), 0, opened.metadata.num_rows, keys[group])
@@ -279,7 +279,7 @@ def _runs(path: Path, file: Path, group: str) -> Iterator[Part]:
 
 
 def _stretches(labels: Iterable[str]) -> Iterator[tuple[str, slice]]:
-    """Labels that follow each other and are alike, with their places."""
+    """Runs of equal labels, with their slices."""
     end = 0
     for label, run in itertools.groupby(labels):
         begin, end = end, end + sum(1 for _ in run)
@@ -287,14 +287,14 @@ def _stretches(labels: Iterable[str]) -> Iterator[tuple[str, slice]]:
 
 
 def _merged(parts: Sequence[Part]) -> Iterator[Part]:
-    """Parts that follow each other in one file as one, whose labels are then read from it."""
+    """Consecutive parts of a file merged into one without a label; labels are then read from the file."""
     for file, run in itertools.groupby(parts, key=lambda one: one.path):
         own = list(run)
         yield Part(file, own[0].first, own[-1].end, None)
 
 
 def _rows_of(part: Part, columns: Sequence[str]) -> Any:
-    """The rows of a part, from the row groups that hold them."""
+    """The rows of a part, read from the row groups that contain them."""
     opened = _opened(Path(part.path))
     ends = np.cumsum([opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)])
     begins = np.append(0, ends[:-1])

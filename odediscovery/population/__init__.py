@@ -1,1 +1,1 @@
-"""One law for many groups, and how its constants differ from group to group."""
+"""One law for many groups, and the variation of its constants between groups."""

@@ -1,17 +1,17 @@
-r"""The structure that all groups share, chosen by the mixed model.
+r"""Choice of the structure that all groups share, by mixed models.
 
-Where all states were measured, sets of terms that the integral form likes are fitted to whole curves of every group;
-the best of them as mixed models; the exponents of the best of those are set free, and set to simple numbers again
-where the data allow. Where one state was not, all sets of linear flows between the states and out of them are fitted
-to every group from several beginnings. Groups that follow another law are left out, so that they do not bend that of
-all others, where
+If all states were measured, the best sets of terms on the integral form are fitted to whole curves of every group, and
+the best of these as mixed models. Then the exponents of the best models are fitted, and held at simple numbers again
+where the data allow. If a state was not measured, all sets of linear flows between the states and out of them are
+fitted to every group from several initial guesses. Groups that follow another law are excluded, so that they do not
+distort the law of the others, if
 
     C(others) + \sum_g [ n_g (\ln 2 \pi \sigma^2 + 1) + k \ln N ] + margin < C(all)
 
-C is the criterion of a mixed model, n_g the values of a group that is left out, N those of all. Such a group
-counts as if a law of its own, with k constants, followed it within the noise of the others. Looked for are
-groups whose residuals are much larger than those of the others, under any of the best laws: the best one of
-all groups may be one that bends until it follows the strange one as well.
+C is the criterion of a mixed model, n_g the number of values of an excluded group, N that of all groups. An excluded
+group counts as if its own law, with k constants, fitted it within the noise of the others. Candidates for exclusion
+have much larger residuals than the other groups under any of the best laws, because the best law of all groups may be
+one that also fits the odd group.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 T = TypeVar("T")
 DENOMINATORS = (1, 2, 3, 4)  # of simple exponents
 OUTSIDE = -1
-# Most groups that are left out [share]: the law is that of most.
+# Largest share of groups that may be excluded: the law must be that of most groups.
 MOST_STRANGE = 0.25
 
 
 class Begun(NamedTuple):
-    """A structure with the unknowns of every group [unknowns, groups], fitted apart; a smaller score is better."""
+    """A structure with the unknowns of every group [unknowns, groups], fitted separately; lower scores are better."""
 
     structure: Structure
     unknowns: Array
@@ -67,11 +67,11 @@ class Begun(NamedTuple):
 
 
 def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[MixedFit]:
-    """Mixed models of the best structures, the best first, with the kind of noise that the groups show."""
+    """Mixed models of the best structures, the best first, with the more likely kind of noise."""
     whole = integer or any(start.kind == ANY for start in measured.starts)
     monitor.stage("terms for all groups", 3)
     begun = list[Begun]()
-    for _ in range(3):  # each on the curves of the best law so far
+    for _ in range(3):  # each with the curves of the best law so far
         more = monitor.in_time(SEARCHING, partial(_screened, measured, whole, begun), begun)
         if more is begun or not more:
             break
@@ -93,7 +93,7 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> list[
         if not monitor.stopping() and not whole:
             rows.append(monitor.in_time(SEARCHING, partial(_with_own_exponents, row), row))
     rows = _first_of_each(sorted(rows, key=criterion), lambda row: row.model.structure.kind())
-    # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
+    # Shared constants make a law simpler than varying ones, and may change the order.
     for place, row in enumerate(rows[:4] if not monitor.stopping() else []):
         rows[place] = monitor.in_time(SEARCHING, partial(with_spreads, row), row)
     monitor.step(3)
@@ -110,7 +110,7 @@ def _mixed(measured: Measured, begun: Iterable[Begun], monitor: Monitor, rounds:
 
 
 def _screened(measured: Measured, whole: bool, begun: list[Begun]) -> list[Begun]:
-    """The structures so far and those whose terms are chosen on the curves of the best of them, each once."""
+    """The structures so far and those screened with the curves of the best of them, without duplicates."""
     curves = _curves(measured, begun[0]) if begun else None
     more = _fit_structures(measured, combined(measured, screen(measured, whole, curves)))
     return _first_of_each(sorted([*begun, *more], key=lambda one: one.score), lambda one: one.structure.kind()[0])
@@ -121,7 +121,7 @@ def _with_own_exponents(row: MixedFit) -> MixedFit:
 
 
 def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:
-    """Of rows of one kind the first, in the same order."""
+    """The first row of each kind, in the same order."""
     found: dict[object, T] = {}
     for row in rows:
         found.setdefault(kind(row), row)
@@ -129,14 +129,14 @@ def _first_of_each(rows: Iterable[T], kind: Callable[[T], object]) -> list[T]:
 
 
 def _best_of_each_size(rows: Sequence[T], size: Callable[[T], int], most: int) -> list[T]:
-    """The first of each size, then the first of all: a law that is one constant short may lack an exponent only."""
+    """The first row of each size and the first of all, since a law with too few constants may only lack an exponent."""
     first = _first_of_each(range(len(rows)), lambda place: size(rows[place]))
     chosen = sorted(dict.fromkeys([*first, *range(len(rows))][: max(most, len(first))]))
     return [rows[place] for place in chosen]
 
 
 def _curves(measured: Measured, one: Begun) -> Array:
-    """Curves of a law that follows the samples, between them too [points, states, groups]."""
+    """Curves of a fitted law at and between the samples [points, states, groups]."""
     data, times = measured.data, fine_times(measured.data)
     values = np.full((len(times), *data.values.shape[1:]), np.nan)
     fine = replace(measured, data=replace(data, times=times, values=values, doses=fine_doses(data)))
@@ -145,7 +145,7 @@ def _curves(measured: Measured, one: Begun) -> Array:
 
 
 def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
-    """What leaves one state and enters another is one constant, where the numbers say so."""
+    """Merge the constants of a loss of one state and an equal gain of another, where their values agree."""
     for a, b in itertools.combinations(range(structure.n_constants), 2):
         one, other = (next(e for e in structure.entries if e.constant == k) for k in (a, b))
         same = one.monomial == other.monomial and one.sign == -other.sign and one.state != other.state
@@ -157,9 +157,9 @@ def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
 
 
 def _fit_structures(measured: Measured, begins: Sequence[tuple[Structure, Array]]) -> list[Begun]:
-    """Every structure fitted to every group in one batch, the best first."""
+    """Fits of all structures to all groups in one batch, the best first."""
     groups, many, n = measured.data.n_groups, len(begins), measured.data.n_states
-    # Every equation has as many places for terms as the longest of them needs.
+    # Every equation has places for the terms of the longest candidate.
     longest = [max(sum(e.state == i for e in s.entries) for s, _ in begins) for i in range(n)]
     pattern = tuple(Entry(i, q, q, 1) for q, i in enumerate(np.repeat(np.arange(n), longest).tolist()))
     size, first = len(pattern), len(begins[0][1]) - begins[0][0].n_constants
@@ -192,7 +192,7 @@ def _fit_structures(measured: Measured, begins: Sequence[tuple[Structure, Array]
 
 
 def fit_apart(model: GroupModel, begin: Array, centre: Array | None = None) -> tuple[Array, Array]:
-    """Unknowns of every group near to those expected, or those of the middle group, and the squares that they leave."""
+    """Unknowns of every group, held near `centre` or their median, and their sums of squared residuals."""
     measured = model.measured
     starts = [np.inf if measured.starts[i].kind == ANY else LOOSELY for i in measured.open_starts]
     width = np.array([*[1.0] * model.n_constants, *starts])
@@ -201,7 +201,7 @@ def fit_apart(model: GroupModel, begin: Array, centre: Array | None = None) -> t
 
 
 def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]) -> Measured:
-    """The groups with proportional noise, where the best laws are more likely with it."""
+    """The groups with proportional noise where that makes the best laws more likely, else unchanged."""
     seen, values = measured.seen, measured.data.values
     positive = np.all((values > 0) | ~seen, axis=(0, 2)) & [start.kind != ANY for start in measured.starts]
     if not positive.any():
@@ -209,16 +209,16 @@ def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]
     kinds = [measured, replace(measured, logarithmic=positive)]
     rows = [[row for one in begun for row in sound_model(kind, *one)] for kind in kinds]
     plain, logs = (min(map(criterion, kind), default=np.inf) for kind in rows)
-    return kinds[1] if logs < plain - 6.0 else measured  # by BIC strong evidence
+    return kinds[1] if logs < plain - 6.0 else measured  # strong evidence by BIC
 
 
 def shorter(fit: MixedFit) -> MixedFit:
-    """The model without terms that the criterion does not want."""
+    """The model without the terms whose removal improves the criterion."""
     best, structure = fit, fit.model.structure
     for k in range(fit.model.n_constants):
         if not (fewer := without(structure, k)).entries:
             continue
-        # Exponents that nothing needs any more are gone as well.
+        # Unused exponents are removed, too.
         needed = {e.monomial for e in structure.entries if e.constant != k}
         gone = [k, *(structure.n_constants + f for f, (j, _) in enumerate(structure.free) if j not in needed)]
         for less in sound_model(fit.model.measured, fewer, np.delete(fit.unknowns, gone, axis=0)):
@@ -227,10 +227,10 @@ def shorter(fit: MixedFit) -> MixedFit:
 
 
 def simple_exponents(fit: MixedFit) -> MixedFit:
-    """The model with exponents as the data want them: fitted, then set to simple numbers where these do.
+    """The model with fitted exponents, held at simple numbers where the criterion prefers these.
 
-    Two exponents of one equation may not be told apart, which their constants then run away from: where no
-    fit of all of them is sound, each is fitted alone.
+    If the data cannot distinguish two exponents of an equation, its constants diverge: if no fit of all
+    exponents is sound, each is fitted alone.
     """
     places = tuple((int(j), int(k)) for j, k in np.argwhere(fit.model.structure.exponents != 0))
     if not places or fit.model.n_free:
@@ -242,7 +242,7 @@ def simple_exponents(fit: MixedFit) -> MixedFit:
 
 
 def freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
-    """The model with these exponents fitted; none where the numbers do not allow it."""
+    """The model with these exponents fitted; no model if the fit is not sound."""
     structure, k = fit.model.structure, fit.model.n_constants
     values = [np.full(fit.unknowns.shape[1], structure.exponents[place]) for place in places]
     begin = np.vstack([fit.unknowns[:k], *values, fit.unknowns[k:]])
@@ -250,12 +250,12 @@ def freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
 
 
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
-    """Exponents held where simple numbers meet them, the others free or, `best_only`, at the nearest simple number."""
+    """The model with exponents held at simple numbers within their errors, the others free or, if `best_only`, held."""
     model, k = fit.model, fit.model.n_constants
     w, free, kept = model.structure.exponents.copy(), [], []
     means, errors = fit.unknowns[k : model.first_start].mean(axis=1), fit.estimate.errors[k : model.first_start]
     for f, (place, value, error) in enumerate(zip(model.structure.free, means, errors, strict=True), start=k):
-        # The nearest number of each denominator; 0 is no exponent.
+        # The nearest number of each denominator; 0 would remove the factor.
         rounded = [round(value * d) / d for d in DENOMINATORS]
         near = next((x for x in rounded if abs(x - value) <= max(2.5 * error, 1e-3)), 0.0)
         if near or best_only:
@@ -269,7 +269,7 @@ def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
 
 
 def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
-    """Mixed models of the best sets of flows where a state was not measured, the best first."""
+    """Mixed models of the best sets of flows if a state was not measured, the best first."""
     n = measured.data.n_states
     hidden = [i for i in range(n) if not np.isfinite(measured.data.values[:, i]).any()]
     ways = [(i, j) for i in range(n) for j in [*range(n), OUTSIDE] if i != j]
@@ -290,7 +290,7 @@ def choose_flows(measured: Measured, monitor: Monitor) -> list[MixedFit]:
 
 
 def _is_fed(flows: tuple[tuple[int, int], ...], hidden: list[int], n: int) -> bool:
-    """Whether every unmeasured state has an effect on a measured one, and every measured one an equation."""
+    """Whether every state has a flow and affects a measured one, and every unmeasured state has an outflow."""
     reached = {i for i in range(n) if i not in hidden}
     for _ in range(n):
         reached |= {i for i, j in flows if j in reached}
@@ -299,51 +299,51 @@ def _is_fed(flows: tuple[tuple[int, int], ...], hidden: list[int], n: int) -> bo
 
 
 def _structure(flows: tuple[tuple[int, int], ...], n: int) -> Structure:
-    """Each flow is proportional to the state that it leaves."""
+    """The structure of flows, each proportional to the state that it leaves."""
     sources = sorted({i for i, _ in flows})
     entries = [Entry(i, sources.index(i), k, -1) for k, (i, _) in enumerate(flows)]
-    # What leaves a state on two ways is two entries of one place: they stay two constants of one term.
+    # Two flows out of a state are two entries of one term with two constants.
     entries += [Entry(j, sources.index(i), k, 1) for k, (i, j) in enumerate(flows) if j != OUTSIDE]
     return Structure(np.eye(n)[sources], tuple(sorted(entries)))
 
 
 def _begun(measured: Measured, structure: Structure) -> Begun:
-    """The best of several beginnings for every group, and what it leaves in units of -2 log likelihood."""
+    """The fit of a structure from the best of several initial guesses, with its score in units of -2 log likelihood."""
     data, k = measured.data, structure.n_constants
     span = max(float(np.median(data.times[-1] - data.times[0])), ABOVE_ZERO)
-    # All that samples can see.
+    # Slow, medium and fast rates that the samples can resolve.
     rates = np.log(np.array(list(itertools.product((1.0, 5.0, 25.0), repeat=k))) / span)
     counts, first = measured.counts(), measured.first_starts()
     highest = np.where(np.isfinite(data.values), data.values, -np.inf).max(axis=0)
     height = max(float(np.nanmedian(highest[counts > 0])), ABOVE_ZERO)
     for row, i in enumerate(measured.open_starts):
         if measured.starts[i].kind == SCALED:
-            # The largest amount at once, a start or a dose; who was given nothing tells nothing of the factor.
+            # The largest single amount, a start or a dose; groups without any have no information on the factor.
             amount = np.maximum(measured.starts[i].value, data.doses[:, i].max(axis=0))
             first[row] = np.log(height) - np.log(np.where(amount > 0, amount, np.median(amount[amount > 0])))
     begin = np.vstack([np.repeat(rates.T, data.n_groups, axis=1), np.tile(first, (1, len(rates)))])
     model, width = GroupModel(structure, measured.repeated(len(rates))), np.full(len(begin), 2.0)
     unknowns, squares = fit_each(model, begin, 0.1 * data.scale, begin, width, steps=20)
     value = (np.where(counts > 0, 1.0 / data.scale**2, 0.0) @ squares).reshape(len(rates), -1).sum(axis=1)
-    # One beginning for all groups: what is called what may differ from beginning to beginning.
+    # The same guess for all groups, because the roles of the constants may differ between guesses.
     best, total = int(np.argmin(value)), counts.sum()
     score = float(total * np.log(max(value[best] / total, ABOVE_ZERO))) + 2.0 * k * data.n_groups
     return Begun(structure, unknowns.reshape(len(begin), len(rates), -1)[:, best], score)
 
 
 def odd_groups(fit: MixedFit) -> Mask:
-    """Groups that the law follows much worse than the others [groups]."""
+    """Mask of the groups that the law fits much worse than the others [groups]."""
     residual = fit.model.residual(fit.unknowns)
     count = fit.model.seen.sum(axis=(0, 1))
     ratio = np.sqrt(np.einsum("tig,i->g", residual**2, 1.0 / fit.estimate.sigma**2) / np.maximum(count, 1))
-    # Two values follow any law.
+    # Any law fits two values.
     odd: Mask = (ratio > 3.0 * max(float(np.median(ratio)), 1e-12)) & (count >= 3)
     return odd
 
 
 def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[MixedFit, Mask]:
-    """The best law of all groups, or of those that it is the law of, and the groups left out [groups]."""
-    best, least = rows[0], criterion(rows[0]) - 10.0  # by BIC very strong evidence
+    """The best law of all groups, or of those that follow it, and a mask of the excluded groups [groups]."""
+    best, least = rows[0], criterion(rows[0]) - 10.0  # very strong evidence by BIC
     out = np.zeros(best.model.measured.data.n_groups, bool)
     for row in rows[:6]:
         odd = odd_groups(row)
@@ -357,16 +357,16 @@ def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[Mix
 
 
 def _without(row: MixedFit, odd: Mask) -> list[MixedFit]:
-    """The same law without some groups, its spreads chosen anew."""
+    """The same law without some groups, with its spreads chosen anew."""
     kept = np.flatnonzero(~odd)
     found = sound_model(row.model.measured.taken(kept), row.model.structure, row.unknowns[:, kept])
     return [with_spreads(one) for one in found]
 
 
 def _own_cost(measured: Measured, odd: Mask, sigma: Array) -> float:
-    """What groups of a law of their own cost, which follows them within the noise of the others."""
+    """The criterion of excluded groups, as if their own laws fitted them within the noise of the others."""
     values: Array = measured.seen[:, :, odd].sum(axis=(0, 2)).astype(float)
     noise = float(values[values > 0] @ (np.log(2.0 * math.pi * sigma[values > 0] ** 2) + 1.0))
     total = math.log(max(float(measured.counts().sum()), 2.0))
-    # Most laws have five constants and starts.
+    # Most laws have about five constants and start values.
     return noise + measured.taken(np.flatnonzero(odd)).jacobian_of_logs() + 5 * total * int(odd.sum())

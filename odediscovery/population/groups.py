@@ -1,11 +1,11 @@
-r"""Groups that share the terms of a law and have constants of their own: what was measured, curves, separate fits.
+r"""Groups that share the terms of a law but not its constants: data, solution curves and separate fits.
 
     dx_i/dt = \sum_e s_e exp(c_{k(e)}) \prod_k x_k ** W[j(e), k],    dS/dt = (df/dx) S + df/dc,    S = dx/dc
 
-Every entry e belongs to one equation i, one product of powers j and one constant k, positive and kept as a
-logarithm. Two entries with one constant are what leaves one state and enters another. Groups are the last axis of
-every array and are solved side by side, by Runge-Kutta 4 with steps that are fixed beforehand: a multiple of the
-accuracy is asked for once, at the end (`Members.refined`). Noise is one of two kinds of each state:
+Every entry e belongs to one equation i, one product of powers j and one constant k, which is positive and kept as a
+logarithm. Two entries with the same constant are a flow from one state to another. Groups are the last axis of
+every array and are solved in parallel, by Runge-Kutta 4 with steps that are fixed beforehand; only the final
+model is solved with more steps (`Members.refined`). The noise of each state is of one of two kinds:
 
     additive:      y = x + sigma e
     proportional:  log y = log x + sigma e
@@ -25,10 +25,10 @@ from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
-# Least size of a state in a power, which keeps 0 ** p differentiable, and that beyond which a solution has run away
+# Smallest size of a state in a power, which keeps 0 ** p differentiable, and the size at which solutions are clipped
 # [largest sample].
 TINY, WILD = 1e-9, 1e6
-# How far unknowns are looked for from where they are expected [logarithm]: a factor of 20.
+# Standard deviation of unknowns about their expected values [logarithm]: a factor of 20.
 LOOSELY = 3.0
 
 
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Terms of a law whose constants groups have of their own.
+    """Terms of a law whose constants differ between groups.
 
     >>> decay = Structure(np.array([[1.0]]), (Entry(0, 0, 0, -1),))
     >>> decay.n_constants, decay.law(np.log([0.5])).rhs(np.array([[2.0]])).tolist()
@@ -56,12 +56,12 @@ class Structure:
 
     @property
     def n_states(self) -> int:
-        """How many there are."""
+        """Number of states."""
         return int(self.exponents.shape[1])
 
     @property
     def n_constants(self) -> int:
-        """Entries that hold the same constant count once."""
+        """Number of distinct constants."""
         return len({entry.constant for entry in self.entries})
 
     def law(self, logs: Array) -> PowerSum:
@@ -79,18 +79,18 @@ class Structure:
         return replace(self, exponents=w)
 
     def kind(self) -> tuple[object, ...]:
-        """What tells it from others: state, sign and exponents of every entry; its constants; what is fitted."""
+        """Key that identifies the structure: state, sign and exponents of entries; number of constants; free places."""
         terms = frozenset((e.state, e.sign, tuple(self.exponents[e.monomial])) for e in self.entries)
         return terms, self.n_constants, self.free
 
     def price(self) -> float:
-        """How many numbers besides the constants have to be told: exponents that are not 1 count half."""
+        """Complexity besides the constants: each exponent other than 1 counts half, each free one half more."""
         w = self.exponents[self.exponents != 0]
         return float(0.5 * np.count_nonzero(w != 1.0)) + 0.5 * len(self.free)
 
 
 def structure_of(terms: Sequence[Sequence[tuple[int, Sequence[float]]]]) -> Structure:
-    """A structure from the terms of each equation, (sign, exponents); each with a constant of its own.
+    """A structure from the terms of each equation, (sign, exponents), each with its own constant.
 
     >>> logistic = structure_of([[(1, [1.0]), (-1, [2.0])]])
     >>> logistic.n_constants, logistic.exponents.ravel().tolist()
@@ -103,7 +103,7 @@ def structure_of(terms: Sequence[Sequence[tuple[int, Sequence[float]]]]) -> Stru
 
 
 def tied(structure: Structure, first: int, second: int) -> Structure:
-    """The structure in which two constants are one.
+    """The structure with two constants merged into one.
 
     >>> two = structure_of([[(-1, [1.0, 0.0])], [(1, [1.0, 0.0])]])
     >>> tied(two, 0, 1).n_constants
@@ -115,7 +115,7 @@ def tied(structure: Structure, first: int, second: int) -> Structure:
 
 
 def without(structure: Structure, constant: int) -> Structure:
-    """The structure without the entries of one constant, and without monomials that nothing needs."""
+    """The structure without the entries of one constant, and without unused monomials."""
     kept = [e for e in structure.entries if e.constant != constant]
     used = sorted({e.monomial for e in kept})
     entries = tuple(
@@ -127,12 +127,12 @@ def without(structure: Structure, constant: int) -> Structure:
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Measured groups of the same states, padded to one length."""
+    """Measured groups of the same states, padded to the same length."""
 
-    times: Array  # [samples, groups], the last one repeated behind the end
+    times: Array  # [samples, groups], padded with the last time
     values: Array  # [samples, states, groups], nan where nothing was measured
-    doses: Array  # added right after each sample [samples, states, groups]
-    steps: int = 48  # of the solver over the longest span, at least; doubled until that changes nothing
+    doses: Array  # added immediately after each sample [samples, states, groups]
+    steps: int = 48  # minimum number of solver steps over the span of a group; see `refined`
 
     @property
     def n_groups(self) -> int:
@@ -146,7 +146,7 @@ class Members:
 
     @property
     def scale(self) -> Array:
-        """Largest size of every state [states], 1 where nothing was measured."""
+        """Largest absolute value of every state [states], 1 where nothing was measured."""
         seen = np.nan_to_num(np.abs(self.values)).max(axis=(0, 2))
         return np.where(seen > 0, seen, 1.0)
 
@@ -155,11 +155,11 @@ class Members:
         return replace(self, steps=2 * self.steps)
 
     def taken(self, groups: Sequence[int] | NDArray[np.intp]) -> Members:
-        """Some of the groups, in this order; one may come more than once."""
+        """The selected groups, in this order and possibly repeated."""
         return Members(self.times[:, groups], self.values[:, :, groups], self.doses[:, :, groups], self.steps)
 
     def given(self) -> Array:
-        """What doses added to each state before each sample [samples, states, groups]."""
+        """Sums of the doses to each state before each sample [samples, states, groups]."""
         return np.pad(np.cumsum(self.doses[:-1], axis=0), ((1, 0), (0, 0), (0, 0)))
 
     def grid(self) -> list[tuple[int, Array]]:
@@ -168,7 +168,7 @@ class Members:
         longest = np.where(longest > 0, longest, 1.0)
         found = []
         for gap in np.diff(self.times, axis=0):
-            # Samples that miss a grid by rounding lie on it; early ones stand close where rates are high.
+            # 1e-9 absorbs rounding; at least two steps, because early samples are close where rates are high.
             most = max(int(np.ceil(np.max(gap / longest) - 1e-9)), 2)
             found.append((most, gap / most))
         return found
@@ -191,29 +191,29 @@ def members_of(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ())
     return Members(times, values, padded(doses, 0.0) if doses else np.zeros(values.shape))
 
 
-# What is known of a start: its sign or nothing (it is fitted); its value, which was told or is the first sample (no
-# evidence then); its value but for a factor, which is fitted and by which doses of this state are multiplied too.
+# Knowledge of a start value: its sign or nothing (it is fitted); its value, given or equal to the first sample (then
+# not part of the likelihood); its value up to a fitted factor, which multiplies doses to this state, too.
 POSITIVE, ANY, KNOWN, EXACT, SCALED = "positive", "any", "known", "exact", "scaled"
 
 
 class Start(NamedTuple):
-    """The starts of one state in all groups."""
+    """Start values of one state in all groups."""
 
     kind: str
-    value: Array  # [groups], known or a first guess
-    factor: float = 1.0  # a first guess of that of a scaled start
+    value: Array  # [groups], known or initial guesses
+    factor: float = 1.0  # initial guess of the factor of a scaled start
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Groups with what is known of them."""
+    """Data of the groups, with their starts, kinds of noise, labels, covariates and doses."""
 
     data: Members
-    starts: tuple[Start, ...]  # one a state
+    starts: tuple[Start, ...]  # one per state
     logarithmic: Mask  # states whose noise is proportional [states]
     labels: tuple[str, ...]
-    covariates: Mapping[str, Array]  # logarithms of what is known of each group, less their mean [groups]
-    dosed: tuple[tuple[int, str], ...] = ()  # states with the columns of their doses, which `data` has
+    covariates: Mapping[str, Array]  # centred logarithms of the covariates, by name [groups]
+    dosed: tuple[tuple[int, str], ...] = ()  # dosed states and the columns of their doses, included in `data`
 
     @property
     def open_starts(self) -> list[int]:
@@ -222,19 +222,19 @@ class Measured:
 
     @property
     def seen(self) -> Mask:
-        """Which values count, [samples, states, groups]."""
+        """Mask of the values that enter the likelihood, [samples, states, groups]."""
         seen = np.isfinite(self.data.values)
         for i, start in enumerate(self.starts):
             seen[0, i] &= start.kind != EXACT
         return seen
 
     def counts(self) -> Array:
-        """Number of values of each state [states]."""
+        """Number of values of each state in the likelihood [states]."""
         found: Array = self.seen.sum(axis=(0, 2)).astype(float)
         return found
 
     def spread(self) -> Array:
-        """Standard deviation of the values of each state in the scale of its noise, 1 where there is none [states]."""
+        """Standard deviation of the values of each state on the scale of its noise, 1 where there is none [states]."""
         values = np.where(self.seen, self.data.values, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             scaled = np.where(self.logarithmic[None, :, None], np.log(np.maximum(values, ABOVE_ZERO)), values)
@@ -242,7 +242,7 @@ class Measured:
         return np.where(found > 0, found, 1.0)
 
     def first_starts(self) -> Array:
-        """A first guess of the unknowns of the starts [open starts, groups]."""
+        """Initial guesses of the unknowns of the starts [open starts, groups]."""
         found = np.empty((len(self.open_starts), self.data.n_groups))
         for row, i in enumerate(self.open_starts):
             kind, value, factor = self.starts[i]
@@ -253,11 +253,11 @@ class Measured:
     def begun(self, unknown: Array) -> tuple[Array, Array, Array]:
         """Starts [states, groups], their slopes by the unknowns [open, groups], and doses in the units of their states.
 
-        An unknown is a start, its logarithm, or that of the factor of a scaled one.
+        An unknown is a start value, its logarithm, or the logarithm of the factor of a scaled one.
         """
         starts = np.stack([start.value for start in self.starts]).astype(float)
         slopes, factors = np.ones(unknown.shape), np.ones(starts.shape)
-        with np.errstate(over="ignore", invalid="ignore"):  # of a start or a factor that has run away
+        with np.errstate(over="ignore", invalid="ignore"):  # diverging starts or factors
             for row, i in enumerate(self.open_starts):
                 kind = self.starts[i].kind
                 size = unknown[row] if kind == ANY else np.exp(unknown[row])
@@ -268,7 +268,7 @@ class Measured:
             return starts, slopes, self.data.doses * factors
 
     def taken(self, groups: NDArray[np.intp]) -> Measured:
-        """Some of the groups, by their numbers; one may come more than once."""
+        """The selected groups, by index and possibly repeated."""
         return replace(
             self,
             data=self.data.taken(groups),
@@ -278,21 +278,21 @@ class Measured:
         )
 
     def repeated(self, times: int) -> Measured:
-        """All groups so many times, one set behind the other."""
+        """All groups repeated `times` times, set after set."""
         return self.taken(np.tile(np.arange(self.data.n_groups), times))
 
     def jacobian_of_logs(self) -> float:
-        """What -2 log likelihood gains where logarithms are compared."""
+        """Change of -2 log likelihood from logarithms to the values of states with proportional noise."""
         logs = (np.log(self.data.values[:, i][self.seen[:, i]]) for i in np.flatnonzero(self.logarithmic))
         return 2.0 * sum(float(np.sum(own)) for own in logs)
 
 
 class GroupModel:
-    """A structure on measured groups: unknowns [unknowns, groups] to residuals.
+    """A structure on measured groups, which maps unknowns [unknowns, groups] to residuals.
 
     The unknowns are logarithms of constants, free exponents, and the open starts. Signs of entries [entries, groups],
-    0 for a term that a group lacks, and exponents [monomials, states, groups] may differ from group to group; sizes of
-    the states [states] are those of the samples, if nothing else is said.
+    0 for a missing term, and exponents [monomials, states, groups] may differ between groups; `scale` has the sizes of
+    the states [states] (default: those of the samples).
     """
 
     def __init__(
@@ -312,7 +312,7 @@ class GroupModel:
         self._exponents = structure.exponents[:, :, None] if exponents is None else exponents
 
     def _rates(self, unknowns: Array) -> Callable[[float, Array], Array]:
-        """dx/dt and dS/dt side by side, of x and S in y [states, 1 + unknowns, groups]; S may be left out."""
+        """The function for dx/dt and dS/dt, of x and S in y [states, 1 + unknowns, groups]; S may be absent."""
         i, j, k = (np.array([e[at] for e in self.structure.entries], int) for at in range(3))
         w, first_free, groups = self._exponents, self.n_constants, unknowns.shape[1]
         if self.n_free:
@@ -323,14 +323,14 @@ class GroupModel:
             sizes = self._signs * np.exp(unknowns[k])
         a, tiny = np.zeros((w.shape[1], len(w), groups)), (TINY * self.scale)[:, None]
         np.add.at(a, (i, j), sizes)
-        # A power of a state below 0 is that of its size, with the sign of a whole power, or nothing.
+        # A power of a negative state is that of its absolute value, with the sign of a whole power; 0 if fractional.
         turns = np.where(np.mod(w, 2) == 1, -1.0, np.where(np.mod(w, 2) == 0, 1.0, 0.0))
 
         def rates(_: float, y: Array) -> Array:
             x = y[:, 0]
             size, below = np.maximum(np.abs(x), tiny), x < 0
             logs = np.log(size)
-            # Times the largest constant it is still a float.
+            # Multiplied by the largest constant, it is still a float.
             products = np.exp(np.minimum(np.einsum("jkg,kg->jg", w, logs), 600.0))
             if below.any():
                 products = products * np.where(below, turns, 1.0).prod(axis=1)
@@ -348,7 +348,7 @@ class GroupModel:
         return rates
 
     def _solved(self, unknowns: Array, slopes: bool = False) -> Array:
-        """Curves at the samples, and their slopes behind them [samples, states, 1 or 1 + unknowns, groups]."""
+        """Curves at the samples, followed by their slopes [samples, states, 1 or 1 + unknowns, groups]."""
         measured, rates = self.measured, self._rates(unknowns)
         start, moved, jumps = measured.begun(unknowns[self.first_start :])
         y = np.zeros((len(start), 1 + self.n_unknowns * slopes, unknowns.shape[1]))
@@ -377,11 +377,11 @@ class GroupModel:
         found: Array = self._solved(unknowns)[:, :, 0]
         return found
 
-    @np.errstate(over="ignore", invalid="ignore")  # of a curve that has run away
+    @np.errstate(over="ignore", invalid="ignore")  # diverging curves
     def curves(self, unknowns: Array, slopes: bool = True) -> tuple[Array, Array]:
-        """Residuals [samples, states, groups] in the scale of the noise, 0 where nothing was measured, and slopes.
+        """Residuals [samples, states, groups] on the scale of the noise, 0 where nothing was measured, and slopes.
 
-        These are the derivatives of the curves in that scale [samples, states, unknowns, groups].
+        Slopes are the derivatives of the curves on that scale [samples, states, unknowns, groups].
         """
         data, found = self.measured.data, self._solved(unknowns, slopes)
         x, s = found[:, :, 0], found[:, :, 1:]
@@ -392,26 +392,26 @@ class GroupModel:
             size = np.maximum(x[:, i], least)
             residual[:, i] = np.where(self.seen[:, i], np.log(np.maximum(y[:, i], least)) - np.log(size), 0.0)
             s[:, i] /= size[:, None]
-        residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)  # whose squares are floats
-        # Of a curve that runs away no step follows.
+        residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)  # squares must not overflow
+        # A diverging curve gives no useful step.
         lost = ~np.isfinite(x) | (np.abs(x) >= 0.1 * WILD * data.scale[:, None])
         kept = self.seen & ~np.logical_or.accumulate(lost.any(axis=1), axis=0)[:, None]
         return residual, np.nan_to_num(np.where(kept[:, :, None], s, 0.0), nan=0.0, posinf=0.0, neginf=0.0)
 
     def residual(self, unknowns: Array) -> Array:
-        """Residuals alone."""
+        """Residuals as in `curves`, without the slopes."""
         return self.curves(unknowns, slopes=False)[0]
 
 
 def fit_each(
     model: GroupModel, begin: Array, sigma: Array, centre: Array, width: Array, steps: int = 25
 ) -> tuple[Array, Array]:
-    r"""The most likely unknowns of every group, all groups at once, held together loosely:
+    r"""The most likely unknowns of every group, all groups at once, with a weak prior:
 
         minimise  \sum_j ((y_j - x(t_j; c)) / sigma)^2 + \sum_k ((c_k - centre_k) / width_k)^2   for each group
 
-    They are found with the squares of what they leave [states, groups]. `sigma` is the noise [states]; `begin` and
-    `centre` are [unknowns, groups], and `width` [unknowns], inf for what is not held at all.
+    Returns them with the sums of squared residuals [states, groups]. `sigma` is the noise [states]; `begin` and
+    `centre` are [unknowns, groups], and `width` [unknowns] is inf for unknowns without a prior.
     """
     weight, precision = 1.0 / sigma**2, 1.0 / width**2
 
@@ -423,7 +423,7 @@ def fit_each(
         normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True) + np.diag(precision)
         return value, gradient, normal
 
-    # Logarithms change by a factor of 4.5 at most.
+    # A step changes a constant by at most a factor of 4.5.
     x = descend(equations, begin.T, steps, 1.5, np.full(begin.shape[1], 1e-2))[0].T
     residual = model.residual(x)
     return x, np.einsum("tig,tig->ig", residual, residual)

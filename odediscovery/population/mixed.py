@@ -1,18 +1,18 @@
-r"""Nonlinear mixed effects: one law of many groups, with means and spreads of its constants.
+r"""Nonlinear mixed effects: one law for many groups, with means and spreads of its constants.
 
     c_g = X_g beta + b_g,    b_g ~ N(0, diag(d^2)),    y_g = x(t; c_g) + e_g,    e_g ~ N(0, sigma_s^2) of each state s
 
-The curves are straightened at the present constants of every group; the linear mixed model that results,
+The curves are linearised at the current constants of every group; the resulting linear mixed model,
 
     w_g = J_g (X_g beta + b_g) + e_g,
 
-gives beta, d, sigma in maximum likelihood, the b_g integrated out, and new constants; and so on until nothing
-changes. Constants are logarithms, so their spread is that of a log-normal distribution. Of every group only J'J and
-J'w are needed, so that a million samples cost no more than a thousand. Models are compared by
+gives beta, d, sigma of maximum likelihood, with the b_g integrated out, and new constants; this is repeated until it
+converges. Constants are logarithms, so that their distribution is log-normal. For every group only J'J and J'w
+are needed, so that a million samples cost no more than a thousand. Models are compared by
 
     criterion = -2 log L + log(values) (means + exponents) + max(log(groups), 3.84) spreads
 
-A spread that is not there gains nothing half of the time, and by more than 3.84 in one case of forty.
+If the true spread is 0, the likelihood gains nothing in half of all cases and more than 3.84 in one of forty.
 
 Source: Lindstrom and Bates (1990).
 """
@@ -33,21 +33,21 @@ from scipy.optimize import minimize
 from odediscovery.population.groups import GroupModel, Measured, Structure
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
-# Straightenings of the curves, at most (most fits need 5 to 10), and those for a structure among others; cost.
+# Maximum number of linearisations (most fits need 5 to 10), and that for one of many structures, limited by cost.
 ROUNDS, FEW_ROUNDS = 30, 8
-# Change of -2 log likelihood that ends them.
+# Change of -2 log likelihood at convergence.
 SETTLED = 1e-3
-# Least mean square of residuals [mean square of the values]: keeps the likelihood finite without noise.
+# Smallest mean square of residuals [mean square of the values]: keeps the likelihood finite without noise.
 LEAST_SQUARE = 1e-14
-# Ends of the spreads that are looked for [logarithm], and the largest logarithm of a constant and of sigma: no unit
-# is as far from any scale.
+# Bounds of the spreads [logarithm], and the largest logarithm of a constant and of sigma, beyond any choice of
+# units.
 SPREADS, MOST_LOG = (1e-4, 10.0), 80.0
-# Relative differences that are none.
+# Relative differences due to rounding.
 ROUNDING = 1e-9
 
 
 class Sums(NamedTuple):
-    """What the likelihood needs of the groups."""
+    """Sums over the samples that determine the likelihood."""
 
     normal: Array  # J'J by state [states, groups, unknowns, unknowns]
     moment: Array  # J'w by state [states, groups, unknowns]
@@ -56,20 +56,20 @@ class Sums(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A linear mixed model, the most likely one of its spreads and sigma."""
+    """A linear mixed model with the maximum likelihood estimates of its parameters."""
 
     beta: Array  # of the columns of the design
     deviations: Array  # d [unknowns], 0 for those that all groups share
     sigma: Array  # [states]
     unknowns: Array  # of the groups, shrunk towards the mean [groups, unknowns]
     minus_2_log_likelihood: float  # of the values
-    gradient: Array  # of that by the logarithms of the deviations and of sigma
+    gradient: Array  # of -2 log L by the logarithms of the deviations and of sigma
     information: Array  # inverse of the covariance of beta
     spread: Array  # posterior covariance of the groups' unknowns about X beta [groups, unknowns, unknowns]
 
     @property
     def covariance(self) -> Array:
-        """Of beta."""
+        """Covariance of beta."""
         return np.asarray(np.linalg.pinv(self.information))
 
     @property
@@ -79,7 +79,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: Array) -> Estimate:
-    """The maximum of the likelihood with a design [groups, unknowns, columns], from these deviations and sigma."""
+    """Maximum likelihood fit with a design [groups, unknowns, columns], starting from these deviations and sigma."""
     begin, spreads = _packed(sums, random, deviations, sigma), int(random.sum())
 
     def objective(theta: Array) -> tuple[float, Array]:
@@ -87,14 +87,14 @@ def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: 
             found = _at(sums, design, random, theta)
             if np.isfinite(found.minus_2_log_likelihood):
                 return found.minus_2_log_likelihood, found.gradient
-        return 1e30, np.zeros(len(theta))  # the search turns back from it
+        return 1e30, np.zeros(len(theta))  # so that the line search backtracks
 
-    # In one search sigma goes no further than a factor of exp(8).
+    # One search changes sigma by at most a factor of exp(8).
     bounds = [tuple(np.log(SPREADS))] * spreads + [(at - 8.0, at + 8.0) for at in begin[spreads:]]
     ends = {"maxiter": 200, "ftol": 1e-11}
     theta = minimize(objective, begin, jac=True, bounds=bounds, method="L-BFGS-B", options=ends).x
     d, s = _unpacked(sums, random, theta)
-    kept = random & (d >= 0.01)  # a spread of less than one per cent is none
+    kept = random & (d >= 0.01)  # a spread below one per cent counts as 0
     return _at(sums, design, kept, theta if np.array_equal(kept, random) else _packed(sums, kept, d, s))
 
 
@@ -125,7 +125,7 @@ def _unpacked(sums: Sums, random: Mask, theta: Array) -> tuple[Array, Array]:
 
 
 def _inverse(k: Array) -> Array:
-    """Of 1 + D J'J D, which rounding alone can make singular."""
+    """Inverse of 1 + D J'J D, with a ridge if rounding made it singular."""
     try:
         return np.asarray(np.linalg.inv(k))
     except np.linalg.LinAlgError:
@@ -133,9 +133,9 @@ def _inverse(k: Array) -> Array:
         return np.asarray(np.linalg.inv(k + ridge * np.eye(k.shape[1])))
 
 
-@np.errstate(over="ignore", invalid="ignore")  # where curves have run away, which is an error of its own
+@np.errstate(over="ignore", invalid="ignore")  # diverging curves raise LinAlgError
 def _at(sums: Sums, design: Array, random: Mask, theta: Array) -> Estimate:
-    """The model at logarithms of the deviations and of sigma, beta eliminated."""
+    """The model at given logarithms of the deviations and of sigma, with the most likely beta."""
     d, s = _unpacked(sums, random, theta)
     counts, seen = sums.counts, sums.counts > 0
     weight = np.where(seen, 1.0 / s**2, 0.0)
@@ -181,18 +181,18 @@ class MixedFit:
 
     @property
     def minus_2_log_likelihood(self) -> float:
-        """Of the values as they were measured."""
+        """-2 log likelihood of the measured values."""
         return self.estimate.minus_2_log_likelihood + self.model.measured.jacobian_of_logs()
 
     @property
     def parameters(self) -> int:
-        """Fitted numbers of the population: means, effects of covariates, spreads, noise."""
+        """Number of fitted parameters of the population: means, effects of covariates, spreads, noise."""
         seen = int((self.sums.counts > 0).sum())
         return int(self.design.shape[2]) + int(self.random.sum()) + seen
 
 
 def _sums_of(model: GroupModel, unknowns: Array) -> tuple[Sums, Array]:
-    """The straightened curves of all groups, and the squares of the residuals [states]."""
+    """Sums for the linearised curves of all groups, and sums of squared residuals [states]."""
     r, j = model.curves(unknowns)
     if not np.isfinite(unknowns).all():
         raise np.linalg.LinAlgError("constants have run away")
@@ -211,11 +211,11 @@ def fit_mixed(
     deviations: Array | None = None,
     rounds: int = ROUNDS,
 ) -> MixedFit:
-    """The mixed model from these unknowns [unknowns, groups]; the design has a column an unknown by default."""
+    """The mixed model fitted from these unknowns [unknowns, groups]; default design: one column per unknown."""
     design = np.tile(np.eye(len(begin)), (begin.shape[1], 1, 1)) if design is None else design
-    # Constants of people typically differ by a third.
+    # In populations, constants typically differ by a third.
     d = np.full(len(begin), 0.3) if deviations is None else deviations
-    # Mean square of the values of each state, in the scale of the noise.
+    # Square of the size of each state on the scale of its noise.
     size = np.where(model.measured.logarithmic, 1.0, model.measured.data.scale**2)
     x, last, share = begin, np.inf, 1.0
     sums, squares = _sums_of(model, x)
@@ -224,8 +224,8 @@ def fit_mixed(
         found = estimate(sums, design, random, d, sigma)
         value, d = found.minus_2_log_likelihood, found.deviations
         sigma = np.maximum(found.sigma, 1e-8 * np.sqrt(size))
-        # What has not settled after ten may go round in circles, and where it ends would be chance. With noise less
-        # than the solver's the likelihood has no bound, and what is worse is rounding.
+        # An iteration that has not converged after ten rounds may cycle: shorter steps. With noise below the solver's
+        # error the likelihood is unbounded, and increases of `value` are rounding.
         if done >= 10 and value > last + SETTLED and np.any((sigma**2 > 1e-4**2 * size)[sums.counts > 0]):
             share *= 0.5
         before, x = x, _stepped(model, x, found, design, share)
@@ -237,8 +237,8 @@ def fit_mixed(
 
 
 def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share: float) -> Array:
-    """A share of the way to the new unknowns as far as it is downhill; x itself where it is not at all."""
-    # What all groups share may differ a little while steps are weighed.
+    """A step of at most `share` towards the new unknowns that does not increase the objective; x itself if none."""
+    # Shared unknowns may differ slightly while steps are compared.
     weight, d = 1.0 / found.sigma**2, np.maximum(found.deviations, 1e-4)
 
     def value(at: Array) -> float:
@@ -246,7 +246,7 @@ def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share:
         off = (at - (design @ found.beta).T) / d[:, None]
         return float(np.einsum("tig,tig->i", residual, residual) @ weight + np.sum(off**2))
 
-    # Where constants are shared the present ones of the groups may differ: they first become one.
+    # If shared constants still differ between groups, the first step makes them equal in any case.
     before = np.inf if np.any(np.ptp(x[found.deviations <= 0], axis=1) > ROUNDING) else value(x)
     for halvings in range(5):
         tried = x + share * 0.5**halvings * (found.unknowns.T - x)
@@ -256,12 +256,12 @@ def _stepped(model: GroupModel, x: Array, found: Estimate, design: Array, share:
 
 
 def _price_of_spread(model: GroupModel) -> float:
-    """What one more spread has to gain in -2 log likelihood."""
+    """Penalty of one spread in -2 log likelihood."""
     return max(math.log(model.measured.data.n_groups), 3.84)
 
 
 def criterion(fit: MixedFit) -> float:
-    """Of a mixed model, smaller is better."""
+    """The criterion of a mixed model; lower is better."""
     means = fit.design.shape[2] + fit.model.structure.price()
     spreads = int(np.sum(fit.estimate.deviations[fit.random] > 0))
     values = math.log(max(float(fit.sums.counts.sum()), 2.0))
@@ -269,20 +269,20 @@ def criterion(fit: MixedFit) -> float:
 
 
 def always_own(model: GroupModel) -> Mask:
-    """Unknowns that every group has of its own in any case: the starts."""
+    """Mask of the unknowns that always differ between groups: the starts."""
     return np.arange(model.n_unknowns) >= model.first_start
 
 
 def may_vary(model: GroupModel) -> Mask:
-    """Unknowns that may differ from group to group: all but the exponents."""
+    """Mask of the unknowns that may differ between groups: all except the exponents."""
     return always_own(model) | (np.arange(model.n_unknowns) < model.n_constants)
 
 
 def choose_varying(fit: MixedFit) -> MixedFit:
-    """The model with the spreads that the criterion wants, from one in which all constants vary.
+    """The model with the spreads that minimise the criterion, from one in which all constants vary.
 
-    Spreads are taken away one after another on the straightened curves, which cost nothing; the last
-    word has the whole model.
+    Spreads are removed one by one on the linearised curves, which is cheap; the nonlinear model is then
+    refitted and checked.
     """
     price = _price_of_spread(fit.model)
     own, random = always_own(fit.model), fit.random.copy()
@@ -301,7 +301,7 @@ def choose_varying(fit: MixedFit) -> MixedFit:
     if np.array_equal(random, fit.random):
         return fit
     fewer = refit(fit, random)
-    # Where the straightened curves were wrong about a spread, it comes back.
+    # Restore a spread that the linearised curves removed wrongly.
     for k in np.flatnonzero(fit.random & ~random).tolist():
         more = random | (number == k)
         again = refit(fewer, more)
@@ -311,7 +311,7 @@ def choose_varying(fit: MixedFit) -> MixedFit:
 
 
 def refit(fit: MixedFit, random: Mask, design: Array | None = None) -> MixedFit:
-    """The model with other spreads, from where it is."""
+    """The model refitted with other spreads, starting from its estimates."""
     return fit_mixed(fit.model, fit.unknowns, random, fit.design if design is None else design, _begin(fit, random))
 
 
@@ -320,11 +320,11 @@ def _begin(fit: MixedFit, random: Mask) -> Array:
 
 
 def with_covariates(fit: MixedFit) -> tuple[MixedFit, dict[tuple[int, str], tuple[float, float]]]:
-    """The model in which constants that vary follow a power of what is known of the groups,
+    """The model in which varying constants depend on powers of the covariates,
 
         log c_g = mean + power * (log z_g - mean of these) + b_g
 
-    and power and standard error by constant and name of the covariate.
+    and the powers with standard errors, by constant and name of the covariate.
     """
     covariates, unknowns = fit.model.measured.covariates, len(fit.unknowns)
     varying = np.flatnonzero(fit.estimate.deviations[: fit.model.n_constants] > 0).tolist()
@@ -340,7 +340,7 @@ def with_covariates(fit: MixedFit) -> tuple[MixedFit, dict[tuple[int, str], tupl
 
 
 def sound(fit: Callable[[], MixedFit]) -> list[MixedFit]:
-    """The model of a fit; none where the numbers do not allow it, or are not those of a law."""
+    """The model of a fit in a list, which is empty if the fit fails or is not sound."""
     with contextlib.suppress(np.linalg.LinAlgError):
         if is_sound(found := fit()):
             return [found]
@@ -348,13 +348,13 @@ def sound(fit: Callable[[], MixedFit]) -> list[MixedFit]:
 
 
 def sound_model(measured: Measured, structure: Structure, begin: Array, rounds: int = FEW_ROUNDS) -> list[MixedFit]:
-    """The model in which all constants vary; none where the numbers do not allow it."""
+    """The model in which all constants vary, in a list that is empty if the fit is not sound."""
     model = GroupModel(structure, measured)
     return sound(partial(fit_mixed, model, begin, may_vary(model), rounds=rounds))
 
 
 def is_sound(fit: MixedFit) -> bool:
-    """Whether the numbers are those of a law: finite, terms apart, sigma that of the residuals."""
+    """Whether a fit is plausible: it is finite, its terms are distinct, and sigma agrees with the residuals."""
     k, structure = fit.model.n_constants, fit.model.structure
     w = structure.with_exponents(fit.unknowns[k : fit.model.first_start].mean(axis=1).tolist()).exponents
     alike = (
@@ -368,9 +368,9 @@ def is_sound(fit: MixedFit) -> bool:
     spread = fit.model.measured.spread()[seen]
     if np.abs(fit.unknowns[:k]).max() > MOST_LOG or np.any(squares > counts * spread**2):
         return False
-    # Smaller residuals are none, whatever sigma is.
+    # Residuals this small count as 0, whatever sigma is.
     tiny = np.sqrt(squares / counts) < 1e-6 * spread
-    # No likelihood is as large as that: of slopes without bound only rounding is left.
+    # A larger likelihood is impossible: it is an artefact of rounding with unbounded slopes.
     least = float(np.sum(counts * (np.log(2 * np.pi * sigma**2) - 1.0)))
     if not tiny.any() and fit.estimate.minus_2_log_likelihood < least:
         return False
@@ -379,12 +379,12 @@ def is_sound(fit: MixedFit) -> bool:
 
 
 def with_spreads(row: MixedFit) -> MixedFit:
-    """The model with the spreads that the criterion wants."""
+    """The model with the spreads of `choose_varying`, or unchanged if that is not sound."""
     return next(iter(sound(partial(choose_varying, row))), row)
 
 
 def refined(fit: MixedFit) -> MixedFit:
-    """The model solved with twice the steps until that changes nothing."""
+    """The model refitted with twice the solver steps, at most three times, until the likelihood no longer changes."""
     for _ in range(3):
         measured = fit.model.measured
         model = GroupModel(fit.model.structure, replace(measured, data=measured.data.refined()))

@@ -1,13 +1,13 @@
-r"""A series of many trajectories and what is known of its groups, as `Measured`; its doses in the model and the law.
+r"""Conversion of a series of many trajectories to `Measured`, and its doses in the model and the law.
 
 Known starts are written as "conc = 0", "gut = dose" (a column that is constant within a group) or
-"gut = measured" (the first sample is exact). The start of a state that nobody measured is known but for
-a factor, which stands for its unknown scale. Doses are given to each group at known times:
+"gut = measured" (the first sample is exact). The start of an unmeasured state is known up to a factor,
+which represents its unknown scale. Doses are given to each group at known times:
 
     dx_i/dt = ... + f_i D_i(t),    D_i(t) = \sum_k d_k \delta(t - t_k)
 
-Amounts d and times t_k are of each group's own. They are in the units of a state that was measured, f = 1. A state
-that nobody measured is in units of the one that it flows into: f is fitted, with a mean and a spread over groups.
+Each group has its own amounts d and times t_k. Doses to a measured state are in its units, f = 1. An unmeasured
+state has the units of the state that it flows into: f is fitted, with a mean and a spread over groups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from odediscovery.settings import Settings
 
 
 def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Measured]:
-    """The series with its unmeasured states, and its groups ready to be fitted."""
+    """The series with its unmeasured states, and its groups in the form that is fitted."""
     if len(series.trajectories) < 2:
         raise InputError("--vary compares groups: expected two or more, name their column with --group")
     if settings.hidden_states:
@@ -46,7 +46,7 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
     factors, seen, starts = with_factors(series, settings), has_samples(series), list[Start]()
     for i, state in enumerate(series.states):
         given, first = i in dict(dosed), data.values[0, i]
-        # Who has nothing but doses and no first sample had nothing before the first of them.
+        # A dosed state without first samples was 0 before the first dose.
         nothing = 0.0 if given and not np.isfinite(first).any() else None
         start = _start(series, first, i, known.get(state, nothing), bool(seen[i]), given)
         starts.append(_with_factor(start, data, i, state) if i in factors else start)
@@ -56,7 +56,7 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
 
 
 def _refuse_columns_of_groups(series: TimeSeries) -> None:
-    """Numbers that say something of a group, a year or a weight, follow no law of change."""
+    """Raise InputError for columns that are constant within groups, such as a year or a weight."""
     idle = []
     for i, name in enumerate(series.states):
         columns = [run.values[np.isfinite(run.values[:, i]), i] for run in series.trajectories]
@@ -71,7 +71,7 @@ def _refuse_columns_of_groups(series: TimeSeries) -> None:
 
 
 def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, seen: bool, dosed: bool) -> Start:
-    """What is known of the starts of one state."""
+    """The start values of one state, as far as they are known."""
     name = series.states[i]
     if known is None:
         if not seen:
@@ -100,7 +100,7 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, 
 
 
 def _with_factor(start: Start, data: Members, i: int, state: str) -> Start:
-    """The start of a state in whose unit doses are but for a factor that is fitted."""
+    """The start of a state whose doses have a fitted factor."""
     if start.kind == SCALED:
         return start
     if start.kind != KNOWN or start.value.any():
@@ -112,7 +112,7 @@ def _with_factor(start: Start, data: Members, i: int, state: str) -> Start:
 
 
 def _is_positive_but_for_noise(series: TimeSeries, i: int, values: Array) -> bool:
-    """Whether negative samples of a state are noise, or few and small, as where too much of a blank was subtracted."""
+    """Whether negative samples of a state are noise, or few and small, as after subtraction of too large a blank."""
     below, largest = -float(np.nanmin(values)), float(np.nanmax(np.abs(values)))
     few = float(np.mean(values[np.isfinite(values)] < 0)) <= 0.05 and below <= 0.03 * largest
     return few or (below <= 0.1 * largest and below <= 4.0 * float(estimate_noise(series)[i]))
@@ -129,10 +129,10 @@ def _logarithm(series: TimeSeries, name: str) -> Array:
 
 
 def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, str]]) -> set[int] | None:
-    """Which terms, (state, name of the monomial), vary as the user says, by their place; None for "auto".
+    """Indices of the terms, (state, name of the monomial), whose constants the user lets vary; None for "auto".
 
-    That is "all", "none", or pieces such as "k in conc'" (all constants of its equation) and "gut in conc'" (that of
-    one term), parted by commas.
+    `vary` is "all", "none", or a comma-separated list such as "k in conc'" (all constants of its equation) and
+    "gut in conc'" (that of one term).
 
     >>> asked_to_vary("k in y'", ["x", "y"], [(0, "x"), (1, "x"), (1, "y")])
     {1, 2}
@@ -159,9 +159,9 @@ def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, s
 def _doses_of_groups(
     series: TimeSeries, dosed: Sequence[tuple[int, str]]
 ) -> tuple[list[tuple[Array, Array]], list[Array]]:
-    """Times [samples] and values [samples, states] of all groups, and amounts right after these samples.
+    """Times [samples] and values [samples, states] of all groups, and the doses immediately after these samples.
 
-    In the series doses are rates for a moment, see `with_moments`; samples without values that end one are left out.
+    In the series doses are rates for a moment, see `with_moments`; samples that only mark its end are removed.
     """
     runs, doses = [], []
     for run in series.trajectories:
@@ -169,7 +169,7 @@ def _doses_of_groups(
         for i, name in dosed:
             assert run.controls is not None
             amounts[:-1, i] += run.controls.values[:-1, series.controls.index(name)] * np.diff(run.time)
-        # Right after a dose stands a sample without values, where its moment ends.
+        # The end of the moment of a dose is marked by a sample without values.
         after = np.flatnonzero(amounts.any(axis=1)) + 1
         kept[after] = np.isfinite(run.values[after]).any(axis=1)
         runs.append((run.time[kept] - run.time[0], run.values[kept]))
@@ -183,12 +183,12 @@ def _doses_of_groups(
 
 
 def with_factors(series: TimeSeries, settings: Settings) -> dict[int, str]:
-    """Names of the factors that the user gave to doses, by the place of their state."""
+    """Names that the user gave to the factors of doses, by the index of their state."""
     return {series.states.index(dose_column(one)[0]): name for one in settings.doses if (name := dose_factor(one))}
 
 
 def _first_factor(data: Members, i: int) -> float:
-    """How much a measured state rises for each amount that is given to it, roughly: the median over all doses."""
+    """Rough estimate of the rise of a measured state per unit of dose: the median over all doses."""
     ratios = []
     for given, y in zip(data.given()[:, i].T, data.values[:, i].T, strict=True):
         seen = np.isfinite(y)
@@ -199,21 +199,21 @@ def _first_factor(data: Members, i: int) -> float:
 
 
 def dose_rows(fit: MixedFit) -> list[tuple[int, str, int | None]]:
-    """State and column of every dose in the law, and the unknown that is the logarithm of its factor, if it has one."""
+    """State and column of every dose in the law, and the index of the unknown for the log of its factor, if any."""
     m, first = fit.model.measured, fit.model.first_start
     return [(i, name, first + m.open_starts.index(i) if m.starts[i].kind == SCALED else None) for i, name in m.dosed]
 
 
 def law_with_doses(fit: MixedFit, controls: Sequence[str]) -> tuple[PowerSum, list[tuple[int, int]], list[int | None]]:
-    """The law of the typical group, with its doses as further terms, and no other control of the series.
+    """The law of the typical group with its doses as additional terms.
 
-    With it come state and monomial of every term in the order of the results, and the unknown of each one's constant.
+    Also returns state and monomial of every term, in the order of the results, and the unknown of its constant.
     """
     model, beta, rows = fit.model, fit.estimate.beta, dose_rows(fit)
     k, n = model.n_constants, model.structure.n_states
     law = model.structure.with_exponents(beta[k : model.first_start].tolist()).law(beta[:k])
     columns = {name: len(law.exponents) + d for d, name in enumerate(dict.fromkeys(name for _, name, _ in rows))}
-    # With all controls the law has a row without terms for each.
+    # Every control has an equation without terms.
     a = np.pad(law.coefficients, ((0, len(controls)), (0, len(columns))))
     w = np.pad(law.exponents, ((0, len(columns)), (0, len(controls))))
     of: dict[tuple[int, int], int | None] = {(e.state, e.monomial): e.constant for e in model.structure.entries}
@@ -226,7 +226,7 @@ def law_with_doses(fit: MixedFit, controls: Sequence[str]) -> tuple[PowerSum, li
 
 
 def factor_names(fit: MixedFit, given: Mapping[int, str], taken: Mapping[int, str]) -> dict[int, str]:
-    """Names of the factors of doses, by unknown: those that were given to states, or f, f1, f2, ..., none taken."""
+    """Unused names for the factors of doses, by unknown: those given by the user, or f, or f1, f2, ... by state."""
     states = {unknown: i for i, _, unknown in dose_rows(fit) if unknown is not None}
     names = {unknown: given.get(i, "f" if len(states) == 1 else f"f{i + 1}") for unknown, i in states.items()}
     while set(names.values()) & set(taken.values()):

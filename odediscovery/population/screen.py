@@ -1,10 +1,10 @@
-r"""Which terms: every equation alone, on the integral form, with coefficients of each group's own.
+r"""Choice of terms: each equation separately, on the integral form, with separate coefficients for each group.
 
     x_i(t) - x_i(t_0) - D_i(t) = \sum_j a_{gj} \int_{t_0}^{t} m_j(x) dt'
 
-with D what doses added before t.
-The coefficients a of every group g and its start are eliminated group by group, so that the choice of
-terms uses the data of all groups though no two of them share a number.
+with D the sum of doses before t.
+The coefficients a of every group g and its start value are eliminated group by group, so that the choice
+of terms uses the data of all groups although they share no constants.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from odediscovery.population.groups import ANY, EXACT, KNOWN, SCALED, Measured, 
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, products_by_column
 from odediscovery.runtime.monitor import check_time
 
-# Points of a quadrature between two samples; cost.
+# Points of the quadrature between two samples, limited by its cost.
 POINTS = 8
-# Curves between samples go no further than this [largest sample].
+# Bound of the curves between samples [largest sample].
 FARTHEST = 3.0
 
 
@@ -33,11 +33,11 @@ class Candidate(NamedTuple):
 
     terms: tuple[tuple[int, tuple[float, ...]], ...]  # (sign, exponents [states]) of each
     coefficients: Array  # absolute values [terms, groups]
-    score: float  # smaller is better, in units of -2 log likelihood
+    score: float  # in units of -2 log likelihood, lower is better
 
 
 def library(n: int, whole: bool) -> list[tuple[float, ...]]:
-    """Products of powers of n states that a term may be; states of both signs need whole exponents.
+    """Candidate terms, products of powers of n states; states of both signs need whole exponents.
 
     >>> library(1, True)
     [(0.0,), (1.0,), (2.0,), (3.0,)]
@@ -51,24 +51,24 @@ def library(n: int, whole: bool) -> list[tuple[float, ...]]:
 
 
 def fine_times(data: Members) -> Array:
-    """Times between the samples at which integrals are summed up [points, groups]."""
+    """Times of the quadrature between the samples [points, groups]."""
     share = np.arange(POINTS)[:, None] / POINTS
     parts = [a + share * (b - a) for a, b in itertools.pairwise(data.times)]
     return np.vstack([*parts, data.times[-1:]])
 
 
 def fine_doses(data: Members) -> Array:
-    """Doses right after the points of `fine_times` [points, states, groups]."""
+    """Doses immediately after the points of `fine_times` [points, states, groups]."""
     found = np.zeros(((len(data.times) - 1) * POINTS + 1, *data.values.shape[1:]))
     found[::POINTS] = data.doses
     return found
 
 
 def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list[list[Candidate]]:
-    """For every equation its best sets of terms, the best first.
+    """The best sets of terms of every equation, the best first.
 
-    Curves [points, states, groups] are those of a law that follows the samples, at `fine_times` before a dose, or
-    smooth ones through the samples.
+    Curves [points, states, groups] are solutions of a fitted law at `fine_times`, before a dose; by default they are
+    splines through the samples.
     """
     rows = library(measured.data.n_states, whole)
     integrals = _integrals(measured, rows, curves)
@@ -95,11 +95,11 @@ def _integrals(measured: Measured, rows: Sequence[tuple[float, ...]], curves: Ar
 def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
     """Smooth curves through the samples of one group, before a dose [points, states].
 
-    What was given before each sample [samples, states] is taken away first: what is smoothed has no jumps.
+    The doses given before each sample [samples, states] are subtracted first, so that the smoothed data have no jumps.
     """
     data, curves = measured.data, []
     count = 1 + int(np.sum(np.diff(data.times[:, g]) > 0))
-    # Before a dose at the start of an interval what was given is that of the sample there.
+    # At the start of an interval, its dose has not been given yet.
     index = np.minimum(np.ceil(np.arange(len(fine)) / POINTS).astype(int), len(data.times) - 1)
     for i, start in enumerate(measured.starts):
         values, before = data.values[:count, i, g], given[index, i]
@@ -118,26 +118,26 @@ def _smoothed(measured: Measured, g: int, fine: Array, given: Array) -> Array:
 
 
 class _Normal(NamedTuple):
-    """The normal equations of one equation on the integral form: the start, then every monomial."""
+    """Normal equations of one equation on the integral form: the start value, then every monomial."""
 
-    gram: Array  # scaled, of every group
+    gram: Array  # of every group, scaled by `norm`
     moment: Array
-    norm: Array  # by which they were [groups, 1 + monomials]
-    square: Array  # of what is to be explained [groups]
+    norm: Array  # scale of the columns [groups, 1 + monomials]
+    square: Array  # sum of squares to be explained [groups]
     samples: int  # of all groups
 
     def solved(self, at: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Coefficients of the start and some monomials in all groups [groups, terms], and what they leave [groups]."""
+        """Coefficients of the start and some monomials [groups, terms], and sums of squared residuals [groups]."""
         g = self.gram[:, at][:, :, at] + 1e-9 * np.eye(len(at))
         c = np.linalg.solve(g, self.moment[:, at][:, :, None])[:, :, 0]
         return c / self.norm[:, at], self.square - np.einsum("gp,gp->g", c, self.moment[:, at])
 
 
 def _normal(measured: Measured, i: int, integrals: Array) -> _Normal:
-    """Those of state i from the integrals of all monomials in every group [monomials, samples, groups]."""
+    """Normal equations of state i from the integrals of all monomials [monomials, samples, groups]."""
     start, given, y = measured.starts[i], measured.data.given()[:, i], measured.data.values[:, i]
     fixed = start.kind in (KNOWN, EXACT)
-    if start.kind == SCALED:  # what was given, in a unit that is fitted
+    if start.kind == SCALED:  # amounts in a fitted unit
         first = start.value + given
     else:
         y = y - given - (start.value if fixed else 0.0)
@@ -164,7 +164,7 @@ def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], int
 
 
 def _subsets(rows: int, k: int, smaller: Sequence[tuple[int, ...]]) -> Iterable[tuple[int, ...]]:
-    """All sets of k terms, or the best smaller ones with one term more where there are too many."""
+    """All sets of k terms; if there are too many, the best smaller sets with one additional term."""
     if math.comb(rows, k) <= 30_000 or not smaller:
         return itertools.combinations(range(rows), k)
     longer = (tuple(sorted((*s, j))) for s in smaller[:30] for j in range(rows) if j not in s)
@@ -172,11 +172,11 @@ def _subsets(rows: int, k: int, smaller: Sequence[tuple[int, ...]]) -> Iterable[
 
 
 def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, ...]]) -> Candidate | None:
-    """One set of terms on all groups; None where terms change their sign from group to group."""
+    """One set of terms fitted to all groups; None if a term changes its sign between groups."""
     check_time()
     coefficients, left = normal.solved(np.array([0, *(j + 1 for j in chosen)]))
     a, square, count = coefficients[:, 1:].T, normal.square, normal.samples
-    # A group without a value of the state says nothing of its terms.
+    # A group without values of the state has no information on its terms.
     share = np.sum(a > 0, axis=1) / np.maximum(np.sum(a != 0, axis=1), 1)
     if np.any((share < 0.8) & (share > 1 - 0.8)):
         return None
@@ -189,7 +189,7 @@ def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, 
 
 
 def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
-    """Positive sizes of the coefficients [terms, groups]: of the middle group where one has another sign."""
+    """Positive sizes of the coefficients [terms, groups]: the median over groups where one has another sign."""
     told = np.abs(a) if a.all() else np.ma.masked_equal(np.abs(a), 0.0)
     middle = np.ma.filled((np.median if a.all() else np.ma.median)(told, axis=1, keepdims=True), 0.0)
     usual = np.clip(np.abs(a), middle / 5.0, middle * 5.0)
@@ -198,7 +198,7 @@ def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
 
 
 def first_constants(measured: Measured, structure: Structure) -> Array:
-    """Logarithms of the constants of given terms in every group, from the integral form [constants, groups]."""
+    """Initial guesses of the logarithms of the constants of given terms, from the integral form [constants, groups]."""
     integrals = _integrals(measured, [tuple(row) for row in structure.exponents.tolist()])
     logs, count = np.zeros((structure.n_constants, measured.data.n_groups)), np.zeros((structure.n_constants, 1))
     for i in range(structure.n_states):
@@ -207,18 +207,18 @@ def first_constants(measured: Measured, structure: Structure) -> Array:
         for e, size in zip(own, _sizes(a, np.array([e.sign for e in own])), strict=True):
             logs[e.constant] += np.log(size)
             count[e.constant] += 1.0
-    # What stands in several terms is their mean.
+    # A constant of several terms is their mean.
     return np.asarray(logs / count)
 
 
 def combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[tuple[Structure, Array]]:
-    """Whole systems from the best sets of terms of their equations, with constants to begin from."""
+    """Systems from the best sets of terms of their equations, with initial guesses of the unknowns."""
     first, values = measured.first_starts(), float(measured.counts().sum())
     chosen = dict[tuple[int, ...], None]()
-    # What a term costs a value [-2 log likelihood]: smooth curves are wrong by an unknown amount, so laws of every
-    # length go on.
+    # Penalty of a term per observed value [-2 log likelihood]: the error of the smooth curves is unknown, so laws of
+    # every length are kept.
     for price in (0.0, 0.05, 0.2, 1.0, 5.0):
-        # The best sums of one row a list: those of more lists hold the best of fewer.
+        # The best sums of one row per list: the best of more lists contain the best of fewer.
         best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
         for rows in lists:
             costs = [one.score + price * values * len(one.terms) for one in rows]

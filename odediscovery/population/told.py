@@ -1,12 +1,12 @@
-r"""What is told of many groups: the law that all share, its population of constants, and what the reader should know.
+r"""Results for many groups: the law that all share, the population of its constants, and notes for the reader.
 
-Among that: who does not follow the law, what is unsure, and where groups come to rest whose law is a gain and a loss
-of one state, as final sizes and carrying capacities:
+The notes report groups that do not follow the law, uncertainties, and the equilibrium of a law with one gain and one
+loss of one state, such as a final size or a carrying capacity:
 
     dx/dt = a x^p - b x^q = 0    =>    \ln x^* = (\ln a - \ln b) / (q - p),    p < q
 
-Constants are log-normal over groups, and so is the resting point. Its spread is that of the groups' own points and
-of what is not known of each.
+Constants are log-normal over groups, and so is the equilibrium. Its spread combines that of the estimates of the
+groups and their uncertainty.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.settings import Settings
 
-# How far a correlation is from none, at least, beyond chance [1 / root of the pairs].
+# Threshold of significant correlations [standard error, 1 / root of the number of pairs].
 SURELY = 4.0
 # Exponent of a covariate and its error, by constant and name.
 Powers = dict[tuple[int, str], tuple[float, float]]
 
 
 class WrittenForm(NamedTuple):
-    """A law that somebody wrote down."""
+    """A law written by the user."""
 
     form: Form
-    starts: Mapping[str, float]  # where the fit of some constants begins, by name
+    starts: Mapping[str, float]  # initial guesses of some constants, by name
 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """A law of many groups in the user's units."""
+    """The result for many groups, in the user's units."""
 
     series: TimeSeries  # with unmeasured states as columns
-    front: tuple[FrontRow, ...]  # the chosen model among those beside it, sorted by complexity
+    front: tuple[FrontRow, ...]  # the chosen model among the alternatives, sorted by complexity
     starts: Array  # [groups, states]
     noise: Array  # standard deviation of the residuals [states]
     population: Population
-    messages: tuple[str, ...]  # what the reader should know, one sentence each
+    messages: tuple[str, ...]  # notes for the reader, one sentence each
 
 
 def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, written: WrittenForm | None = None) -> Told:
-    """The law that all groups share, found or written down, with a population of constants."""
+    """The law that all groups share, found or written by the user, with a population of constants."""
     series, measured = pose_groups(series, settings)
     law: WrittenLaw | None = None
     if written is None:
@@ -98,9 +98,9 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, writ
 
 
 def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor) -> tuple[list[MixedFit], Mask]:
-    """The laws of all groups, or of those that follow one law, and the groups that are left out [groups].
+    """The models of all groups, or of those that follow one law, and a mask of the excluded groups [groups].
 
-    Terms that only a strange group needed are not sought in the others; one may show another.
+    After each exclusion the search is repeated, because other terms may be chosen and further odd groups appear.
     """
     out, rest = np.zeros(measured.data.n_groups, bool), measured
     while True:
@@ -117,7 +117,7 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
 
 
 def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenLaw | None) -> MixedFit:
-    """The model in which the constants vary that should."""
+    """The model in which the requested constants vary, or those that the criterion selects."""
     assert settings.vary is not None
     if law is not None and (named := law.places_of(settings.vary)) is not None:
         return _with_named(fit, named, settings.vary)
@@ -132,7 +132,7 @@ def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenL
 
 
 def _with_named(fit: MixedFit, places: Sequence[int], vary: str) -> MixedFit:
-    """The model in which these unknowns vary, begun from where it is and where all groups share the others."""
+    """The model in which these unknowns vary, fitted from the current values and from means of the shared ones."""
     random, shared = always_own(fit.model), fit.unknowns.copy()
     random[places] = True
     shared[~random] = shared[~random].mean(axis=1, keepdims=True)
@@ -162,7 +162,7 @@ def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
 
 
 def _left(fit: MixedFit) -> Array:
-    """Data - curve of each group [samples, states, groups], nan where nothing was measured."""
+    """Residuals, data - curve, of each group [samples, states, groups], nan where nothing was measured."""
     return np.asarray(fit.model.measured.data.values - fit.model.fitted(fit.unknowns))
 
 
@@ -171,7 +171,7 @@ def _squares_in_units(fit: MixedFit) -> Array:
 
 
 def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]:
-    """The chosen model and the simpler or better ones beside it."""
+    """The chosen model and those that fit better than every simpler one."""
     values = pooled(series)
     seen = values[:, np.isfinite(values).any(axis=0)]
     spread = float(np.nansum((seen - np.nanmean(seen, axis=0)) ** 2)) if seen.size else 0.0
@@ -196,15 +196,15 @@ def _starts(fit: MixedFit) -> Array:
 def _population(
     fit: MixedFit, series: TimeSeries, powers: Powers, names: Mapping[int, str], exponents: Sequence[object]
 ) -> Population:
-    """What groups share and how they differ."""
+    """The population of constants: shared values, spreads and values of the groups."""
     model, m, e = fit.model, fit.model.measured, fit.estimate
-    # Standard errors of the means, of the spreads as shares of these, and of each group's own unknowns.
+    # Standard errors of the means and of each group's unknowns, and relative ones of the spreads.
     means, groups = e.errors, np.sqrt(np.maximum(np.einsum("gpp->pg", e.spread), 0.0))
     spreads = np.full(len(fit.random), np.nan)
     spreads[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
     width = np.full(len(fit.unknowns), LOOSELY)
-    width[model.n_constants : model.first_start] = 1e-6  # exponents stay where they are
-    # Separate fits of the same structure, the first of two stages.
+    width[model.n_constants : model.first_start] = 1e-6  # exponents stay fixed
+    # Separate fits of the same structure, for the two-stage estimates.
     apart = fit_each(model, fit.unknowns, e.sigma, fit.unknowns, width)[0]
     constants, number = list[GroupConstant](), 0
     terms_of: dict[int, list[int]] = {}
@@ -245,7 +245,7 @@ def _population(
 
 
 def _r2_of_groups(fit: MixedFit) -> Array:
-    """Share of the variance that each group's own curve explains [groups]."""
+    """Share of the variance explained by the curve of each group [groups]."""
     left, values = _left(fit), fit.model.measured.data.values
     count = np.isfinite(values).sum(axis=(0, 2), keepdims=True).clip(1)
     centre = np.nansum(values, axis=(0, 2), keepdims=True) / count
@@ -254,7 +254,7 @@ def _r2_of_groups(fit: MixedFit) -> Array:
 
 
 def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
-    """Of the logarithms of the constants that vary: those of the groups, and what is unsure of each."""
+    """Correlation of the logarithms of the varying constants over groups, including their uncertainty."""
     varying = [k for k in order if fit.estimate.deviations[k] > 0]
     if len(varying) < 2:
         return None
@@ -264,7 +264,7 @@ def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
 
 
 def _start_population(fit: MixedFit, series: TimeSeries) -> dict[str, tuple[str, float, float]]:
-    """How the starts of every state are distributed."""
+    """Distribution of the start values of every state: kind, mean (median if log-normal) and spread."""
     found, m = {state: ("known", float("nan"), 0.0) for state in series.states}, fit.model.measured
     for row, i in enumerate(m.open_starts, start=fit.model.first_start):
         beta, sd = float(fit.estimate.beta[row]), float(fit.estimate.deviations[row])
@@ -274,7 +274,7 @@ def _start_population(fit: MixedFit, series: TimeSeries) -> dict[str, tuple[str,
 
 
 def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents: Sequence[object]) -> Iterator[str]:
-    """What the reader should know of the groups, one sentence each."""
+    """Notes on the groups for the reader, one sentence each."""
     m = fit.model.measured
     for row, i in enumerate(m.open_starts, start=fit.model.first_start):
         start = m.starts[i]
@@ -305,7 +305,7 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
         squares = float(np.sum(left[:, i] ** 2))
         r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, ABOVE_ZERO)
         larger = np.sqrt((1 + r) / max(1 - r, 1e-2))
-        # From 0.3 on errors are larger by a third.
+        # At 0.3, errors are larger by a third.
         if r > 0.3 and r * np.sqrt(both.sum()) > SURELY:
             yield (
                 f"residuals of {state} follow each other (autocorrelation {r:.2f}): the law lacks something, its terms "
@@ -323,7 +323,7 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
 
 
 def strange_groups(series: TimeSeries, strange: Mask) -> list[str]:
-    """Groups that are left out, and groups whose values are far larger or smaller than those of the others."""
+    """Notes on excluded groups, and on groups whose values are far larger or smaller than those of the others."""
     labels = [run.label for run in series.trajectories]
     out = [repr(labels[g]) for g in np.flatnonzero(strange)]
     which = f"group {out[0]} follows" if len(out) == 1 else f"groups {', '.join(out[:5])} follow"
@@ -334,7 +334,7 @@ def strange_groups(series: TimeSeries, strange: Mask) -> list[str]:
         if not np.median(sizes):
             continue  # absent in most groups
         ratio = np.array(sizes) / float(np.median(sizes))
-        # Units differ by more than 50; the others are of one size.
+        # A wrong unit is likely if the ratio exceeds 50 and the other groups are of similar size.
         far = np.flatnonzero((ratio > 50.0) | ((ratio < 1.0 / 50.0) & (ratio > 0.0)))
         usual = np.delete(ratio, far)
         if len(far) and len(far) <= MOST_STRANGE * len(ratio) and usual.max() < 20.0 * usual[usual > 0].min():
@@ -346,11 +346,11 @@ def strange_groups(series: TimeSeries, strange: Mask) -> list[str]:
 
 
 def _together(population: Population) -> list[str]:
-    """Constants that go together over groups, beyond chance."""
+    """Pairs of constants with a significant correlation over groups."""
     if population.correlation is None:
         return []
     names = [one.name for one in population.constants if one.varies]
-    # Fisher's transformation: its error is one over the root of the number of groups less 3; of 1 it is infinite.
+    # Fisher's transformation has the standard error 1 / sqrt(groups - 3) and is infinite at 1.
     root = max(len(population.labels) - 3, 0) ** 0.5
     far = np.arctanh(np.clip(population.correlation, -0.9999, 0.9999)) * root
     return [
@@ -361,9 +361,9 @@ def _together(population: Population) -> list[str]:
 
 
 def resting_point(fit: MixedFit) -> str:
-    """Where groups come to rest, in words; nothing unless the law is a gain and a loss of one state that grows faster.
+    """The equilibrium in words; "" unless the law is a gain and a loss of one state, where the loss grows faster.
 
-    Nothing too where groups have exponents of their own.
+    Also "" if exponents differ between groups.
     """
     structure, e, k = fit.model.structure, fit.estimate, fit.model.n_constants
     own_exponents = e.deviations[k : fit.model.first_start].any()
@@ -382,7 +382,7 @@ def resting_point(fit: MixedFit) -> str:
     median = float(np.exp(at))
     if not np.any(fit.random[:k] & (e.deviations[:k] > 0.0)):
         return f"{constant(median, median * float(slope @ e.covariance @ slope) ** 0.5, 3)} in every group"
-    # What groups are like themselves, since constants that go together spread the point less than each of them.
+    # From the values of the groups, since correlated constants spread the equilibrium less than each of them.
     own = slope[:k] @ fit.unknowns[:k]
     unsure = np.einsum("p,gpq,q->g", slope[:k], e.spread[:, :k, :k], slope[:k])
     sd_log, groups = float(np.sqrt(own.var(ddof=1) + np.maximum(unsure, 0.0).mean())), len(own)

@@ -1,9 +1,9 @@
-r"""A law that somebody wrote down, as the structure of a mixed model.
+r"""A law written by the user, as the structure of a mixed model.
 
     n' = r n - q n^p,    every term:  sign * product of constants * \prod_k x_k ** W[j, k]
 
-The constants in front of a term are one constant of the model: of r n (1 - n/K) these are r and r/K. An exponent
-that has a name is fitted, one for all groups if it is not asked to vary.
+The product of constants in a term is one constant of the model: for r n (1 - n/K) these are r and r/K. A named
+exponent is fitted, with one value for all groups unless it is requested to vary.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from odediscovery.runtime.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class WrittenLaw:
-    """Terms with names for their constants."""
+    """A structure with the names of its constants and exponents."""
 
     structure: Structure
-    constants: tuple[sympy.Expr, ...]  # of the structure, as products of what was written
-    exponents: tuple[sympy.Expr, ...]  # those that have names, in the order of `structure.free`
+    constants: tuple[sympy.Expr, ...]  # of the structure, as products of the written constants
+    exponents: tuple[sympy.Expr, ...]  # the named ones, in the order of `structure.free`
 
     @property
     def names(self) -> dict[int, str]:
-        """Names of the constants that are not products."""
+        """Names of the constants that are single names, by index."""
         return {k: str(one) for k, one in enumerate(self.constants) if one.is_Symbol}
 
     def places_of(self, vary: str) -> list[int] | None:
-        """Unknowns that are named to vary, "r,p": constants, then exponents; None where that is no list of names."""
+        """Indices of the unknowns in a list of names such as "r,p"; None if `vary` is not a list of names."""
         names = [str(one) for one in (*self.constants, *self.exponents)]
         asked = [piece.strip() for piece in vary.split(",")]
         return [names.index(one) for one in asked] if set(asked) <= set(names) else None
 
 
 def written_law(form: Form) -> WrittenLaw:
-    """The terms of a form, a sum of products of powers with as many products of constants as constants.
+    """The structure of a form, a sum of products of powers with one constant per product of constants.
 
     >>> from odediscovery.laws.equations import read_form
     >>> law = written_law(read_form("n' = r*n*(1 - n/K)", ["n"]))
@@ -111,9 +111,9 @@ def _parts(
 
 
 def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]) -> MixedFit:
-    """The mixed model of a written law in which all constants vary, with the kind of noise that groups show.
+    """The mixed model of a written law in which all constants vary, with the more likely kind of noise.
 
-    Starts say where the fit of a constant begins, by its name; others are sought.
+    `starts` has initial guesses of constants and exponents by name; others are estimated.
     """
     if law.exponents and any(start.kind == ANY for start in measured.starts):
         raise InputError("--vary: exponents of states that change their sign are whole numbers; write them")
@@ -136,7 +136,7 @@ def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]
 
 
 def _begin(law: WrittenLaw, held: Structure, measured: Measured, starts: Mapping[str, float]) -> Array:
-    """Logarithms of the constants in every group [constants, groups]."""
+    """Initial guesses of the logarithms of the constants in every group [constants, groups]."""
     known = [k for k, one in enumerate(law.constants) if _is_given(one, starts)]
     seen = np.isfinite(measured.data.values).any(axis=(0, 2)).all()
     if not seen and len(known) < len(law.constants):

@@ -1,1 +1,1 @@
-"""Initial value problems, their sensitivities and adjoints: one door to each solver."""
+"""Initial value problems with their sensitivities and adjoints: the interfaces to the solvers."""

@@ -1,14 +1,14 @@
-"""Runge-Kutta steps of sums of powers, and the gradient of their ends by the discrete adjoint.
+"""Runge-Kutta steps of sums of powers, and gradients of their end states by the discrete adjoint.
 
-For RealNPU -> NAU f and its transposed derivative are a few products,
+For RealNPU -> NAU, f and its transposed derivative are a few products,
 
     f = A y,    y = exp(W log r) cos(W k),    r and k as in the unit's formula
     (df/dx)^T m = s * W^T (y * A^T m),        s = g sign(x) / r
 
-(and a sine where k is not 0), so a solve is a plain loop that keeps r, log r and y of every stage, its reverse a plain
-loop over the stages backwards, and the gradient by A and W one product over all stages at the end. The numbers are
-those of backpropagation through the solver, to the last digits, but no graph is built. States stand before windows,
-[members, states, windows], so that the last axis of the products is long.
+(and a sine where k is not 0). Thus a solve is a plain loop that keeps r, log r and y of every stage, its reverse a
+plain loop over the stages backwards, and the gradient by A and W one product over all stages at the end. The result
+equals that of backpropagation through the solver up to rounding, but no graph is built. The states precede the
+windows, [members, states, windows], so that the last axis of the products is long.
 
 Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 """
@@ -39,12 +39,12 @@ from odediscovery.units.npu import EPSILON
 
 STAGES = 4  # evaluations of the right-hand side in a step
 
-# Where an evaluation keeps r, log r, y, k and y's other half; None where nothing is kept.
+# Buffers in which an evaluation stores r, log r, y, k and the sine part of y; None where it stores nothing.
 _Place: TypeAlias = tuple[Tensor | None, ...]
 
 
 def applies(field: VectorField) -> bool:
-    """Whether the field is a sum of powers as above: RealNPU -> NAU without clipping."""
+    """Whether the closed-form adjoint applies: the field is RealNPU -> NAU without clipping."""
     power, *rest = field.units
     plain = len(rest) == 1 and isinstance(rest[0], NAU) and not rest[0].clip
     own = plain and isinstance(power, RealNPU) and type(power).compute is RealNPU.compute
@@ -60,11 +60,10 @@ def interval_ends(
     controls: LinearControls | None = None,
     gradients: str = "closed-form",
 ) -> States:
-    """States at the ends of intervals on their own grids, differentiable by theta and start.
+    """States at the ends of intervals, each on its own grid, differentiable by theta and start.
 
-    Gradients are as above where that `applies` and nothing else is asked for. Those of torchdiffeq are "odeint", by
-    backpropagation through its steps, and "odeint-adjoint", by its continuous adjoint, which differs by the error of
-    the steps.
+    Gradients are closed-form if that is requested and `applies`. Those of torchdiffeq are "odeint", by backpropagation
+    through its steps, and "odeint-adjoint", by its continuous adjoint, which differs by the error of the steps.
     """
     if not applies(field) or gradients != "closed-form":
         of = theta if gradients == "odeint-adjoint" and torch.is_grad_enabled() else None
@@ -81,7 +80,7 @@ def interval_ends(
 
 
 def nodes(field: VectorField, theta: Theta, start: States, steps: Steps) -> Nodes:
-    """States after every step, differentiable by theta and start."""
+    """The start and the states after every step, differentiable by theta and start."""
     return _solved(field, theta, start, steps, None, True).transpose(1, 2)
 
 
@@ -92,8 +91,8 @@ def _solved(
     members, first = len(theta), start.transpose(1, 2)
     if torch.is_grad_enabled() and (theta.requires_grad or start.requires_grad):
         each = STAGES * steps.numel() * field.units[0].n_out
-        # 4 MiB fit the cache of the processor, and beyond 32 MiB glibc asks for memory anew each time; 256 MiB keep
-        # a GPU busy.
+        # 4 MiB fit the processor's cache, and beyond 32 MiB glibc allocates memory anew each time; 256 MiB keep a GPU
+        # busy.
         largest = 2**19 if theta.device.type == "cpu" else 2**25
         blocks = min(math.ceil(members * each / largest), members)
         if blocks > 1:
@@ -117,7 +116,7 @@ def _nodes_or_end(rhs: _PowerSumRhs, x: Tensor, steps: Tensor, every: bool) -> T
 
 
 class _Solve(torch.autograd.Function):
-    """All steps as one operation."""
+    """All steps as one differentiable operation."""
 
     @staticmethod
     def forward(
@@ -132,8 +131,8 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
         """Cotangents of theta and of the start from those of the solution.
 
-        A stage hands back to the state where the step began, and to dx/dt of earlier stages in
-        the shares in which they stand in its own state.
+        Each stage contributes to the state at the beginning of its step, and to dx/dt of earlier
+        stages with their weights in its own state.
         """
         reverse, of_start = _Reverse(ctx.rhs), ctx.needs_input_grad[2]
         x = given[:, -1] if ctx.every else given
@@ -156,7 +155,7 @@ class _Solve(torch.autograd.Function):
 
 
 class _PowerSumRhs:
-    """x [members, states, windows] -> dx/dt for fixed parameters; so many evaluations as `stages` are kept."""
+    """x [members, states, windows] -> dx/dt for fixed parameters; stores the first `stages` evaluations."""
 
     def __init__(
         self, field: VectorField, theta: Tensor, drift: Tensor | None, stages: int = 0, windows: int = 0
@@ -173,7 +172,7 @@ class _PowerSumRhs:
         self._turn = None if self.power.all_positive else torch.pi * self.gate * self.signed
         self._drift = None if drift is None else drift.T
         self.x: list[Tensor] = []
-        # r, log r and y of all stages; where states change sign also k and y's other half.
+        # r, log r and y of all stages; where states change sign also k and the sine part of y.
         hidden, n = self.w.shape[1:]
         rows = (n, n, hidden) if self._turn is None else (n, n, hidden, n, hidden)
         self.rooms = [theta.new_empty(len(theta), wide, stages, windows) for wide in rows]
@@ -181,7 +180,7 @@ class _PowerSumRhs:
         self._places: list[_Place] = [(*place, None, None) for place in zip(*views, strict=True)]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """dx/dt."""
+        """Evaluate dx/dt at x."""
         places: _Place = (None,) * 5
         if self._places:
             places = self._places[len(self.x)]
@@ -200,14 +199,14 @@ class _PowerSumRhs:
         return dx_dt if self._drift is None else dx_dt + self._drift
 
     def size(self, x: Tensor) -> Tensor:
-        """|x|, or 0 for a negative number that is noise."""
+        """|x|, or 0 where a positive state is negative because of noise."""
         if self._turn is None:
             return x.clamp_min(0.0)
         return torch.where(self.signed, x.abs(), x.clamp_min(0.0))
 
 
 class _Reverse:
-    """The evaluations backwards, the last one first."""
+    """The stored evaluations in reverse order."""
 
     def __init__(self, rhs: _PowerSumRhs) -> None:
         self._rhs = rhs
@@ -226,7 +225,7 @@ class _Reverse:
         self._a, self._w = (p.transpose(1, 2).contiguous() for p in (rhs.a, rhs.w))
 
     def note(self, m: Tensor) -> Tensor:
-        """Remember the cotangent of one evaluation's dx/dt; that of its log y."""
+        """Store the cotangent m of dx/dt of one evaluation, and return that of its log y."""
         here, g, y = self._stages.pop()
         through = torch.bmm(self._a, here.copy_(m))
         if self._turns is not None:
@@ -240,7 +239,7 @@ class _Reverse:
         return torch.bmm(self._w, g).mul_(self._s[len(self._stages)])
 
     def gradient(self) -> Tensor:
-        """Cotangents of theta, once all evaluations have theirs."""
+        """Cotangents of theta, after all evaluations were reversed."""
         rhs, field = self._rhs, self._rhs.field
         m, g, y, log_r = (z.flatten(2) for z in (self._m, self._g, self._y, self._log_r))
         of_a, of_w = torch.bmm(m, y.transpose(1, 2)), torch.bmm(g, log_r.transpose(1, 2))

@@ -1,6 +1,6 @@
-"""The same steps with torch, the only door to torchdiffeq.
+"""Runge-Kutta steps on fixed grids with torch, the only interface to torchdiffeq.
 
-Training solves on the fixed steps of `grids`, which says why, and differentiates the solutions.
+Training solves on the grids of `grids`, which gives the reasons, and differentiates the solutions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odediscovery.solve import grids
 
 Theta: TypeAlias = Float[Tensor, "members parameters"]
 States: TypeAlias = Float[Tensor, "members windows states"]
-# The start first, then the state after every step.
+# The start, then the state after every step.
 Nodes: TypeAlias = Float[Tensor, "members windows 1+steps states"]
 # States at the ends of all intervals of every window.
 Ends: TypeAlias = Float[Tensor, "members windows intervals states"]
@@ -29,7 +29,7 @@ GridIndex: TypeAlias = Int[Tensor, " windows"]
 # Increasing points from 0 to 1, between which the steps lie.
 Grid: TypeAlias = Float[Tensor, " points"]
 
-# Tensors of the grids in the same order.
+# The grids of `grids.GRIDS` as tensors.
 GRIDS: tuple[Tensor, ...] = tuple(torch.as_tensor(grid) for grid in grids.GRIDS)
 
 Rhs = Callable[[Tensor], Tensor]
@@ -37,18 +37,18 @@ Rhs = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class LinearControls:
-    """Controls in intervals of time, straight lines: u = entry + slope * time."""
+    """Controls that are linear in each interval of time: u = entry + slope * time."""
 
-    # Values where an interval begins [..., states]; nan for states with an equation.
+    # Values at the beginning of an interval [..., states]; nan for states with an equation.
     entry: Float[Tensor, "*intervals states"]
     slope: Float[Tensor, "*intervals states"]  # rates of change in it [..., states]; 0 for states with an equation
 
     def enter(self, x: Tensor) -> Tensor:
-        """States [members, ..., states], the controls among them set to their entry values."""
+        """States [members, ..., states] with the controls set to their entry values."""
         return torch.where(self.entry.isnan(), x, self.entry)
 
     def added(self, rhs: Rhs) -> Rhs:
-        """dx/dt of all states: the law's, and the slopes of the controls."""
+        """dx/dt of all states: the rates of the law, and the slopes of the controls."""
         return lambda x: rhs(x) + self.slope
 
     def at(self, index: Tensor | slice | tuple[slice, int]) -> LinearControls:
@@ -64,10 +64,10 @@ def advance(
     controls: LinearControls | None = None,
     adjoint: Theta | None = None,
 ) -> Float[Tensor, "members windows *rest"]:
-    """State at the end of one interval for every member and window, by a Runge-Kutta step between points of the grid.
+    """States at the end of one interval for every member and window, with one Runge-Kutta step per step of the grid.
 
-    The gradient is that of the steps, or that of the continuous adjoint by the parameters in `adjoint` [members, P],
-    solved backwards by the same steps.
+    The gradient is that of the steps; with `adjoint`, parameters [members, P], that of the continuous adjoint, solved
+    backwards by the same steps.
     """
     factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
     grid = grid.to(start.device)
@@ -89,7 +89,7 @@ def advance(
 def advance_together(
     rhs: Rhs, start: States, times: Float[Tensor, " times"], grid: Grid, method: str = "rk4"
 ) -> Float[Tensor, "members windows times-1 states"]:
-    """States at all `times` behind the first in one solve, for windows that share their times."""
+    """States at all `times` after the first from one solve, for windows with the same times."""
     options = {"grid_constructor": lambda func, y0, t: grid}
     solution: Tensor = odeint(lambda t, x: rhs(x), start, times, method=method, options=options)
     return solution[1:].movedim(0, 2)
@@ -103,7 +103,7 @@ def advance_by_grid(
     controls: LinearControls | None = None,
     adjoint: Theta | None = None,
 ) -> States:
-    """`advance` with every window on its own grid."""
+    """`advance` with a grid for every window."""
 
     def part(index: Tensor | slice, grid: Tensor) -> Tensor:
         return advance(rhs, start[:, index], duration[index], grid, controls and controls.at(index), adjoint)
@@ -114,7 +114,7 @@ def advance_by_grid(
 def by_grid(
     solve: Callable[[Tensor | slice, Tensor], Tensor], grid_index: GridIndex
 ) -> Float[Tensor, "members windows *rest"]:
-    """One batched solve for each grid in use, windows in their order again."""
+    """One batched solve per grid in use, with the results in the order of the windows."""
     first = int(grid_index[0])
     if bool((grid_index == first).all()):
         return solve(slice(None), GRIDS[first].to(grid_index.device))

@@ -3,9 +3,8 @@
 An adaptive method shares one step size over the whole batch, so one difficult window slows all, and one member that
 turns nan stops all. Here an interval of the data is integrated over tau in [0, 1] with its duration as a factor, on one
 of a few `GRIDS`, chosen beforehand from an error estimate. The graded ones begin with tiny steps for a start near a
-singular point (I = 0.01 under sqrt(I)). Training solves on the same grids, see `fixed_step`. A few windows of a few
-members are a few points, of which a call of numpy takes longer than its arithmetic: each goes its way alone then, in
-straight-line code.
+singular point (I = 0.01 under sqrt(I)). Training solves on the same grids, see `fixed_step`. For few windows and
+members a call of numpy takes longer than its arithmetic; each is then integrated separately, in straight-line code.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from odediscovery.runtime.monitor import check_time
 Theta: TypeAlias = Float[np.ndarray, "members parameters"]
 Unknowns: TypeAlias = Float[np.ndarray, "members unknowns"]
 States: TypeAlias = Float[np.ndarray, "members windows states"]
-# The start first, then the state after every step.
+# The start, then the state after every step.
 Nodes: TypeAlias = Float[np.ndarray, "members windows 1+steps states"]
 # States at the ends of all intervals of every window.
 Ends: TypeAlias = Float[np.ndarray, "members windows intervals states"]
@@ -42,15 +41,14 @@ Jacobian: TypeAlias = Float[np.ndarray, "members residuals unknowns"]
 def plain_nodes(
     chain: AnyChain, theta: Array, start: Float[np.ndarray, "members windows states"], steps: Array
 ) -> Float[np.ndarray, "members windows nodes states"] | None:
-    """States after every step by Kutta's 3/8 rule, as `rk4_nodes` has them but for rounding.
+    """States after every step by Kutta's 3/8 rule, equal to those of `rk4_nodes` up to rounding.
 
-    None where arrays are faster, where a law is none of those of `member_rates`, or where a number is none or becomes
-    too large.
+    None if arrays are faster, if `member_rates` does not support the law, or if a number is not finite or overflows.
     """
     members, windows, n = start.shape
     if not isinstance(chain, Chain):
         return None
-    if windows * np.count_nonzero(theta) > 250 or not np.isfinite(theta).all():  # of more, arrays are faster
+    if windows * np.count_nonzero(theta) > 250 or not np.isfinite(theta).all():  # beyond, arrays are faster
         return None
     go, ways = march(n), steps.tolist()
     nodes = np.empty((members, windows, 1 + len(steps[0]), n))
@@ -76,7 +74,7 @@ def _graded(steps: int) -> Array:
     return graded
 
 
-# From cheap to dear; an interval takes the first that is accurate enough.
+# From cheap to expensive; an interval uses the first that is accurate enough.
 GRIDS: tuple[Array, ...] = (
     _uniform(1),
     _uniform(2),
@@ -94,18 +92,18 @@ DEFAULT_GRID = 1
 
 @dataclass(frozen=True, eq=False)
 class LinearControls:
-    """Controls in intervals of time, straight lines: u = entry + slope * time."""
+    """Controls that are linear in each interval of time: u = entry + slope * time."""
 
-    # Values where an interval begins [..., states]; nan for states with an equation.
+    # Values at the beginning of an interval [..., states]; nan for states with an equation.
     entry: Float[np.ndarray, "*intervals states"]
     slope: Float[np.ndarray, "*intervals states"]  # rates of change in it [..., states]; 0 for states with an equation
 
     def enter(self, x: Array) -> Array:
-        """States [members, ..., states], the controls among them set to their entry values."""
+        """States [members, ..., states] with the controls set to their entry values."""
         return np.where(np.isnan(self.entry), x, self.entry)
 
     def added(self, rhs: Rhs) -> Rhs:
-        """dx/dt of all states: the law's, and the slopes of the controls."""
+        """dx/dt of all states: the rates of the law, and the slopes of the controls."""
         return lambda x: rhs(x) + self.slope
 
     def at(self, index: Indices | slice | tuple[slice, int] | tuple[Indices, Indices]) -> LinearControls:
@@ -113,13 +111,13 @@ class LinearControls:
         return LinearControls(self.entry[index], self.slope[index])
 
     def through(self, steps: Array) -> LinearControls:
-        """That of every step, [windows, K, states], of intervals [windows, states]."""
+        """The controls of every step, [windows, K, states], from those of intervals [windows, states]."""
         before = (steps.cumsum(axis=1) - steps)[..., None]
         slope = np.repeat(self.slope[:, None], steps.shape[1], axis=1)
         return LinearControls(self.entry[:, None] + before * slope, slope)
 
     def flat(self) -> LinearControls:
-        """All intervals of all windows in one row."""
+        """The controls of all intervals of all windows along one axis."""
         n = self.entry.shape[-1]
         return LinearControls(self.entry.reshape(-1, n), self.slope.reshape(-1, n))
 
@@ -131,7 +129,7 @@ def advance(
     grid: Grid,
     controls: LinearControls | None = None,
 ) -> Float[np.ndarray, "members windows *rest"]:
-    """State at the end of one interval for every member and window."""
+    """States at the end of one interval for every member and window."""
     x = start
     if controls is not None:
         x, rhs = controls.enter(x), controls.added(rhs)
@@ -142,7 +140,7 @@ def advance(
 
 
 def rk4_nodes(rhs: Rhs, start: States, steps: Steps, controls: LinearControls | None = None) -> Nodes:
-    """States after every step."""
+    """The start and the states after every step, by Kutta's 3/8 rule."""
     x, nodes, dx_dt = start, [start], rhs
     for k, h in enumerate(steps.T[:, :, None]):
         if controls is not None:
@@ -156,7 +154,7 @@ def rk4_nodes(rhs: Rhs, start: States, steps: Steps, controls: LinearControls | 
 def advance_by_grid(
     rhs: Rhs, start: States, duration: Durations, grid_index: GridIndex, controls: LinearControls | None = None
 ) -> States:
-    """`advance` with every window on its own grid, windows in their order."""
+    """`advance` with a grid for every window."""
     ends = np.empty_like(start)
     for g in np.unique(grid_index).tolist():
         part = np.flatnonzero(grid_index == g)
@@ -173,7 +171,7 @@ def sensitivities(
     columns: Int[np.ndarray, "members columns"],
     controls: LinearControls | None = None,
 ) -> tuple[States, Float[np.ndarray, "members windows states inputs"]]:
-    """End states and their derivatives by start state and parameters, by forward sensitivities.
+    """End states and their derivatives with respect to start state and parameters, by forward sensitivities.
 
     dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
     """
@@ -184,7 +182,7 @@ def sensitivities(
     for g in np.unique(grid_index).tolist():
         part = np.flatnonzero(grid_index == g)
         x, h, grid, own = start[:, part], duration[part], GRIDS[g], controls and controls.at(part)
-        # Steps stand side by side where there are several, and not too many points of members and windows.
+        # Several steps are integrated in parallel unless there are too many members and windows.
         if len(grid) > 3 and members * len(part) * len(grid) <= 20_000:
             ends[:, part], slopes[:, part] = _step_by_step(linear, rhs, x, h, grid, count, own)
         else:
@@ -227,7 +225,7 @@ def _step_by_step(
     count: int,
     controls: LinearControls | None = None,
 ) -> tuple[Array, Array]:
-    """The same with all steps side by side, from a solve without sensitivities, then multiplied.
+    """The result of `_variational` from the nodes of a plain solve: all steps in parallel, then chained.
 
     S_{k+1} = Phi_k S_k + [0, Theta_k]
     """
@@ -253,9 +251,9 @@ def choose_grids(
     tolerance: Float[np.ndarray, " states"],
     controls: LinearControls | None = None,
 ) -> GridIndex:
-    """For every window the cheapest grid whose error stays below `tolerance` [states].
+    """The cheapest grid of every window with an error of at most `tolerance` [states].
 
-    The error is the distance to the solution on a finer grid, its median over the members with a finite
+    The error is the distance to the solution on a finer grid, as the median over members with a finite
     solution; windows that no grid solves get the finest.
     """
     index = np.full(len(duration), len(GRIDS) - 1)
@@ -274,7 +272,7 @@ def choose_grids(
 
 
 def _median(errors: Array) -> Array:
-    """The median of each column [members, windows], nan left out; nan where there is nothing else."""
+    """The median of each column of [members, windows] without nan; nan where all values are."""
     ordered, known = np.sort(errors, axis=0), (~np.isnan(errors)).sum(axis=0)
     lower, upper = np.maximum(known - 1, 0) // 2, np.minimum(known // 2, len(errors) - 1)
     each = np.arange(errors.shape[1])

@@ -1,9 +1,9 @@
-"""A trajectory of a law, and what small disturbances of its rates do to the samples.
+"""A trajectory of a law, and the response of its samples to small disturbances of its rates.
 
     dy/dt = (df/dx) y + g(x),    y_{j+1} = Phi_j y_j + sum_k G_{j,k} g_k
 
-to first order along the trajectory x, with g at the nodes k of sample interval j. Phi and G belong to the
-trajectory: what any number of forces does is products of matrices.
+to first order along the trajectory x, with g at the nodes k of sample interval j. Phi and G depend only on the
+trajectory, so that responses to any number of forces are products of matrices.
 
 Source: variation of constants; the classical Runge-Kutta method, which is linear in g.
 """
@@ -31,20 +31,20 @@ STEPS = 2  # over one sample interval
 
 @dataclass(frozen=True, eq=False)
 class LinearisedTrajectory:
-    """A law's trajectory and what disturbances of its rates do to it."""
+    """A law's trajectory and its linear response to disturbances of its rates."""
 
-    # States at the ends and in the middle of every step, [nodes, states] a trajectory; steps share their ends.
+    # States at the ends and in the middle of every step, [nodes, states] per trajectory; steps share their ends.
     x: tuple[Array, ...]
-    # What a disturbance at the beginning of an interval is at its end, [intervals, states, states].
+    # Phi: propagator from the beginning of an interval to its end, [intervals, states, states].
     carried: tuple[Array, ...]
-    # What a force on each equation at each node of an interval adds there, [intervals, states, equations, nodes].
+    # G: response at the end of an interval to a force at each node, [intervals, states, equations, nodes].
     pushed: tuple[Array, ...]
     left: tuple[Array, ...]  # data minus x in units of the noise, 0 where missing, [samples, states]
     weight: tuple[Array, ...]  # 1 / noise of every sample, 0 where missing, [samples, states]
 
     @classmethod
     def of(cls, p: Problem, law: PowerSum, initial: Array, sigma: Array) -> LinearisedTrajectory | None:
-        """None where the law blows up."""
+        """The linearised trajectories of a law; None if it blows up."""
         found: list[tuple[Array, ...]] = []
         for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
             times = _nodes(t)
@@ -59,7 +59,7 @@ class LinearisedTrajectory:
         return cls(*(tuple(parts) for parts in zip(*found, strict=True)))
 
     def responses(self, equation: int, forces: Sequence[Array]) -> Array:
-        """What forces on one equation at `x`, [nodes, columns] a trajectory, do to samples in units of the noise."""
+        """Responses of samples, in units of the noise, to forces on one equation, [nodes, columns] per trajectory."""
         rows, nodes = [], np.arange(2 * STEPS + 1)
         for k, force in enumerate(forces):
             first = 2 * STEPS * np.arange(len(self.carried[k]))[:, None]
@@ -68,7 +68,7 @@ class LinearisedTrajectory:
         return np.concatenate(rows)
 
     def starts(self) -> Array:
-        """What a change of each start value does, [rows, trajectories * states]."""
+        """Responses of the samples to a change of each start value, [rows, trajectories * states]."""
         blocks = [self._carried(k, np.eye(own.shape[1]), np.zeros_like(own)) for k, own in enumerate(self.carried)]
         return np.asarray(block_diag(*blocks))
 
@@ -79,23 +79,23 @@ class LinearisedTrajectory:
 
     @property
     def within(self) -> float:
-        """Squares of what the averages leave out of it, which no term explains."""
+        """Sum of squared residuals within the averages of samples, which no term explains."""
         whole = sum(float(np.sum(left**2)) for left in self.left)
         return max(whole - float(self.residual @ self.residual), 0.0)
 
     @property
     def samples(self) -> int:
-        """Observed values."""
+        """Number of observed values."""
         return int(sum((w > 0).sum() for w in self.weight))
 
     def _carried(self, k: int, first: Array, added: Array) -> Array:
-        """What becomes of a first disturbance and those added in every interval, weighted [rows, columns]."""
+        """Weighted responses [rows, columns] to a first disturbance and those added in every interval."""
         return self._averaged(k, linear_recurrence(self.carried[k], added, first) * self.weight[k][..., None])
 
     def _averaged(self, k: int, values: Array) -> Array:
-        """Values [samples, states, columns] as rows; of many samples sum / root(m) of the m known among neighbours.
+        """Values [samples, states, columns] as rows; of many samples, sum / sqrt(m) over the m known among neighbours.
 
-        Noise stays white and of the same size, and responses are alike from one sample to the next.
+        This keeps the noise white and of the same size; responses of neighbouring samples are similar.
         """
         size = sum(left.size for left in self.left)
         each = min(max(size // 1000, 1), 4)
@@ -107,9 +107,9 @@ class LinearisedTrajectory:
 
 
 def carried_along(law: PowerSum, t: Trajectory) -> Array:
-    """What a disturbance of a smooth path becomes over each sample interval by a law, [intervals, states, states].
+    """Propagators of a law along a smooth path through the data, per sample interval, [intervals, states, states].
 
-    Along the law's own trajectory `LinearisedTrajectory` tells it.
+    `LinearisedTrajectory` has those along the law's own trajectory.
     """
     times = _nodes(t)
     x = CubicSpline(t.time, t.values)(times)
@@ -117,19 +117,19 @@ def carried_along(law: PowerSum, t: Trajectory) -> Array:
 
 
 def _nodes(t: Trajectory) -> Array:
-    """The ends and the middle of every step, steps one behind the other."""
+    """Times at the ends and in the middle of every step, in order."""
     ends = np.linspace(t.time[:-1], t.time[1:], 2 * STEPS, endpoint=False, axis=1)
     return np.append(ends.ravel(), t.time[-1])
 
 
 def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:
-    """`carried` and `pushed` of every interval: Runge-Kutta, which is linear in disturbances and forces.
+    """`carried` and `pushed` of every interval, by Runge-Kutta, which is linear in disturbances and forces.
 
     dy/dt = (df/dx) y + force
     """
     n = slopes.shape[1]
     at = slopes[:-1:2], slopes[1::2], slopes[2::2]
-    # Columns: a disturbance of each state, then a force on each equation at both ends and in the middle of a step.
+    # Columns: a disturbance of each state, then a force on each equation at the beginning, middle and end of a step.
     forces = np.zeros((3, n, 4 * n))
     for node in range(3):
         forces[node, :, (1 + node) * n : (2 + node) * n] = np.eye(n)

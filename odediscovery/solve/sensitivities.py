@@ -1,18 +1,18 @@
-"""Solutions of laws through whole trajectories, and their derivatives by constants and start values.
+"""Solutions of laws over whole trajectories, and their derivatives with respect to constants and start values.
 
-Solutions are scipy's LSODA at tight tolerance: nothing that is judged or printed depends on the step grids of training.
+Solutions use scipy's LSODA at tight tolerance: no judged or printed number depends on the step grids of training.
 
 Start values are fitted without bounds through numbers q,
 
     x_i = q_i^2 where x_i cannot be negative, else x_i = q_i;    then, for a sum with its value,
     x_i <- x_i V / (c . x)   for all its states, so that  c . x = V
 
-A start of 0 is then no wall, and start values keep what is conserved whatever q is. Derivatives are
+Thus a start value of 0 is not a barrier, and start values satisfy conserved sums for any q. Derivatives are
 
     dS/dt = (df/dx) S + df/dtheta,
 
-integrated over all sample intervals side by side from the accurate states of an adaptive solver, then multiplied up.
-They also say how fast solutions drift apart, and so what tolerance the solver needs.
+integrated over all sample intervals in parallel from the accurate states of an adaptive solver, then chained.
+They also show how fast solutions diverge, and thus which tolerance the solver needs.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import check_time, fitting_at_once
 
 FINEST_RTOL = 1e-9  # relative tolerance for data without noise
-RTOL_OVER_ATOL = 100.0  # relative over absolute tolerance, states having an rms of 1
+RTOL_OVER_ATOL = 100.0  # ratio of relative to absolute tolerance, for states with an rms of 1
 
 
 def tolerance(sigma: Float[Array, " states"]) -> float:
-    """Relative tolerance of solves that are compared with residuals of size sigma [states]."""
+    """Relative tolerance of solutions whose residuals have standard deviations sigma [states]."""
     return float(np.clip(1e-5 * np.min(sigma), FINEST_RTOL, 1e-6))
 
 
 def integrate(
     law: PowerSum | FilledForm, start: Float[Array, " own"], run: Trajectory, rtol: float
 ) -> Float[Array, "samples states"] | None:
-    """States at the run's times [times, states], None where the law blows up or the solver fails.
+    """States at the run's times [times, states]; None if the law blows up or the solver fails.
 
-    The solver begins anew where a straight line of the controls ends.
+    The solver restarts at the end of each linear piece of the controls.
     """
     rhs, u, slopes = point_field(law), run.controls, control_slopes([run])
-    # States of 1e10 are nowhere near the data any more.
+    # States of 1e10 are far from any data.
     atol, largest = rtol / RTOL_OVER_ATOL, 1e10
     if u is None:
         return solve_whole(rhs, start, run.time, rtol, atol, largest)
@@ -76,7 +76,7 @@ def residual_squares(
     relative_sigma: Sequence[Array] | None = None,
     rtol: float | None = None,
 ) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
-    """Sums of squared residuals, weighted and plain, and number of values of every state."""
+    """Sums of squared residuals, weighted and plain, and number of observed values of every state."""
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, relative_sigma, strict=True):
@@ -92,7 +92,7 @@ def residual_squares(
 def solutions(
     law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
 ) -> list[Float[Array, "_ states"]]:
-    """The law's states at all times [samples, states] a trajectory, inf where it blows up."""
+    """The law's states at all times, [samples, states] per trajectory; inf throughout if it blows up."""
     rtol = FINEST_RTOL if rtol is None else rtol
     found = []
     for t, x0 in zip(series.trajectories, initial, strict=True):
@@ -104,22 +104,22 @@ def solutions(
 def residuals(
     law: PowerSum | FilledForm, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
 ) -> list[Float[Array, "_ states"]]:
-    """Law minus data [samples, states] a trajectory: nan where missing, inf where it blows up."""
+    """Law minus data, [samples, states] per trajectory: nan where missing, inf if the law blows up."""
     found = solutions(law, series, initial, rtol)
     return [t.left(y) for y, t in zip(found, series.trajectories, strict=True)]
 
 
-# Least start of a nonnegative state [rms of the state]: from exactly 0 a law with sqrt(x) may move or stay.
+# Smallest start value of a nonnegative state [rms of the state]: at exactly 0, sqrt(x) has no unique solution.
 LEAST_START = 1e-8
 
-# Weights c [states] and value V of sums that share no state; all their weights are positive and
-# their states nonnegative.
+# Weights c [states] and value V of sums without common states; all weights are positive and all their states
+# nonnegative.
 ConservedSums: TypeAlias = tuple[tuple[Array, float], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """Which starts are bounded, and which sums they keep.
+    """Bounds of the start values, and the conserved sums that they satisfy.
 
     >>> starts = Starts(np.array([True, True]), ((np.array([1.0, 1.0]), 10.0),))
     >>> starts.values(np.array([[1.0, 2.0]])).tolist()
@@ -128,24 +128,24 @@ class Starts:
 
     nonnegative: Mask  # states that do not start below 0 [states]
     sums: ConservedSums = ()  # conserved sums with their values
-    known: Array | None = None  # first values that are known [trajectories, states], nan elsewhere; None for none
+    known: Array | None = None  # known first values [trajectories, states], nan elsewhere; None if there are none
 
     def roots(
         self, initial: Float[Array, "*rest states"], awake: Float[Array, " states"]
     ) -> Float[Array, "*rest states"]:
-        """q of start values [trajectories, states], as if they were at least `awake` [states]."""
+        """q of start values [trajectories, states], with nonnegative states at least `awake` [states]."""
         least = np.maximum(initial, np.maximum(awake, LEAST_START))
         return np.where(self.nonnegative, np.sqrt(least), initial)
 
     def values(self, q: Float[Array, "*rest states"]) -> Float[Array, "*rest states"]:
-        """Start values [..., states] of q."""
+        """Start values [..., states] that belong to q."""
         x = self._unbound(q)
         for c, value in self.sums:
             x = np.where(c != 0, x * (value / (x @ c))[..., None], x)
         return x if self.known is None else np.where(np.isfinite(self.known), self.known, x)
 
     def slopes(self, q: Float[Array, " states"], trajectory: int = 0) -> Float[Array, "states states"]:
-        """dx/dq of one trajectory's q [states] -> [states, states]."""
+        """dx/dq [states, states] at the q [states] of one trajectory."""
         x = self._unbound(q)
         slopes: Array = np.diag(np.where(self.nonnegative, 2.0 * q, 1.0))
         for c, value in self.sums:
@@ -157,55 +157,55 @@ class Starts:
         return slopes
 
     def _unbound(self, q: Array) -> Array:
-        """Start values that no sum binds yet."""
+        """Start values before the conserved sums are imposed."""
         return np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
 
 
 def known_starts(series: TimeSeries) -> Array | None:
-    """First values of states, controls left out, that are known [trajectories, states]; None for none."""
+    """Known first values of the states without controls, [trajectories, states]; None if there are none."""
     if all(run.recorded is None for run in series.trajectories):
         return None
     found: Array = np.stack([run.known_start for run in series.trajectories])[:, ~series.is_control]
     return found if np.isfinite(found).any() else None
 
 
-# A sum of powers, or a form that was written down.
+# A sum of powers, or a form with named constants.
 Law: TypeAlias = PowerSum | FilledForm
 
-# Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
-# first that is accurate enough.
+# Number of steps over one interval and their grading, from cheap to expensive: an interval uses the first that is
+# accurate enough.
 STEPS_AND_GRADING = ((2, 0.0), (8, 0.0), (32, 4.0), (64, 4.0), (128, 6.0))
-# What an interval takes that none of them is accurate enough for, as those of a stiff law are not.
+# Marks intervals for which none is accurate enough, as for a stiff law.
 BY_LSODA = len(STEPS_AND_GRADING)
-LARGEST = 1e100  # a sensitivity from which no step follows
+LARGEST = 1e100  # beyond this, sensitivities are useless for a step of the fit
 
 
 class Effort(NamedTuple):
-    """How finely a law has to be integrated."""
+    """Accuracy with which a law must be integrated."""
 
     rtol: float  # relative tolerance of its solutions
-    # Which of `STEPS_AND_GRADING`, or `BY_LSODA`, the sensitivities of every interval take [intervals].
+    # Index in `STEPS_AND_GRADING`, or `BY_LSODA`, for the sensitivities of every interval [intervals].
     steps: NDArray[np.int64]
 
     @classmethod
     def least(cls, series: TimeSeries, rtol: float) -> Effort:
-        """The fewest steps at a tolerance: what a first evaluation begins with."""
+        """The fewest steps at a tolerance, for a first evaluation."""
         return cls(rtol, np.zeros(sum(len(t.time) - 1 for t in series.trajectories), np.int64))
 
 
 class Evaluation(NamedTuple):
-    """What is known of a law at some constants and starts."""
+    """Residuals of a law and their derivatives at given constants and start values."""
 
     residual: Float[Array, " residuals"]  # weighted [R]
     jacobian: Float[Array, "residuals unknowns"]  # its derivatives [R, unknowns]
-    effort: Effort  # what these solutions needed
+    effort: Effort  # the effort that these solutions needed
 
 
 class TrajectoryResiduals:
-    """Residuals and Jacobian of one law; the unknowns are its free constants, then the starts' roots.
+    """Residuals and Jacobian of one law; the unknowns are its free constants, then q of the start values.
 
     The law is dimensionless, `sigma` the standard deviation of the residuals of every state [states], and
-    `relative_sigma` that of each sample relative to the others, [samples, states] a trajectory.
+    `relative_sigma` that of each sample relative to the others, [samples, states] per trajectory.
     """
 
     def __init__(
@@ -218,8 +218,8 @@ class TrajectoryResiduals:
         self.own, self.drift = ~series.is_control, control_slopes(series.trajectories)
 
     def pack(self, initial: Float[Array, "trajectories own"]) -> Float[Array, " unknowns"]:
-        """Unknowns of the present law and start values."""
-        # A root of exactly 0 has no gradient and would never leave.
+        """Unknowns of the current law and given start values."""
+        # At q = 0 the gradient vanishes and q would never change.
         q = self.starts.roots(initial, 0.1 * self.sigma[self.own])
         constants = zip(self.law.constants, self.free, strict=True)
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
@@ -232,9 +232,9 @@ class TrajectoryResiduals:
     def evaluate(self, u: Float[Array, " unknowns"], effort: Effort | None = None) -> Evaluation | None:
         """Residuals and Jacobian at unknowns [unknowns]; None if the law blows up.
 
-        Where solutions drift apart, so do the solver's errors: as residuals come near to these,
-        the solve is repeated at a finer tolerance. Later evaluations should begin with that `effort`,
-        in which are also the steps that the sensitivities needed.
+        Where solutions diverge, the solver's errors grow with them: if these become comparable to
+        the residuals, the solve is repeated at a finer tolerance. Later evaluations should start
+        from the `effort` returned, which also has the steps that the sensitivities needed.
         """
         rtol, steps = effort or Effort.least(self.series, tolerance(self.sigma[self.own]))
         law, initial = self.unpack(u)
@@ -246,7 +246,7 @@ class TrajectoryResiduals:
         if jacobian is None:
             return None
         residual, growth = self._residual(paths), max(jacobian[1], 1.0)
-        # On the way to the minimum the solver may add a hundredth of the residuals.
+        # Before the minimum, the solver's error may be a hundredth of the residuals.
         size = max(float(np.sqrt(np.mean(residual**2))) * 0.01, 1.0) * self.sigma[self.own].min()
         needed = max(10.0 * size / growth, 1e-13)
         if needed < rtol / 2.0:
@@ -266,7 +266,7 @@ class TrajectoryResiduals:
         return paths
 
     def _weights(self) -> list[Array]:
-        """1 / standard deviation of every value, 0 of what is missing or an input."""
+        """1 / standard deviation of every value; 0 for missing values and controls."""
         return [
             np.where(np.isfinite(t.values) & self.own, 1.0 / (self.sigma * relative_sigma), 0.0)
             for t, relative_sigma in zip(self.series.trajectories, self.relative_sigma, strict=True)
@@ -280,7 +280,7 @@ class TrajectoryResiduals:
     def squares(
         self, residual: Float[Array, " residuals"] | None
     ) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
-        """Sums of squared residuals, weighted and plain, and number of values of every state."""
+        """Sums of squared residuals, weighted and plain, and number of observed values of every state."""
         relative_sigma, weights = np.concatenate(self.relative_sigma), np.concatenate(self._weights())
         told = np.concatenate([t.told for t in self.series.trajectories])
         counts = ((weights > 0) & told).sum(axis=0, dtype=np.float64)
@@ -292,7 +292,7 @@ class TrajectoryResiduals:
         return (r**2).sum(axis=0), (plain**2).sum(axis=0), counts
 
     def _jacobian(self, own: Sequence[Array], paths: Sequence[Array], u: Array) -> tuple[Array, float] | None:
-        """d residuals / d unknowns [R, unknowns] of every interval's sensitivities; how far solutions drift apart."""
+        """d residuals / d unknowns [R, unknowns] from the sensitivities of the intervals, and their largest growth."""
         n, k, starts = self.n, self.n_constants, int(self.own.sum())
         found, growth = [], 0.0
         for i, (steps, weight) in enumerate(zip(own, self._weights(), strict=True)):
@@ -314,8 +314,8 @@ class TrajectoryResiduals:
     ) -> Float[Array, "intervals+1 states columns"] | None:
         """d x / d (constants, own start) at every sample, [samples, n, constants + starts].
 
-        The sensitivities of all intervals, integrated side by side from the accurate states, are
-        multiplied up: D_{j+1} = Phi_j D_j + [Theta_j, 0].
+        The sensitivities of the intervals, each integrated from the accurate states, are chained:
+        D_{j+1} = Phi_j D_j + [Theta_j, 0]. None if they exceed `LARGEST`.
         """
         added = np.zeros((len(own), *first.shape))
         added[:, :, : self.n_constants] = own[:, :, self.n :]
@@ -324,10 +324,10 @@ class TrajectoryResiduals:
         return stacked if np.abs(stacked).max() < LARGEST else None
 
     def of_intervals(self, law: Law, paths: Sequence[Array], effort: Effort) -> tuple[list[Array], NDArray[np.int64]]:
-        """[Phi, Theta] of every interval, [intervals, n, n + constants] a trajectory; the steps that each took.
+        """[Phi, Theta] of every interval, [intervals, n, n + constants] per trajectory, and the steps used for each.
 
-        Runge-Kutta 4 on graded steps, more of them where its own end state is off; LSODA where even the
-        shortest are, as those of a stiff law.
+        Runge-Kutta 4 on graded steps, with more steps where its end state is inaccurate; LSODA where
+        even the finest steps are, as for a stiff law.
         """
         times = [t.time for t in self.series.trajectories]
         duration = np.concatenate([np.diff(t) for t in times])
@@ -336,7 +336,7 @@ class TrajectoryResiduals:
         s = np.zeros((len(duration), self.n, self.n + self.n_constants))
         done, taken = np.zeros(len(duration), bool), effort.steps.copy()
         scale = np.concatenate([np.tile(np.abs(x).max(axis=0), (len(x) - 1, 1)) for x in paths])
-        # Of the largest value of a state: then sensitivities are good enough to step by.
+        # Relative to the largest value of a state; accurate enough for a step of the fit.
         accuracy = max(1e-6, effort.rtol * 100.0)
         for level, (steps, spread) in enumerate(STEPS_AND_GRADING):
             todo = np.flatnonzero(~done & (taken <= level))
@@ -344,10 +344,10 @@ class TrajectoryResiduals:
                 continue
             taken[todo] = level
             end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo], steps, spread)
-            # A step that is far too long ends beyond all numbers, which is off as well.
+            # Far too long a step overflows, which counts as inaccurate, too.
             with np.errstate(all="ignore"):
                 off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
-            # Too long a step makes a fast decay grow: what has died out does not show it itself.
+            # Too long a step makes a fast decay grow, which states that have already decayed do not show.
             grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > 10.0
             done[todo] = (off < accuracy) & ~grown
             if level == len(STEPS_AND_GRADING) - 1:
@@ -359,9 +359,9 @@ class TrajectoryResiduals:
     def _runge_kutta(
         self, law: Law, x: Array, duration: Array, drift: Array, steps: int, spread: float
     ) -> tuple[Array, Array]:
-        """States [B, n] and [Phi, Theta] [B, n, n + constants] at the ends of intervals from x.
+        """States [B, n] and [Phi, Theta] [B, n, n + constants] at the ends of intervals that start at x.
 
-        The states step by step, then the sensitivities of many steps side by side from them.
+        Integrates the states step by step, then from them the sensitivities of many steps in parallel.
         """
         tau = np.linspace(0.0, 1.0, steps + 1)
         grid = tau if spread == 0.0 else np.expm1(spread * tau) / np.expm1(spread)
@@ -376,7 +376,7 @@ class TrajectoryResiduals:
         with np.errstate(all="ignore"):
             for j, h in enumerate(lengths[:, :, None]):
                 path[j + 1] = rk4_step(rhs, path[j], h)
-            # A Runge-Kutta step holds eight copies of [x, Phi, Theta], eight bytes a number.
+            # A Runge-Kutta step holds eight copies of [x, Phi, Theta], eight bytes per number.
             each = 64.0 * self.n * (1 + self.n + self.n_constants)
             most = max(fitting_at_once(2000, each) // len(x), 1)
             for first in range(0, steps, most):
@@ -388,7 +388,7 @@ class TrajectoryResiduals:
         return path[-1], np.ascontiguousarray(np.moveaxis(s, -1, 0))
 
     def _unmoved(self, points: int) -> Array:
-        """[Phi, Theta] of no time, [n, n + constants, B]."""
+        """[Phi, Theta] of an interval of length 0, [n, n + constants, B]."""
         s = np.zeros((self.n, self.n + self.n_constants, points))
         s[np.arange(self.n), np.arange(self.n)] = self.own[:, None]
         return s
@@ -413,7 +413,7 @@ class TrajectoryResiduals:
         return ends[:, 1:].reshape(self.n, -1, *shape[:2])
 
     def _stiff(self, law: Law, x: Array, duration: float, drift: Array, rtol: float) -> Array:
-        """[Phi, Theta] [n, n + constants] of one interval from x, by LSODA; nan where that fails, too."""
+        """[Phi, Theta] [n, n + constants] of one interval from x, by LSODA; nan if that fails, too."""
         form, constants = compiled_law(law, self.free)
         s = self._unmoved(1)[..., 0]
         rates, own = point_field(FilledForm(form.varied, np.array(constants))), np.append(drift, np.zeros(s.size))
@@ -429,7 +429,7 @@ class TrajectoryResiduals:
 
 
 def _products(a: Array, b: Array) -> Array:
-    """Products of matrices [i, k, B] and [k, j, B], one a column: few and small ones of many points."""
+    """Products of small matrices [i, k, B] and [k, j, B], one per point."""
     found: Array = a[:, 0, None] * b[0]
     for k in range(1, len(b)):
         found += a[:, k, None] * b[k]
@@ -441,7 +441,7 @@ def sensitivities(
 ) -> tuple[Float[Array, "times states"], Float[Array, "times states columns"]] | None:
     """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
 
-    None where the law blows up; the values of the run do not count.
+    None if the law blows up. The values of the run are ignored.
     """
     n, own = law.n_states, len(start)
     names = tuple(map(str, range(n)))
@@ -460,7 +460,7 @@ def sensitivities(
 def linear_recurrence(
     a: Float[np.ndarray, "steps n n"], b: Float[np.ndarray, "steps n columns"], first: Float[np.ndarray, "n columns"]
 ) -> Float[np.ndarray, "1+steps n columns"]:
-    """All z_j of
+    """All z_j of the recurrence
 
     z_0 = first,   z_{j+1} = A_j z_j + b_j
     """
@@ -468,7 +468,7 @@ def linear_recurrence(
     steps, n, columns = b.shape
     if not columns:
         return np.zeros((1 + steps, n, 0))
-    # The band of a lower triangle: row d holds what stands d below the diagonal.
+    # Band storage of a lower triangular matrix: row d has the elements d below the diagonal.
     band = np.zeros((2 * n, (1 + steps) * n))
     for i in range(n):
         for k in range(n):

@@ -1,6 +1,6 @@
-"""Arithmetic units: layers that a person can read. The only registry of them.
+"""Registry of the arithmetic units, layers with a readable formula.
 
-A new unit is one file with `compute` and `symbolic`, imported and named here; every test over the
+A new unit is one file with `compute` and `symbolic`, imported and listed here; every test over the
 registry then finds it.
 """
 

@@ -1,9 +1,9 @@
-"""What every arithmetic unit is: numbers and symbols of one formula, an ordinary torch layer.
+"""Base class of the arithmetic units: torch layers whose formula is also symbolic.
 
 A unit states its formula twice, in the same file: `compute` on tensors and `symbolic` on sympy
-expressions. One test over the registry proves that the two agree. As a `torch.nn.Module` a unit is
-used like any layer; `compute` is the same as a pure function of its parameters, so that a batch of
-networks can hold the parameters of whole chains in one flat tensor, members first.
+expressions. One test over the registry checks that the two agree. As a `torch.nn.Module` a unit is
+used like any layer; `compute` is a pure function of its parameters, so that a batch of networks can
+hold the parameters of whole chains in one flat tensor, members first.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 Arrays = Mapping[str, NDArray[Any]]
 Tensors = Mapping[str, Tensor]
-# How a parameter begins: a name of `INITIALISERS`, a number, or a function that fills a tensor in place, as
-# those of `torch.nn.init` do, or returns one.
+# Initial values of a parameter: a name of `INITIALISERS`, a number, or a function that fills a tensor in place,
+# like those of `torch.nn.init`, or returns one.
 Initialiser: TypeAlias = str | float | Callable[..., Any]
 
 INITIALISERS: Mapping[str, Callable[..., Any]] = {
@@ -36,21 +36,21 @@ INITIALISERS: Mapping[str, Callable[..., Any]] = {
 
 
 class AbstractUnit(nn.Module, ABC):
-    """A layer y = unit(x) whose formula can be read.
+    """A layer y = unit(x) with a readable formula.
 
     Args:
         n_in: width of the input x.
         n_out: width of the output y.
-        members: number of independent networks side by side, a leading axis of every parameter, of the input and
-            of the output; None (default) for one network without such an axis.
+        members: number of independent networks in parallel, a leading axis of every parameter, of the input and
+            of the output; None (default) for one network without this axis.
         dtype: of the parameters (default: torch's default, float32 unless it was changed).
         device: of the parameters.
         generator: source of the random initial weights (default: torch's global generator).
         initialisers: `init_NAME` for the parameter NAME, see `INITIALISERS`.
 
     Raises:
-        ValueError: a width or `members` below 1, or an unknown name of an initialiser.
-        TypeError: an initialiser of a parameter that the unit does not have.
+        ValueError: a width or `members` is below 1, or the name of an initialiser is unknown.
+        TypeError: an initialiser is for a parameter that the unit does not have.
 
     >>> from odediscovery.units import RealNPU
     >>> RealNPU(2, 3)(torch.ones(5, 2)).shape
@@ -59,11 +59,11 @@ class AbstractUnit(nn.Module, ABC):
     torch.Size([4, 5, 3])
     """
 
-    # A number where parameters have an axis of members, else None.
+    # An int if parameters have an axis of members, else None.
     members: Any
-    # Parameters that choose between an input (1) and nothing (0): training draws them to 1.
+    # Parameters that open (1) or close (0) an input: training draws them to 1.
     gates: tuple[str, ...] = ()
-    # What `init_` is followed by, where that is not the parameter's name.
+    # Names after `init_` that differ from the name of the parameter.
     short_names: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
@@ -93,7 +93,7 @@ class AbstractUnit(nn.Module, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # Shortcuts that a parent wrote for its formula are none for another one.
+        # A parent's shortcuts do not apply to another formula.
         if "compute" in vars(cls):
             for name in {"bound", "pull"} - vars(cls).keys():
                 setattr(cls, name, getattr(AbstractUnit, name))
@@ -108,7 +108,7 @@ class AbstractUnit(nn.Module, ABC):
         """Shape of every parameter of one member, in the order in which they are stored."""
 
     def initialisers(self) -> Mapping[str, Initialiser]:
-        """How every parameter begins unless `init_NAME` says otherwise: weights as Glorot proposes, biases at 0."""
+        """Default initialisers of the parameters: Glorot's for weights, 0 for biases."""
         return {name: "zeros" if name == "bias" else "glorot" for name in self.shapes()}
 
     def initial(self, members: int, generator: torch.Generator | None = None) -> dict[str, Tensor]:
@@ -123,18 +123,18 @@ class AbstractUnit(nn.Module, ABC):
         """The formula on tensors: x [members, batch, n_in] -> [members, batch, n_out].
 
         Args:
-            p: parameters [members, *shape] by name, of `shapes`; without the axis of members in both, x may
+            p: parameters [members, *shape] by name, of `shapes`; if neither has the axis of members, x may
                 have any number of leading axes, but at least one.
             x: features, dimensionless in a vector field.
         """
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
-        """`compute` for fixed parameters p [members, *shape]: a solve calls it thousands of times
-        with the same."""
+        """`compute` for fixed parameters p [members, *shape], with which a solve calls it thousands
+        of times."""
         return lambda x: self.compute(p, x)
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Cotangents of the output pulled back, sample by sample: the chain rule of one unit.
+        """Cotangents of input and parameters from those of the output, sample by sample.
 
         Args:
             p: parameters [members, *shape] by name.
@@ -143,8 +143,8 @@ class AbstractUnit(nn.Module, ABC):
 
         Returns:
             d/dx [members, batch, K, n_in] and, for every parameter, d/dp
-            [members, batch, K, *shape]. Units whose derivative is short write it out; this
-            default asks `torch.func`, correct for any `compute` and about ten times slower.
+            [members, batch, K, *shape]. Units with a short derivative override this default,
+            which uses `torch.func`, is correct for any `compute` and about ten times slower.
         """
 
         def one_sample(x_one: Tensor, g_one: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -163,16 +163,16 @@ class AbstractUnit(nn.Module, ABC):
 
         Args:
             p: parameters [*shape] of one member by name.
-            x: one expression a feature [n_in].
+            x: one expression per feature [n_in].
         """
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> Sequence[sympy.Basic]:
-        """The readable limit of `symbolic(p, x)`, where gates and bits are 0 or 1 [n_out]; else
-        the same."""
+        """The readable limit of `symbolic(p, x)` for gates and bits of 0 or 1 [n_out]; default: the
+        same formula."""
         return self.symbolic(p, x)
 
     def liberties(self, p: Arrays) -> list[str]:
-        """What `snapped` rounds or leaves out at parameters p [*shape] of one member, in words."""
+        """Descriptions of what `snapped` rounds or omits at parameters p [*shape] of one member."""
         if type(self).snapped is AbstractUnit.snapped:
             return []
         x = [sympy.Float(1.0 + k / (1 + self.n_in)) for k in range(1, 1 + self.n_in)]
@@ -184,27 +184,27 @@ class AbstractUnit(nn.Module, ABC):
         return [f"its weights are rounded, which changes what it puts out by up to {off:.1%}"] * (off > 1e-3)
 
     def arrays(self, member: int = 0) -> dict[str, NDArray[Any]]:
-        """The unit's own parameters, of one member, as arrays [*shape]."""
+        """The unit's own parameters of one member as arrays [*shape]."""
         own = {name: getattr(self, name).detach().cpu() for name in self._names}
         own = {name: value.to(torch.promote_types(value.dtype, torch.float32)) for name, value in own.items()}
         return {name: (value if self.members is None else value[member]).numpy().copy() for name, value in own.items()}
 
     def penalties(self) -> dict[str, float]:
-        """Weight of every parameter in the L1 norm, relative to the others."""
+        """Relative weight of every parameter in the L1 norm."""
         return dict.fromkeys(self.shapes(), 1.0)
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """The regulariser that the unit's own paper proposes, at parameters p, [members]; 0 for
-        units without."""
+        """The regulariser proposed in the unit's paper, at parameters p, [members]; 0 if there is
+        none."""
         first, shape = p[self._names[0]], self.shapes()[self._names[0]]
         return first.new_zeros(first.shape[: first.dim() - len(shape)])
 
     def project_(self) -> None:
-        """Bring the unit's own parameters back to where the formula uses them, after a step."""
+        """Project the unit's own parameters onto their allowed range after a step."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """y = unit(x) with the unit's own parameters: x [..., n_in] -> [..., n_out]; with members
-        x [members, ..., n_in], or [1, ..., n_in] for all alike, -> [members, ..., n_out].
+        """y = unit(x) with the unit's own parameters, x [..., n_in] -> [..., n_out]; with members,
+        x [members, ..., n_in], or [1, ..., n_in] if shared by all, -> [members, ..., n_out].
 
         Raises:
             ValueError: x has another shape.
@@ -225,7 +225,7 @@ class AbstractUnit(nn.Module, ABC):
         return y.reshape(members, *x.shape[1:-1], self.n_out)
 
     def extra_repr(self) -> str:
-        """Sizes, and the options that are not at their defaults, as `print` shows them."""
+        """Sizes, and options with values other than their defaults, for `print`."""
         own = [str(self.n_in), str(self.n_out)] + [f"members={self.members}"] * (self.members is not None)
         for option in inspect.signature(type(self)).parameters.values():
             value = getattr(self, option.name, option.default)
@@ -245,7 +245,7 @@ def glorot(gain: float = 1.0) -> Initialiser:
 
 
 def _drawn(how: Initialiser, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
-    """Values [members, ...] that begin as an initialiser says, member by member."""
+    """Initial values [members, ...] by an initialiser, member by member."""
     values = torch.zeros(shape, dtype=torch.float64)
     if isinstance(how, int | float):
         return values.fill_(how)
@@ -265,12 +265,12 @@ def _drawn(how: Initialiser, shape: tuple[int, ...], generator: torch.Generator 
 
 
 def exact(value: float) -> sympy.Float:
-    """A weight as a sympy number with the 17 digits that tell every float64 from its neighbours."""
+    """A weight as a sympy number with 17 digits, which identify every float64."""
     return sympy.Float(float(value), 17)
 
 
 def weighted_sum(weights: NDArray[np.float64], x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-    """sum_k W[j, k] x_k as one expression a row, zeros left out."""
+    """sum_k W[j, k] x_k as one expression per row, without zero weights."""
     return [sympy.Add(*[exact(w) * e for w, e in zip(row, x, strict=True) if w != 0]) for row in weights]
 
 
@@ -283,9 +283,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def product(factors: Tensor) -> Tensor:
-    """Product over the last axis by halves, whose gradient is exact where a factor is 0.
+    """Product over the last axis by halves, with an exact gradient where a factor is 0.
 
-    (`torch.prod` looks for zeros in its backward pass, which `torch.func` cannot follow.)
+    (`torch.prod` searches for zeros in its backward pass, which `torch.func` does not support.)
     """
     while factors.shape[-1] > 1:
         half = factors.shape[-1] // 2
@@ -295,7 +295,7 @@ def product(factors: Tensor) -> Tensor:
 
 
 def l1_norm(unit: AbstractUnit, p: Tensors) -> Tensor:
-    """sum of weight * |parameter| over all parameters of a unit, [members]."""
+    """Sum of weight * |parameter| over all parameters of a unit, [members]."""
     shapes = unit.shapes()
     parts = [
         w * p[name].abs().sum(dim=[-k - 1 for k in range(len(shapes[name]))]) for name, w in unit.penalties().items()
@@ -305,7 +305,7 @@ def l1_norm(unit: AbstractUnit, p: Tensors) -> Tensor:
 
 @torch.no_grad()
 def redraw(unit: AbstractUnit, which: Tensor, generator: torch.Generator) -> None:
-    """Draw the parameters of some members (bool [members]) of a unit anew.
+    """Redraw the parameters of some members (mask `which` [members]) of a unit.
 
     Source: the reinitialisation of Schloer, Ring, Hotho, iNALU (2020).
     """

@@ -7,9 +7,9 @@
     Implies  s = 1 - beta + sum_k w_k (1 - x_k) + w_n x_n                  all but the last imply the last
 
 x and y are degrees of truth, 0 (false) to 1 (true); w_k >= 0 is the importance of an input, beta >= 0
-the bias. With w = beta = 1 this is Lukasiewicz's logic, and the classical one where inputs are 0 or 1.
-The logic stays classical for inputs that are true (at least alpha) or false (at most 1 - alpha) under
-constraints of the weights, which `regulariser` measures; an input of weight 0 is none.
+the bias. With w = beta = 1 this is Lukasiewicz's logic, and classical logic if inputs are 0 or 1.
+For inputs that are true (at least alpha) or false (at most 1 - alpha) the logic remains classical under
+constraints on the weights, whose violation `regulariser` measures. An input of weight 0 has no effect.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, 
 
 
 class Connective(AbstractUnit):
-    """y_j = min(max(c_j + sum_k a_jk x_k, 0), 1), a and c from importances and a bias.
+    """y_j = min(max(c_j + sum_k a_jk x_k, 0), 1), with a and c from importances and a bias.
 
     Args:
-        alpha: inputs of at least alpha are true, of at most 1 - alpha false, above 1/2; only
-            `regulariser` knows it.
+        alpha: inputs of at least alpha are true, of at most 1 - alpha false; above 1/2 and used
+            only by `regulariser`.
 
     Raises:
         ValueError: `alpha` is not above 1/2 and at most 1.
@@ -70,15 +70,15 @@ class Connective(AbstractUnit):
         return (x @ slopes.transpose(-1, -2) + constant[..., None, :]).clamp(0.0, 1.0)
 
     def project_(self) -> None:
-        """Weights and biases below 0 become 0."""
+        """Set weights and biases below 0 to 0."""
         self.weight.data.clamp_(min=0.0)
         self.bias.data.clamp_(min=0.0)
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """How far parameters p are from a logic that is classical for true and false inputs, [members].
+        """Violation, by parameters p, of the constraints for classical logic of true and false inputs, [members].
 
-        0 where the output is true for inputs that are only just so, and false for inputs that are only
-        just so. What an input lacks to decide alone counts times its weight, so that it may leave.
+        It is 0 if the logic is classical even for inputs at the thresholds alpha and 1 - alpha. The
+        violation by a single input is multiplied by its weight, so that it can be removed.
         """
         w, beta, alpha = p["weight"].clamp_min(0.0), p["bias"].clamp_min(0.0), self.alpha
         together = (alpha - (beta - (1.0 - alpha) * w.sum(dim=-1))).clamp_min(0.0)
@@ -92,10 +92,10 @@ class Connective(AbstractUnit):
         ]
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Basic]) -> list[sympy.Basic]:
-        """The classical formula of each output: what it is for inputs 0 and 1, read at 1/2 [n_out].
+        """The classical formula of each output [n_out]: whether it exceeds 1/2 for inputs of 0 and 1.
 
         Raises:
-            ValueError: more than 12 inputs have a weight.
+            ValueError: more than 12 inputs have a non-zero weight.
         """
         return [_formula(float(c), a, x) for c, a in zip(*self._affine_arrays(p), strict=True)]
 
@@ -106,9 +106,9 @@ class Connective(AbstractUnit):
 
 
 def _formula(constant: float, slopes: Any, x: Sequence[sympy.Basic]) -> sympy.Basic:
-    """The smallest sets of literals that make constant + slopes x larger than 1/2, as a sympy formula."""
+    """The minimal sets of literals that make constant + slopes x larger than 1/2, as a sympy formula."""
     literals = [(abs(a), e if a > 0 else sympy.Not(e)) for a, e in zip(slopes.tolist(), x, strict=True) if a]
-    if len(literals) > 12:  # it would have more terms than anybody reads
+    if len(literals) > 12:  # the formula would be too long to read
         raise ValueError(f"a formula of at most 12 inputs can be read, got {len(literals)}")
     least = constant + float(np.minimum(slopes, 0.0).sum())
     found: list[frozenset[int]] = []

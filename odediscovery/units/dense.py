@@ -1,4 +1,4 @@
-"""The dense layer and its linear part, the baselines without arithmetic."""
+"""The dense and the linear layer, baselines without arithmetic structure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Dense(AbstractUnit):
         activation: "identity", "tanh" (the fSIR baseline) or "sigmoid".
 
     Raises:
-        ValueError: another activation.
+        ValueError: the activation is unknown.
 
     Source: the baseline of Heim et al. (2020), Sec. 4.
 
@@ -54,7 +54,7 @@ class Dense(AbstractUnit):
 
 
 class Linear(AbstractUnit):
-    """y = W x, without bias: the layer that the arithmetic units are measured against.
+    """y = W x, without bias: the baseline for the arithmetic units.
 
     >>> unit = Linear(2, 1)
     >>> _ = unit.weight.data.fill_(0.5)

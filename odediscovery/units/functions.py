@@ -1,4 +1,4 @@
-"""Functions of single features beside the features themselves: those that some family of laws has."""
+"""Functions of single features, as in the families of laws, appended to the features."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, 
 
 
 class Functions(AbstractUnit):
-    """y = (x_1, ..., x_n, f_1(r_1 x_s1), ..., f_F(r_F x_sF)): features for the power unit behind it.
+    """y = (x_1, ..., x_n, f_1(r_1 x_s1), ..., f_F(r_F x_sF)): inputs of the power unit after it.
 
     Args:
-        functions: name (of `families.STATE_FUNCTIONS`) and input of each function; as many as there are
-            outputs beyond the features (default: all of the first input, then of the second,
-            and so on).
+        functions: name (of `families.STATE_FUNCTIONS`) and input of each function, one for each
+            output beyond the features (default: all functions of the first input, then of the
+            second, and so on).
 
     Raises:
-        ValueError: n_out and functions do not fit, or a name is unknown.
+        ValueError: n_out does not match the functions, or a name is unknown.
 
     Source: the function units of equation learners (Martius and Lampert, 2016; Sahoo, Lampert
     and Martius, 2018), here before power units.
@@ -68,7 +68,7 @@ class Functions(AbstractUnit):
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
         if not self.functions:
             return lambda x: x
-        # All sines at once, then all cosines: one operation each.
+        # One operation for all sines, one for all cosines, and so on.
         order = sorted(range(len(self.functions)), key=lambda i: self.functions[i][0])
         names, of = zip(*(self.functions[i] for i in order), strict=True)
         kinds = [STATE_FUNCTIONS[name] for name in dict.fromkeys(names)]

@@ -3,7 +3,7 @@
     W = tanh(weight) * sigmoid(mask)                 NAC:                y = W x
                                                      multiplicative NAC: y = exp(W log(|x| + eps))
 
-The multiplicative NAC knows no signs: it multiplies and divides absolute values.
+The multiplicative NAC ignores signs: it multiplies and divides absolute values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, linear, weighted_sum
 
 Array = NDArray[np.float64]
-# What is added to |x| before its logarithm is taken, in the authors' code and in Julia's.
+# Added to |x| before the logarithm, as in the authors' code and in NeuralArithmetic.jl.
 EPSILON = 1e-8
 
 
@@ -30,18 +30,18 @@ def accumulator(weight: Tensor, mask: Tensor) -> Tensor:
 
 
 def accumulator_array(weight: Array, mask: Array) -> Array:
-    """The same for the arrays of one member."""
+    """W = tanh(weight) * sigmoid(mask) for arrays of one member."""
     opened: Array = np.tanh(weight) * expit(mask)
     return opened
 
 
 def power_product(weights: Array, sizes: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-    """prod_k sizes_k ** W[j, k], one expression a row."""
+    """prod_k sizes_k ** W[j, k], one expression per row."""
     return [sympy.Mul(*[s ** exact(w) for w, s in zip(row, sizes, strict=True)]) for row in weights]
 
 
 def rounded_product(weights: Array, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-    """prod_k x_k ** W[j, k] with exponents rounded to -1, 0 or 1, what saturated weights stand for."""
+    """prod_k x_k ** W[j, k] with exponents rounded to -1, 0 or 1, the values of saturated weights."""
     return [sympy.Mul(*[e ** int(w) for w, e in zip(row, x, strict=True)]) for row in np.rint(weights)]
 
 
@@ -66,7 +66,7 @@ class NAC(AbstractUnit):
         return weighted_sum(accumulator_array(p["weight"], p["mask"]), x)
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """The sum whose weights are rounded to -1, 0 or 1, what saturated weights stand for."""
+        """The sum with weights rounded to -1, 0 or 1, the values of saturated weights."""
         return weighted_sum(np.rint(accumulator_array(p["weight"], p["mask"])), x)
 
 
@@ -89,5 +89,5 @@ class MultiplicativeNAC(NAC):
         return power_product(weights, [sympy.Abs(e) + exact(EPSILON) for e in x])
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """The product whose exponents are rounded to -1, 0 or 1, without epsilon."""
+        """The product with exponents rounded to -1, 0 or 1, without epsilon."""
         return rounded_product(accumulator_array(p["weight"], p["mask"]), [sympy.Abs(e) for e in x])

@@ -4,8 +4,8 @@
     iNALU:  y = g a + (1 - g) m s,     a = W_a x, m = exp(min(W_m log(max(|x|, eps)), omega)),
             s_j = prod_k (sign(x_k) |W_m[j, k]| + 1 - |W_m[j, k]|),             g = sigmoid(G x)
 
-All W are tanh(weight) * sigmoid(mask). The NALU shares W between its two paths unless asked for
-independent ones, loses all signs in m, and is known not to converge reliably.
+All W are tanh(weight) * sigmoid(mask). The NALU shares W between its two paths by default, loses
+all signs in m, and is known not to converge reliably.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class NALU(AbstractUnit):
     """y = g (W x) + (1 - g) exp(W log(|x| + eps)),   g = sigmoid(G x + b).
 
     Args:
-        independent: True gives the product weights of its own, as the iNALU's authors and the
-            project report on NALU propose; False (default) shares them with the sum.
+        independent: True gives the product its own weights, as proposed by the iNALU's authors and
+            the project report on NALU; False (default) shares them with the sum.
 
     Source: Trask et al., Neural Arithmetic Logic Units (2018); bias as in NeuralArithmetic.jl.
 
@@ -53,7 +53,7 @@ class NALU(AbstractUnit):
         w_mul = accumulator(p["weight_mul"], p["mask_mul"]) if self.independent else w
         z = linear(x, p["gate"], p["bias"])
         log_m = linear(torch.log(x.abs() + EPSILON), w_mul)
-        # (1 - g) m as one exponential: a closed gate silences a product that would overflow.
+        # (1 - g) m as one exponential, so that a closed gate suppresses a product that would overflow.
         return torch.sigmoid(z) * linear(x, w) + torch.exp(logsigmoid(-z) + log_m)
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
@@ -66,7 +66,7 @@ class NALU(AbstractUnit):
         return rows
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """The sum or the product alone, whichever the gate prefers at x = 1, whole weights."""
+        """The sum or the product, whichever the gate prefers at x = 1, with rounded weights."""
         w, w_mul = self._weights(p)
         sums, products = weighted_sum(np.rint(w), x), rounded_product(w_mul, [sympy.Abs(e) for e in x])
         opened = p["gate"].sum(axis=1) + p["bias"] > 0
@@ -81,12 +81,12 @@ class iNALU(AbstractUnit):
     """y = g (W_a x) + (1 - g) s exp(min(W_m log(max(|x|, eps)), omega)), s the recovered sign.
 
     Args:
-        epsilon: smallest |x| whose logarithm is taken.
-        omega: cap of the product's exponent.
-        threshold: half width t of the band around 0 that the regulariser empties.
+        epsilon: lower bound of |x| in the logarithm.
+        omega: upper bound of the product's exponent.
+        threshold: half width t of the band around 0 from which the regulariser pushes weights.
 
-    Source: Schloer, Ring, Hotho, iNALU (2020); gate of the input and names of the two paths as
-    in NeuralArithmetic.jl (the paper's own gate is a free parameter).
+    Source: Schloer, Ring, Hotho, iNALU (2020); input-dependent gate and names of the two paths
+    as in NeuralArithmetic.jl (the paper's own gate is a free parameter).
 
     >>> unit = iNALU(2, 1)  # its gate closed: the product, with its sign
     >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
@@ -116,7 +116,7 @@ class iNALU(AbstractUnit):
         return g * a + (1.0 - g) * m * sign
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """mean over all parameters of max(min(-w, w) + t, 0) / t: pushes weights away from 0."""
+        """The mean over all parameters of max(min(-w, w) + t, 0) / t, which pushes weights away from 0."""
         weights = torch.stack(list(p.values()))
         return (self.threshold - weights.abs()).clamp_min(0.0).mean(dim=(0, -1, -2)) / self.threshold
 
@@ -133,7 +133,7 @@ class iNALU(AbstractUnit):
         return rows
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """The sum or the signed product, whichever the gate prefers at x = 1, whole weights."""
+        """The sum or the signed product, whichever the gate prefers at x = 1, with rounded weights."""
         sums = weighted_sum(np.rint(accumulator_array(p["weight_add"], p["mask_add"])), x)
         products = rounded_product(accumulator_array(p["weight_mul"], p["mask_mul"]), x)
         return [a if g else m for g, a, m in zip(p["gate"].sum(axis=1) > 0, sums, products, strict=True)]

@@ -14,11 +14,11 @@ from odediscovery.units.base import AbstractUnit, Arrays, Tensors, linear, weigh
 
 
 class NAU(AbstractUnit):
-    """y_j = sum_k W[j, k] x_k, with W clipped to [-1, 1] on request.
+    """Weighted sums y_j = sum_k W[j, k] x_k, with W clipped to [-1, 1] on request.
 
     Args:
         clip: True for the paper's clipped weights; False (default) for the plain matrix
-            product that NeuralArithmetic.jl runs and that coefficients of an ODE need.
+            product of NeuralArithmetic.jl, as coefficients of an ODE require.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (2020); Heim et al. (2020), Eq. 5.
 
@@ -46,16 +46,16 @@ class NAU(AbstractUnit):
         return cotangents @ p["weight"][:, None], {"weight": cotangents[..., None] * x[:, :, None, None, :]}
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """mean min(|W|, |1 - |W||) [members]: 0 where every weight in p is -1, 0 or 1 (Madsen and
-        Johansen).
+        """The mean of min(|W|, |1 - |W||) [members]: 0 if every weight in p is -1, 0 or 1 (Madsen
+        and Johansen).
 
-        Heim et al. print |1 - W|, which would punish W = -1; the unit's authors do not.
+        Heim et al. print |1 - W|, which would penalise W = -1; the unit's authors do not.
         """
         size = p["weight"].abs()
         return torch.minimum(size, (1.0 - size).abs()).mean(dim=(-1, -2))
 
     def project_(self) -> None:
-        """Clip the weights to [-1, 1] if the unit clips."""
+        """Clip the weights to [-1, 1] if `clip` is set."""
         if self.clip:
             self.weight.data.clamp_(-1.0, 1.0)
 

@@ -1,4 +1,4 @@
-"""The Neural Multiplication Unit: products of a chosen subset of the features."""
+"""The Neural Multiplication Unit: products of a subset of the features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NMU(AbstractUnit):
 
     Each factor is a gate between x_k and 1. Signs are kept; division is not possible.
 
-    The weights begin uniform between 0 and 1, as in NeuralArithmetic.jl (in the authors' own code between 1/4
+    Initial weights are uniform between 0 and 1, as in NeuralArithmetic.jl (in the authors' own code between 1/4
     and 3/4).
 
     Source: Madsen and Johansen, Neural Arithmetic Units (2020); Heim et al. (2020), Eq. 4.
@@ -38,7 +38,7 @@ class NMU(AbstractUnit):
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         m = p["weight"].clamp(0.0, 1.0)[..., None, :, :]
-        # M (x - 1) + 1 would lose the digits of a small x.
+        # M (x - 1) + 1 would lose digits of a small x.
         found: Tensor = (m * x[..., None, :] + (1.0 - m)).prod(dim=-1)
         return found
 
@@ -46,7 +46,7 @@ class NMU(AbstractUnit):
         weight, own = p["weight"], x[..., None, :]
         m = weight.clamp(0.0, 1.0)[..., None, :, :]
         factors = m * own + (1.0 - m)
-        # The product of all other factors, right where one of them is 0: of those before and those behind.
+        # The product of all other factors as that of those before and after, which is exact if a factor is 0.
         one = torch.ones_like(factors[..., :1])
         before = torch.cat([one, factors[..., :-1]], dim=-1).cumprod(dim=-1)
         behind = torch.cat([one, factors.flip(-1)[..., :-1]], dim=-1).cumprod(dim=-1).flip(-1)
@@ -55,7 +55,7 @@ class NMU(AbstractUnit):
         return (of_factor * m[:, :, None]).sum(dim=-2), {"weight": of_factor * (own - 1.0)[:, :, None] * inside}
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """mean min(M, 1 - M) [members]: 0 where every input of parameters p is in or out."""
+        """The mean of min(M, 1 - M) [members]: 0 if every M of parameters p is 0 or 1."""
         m = p["weight"].clamp(0.0, 1.0)
         return torch.minimum(m, 1.0 - m).mean(dim=(-1, -2))
 

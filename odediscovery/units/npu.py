@@ -3,9 +3,9 @@
     y = exp(Re log r - pi Im k) cos(Im log r + pi Re k)
     r = g (|x| + eps) + (1 - g),    k = g for x < 0, else 0,    g = min(max(gate, 0), 1)
 
-`Re`, `Im` [n_out, n_in] are the real and imaginary part of the exponents, g [n_in] the
-relevance gate that turns an irrelevant input into 1. One class computes it; the four units of
-the paper differ only in having imaginary weights and gates.
+`Re`, `Im` [n_out, n_in] are the real and imaginary parts of the exponents, g [n_in] the
+relevance gates that turn an irrelevant input into 1. One class computes all four units of the
+paper, which differ only in whether they have imaginary weights and gates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, linear
 
-# Of float64, in which networks are trained; a unit in another precision takes that of its own.
+# For float64, in which networks are trained; units in another precision use their own epsilon.
 EPSILON = sys.float_info.epsilon
 
 
@@ -32,16 +32,16 @@ class AbstractPowerUnit(AbstractUnit):
         gate_gradient: "through" lets the gate's gradient pass also outside [0, 1]
             (NeuralArithmetic.jl since October 2020), "zero" stops it there (the fSIR runs).
         nonnegative: which features (all, none, or one flag each) are nonnegative by nature:
-            noise or a solver's overshoot below 0 is read as 0 there and has no sign.
+            negative values, from noise or a solver's overshoot, count as 0 without a sign.
         imaginary_l1: weight of the imaginary exponents in the L1 norm, relative to all other
-            parameters; the paper's closing words propose a strong one, which drives them out.
+            parameters; the paper's conclusion proposes a large one, which removes them.
         clip: keep real exponents in [-clip, clip] and gates in [0, 1] after every step
             (Mistry et al., Learning division with neural arithmetic logic modules); None: free.
-        init_re, init_im, init_gate: how real exponents ("glorot"; `glorot(0.2)` in the fSIR study), imaginary
-            ones ("zeros") and gates (0.5) begin, those that the unit has.
+        init_re, init_im, init_gate: initialisers of real exponents ("glorot"; `glorot(0.2)` in the fSIR study),
+            imaginary ones ("zeros") and gates (0.5), if the unit has them.
 
     Raises:
-        ValueError: another `gate_gradient`, or flags for another number of inputs.
+        ValueError: `gate_gradient` is unknown, or the number of flags is not that of the inputs.
 
     Source: Heim, Pevny, Smidl, Neural Power Units (2020), Eqs. 11, 14 and 15.
 
@@ -74,7 +74,7 @@ class AbstractPowerUnit(AbstractUnit):
             raise ValueError(f"nonnegative must be one flag or {n_in}, got {len(flags)}")
         self.gate_gradient, self.imaginary_l1, self.clip = gate_gradient, imaginary_l1, clip
         self.all_positive = all(flags)
-        # One flag where one says all: what has no sign, or has one everywhere, is computed in fewer operations.
+        # One flag if all agree: features that all have a sign, or none, need fewer operations.
         self.nonnegative = flags[0] if len(set(flags)) == 1 else tuple(flags)
         self.gates = ("gate",) if self.has_gate else ()
         super().__init__(n_in, n_out, **base)
@@ -92,7 +92,7 @@ class AbstractPowerUnit(AbstractUnit):
         return super().penalties() | ({"imaginary": self.imaginary_l1} if self.has_imaginary else {})
 
     def project_(self) -> None:
-        """Clip real exponents and gates if the unit clips."""
+        """Clip real exponents and gates if `clip` is set."""
         if self.clip is not None:
             self.real.data.clamp_(-self.clip, self.clip)
             if self.has_gate:
@@ -117,7 +117,7 @@ class AbstractPowerUnit(AbstractUnit):
         return power
 
     def _polar(self, p: Tensors) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """x -> (r, pi k), with what depends on the weights alone computed once."""
+        """The function x -> (r, pi k), with everything that depends only on the weights computed once."""
         eps = torch.finfo(p["real"].dtype).eps
         if not self.has_gate:
             pi = p["real"].new_full((), torch.pi)
@@ -134,7 +134,7 @@ class AbstractPowerUnit(AbstractUnit):
         return x.clamp_min(0.0) if self.all_positive else torch.where(self.positive, x.clamp_min(0.0), x.abs())
 
     def _negative(self, x: Tensor) -> Tensor:
-        """Where x has a minus sign: bool, and nowhere in features that are nonnegative by nature."""
+        """Mask of negative x, never set for features that are nonnegative by nature."""
         return x < 0 if self.nonnegative is False else (x < 0) & ~self.positive
 
     def _gate(self, gate: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ class AbstractPowerUnit(AbstractUnit):
         sizes = [sympy.Max(e, 0) if f else sympy.Abs(e) for e, f in zip(x, flags, strict=True)]
         eps = exact(np.finfo(p["real"].dtype).eps)
         r = [exact(g) * (size + eps) + exact(1.0 - g) for g, size in zip(gate, sizes, strict=True)]
-        # 0 for x >= 0, 1 for x < 0; Heaviside(-x, 0) says just that.
+        # Heaviside(-x, 0) is 0 for x >= 0 and 1 for x < 0.
         k = [sympy.S.Zero if f else exact(g) * sympy.Heaviside(-e, 0) for g, e, f in zip(gate, x, flags, strict=True)]
         rows = []
         for re, im in zip(p["real"], imaginary, strict=True):
@@ -190,7 +190,7 @@ class AbstractPowerUnit(AbstractUnit):
         return rows
 
     def liberties(self, p: Arrays) -> list[str]:
-        """Gates between 0 and 1, and imaginary exponents, among parameters p [*shape] of one member."""
+        """Descriptions of gates between 0 and 1 and of imaginary exponents in p [*shape] of one member."""
         used = np.any([np.any(p[name] != 0, axis=0) for name in p if name != "gate"], axis=0)
         found = [
             f"the gate {g:.2g} of input {k} is read as {round(g)}, which mixes it with 1 by {min(g, 1 - g):.0%}"
@@ -202,7 +202,7 @@ class AbstractPowerUnit(AbstractUnit):
         return found
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """prod_k x_k ** Re[j, k] over the features whose gate is above 1/2, imaginary part left out,
+        """prod_k x_k ** Re[j, k] over the features whose gate is above 1/2, without imaginary parts,
         for parameters p [*shape] of one member.
 
         The limit of `symbolic` for gates at 0 or 1, Im = 0, and x >= 0 or whole exponents.
@@ -212,7 +212,7 @@ class AbstractPowerUnit(AbstractUnit):
         return [sympy.Mul(*[e**w for w, g, e in zip(row, opened, x, strict=True) if g and w]) for row in powers]
 
     def _gates(self, p: Arrays) -> Any:
-        """g of one member [n_in], 1 where there are no gates."""
+        """The gates g of one member [n_in], 1 if the unit has none."""
         return np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.n_in)
 
 

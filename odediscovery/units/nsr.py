@@ -5,9 +5,9 @@
     y = sigmoid(sum_r (sign_r B+_r + zero_r B0_r + bias_r))     over `redundancy` copies
 
 A processor's status register sets a sign and a zero bit after a subtraction, and every
-comparison is read off them; here the bits are differentiable. The softmax makes the weights of
-both operands add up to 1, so equal features differ by exactly 0 at any magnitude, and the sign of
-d is that of the true difference from two features on: that is why it extrapolates to 1e13.
+comparison follows from them; here the bits are differentiable. By the softmax the weights of each
+operand sum to 1, so that equal features differ by exactly 0 at any magnitude, and for two
+features d has the sign of their difference. This is why it extrapolates to 1e13.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch import Tensor
 from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
 
 Array = NDArray[np.float64]
-# What is said of d < 0, d = 0 and d > 0, as a relation between the two operands.
+# Relation between the operands by the verdicts on d < 0, d = 0 and d > 0.
 RELATIONS = {
     (False, False, True): sympy.Gt,
     (True, False, False): sympy.Lt,
@@ -42,14 +42,14 @@ class NSR(AbstractUnit):
 
     Args:
         scale: lambda; differences well above 1 / lambda count as not zero.
-        redundancy: copies of every comparison with operands of their own, whose evidence is
-            added: one of them that starts in the wrong valley no longer decides.
+        redundancy: copies of every comparison, each with its own operands, whose evidence is
+            added, so that one copy in a poor local minimum does not decide.
 
     Raises:
-        ValueError: `scale` is not positive, or `redundancy` below 1.
+        ValueError: `scale` is not positive, or `redundancy` is below 1.
 
     Source: Faber and Wattenhofer, Neural Status Registers (2020). Choosing the operands by a
-    softmax is ours: it is what keeps equality exact far outside the training range.
+    softmax is our addition: it keeps equality exact far outside the training range.
 
     >>> unit = NSR(2, 1)
     >>> values = {"left": [30.0, 0.0], "right": [0.0, 30.0], "sign": [9.0], "zero": [-9.0],
@@ -75,7 +75,7 @@ class NSR(AbstractUnit):
         return dict.fromkeys(self.shapes(), self._copies_by_glorot) | {"bias": "zeros"}
 
     def _copies_by_glorot(self, value: Tensor, generator: torch.Generator | None = None) -> None:
-        """All copies of all comparisons as the rows of one matrix."""
+        """Initialise all copies of all comparisons as the rows of one matrix."""
         torch.nn.init.xavier_uniform_(value.view(self.n_out * self.redundancy, -1), generator=generator)
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
@@ -102,8 +102,8 @@ class NSR(AbstractUnit):
         """The comparison that each output has learned, as a sympy relational or true or false.
 
         The limit of `symbolic` for sharp bits (lambda to infinity) and sharp operands. The
-        evidence of copies that compare the same two features adds up, in whatever order they hold
-        them; copies of another pair with less evidence are left aside.
+        evidence of copies that compare the same two features, in either order, is added; pairs
+        with less evidence are ignored.
         """
         chosen = softmax(p["left"], axis=-1) - softmax(p["right"], axis=-1)
         rows: list[sympy.Basic] = []

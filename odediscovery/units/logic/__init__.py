@@ -1,1 +1,1 @@
-"""Logical Neural Networks: formulas of connectives, bounds of truth, inference in all directions, learning."""
+"""Logical Neural Networks: formulas of connectives, bounds of truth, omnidirectional inference, learning."""

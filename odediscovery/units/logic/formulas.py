@@ -1,6 +1,6 @@
 """Formulas of weighted real-valued logic: atoms and connectives, written with & | ~ and >>.
 
-A formula is a value. Atoms of one name are one, and so are formulas that are equal.
+Formulas are values: atoms with the same name are equal, and so are formulas with equal parts and weights.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Formula:
 
     Args:
         word: "and", "or", "not", "implies", or "atom".
-        parts: what it connects; of an implication the last one is implied.
+        parts: formulas that it connects; in an implication the last one is implied.
         weights: importance of each part.
         bias: beta of the connective.
-        name: of an atom.
+        name: name of an atom.
 
     >>> x, y = atom("x"), atom("y")
     >>> print((x & ~y) >> (x | y))
@@ -57,7 +57,7 @@ class Formula:
         return self.text()
 
     def text(self) -> str:
-        """In words, each importance other than 1 in front of its part, those of importance 0 left out."""
+        """The formula in words, with importances other than 1 before their part, and without parts of importance 0."""
         if self.word == "atom":
             return self.name
         parts = [
@@ -80,15 +80,15 @@ class Formula:
         return unit
 
     def nodes(self) -> list[Formula]:
-        """All formulas in it, each once, parts before what they are parts of."""
+        """All formulas in it, each once, with parts before the formulas that contain them."""
         return list(dict.fromkeys([*itertools.chain.from_iterable(part.nodes() for part in self.parts), self]))
 
     def atoms(self) -> list[str]:
-        """Names of its atoms, in the order in which they first stand."""
+        """Names of its atoms, in the order of their first appearance."""
         return [node.name for node in self.nodes() if node.word == "atom"]
 
     def truth(self, atoms: dict[str, float]) -> float:
-        """The degree of truth where that of all `atoms` is known, by name."""
+        """The degree of truth for known degrees of all `atoms`, by name."""
         if self.word == "atom":
             return atoms[self.name]
         values = torch.tensor([part.truth(atoms) for part in self.parts], dtype=torch.float64)
@@ -102,7 +102,7 @@ class Formula:
         return self.unit.snapped(self.unit.arrays(), [part.snapped() for part in self.parts])[0]
 
     def with_weights(self, weights: Sequence[float], bias: float) -> Formula:
-        """The same parts with other `weights`, one a part, and another `bias`."""
+        """The same formula with other `weights`, one per part, and another `bias`."""
         return replace(self, weights=tuple(weights), bias=bias)
 
 
@@ -111,7 +111,7 @@ def _is_simple(part: Formula) -> bool:
 
 
 def atom(name: str) -> Formula:
-    """A statement that is not made of others, told apart by its `name`.
+    """An elementary statement, identified by its `name`.
 
     >>> atom("rain").text()
     'rain'
@@ -124,12 +124,12 @@ def connect(word: str, *parts: Formula, weights: Sequence[float] | None = None, 
 
     Args:
         word: "and", "or", "not" (none of the parts) or "implies" (all but the last imply the last).
-        parts: at least one, of an implication two.
+        parts: at least one, for an implication two.
         weights: importance of each part, at least 0 (default: 1).
         bias: at least 0.
 
     Raises:
-        ValueError: another word, too few parts, or weights that do not fit.
+        ValueError: the word is unknown, there are too few parts, or weights do not match.
 
     >>> connect("and", atom("x"), atom("y"), weights=[1.0, 0.5]).truth({"x": 1.0, "y": 0.0})
     0.5

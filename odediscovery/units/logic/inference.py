@@ -1,16 +1,16 @@
-"""Omnidirectional inference: bounds of truth go up to connectives and down to their parts.
+"""Omnidirectional inference: bounds of truth propagate up to connectives and down to their parts.
 
-Every formula has a lower and an upper bound L <= truth <= U; where nothing is known they are 0 and 1
-(the open world). With s = c + sum_k a_k x_k and y = min(max(s, 0), 1) of each connective:
+Every formula has a lower and an upper bound L <= truth <= U, which are 0 and 1 if nothing is known
+(the open world). With s = c + sum_k a_k x_k and y = min(max(s, 0), 1) for each connective:
 
     up      L_y >= y(x at its worst),    U_y <= y(x at its best)
     down    L_y > 0:  a_k x_k >= L_y - c - sum_j!=k max(a_j x_j)
             U_y < 1:  a_k x_k <= U_y - c - sum_j!=k min(a_j x_j)
 
-Modus ponens, modus tollens and the disjunctive syllogism are the second line for one connective. Bounds
-only ever tighten, so that sweeps up and down converge; a lower bound above an upper one is a
-contradiction. Every bound is right: it holds in all models. Where each atom stands once, no bound could
-be tighter; where atoms are shared, cases are not told apart, and there may be tighter ones.
+Modus ponens, modus tollens and the disjunctive syllogism are the downward step for one connective. Bounds
+only tighten, so that sweeps up and down converge; a lower bound above an upper one is a contradiction.
+Every bound is valid: it holds in all models. If each atom appears once, bounds are the tightest possible;
+if atoms are shared, cases are not distinguished, and tighter bounds may exist.
 
 Source: Riegel et al., Logical Neural Networks (2020), Sec. 4.
 """
@@ -28,17 +28,17 @@ from odediscovery.units.logic.formulas import CONNECTIVES, Formula
 
 # Weights [parts] and bias of every connective.
 Parameters: TypeAlias = Mapping[Formula, tuple[Tensor, Tensor]]
-# Bounds that change by less have converged, and a contradiction is larger.
+# Changes of bounds below this count as converged; contradictions must exceed it.
 CONVERGED = 1e-9
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of a truth value.
+    """Bounds of a truth value.
 
     Args:
-        lower: it is at least that.
-        upper: it is at most that.
+        lower: lower bound.
+        upper: upper bound.
 
     >>> Bounds(1.0, 1.0).state(), Bounds().state(), Bounds(0.9, 0.2).state()
     ('true', 'unknown', 'contradiction')
@@ -48,10 +48,10 @@ class Bounds:
     upper: float = 1.0
 
     def state(self, alpha: float = 0.9) -> str:
-        """true, false, ambiguous (surely neither), unknown, or contradiction.
+        """The state: true, false, ambiguous (certainly neither), unknown, or contradiction.
 
         Args:
-            alpha: from here on a value counts as true, up to 1 - alpha as false.
+            alpha: values of at least alpha count as true, of at most 1 - alpha as false.
         """
         if self.lower > self.upper + CONVERGED:
             return "contradiction"
@@ -68,7 +68,7 @@ class Inferred:
 
     Args:
         bounds: of every formula and its parts.
-        sweeps: up and down until nothing changed.
+        sweeps: number of sweeps up and down until convergence.
 
     >>> from odediscovery.units.logic.formulas import atom
     >>> found = infer([atom("x")], {~atom("x"): 1.0})
@@ -83,7 +83,7 @@ class Inferred:
         return self.bounds[formula]
 
     def contradictions(self) -> list[Formula]:
-        """Formulas that cannot have any truth value."""
+        """Formulas whose bounds allow no truth value."""
         return [formula for formula, bound in self.bounds.items() if bound.state() == "contradiction"]
 
 
@@ -96,19 +96,19 @@ class Network:
         self.connectives = [node for node in self.nodes if node.parts]
 
     def open_world(self, batch: int) -> tuple[Tensor, Tensor]:
-        """Bounds that know nothing, [batch, nodes]."""
+        """Bounds without any knowledge, 0 and 1, [batch, nodes]."""
         lower = torch.zeros(batch, len(self.nodes), dtype=torch.float64)
         return lower, torch.ones_like(lower)
 
     def parameters(self) -> Parameters:
-        """Those that the formulas have themselves."""
+        """Weights and biases of the formulas."""
         return {
             node: (torch.tensor(node.weights, dtype=torch.float64), torch.tensor(node.bias, dtype=torch.float64))
             for node in self.connectives
         }
 
     def sweep(self, lower: Tensor, upper: Tensor, parameters: Parameters) -> tuple[Tensor, Tensor]:
-        """Bounds [batch, nodes] after one way up and one way down."""
+        """Bounds [batch, nodes] after one sweep up and down."""
         lows, highs = list(lower.unbind(dim=1)), list(upper.unbind(dim=1))
         for node in self.connectives:
             at, (low, high) = self.place[node], self._sums(node, lows, highs, parameters[node])
@@ -119,10 +119,10 @@ class Network:
         return torch.stack(lows, dim=1), torch.stack(highs, dim=1)
 
     def sums(self, lower: Tensor, upper: Tensor, parameters: Parameters, leak: float) -> tuple[Tensor, Tensor]:
-        """Smallest and largest s of every connective, bounds of atoms as they are [batch, nodes].
+        """Smallest and largest s of every connective, and the bounds of atoms [batch, nodes].
 
-        Differentiable by parameters. Parts are cut off at 0 and 1, but for a leak: the share of what is
-        beyond that goes up with them, so that gradients do as well.
+        Differentiable by parameters. Parts are clipped to 0 and 1 except for a share `leak` of the excess,
+        which is propagated so that gradients do not vanish.
         """
         own, parts = (list(lower.unbind(dim=1)), list(upper.unbind(dim=1))), (list(lower.T), list(upper.T))
         for node in self.connectives:
@@ -141,13 +141,13 @@ class Network:
     def _down(self, node: Formula, lower: list[Tensor], upper: list[Tensor], p: tuple[Tensor, Tensor]) -> None:
         constant, worst, best, slopes = self._extremes(node, lower, upper, p)
         at = self.place[node]
-        # A bound that is 0 or 1 but for rounding says nothing of what was cut off.
+        # A bound of 0 or 1, up to rounding, gives no information on a clipped s.
         above, below = lower[at] > CONVERGED, upper[at] < 1.0 - CONVERGED
         for k, part in enumerate(node.parts):
             a, i = slopes[k], self.place[part]
             if a == 0:
                 continue
-            # What a_k x_k is at least and at most, where the connective is not cut off at 0 or 1.
+            # Bounds of a_k x_k, if the connective is not clipped.
             least = lower[at] - constant - (best.sum(dim=1) - best[:, k])
             most = upper[at] - constant - (worst.sum(dim=1) - worst[:, k])
             low, high = (least / a, most / a) if a > 0 else (most / a, least / a)
@@ -167,19 +167,19 @@ class Network:
 
 
 def as_bounds(given: Bounds | float) -> Bounds:
-    """Bounds, or those of a truth value that is known."""
+    """The given bounds, or equal bounds for a known truth value."""
     return given if isinstance(given, Bounds) else Bounds(float(given), float(given))
 
 
 def infer(formulas: Sequence[Formula], known: Mapping[Formula, Bounds | float]) -> Inferred:
-    """Bounds of all formulas and their parts, from what is known of some.
+    """Infer the bounds of all formulas and their parts from known ones.
 
     Args:
-        formulas: what is asked about; those that are known join them.
+        formulas: formulas to be inferred; known ones are added.
         known: bounds of formulas, or their truth.
 
     Raises:
-        ValueError: bounds outside [0, 1], or a lower one above the upper.
+        ValueError: bounds are outside [0, 1], or a lower one is above the upper one.
 
     >>> from odediscovery.units.logic.formulas import atom
     >>> x, y = atom("x"), atom("y")
@@ -194,12 +194,12 @@ def infer(formulas: Sequence[Formula], known: Mapping[Formula, Bounds | float]) 
             raise ValueError(f"bounds lie between 0 and 1, the lower one first, got {bound} of {formula}")
         lower[0, network.place[formula]], upper[0, network.place[formula]] = bound.lower, bound.upper
     parameters, sweeps, change = network.parameters(), 0, 1.0
-    # Beyond a contradiction bounds say nothing any more.
+    # After a contradiction, bounds are meaningless.
     while change >= CONVERGED and sweeps < 1000 and not bool((lower > upper + CONVERGED).any()):
         sweeps += 1
         before = lower, upper
         lower, upper = network.sweep(lower, upper, parameters)
         change = max(float((lower - before[0]).max()), float((before[1] - upper).max()))
     found = zip(network.nodes, lower[0].tolist(), upper[0].tolist(), strict=True)
-    # Adding 0 makes a plain 0 of a negative one.
+    # Adding 0 turns -0 into 0.
     return Inferred({node: Bounds(low + 0.0, high + 0.0) for node, low, high in found}, sweeps)

@@ -1,11 +1,11 @@
-"""Weights of a formula learnt from examples, under the constraints that keep it a logic.
+"""Learning of the weights of a formula from examples, under the constraints of classical logic.
 
     loss = mean over examples of max(0, L - U)  +  penalty * constraints  +  l1 * sum of weights
 
 where L > U is the contradiction between the bounds that the formula computes and those that were
-observed, and the constraints are the connectives' regularisers. What they ask of an input counts times
-its weight, so that an input which only contradicts leaves. Sums are compared before they are cut off at
-0 and 1: beyond, a connective that errs would have no gradient.
+observed, and the constraints are the connectives' regularisers. Their violation by an input is multiplied
+by its weight, so that an input that only contradicts is removed. Sums are compared before they are clipped
+to 0 and 1, because a clipped connective would have no gradient.
 
 Source: Riegel et al., Logical Neural Networks (2020), Sec. 5.
 """
@@ -26,16 +26,16 @@ Example = Mapping[Formula, Bounds | float]
 
 @dataclass(frozen=True)
 class Learning:
-    """How weights are learnt.
+    """Options of learning.
 
     Args:
-        alpha: from here on a value counts as true, up to 1 - alpha as false.
-        steps: of Adam.
+        alpha: values of at least alpha count as true, of at most 1 - alpha as false.
+        steps: number of steps of Adam.
         rate: its learning rate.
-        penalty: weight of the constraints, to which it rises in the first half of the steps.
+        penalty: weight of the constraints, reached after the first half of the steps.
         l1: weight of the sum of all weights.
-        small: share of the largest weight of a connective below which a weight is taken for 0.
-        leak: share of what parts of a connective are beyond 0 and 1 that counts.
+        small: share of the largest weight of a connective below which a weight is set to 0.
+        leak: share of the excess of parts beyond 0 and 1 that is propagated.
 
     >>> Learning(steps=50).penalty
     0.1
@@ -55,9 +55,9 @@ class Learnt:
     """A formula with learnt weights.
 
     Args:
-        formula: the same parts, other weights; small ones are 0.
-        contradiction: mean contradiction with the examples that is left.
-        violation: of the constraints, before small weights were dropped.
+        formula: the same parts with learnt weights; small ones are 0.
+        contradiction: mean remaining contradiction with the examples.
+        violation: violation of the constraints, before small weights were set to 0.
 
     >>> from odediscovery.units.logic.formulas import atom
     >>> Learnt(atom("x") | ~atom("y"), 0.0, 0.0).words()
@@ -69,18 +69,18 @@ class Learnt:
     violation: float
 
     def words(self) -> str:
-        """The formula as it is read: the classical one of its weights."""
+        """The classical formula of its weights, in words."""
         return str(self.formula.snapped()).replace("&", "and").replace("|", "or").replace("~", "not ")
 
 
 def learn(formula: Formula, examples: Sequence[Example], how: Learning | None = None) -> Learnt:
-    """The formula with weights under which it contradicts the examples least.
+    """Learn the weights with which a formula contradicts the examples least.
 
-    Weights of all its connectives but negations are learnt.
+    The weights of all its connectives except negations are learnt.
 
     Args:
-        formula: from whose weights learning begins.
-        examples: what is known in each of its parts and of itself; what is missing is unknown.
+        formula: the formula, with initial weights.
+        examples: known truth of the formula and its parts in each example; missing ones are unknown.
         how: steps, rates and penalties.
 
     Raises:
@@ -96,7 +96,7 @@ def learn(formula: Formula, examples: Sequence[Example], how: Learning | None = 
         raise ValueError("weights are learnt from examples, got none")
     how, network = how or Learning(), Network([formula])
     lower, upper = _observed(network, examples)
-    # Only what is observed of parts goes up; what is observed of connectives is compared with it.
+    # Only observations of atoms and negations propagate up; those of learnt connectives are compared with the result.
     own = torch.tensor([bool(node.parts) and node.word != "not" for node in network.nodes])
     below, above = torch.where(own, 0.0, lower), torch.where(own, 1.0, upper)
     parameters = network.parameters()
@@ -105,11 +105,11 @@ def learn(formula: Formula, examples: Sequence[Example], how: Learning | None = 
 
     def contradiction() -> Tensor:
         low, high = network.sums(below, above, parameters, how.leak)
-        # A bound of 0 or 1 that says nothing is none.
+        # Bounds of 0 below and 1 above are no observations.
         over = torch.where(upper < 1.0, low - upper, 0.0).clamp_min(0.0)
         under = torch.where(lower > 0.0, lower - high, 0.0).clamp_min(0.0)
         apart = over + under
-        # No contradiction is larger than 1, whatever an example that is itself wrong would pull.
+        # Beyond 1 only a share of a contradiction counts, to limit the influence of wrong examples.
         return (apart.clamp_max(1.0) + how.leak * (apart - 1.0).clamp_min(0.0))[:, own].sum(dim=1).mean()
 
     def violation() -> Tensor:
@@ -131,7 +131,7 @@ def learn(formula: Formula, examples: Sequence[Example], how: Learning | None = 
 
 
 def _observed(network: Network, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
-    """Bounds that the examples know, [examples, nodes]."""
+    """Bounds observed in the examples, [examples, nodes]."""
     lower, upper = network.open_world(len(examples))
     for row, example in enumerate(examples):
         for node, given in example.items():
@@ -147,7 +147,7 @@ def _violation(node: Formula, p: tuple[Tensor, Tensor], alpha: float) -> Tensor:
 
 
 def _with(formula: Formula, parameters: Parameters, small: float) -> Formula:
-    """The formula with these weights, small ones 0, its parts first."""
+    """The formula and its parts with these weights, small ones set to 0."""
     if not formula.parts:
         return formula
     weight, bias = (p.detach() for p in parameters[formula])
