@@ -276,7 +276,7 @@ def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> Tim
 def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
     """Write the series as a table that `load_csv` reads back to the same numbers.
 
-    Labels come first (`group_column`), standard deviations last (`sigma_columns`). The file is written completely
+    Labels come first (`group_column`), standard deviations last (`sigma_columns`). `path` is written completely
     or not at all.
 
     Raises:

@@ -143,7 +143,7 @@ class Trajectory:
         return replace(self, values=change(self.values, np.nan), sigma=sigma, recorded=recorded)
 
     def left(self, curve: Array) -> Array:
-        """Curve - samples [samples, states], of increments for counts, censored values raised to their limit."""
+        """Residuals, curve - samples [samples, states], of increments for counts, with limits for censored values."""
         if self.recorded is None:
             return curve - self.values
         return np.asarray(self.recorded.observed(curve) - self.recorded.observed(self.values))

@@ -173,8 +173,8 @@ class Monitor:
         return self.in_time(share, lambda: False, True)
 
     def spend(self, seconds: float | None, whole: float | None = None) -> None:
-        """End the work after this processor time from now; None removes the limit. For the display of progress,
-        `whole` is the limit of this and all later parts together.
+        """End the work after `seconds` of processor time from now; None removes the limit. For the display of
+        progress, `whole` is the limit of this and all later parts together.
         """
         now = time.process_time()
         self.processor_seconds = None if seconds is None else now + seconds
