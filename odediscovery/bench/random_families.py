@@ -76,7 +76,7 @@ class Draft:
         coefficients = [f"c{j}" for j in range(len(self.terms))]
         texts = self._texts(coefficients)
         law = Equations.parse(list(texts), texts, controls=[*coefficients, *self.inner])
-        # As expressions: as a sum of powers of so many variables it would be slower by far.
+        # Use expressions: a sum of powers of this many variables would be far slower.
         return compiled(replace(law, power_sum=None))
 
     def simulate(self, starts: Array, constants: Array, most: float = LARGEST) -> Array:
@@ -261,7 +261,7 @@ def compartments(r: np.random.Generator) -> Draft:
 
 # Sizes that several kinds share: p of x' = p y, damping, and what a filter z loses and is driven by.
 VELOCITY, DAMPING, FILTER_DECAY, FILTER_DRIVE = (0.6, 1.6), (0.05, 0.4), (0.2, 1.5), (0.3, 1.5)
-# Powers of x (0) and y (1) in further terms of y', of which none, one or two are there.
+# Powers of x (0) and y (1) in further terms of y', at most two of them.
 EXTRAS: tuple[dict[int, float | str], ...] = ({}, {0: 2}, {0: 1, 1: 1}, {1: 2}, {0: 2, 1: 1}, {1: 3})
 
 Case = TypeVar("Case")

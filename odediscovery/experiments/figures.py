@@ -24,7 +24,7 @@ from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
 from odediscovery.plots.figures import STYLE as SHARED
 from odediscovery.runtime.arrays import Array
 
-# Lines that are no data, and the line of a median, in points; what remains of a colour where marks lie on each other.
+# Widths of guide lines and of the line of a median, in points; opacity of overlapping marks.
 THIN, THICK, FAINT = 0.8, 2.4, 0.6
 # Share of the space between two ticks for methods.
 GROUP = 0.8
