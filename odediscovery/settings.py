@@ -1,8 +1,8 @@
-"""Every option of a fit and its default, and the recipes. Standard library only, so that `--help` needs no torch.
+"""Options of a fit, their defaults, and the recipes; standard library only, so that `--help` needs no torch.
 
-A recipe is a set of defaults: `default` is ours, `neural` trains networks and grows nothing, `paper` trains as the
-paper prints it, `as-run` as the original Julia code ran (RMSProp with decay 0.9, Euler with a step of one time unit,
-gates whose gradient stops outside [0, 1]).
+A recipe is a set of defaults: `default` is ours, `neural` trains networks without growing laws, `paper` trains as in
+the paper, `as-run` as the original Julia code ran (RMSProp with decay 0.9, Euler with a step of one time unit, gates
+whose gradient stops outside [0, 1]).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _option(default: Any, help_text: str, flag: str | None = None) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of `discover`; what each means is what the command prints as its help.
+    """All options of `discover`, described as in the help of the command.
 
     >>> Settings(members=4).members
     4
@@ -69,21 +69,21 @@ class Settings:
 
     def __post_init__(self) -> None:
         for one in dataclasses.fields(self):
-            if str(one.type).startswith("tuple"):  # as JSON and users write lists
+            if str(one.type).startswith("tuple"):  # JSON and users give lists
                 object.__setattr__(self, one.name, tuple(getattr(self, one.name)))
 
     def checked(self) -> Settings:
-        """These settings.
+        """Check these settings, and return them.
 
         Raises:
-            InputError: an option is out of range, or does not go with another one.
+            InputError: an option is out of range, or incompatible with another one.
         """
         for complaint in self._complaints():
             raise InputError(complaint)
         return self
 
     def _complaints(self) -> Iterator[str]:
-        """What is wrong with options, first of each alone, then of those that do not go together."""
+        """Yield errors, first of single options, then of incompatible ones."""
         for one in dataclasses.fields(self):
             value, kind = getattr(self, one.name), str(one.type)
             if value is None and kind.endswith("| None"):
@@ -139,7 +139,7 @@ class Settings:
 
     @property
     def published(self) -> bool:
-        """Whether the recipe is one of the paper's, which reads members as they were trained.
+        """Whether the recipe is one of the paper's, which reads equations from the trained members.
 
         >>> settings_for("as-run").published
         True
@@ -161,19 +161,19 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "str": (str, "text"),
     "tuple[str, ...]": (tuple, "a list of texts"),
 }
-# Options that have another name than their field.
+# Options whose names differ from their fields.
 OPTIONS = {"tries": "try"}
 VOCABULARY = ("nonnegative_flows", "library", "template", "tries")
 RECORDED = ("starts", "censored", "cumulative", "doses", "breaks")
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
-# What the search of groups does not hear.
+# Options that the search for groups does not support.
 NOT_OF_GROUPS = (
     *("recipe", "known", "conserve", "forbid", "bounds", "sources", *VOCABULARY),
     *("censored", "cumulative", "breaks"),
 )
 
-# Smallest and largest value of an option. A larger one is more likely a slip than a wish: the
-# memory of a fit grows with members * hidden.
+# Smallest and largest value of an option. A larger one is probably an error: the memory of a
+# fit grows with members * hidden.
 LIMITS: Mapping[str, tuple[float, float]] = {
     "members": (0, 10_000),
     "hidden": (1, 200),
@@ -186,7 +186,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 }
 MAX_THREADS = 1024
 
-# As the paper has it.
+# As in the paper.
 _PUBLISHED = {"members": 5, "hidden": 9, "grow": False, "l1": 0.01}
 _PUBLISHED |= {"adam_steps": 3000, "learning_rate": 0.005, "lbfgs_steps": 1000}
 RECIPES: Mapping[str, Mapping[str, Any]] = {
@@ -195,7 +195,7 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     "paper": _PUBLISHED,
     "as-run": _PUBLISHED,
 }
-# What an option of few values is called in messages, and the values.
+# Names in messages and values of options with few values.
 CHOICES: Mapping[str, tuple[str, Collection[str]]] = {
     "recipe": ("recipe", RECIPES),
     "unit": ("unit", ("RealNPU", "NPU", "Dense")),
@@ -214,7 +214,7 @@ def settings_for(recipe: str = "default", **options: Any) -> Settings:
 
     Args:
         recipe: default, neural, paper or as-run.
-        options: fields of `Settings` by name; those that are None stay as the recipe has them.
+        options: fields of `Settings` by name; None keeps the value of the recipe.
 
     Raises:
         InputError: unknown recipe or option, or a value out of range.

@@ -1,1 +1,1 @@
-"""Measurements of the project itself: how often it is right, how fast it is. Never tests."""
+"""Benchmarks of the project, not tests: how often it is right, and how fast it is."""

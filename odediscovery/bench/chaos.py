@@ -1,16 +1,16 @@
-"""Chaotic systems: how often are they found, and how well are their coefficients known?
+"""Chaotic systems: how often they are found, and with what error of their coefficients.
 
     five trajectories of 1,000 points, 100 a period, from random points of the attractor
     y = x + sigma * rms * e,    rms = (mean over samples and states of x^2)^(1/2),    e ~ N(0, 1)
     error = |Xi_found - Xi_true| / |Xi_true|      spectral norms of coefficients [states, monomials]
 
-Of seed 0 the starts are kept in a file: another rounding of a right-hand side would lead a path of
-forty periods elsewhere. The values are exact, or those of Radau at a tolerance: the published benchmark
-took what dysts 0.1 gives, scipy's default of 1e-3. Five more trajectories, without noise, are what the
-peers choose their threshold by. Random numbers depend on the seed and the system alone.
+The starts of seed 0 are stored in a file, since different rounding of a right-hand side would change a
+path of forty periods. The values are exact, or those of Radau at a tolerance: the published benchmark
+used dysts 0.1 with scipy's default of 1e-3. The peers choose their threshold by five more trajectories
+without noise. Random numbers depend only on the seed and the system.
 
-The error is that of the benchmark; it has a meaning for polynomials alone, and is infinite where what
-was found is none. DIR/noise-SIGMA/rows.jsonl holds the rows of one level of noise.
+The error is that of the benchmark; it is defined for polynomials only, and infinite if the found law
+is not a polynomial. DIR/noise-SIGMA/rows.jsonl holds the rows of one level of noise.
 
 Source: Kaptanoglu, Zhang, Nicolaou, Fasel, Brunton, Benchmarking sparse system identification with
 low-dimensional chaos, Nonlinear Dynamics 111 (2023); systems: Gilpin, NeurIPS Datasets 2021 (dysts).
@@ -54,15 +54,15 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
 
 SUITE = "chaos"
-# Trajectories to train on, and as many for the peers' choice.
+# Number of trajectories to train on, and of those for the peers' choice.
 TRAINED = 5
 SAMPLES = 1000
-# Periods of the path from which starts are drawn, and its samples a period.
+# Periods of the path from which starts are drawn, and its samples per period.
 PERIODS, DENSITY = 40, 30
 POLYNOMIAL, OTHER = "polynomial", "functions"
 OURS = "ours"
 NOISE = (0.0, 0.001, 0.01)
-# `error` is None where it is infinite, or the truth no polynomial; `seconds` are the processor's.
+# `error` is None if it is infinite, or the truth is not a polynomial; `seconds` are processor time.
 COLUMNS = ("id", "method", "kind", "failed", "exact", "coef", "error", "seconds", "equations")
 
 
@@ -78,19 +78,19 @@ class Attractor:
 
     @property
     def kind(self) -> str:
-        """Whether a polynomial library can write it."""
+        """Kind of the law, as in the tables: polynomial or not."""
         law = self.equations.power_sum
         whole = law is not None and bool((law.exponents >= 0).all() and (law.exponents % 1.0 == 0).all())
         return POLYNOMIAL if whole else OTHER
 
     def system(self, seed: int) -> SuiteSystem:
-        """The system with starts drawn from its attractor, to train on and to choose by."""
+        """The system with starts drawn from its attractor, for training and for the peers' choice."""
         last = (SAMPLES - 1) * self.period / 100
         starts = self.kept if seed == 0 else self._drawn(seed)
         return SuiteSystem(SUITE, self.id, self.id, self.equations, starts, (0.0, last), SAMPLES, ADDITIVE, self.kind)
 
     def _drawn(self, seed: int) -> Array:
-        """Random points of the attractor [trajectories, states]."""
+        """Draw random points of the attractor [trajectories, states]."""
         times = np.linspace(0.0, PERIODS * self.period, PERIODS * DENSITY + 1)
         path = self.equations.simulate(self.start, times, rtol=1e-9, most_evaluations=2_000_000)
         if not np.isfinite(path).all():
@@ -103,7 +103,7 @@ class Attractor:
 
 @cache
 def attractors() -> dict[str, Attractor]:
-    """All systems, by their names."""
+    """Load all systems by name."""
     starts, found = document("chaos_starts.json")["starts"], dict[str, Attractor]()
     for entry in document("chaos_dev.json")["systems"]:
         texts = dict(zip(entry["states"], entry["equations"], strict=True))
@@ -115,7 +115,7 @@ def attractors() -> dict[str, Attractor]:
 
 @cache
 def trajectories(attractor: Attractor, seed: int, tolerance: float | None = None) -> tuple[Array, list[Array]]:
-    """Times [samples], and the states [samples, states] from every start of a system, exact or to a tolerance."""
+    """Times [samples], and solutions [samples, states] from every start of a system, exact or to a tolerance."""
     system = attractor.system(seed)
     if tolerance is None:
         return system.times, [true_trajectory(system, k) for k in range(len(system.starts))]
@@ -126,7 +126,7 @@ def trajectories(attractor: Attractor, seed: int, tolerance: float | None = None
 def measured(
     attractor: Attractor, sigma: float, seed: int, tolerance: float | None = None
 ) -> tuple[TimeSeries, list[Array]]:
-    """Noisy trajectories to train on, and those without noise [samples, states] that peers choose by."""
+    """Make noisy trajectories for training, and those without noise [samples, states] for the peers' choice."""
     random = np.random.default_rng([seed, zlib.crc32(f"{attractor.id} noise".encode())])
     times, every = trajectories(attractor, seed, tolerance)
     noisy = []
@@ -138,7 +138,7 @@ def measured(
 
 @dataclass(frozen=True)
 class Level:
-    """What the rows of one level of noise share."""
+    """Common properties of the rows of one level of noise."""
 
     sigma: float
     seed: int = 0
@@ -146,7 +146,7 @@ class Level:
     tolerance: float | None = None
 
     def fill(self, row: Row) -> None:
-        """The row of one system for one method."""
+        """Fill the row of one system for one method."""
         attractor = attractors()[row["id"]]
         train, test = measured(attractor, self.sigma, self.seed, self.tolerance)
         with timed(row):
@@ -158,7 +158,7 @@ class Level:
         row |= scored(found, attractor.equations, train, self.sigma)
 
     def study(self, methods: Sequence[str], systems: Sequence[Attractor]) -> Study:
-        """These methods on these systems."""
+        """The study of these methods on these systems."""
         tasks = [
             Task(one.id, method, self.fill, {"kind": one.kind, "exact": False, "coef": False})
             for method in methods
@@ -169,12 +169,12 @@ class Level:
 
 
 def in_words(row: Row) -> str:
-    """Whether a law is exact, and the error of its coefficients."""
+    """Summarise a row: whether the law is exact, and the error of its coefficients."""
     return f"{exact_or_not(row)}, error {'-' if row['error'] is None else format(row['error'], '.1e')}"
 
 
 def methods_named(asked: Sequence[str] | None) -> list[str]:
-    """The methods of these names, or ours and all others that are installed."""
+    """Check the names of methods; by default ours and all installed peers."""
     check_names("method", asked or (), (OURS, *METHODS))
     check_sparse_methods([name for name in asked or () if name != OURS])
     return list(asked or (OURS, *sparse_methods()))
@@ -193,7 +193,7 @@ def run_chaos(
     say: Callable[[str], None] = print,
     **where: Any,
 ) -> dict[float, list[Row]]:
-    """A study for each level of noise, see `Study.run`; all rows of each level that has any."""
+    """Run a study for each level of noise, see `Study.run`; all rows of each level that has any."""
     settings_for(seed=seed, max_seconds=max_seconds)
     check("tolerance", tolerance, tolerance is None or 0.0 < tolerance < 1.0, "above 0 and below 1")
     systems, monitor = chosen(attractors(), ids, "chaotic system"), monitor or Monitor()
@@ -207,7 +207,7 @@ def run_chaos(
 
 
 def scored(found: Equations, truth: Equations, train: TimeSeries, sigma: float) -> Row:
-    """Whether the terms and the numbers are the true ones, and the error of the coefficients."""
+    """Score a law: whether terms and numbers are the true ones, and the error of the coefficients."""
     values = np.concatenate([t.values for t in train.trajectories])
     same = same_law(found, truth, box_of(values))
     exact, coef = exact_and_coef(same, sigma == 0)
@@ -218,7 +218,7 @@ def scored(found: Equations, truth: Equations, train: TimeSeries, sigma: float) 
 
 
 def coefficient_error(found: PowerSum, truth: PowerSum) -> float:
-    """|Xi_found - Xi_true| / |Xi_true| over the monomials of both; nearly equal exponents make one."""
+    """|Xi_found - Xi_true| / |Xi_true| over the monomials of both; nearly equal exponents are merged."""
     monomials: list[Array] = list(truth.exponents)
     difference = [-column for column in truth.coefficients.T]
     for column, w in zip(found.coefficients.T, found.exponents, strict=True):
@@ -234,7 +234,7 @@ def coefficient_error(found: PowerSum, truth: PowerSum) -> float:
 
 
 def markdown(rows: Mapping[float, Sequence[Row]], command: str) -> str:
-    """A line for each level of noise and method; then what ours missed."""
+    """Write a table with a line for each level of noise and method, then the systems missed by ours."""
     columns = {
         **EXACT_AND_COEF,
         "median error": lambda own: f"{median_error(own):.1e}",
@@ -253,6 +253,6 @@ def markdown(rows: Mapping[float, Sequence[Row]], command: str) -> str:
 
 
 def median_error(rows: Sequence[Row]) -> float:
-    """The median error of the coefficients over the polynomial systems; nan where there are none."""
+    """Median error of the coefficients over the polynomial systems; nan without such systems."""
     errors = [math.inf if row["error"] is None else row["error"] for row in rows if row["kind"] == POLYNOMIAL]
     return float(np.median(errors)) if errors else math.nan

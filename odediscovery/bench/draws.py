@@ -1,7 +1,7 @@
-"""How often is a fit right, or honest, when the noise is drawn again and again?
+"""Repeated draws of noise: how often a fit is right, or honest.
 
-A measurement is a `Draws`: it makes the data of a draw and describes what was found in them. The rows,
-one for each draw, are those of its `Study`.
+A measurement is a `Draws`: it makes the data of a draw and describes the result. Its `Study` holds
+one row for each draw.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from odediscovery.settings import Settings, settings_for
 
 @dataclass(frozen=True, kw_only=True)
 class Draws(ABC):
-    """What one folder of draws is about."""
+    """A measurement over repeated draws, stored in one folder."""
 
     measure: ClassVar[str]
-    # The columns that `describe` fills, and those of the table of all draws together.
+    # The columns that `describe` fills, and those of the summary over all draws.
     own: ClassVar[tuple[str, ...]]
     counted: ClassVar[Mapping[str, Cell]]
-    # What the table of single draws says of one that has equations.
+    # The columns of the table of single draws with equations.
     told: ClassVar[Mapping[str, Told]]
 
     seed: int = 0  # number of the first draw; the others follow
-    max_seconds: float = 180.0  # limit of a fit, in seconds of the processor
+    max_seconds: float = 180.0  # limit of a fit, in processor seconds
 
     @abstractmethod
     def data(self, draw: int) -> TimeSeries:
@@ -52,10 +52,10 @@ class Draws(ABC):
 
     @abstractmethod
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
-        """What was found, as the columns named in `own`."""
+        """Describe a result by the columns named in `own`."""
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        """A table of all draws together, then one with a line for each."""
+        """Write the summary over all draws, then a table with a line for each."""
         options = {name: value for name, value in asdict(self).items() if name not in ("seed", "max_seconds")}
         about = tuple(v if isinstance(v, str) else f"{v:g}" for v in options.values())
         counted = grouped(tuple(options), {about: rows}, {**self.counted, "median s": middle("seconds")})
@@ -66,20 +66,20 @@ class Draws(ABC):
         return settings_for(seed=draw, max_seconds=self.max_seconds)
 
     def in_a_word(self, row: Row) -> str:
-        """The word for a finished draw."""
+        """Summarise a finished draw in a word."""
         return "hit" if row["hit"] else "miss"
 
     def checked(self) -> Self:
-        """These draws, or an `InputError` that names the option that is out of range."""
+        """Return these draws, or raise an `InputError` that names the option out of range."""
         settings_for(seed=self.seed, max_seconds=self.max_seconds)
         return self
 
     def known(self, _draw: int) -> Row:
-        """What the row of a draw says even where there are no equations."""
+        """Columns of a draw that are known even without equations."""
         return {}
 
     def fill(self, row: Row) -> None:
-        """Fit a draw, and say what was found."""
+        """Fit a draw, and describe the result in its row."""
         draw = int(row["id"])
         series = self.data(draw)
         with timed(row):
@@ -88,7 +88,7 @@ class Draws(ABC):
         row |= {"outcome": found.outcome, "equations": found.equations.texts()}
 
     def study(self, count: int) -> Study:
-        """So many draws from the seed on, or an `InputError`."""
+        """The study of `count` draws from the seed on, or an `InputError`."""
         check("draws", count, count >= 1, "at least 1")
         shared = {"measure": self.measure, **asdict(self.checked())}
         tasks = [Task(str(k), "ours", self.fill, self.known(k)) for k in range(self.seed, self.seed + count)]
@@ -97,7 +97,7 @@ class Draws(ABC):
 
 
 def draw_table(rows: Sequence[Row], told: Mapping[str, Told]) -> str:
-    """A line for each draw: its number, what is told of it, and the equations or why there are none."""
+    """Write a table with a line for each draw: number, the columns `told`, and the equations or the failure."""
     own = told if any(not row["failed"] for row in rows) else {}
     lines = [
         (row["id"], *("-" if row["failed"] else cell(row) for cell in own.values()), printed(row, digits=3))
@@ -120,13 +120,13 @@ STARTS = ((100.0, 0.01, 0.0), (80.0, 5.0, 15.0), (60.0, 30.0, 10.0), (40.0, 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class FsirNoise(Draws):
-    """How often is the fractional SIR model found in noise?
+    """Recovery of the fractional SIR model in noise.
 
         y = x + sigma * std(x) * e,    e ~ N(0, 1)        40 points, one trajectory or up to five
 
     A draw is a hit if every found equation has exactly the true monomials (`terms`), and the exponent of
-    the returning R is 1: snapped to it, or within three of its standard errors of it. `returning` holds the
-    exponents of R where it stands alone, with their standard errors (0 where snapped).
+    the returning R is 1: snapped, or within three standard errors. `returning` holds the exponents of
+    monomials of R alone, with their standard errors (0 if snapped).
     """
 
     measure = "fsir-noise"
@@ -174,7 +174,7 @@ def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True, kw_only=True)
 class FsirGaps(Draws):
-    """How often is the fractional SIR model found from short, irregular runs with gaps?
+    """Recovery of the fractional SIR model from short, irregular runs with gaps.
 
         y = x + 0.02 * std(x) * e,    e ~ N(0, 1)        a fifth of all values missing
 
@@ -221,13 +221,13 @@ class FsirGaps(Draws):
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage(Draws):
-    """Do 95 % intervals contain the true constants of a known system?
+    """Coverage of the true constants of a known system by 95 % intervals.
 
         y = x + sigma * std(x) * e,    e ~ N(0, 1)        with the standard deviation given to the fit
 
-    The column `constants` says of every true constant whether its interval contains it, and whether it was
+    The column `constants` states for every true constant whether its interval contains it, and whether it was
     held at a round number: then it has no interval, and counts as contained if that number is the true one.
-    A law with other terms than the true ones contains none of them.
+    A law with wrong terms contains no constant.
     """
 
     measure = "coverage"
@@ -274,7 +274,7 @@ class Coverage(Draws):
 
 
 def contained(found: Discovery, truth: Equations) -> dict[str, dict[str, bool]]:
-    """For every true constant, by name, whether it is in its interval, and whether it was held; same terms given."""
+    """Whether each true constant, by name, is in its interval, and whether it was held, for laws with equal terms."""
     true, law = truth.power_sum, found.equations.power_sum
     assert true is not None and law is not None
     pairs = _paired(law, true)
@@ -295,7 +295,7 @@ def contained(found: Discovery, truth: Equations) -> dict[str, dict[str, bool]]:
 
 
 def _paired(law: PowerSum, true: PowerSum) -> dict[int, int]:
-    """The found monomial of every true one: the nearest exponents in the same equations."""
+    """Match every true monomial to the found one with the nearest exponents in the same equations."""
     apart = np.linalg.norm(true.exponents[:, None] - law.exponents[None], axis=2)
     there = (true.coefficients != 0).T[:, None] & (law.coefficients == 0).T[None]
     apart = apart + 1e6 * there.sum(axis=2)
@@ -318,12 +318,12 @@ KINDS = ("white-noise", "random-walk", "splines", "rationals")
 
 @dataclass(frozen=True, kw_only=True)
 class Lawless(Draws):
-    """How often is a law claimed where no differential equation explains anything?
+    """Frequency of laws claimed for data that no differential equation explains.
 
         white noise  x_k = 5 + e_k          random walk  x_k = x_{k-1} + e_k,    e_k ~ N(0, 1)
         splines      cubic through knots 5 + e_k                    rationals    p(t)/q(t) near such a spline
 
-    One state, of smooth curves three, 60 samples. A draw counts against us if its fit ends as `converged`.
+    Data have one state, or three for smooth curves, and 60 samples. A fit that ends as `converged` is an error.
     """
 
     measure = "lawless"
@@ -361,7 +361,7 @@ def rational_near(t: Array, x: Array) -> Array:
     itself."""
     for terms in range(6, 1, -1):
         with warnings.catch_warnings():
-            # So few terms are meant to end before the tolerance is reached.
+            # With few terms AAA is expected to end before the tolerance is reached.
             warnings.simplefilter("ignore")
             found = AAA(t, x, max_terms=terms)
         poles = found.poles()

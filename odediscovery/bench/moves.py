@@ -1,7 +1,7 @@
-"""What does each move of the search give? Random laws, with and without noise, fitted without one of them.
+"""Ablation of the moves of the search: random laws, with and without noise, fitted without one of the moves.
 
-First all fits are made with the whole search, and each row notes which moves were made. A fit that does not make a
-move cannot change without it, so only the others are repeated, once for each move.
+All fits are first made with the whole search, and each row records its moves. A fit that did not use a move cannot
+change without it, so only the others are repeated, once for each move.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from odediscovery.search import search
 from odediscovery.search.moves import Move, Proposal, Search
 from odediscovery.settings import settings_for
 
-# The method of the rows of the whole search; of the others it is the move that is left out.
+# The method in rows of the whole search; in other rows it is the omitted move.
 WHOLE = "whole search"
 COLUMNS = ("id", "method", "failed", "exact", "seconds", "equations", "made")
 
 
 def moves() -> dict[str, Move]:
-    """The moves of the search by their names, in their order."""
+    """The moves of the search by name, in order."""
     return {move.name: move for move in search.MOVES}
 
 
 @contextmanager
 def search_without(name: str) -> Iterator[set[str]]:
-    """The search without a move within the block, and the names of the moves that are made there."""
+    """Omit a move of the search within a context, and record the names of the moves made there."""
     before, made = search.MOVES, set[str]()
 
     def noted(move: Move) -> Move:
@@ -54,7 +54,7 @@ def search_without(name: str) -> Iterator[set[str]]:
 
 
 def fit(system: SuiteSystem, protocol: Protocol, max_seconds: float, row: Row) -> None:
-    """One random law with one noise, by the whole search or without a move."""
+    """Fit one random law at one level of noise, by the whole search or without a move."""
     series = training_data(system, protocol)
     _warm_up()
     with search_without(row["method"]) as made:
@@ -68,7 +68,7 @@ def fit(system: SuiteSystem, protocol: Protocol, max_seconds: float, row: Row) -
 
 @cache
 def _warm_up() -> None:
-    """A fit that does not count: the first one of a process also pays for what is loaded on first use."""
+    """Make an uncounted fit, since the first one of a process includes the loading of libraries."""
     discover(simulate_system("logistic"), settings_for(members=0))
 
 
@@ -82,7 +82,7 @@ def run_moves(
     max_seconds: float = 60.0,
     **where: Any,
 ) -> list[Row]:
-    """Make the fits that are not yet in `folder`; all rows, those of the whole search first."""
+    """Make the fits that are not yet in `folder`, and return all rows, those of the whole search first."""
     known = moves()
     left_out = [move.name for move in chosen(known, names, "move")]
     protocols = [Protocol(noise, seed=seed).checked() for noise in dict.fromkeys((0.0, sigma))]
@@ -109,7 +109,7 @@ def run_moves(
 
 
 def worth(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """What all fits come to without each move: fits that make it, exact ones, changed laws, time of the whole."""
+    """Effect of omitting each move: fits that use it, exact ones, changed laws, total time."""
     groups = by(rows, "method")
     whole = {row["id"]: row for row in groups.pop(WHOLE)}
     before, found = max(sum(row["seconds"] for row in whole.values()), 1e-9), dict[str, tuple[str, ...]]()
@@ -122,7 +122,7 @@ def worth(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
 
 
 def markdown(rows: Sequence[Row], command: str) -> str:
-    """What all fits come to without each move."""
+    """Write the table of the effects of omitting each move."""
     whole, known = by(rows, "method")[WHOLE], moves()
     header = ("move", "fits that make it", "exact without it", "changed", "time", "what it proposes")
     lines = [(name, *cells, known[name].says) for name, cells in worth(rows).items()]

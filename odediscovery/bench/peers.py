@@ -11,17 +11,17 @@
                go together is chosen by BIC of the equations integrated over the first part and
                over the last one
 
-Of chaotic systems pysindy has polynomials of degree 4, as in the benchmark of Kaptanoglu et al. (2023):
+For chaotic systems pysindy uses polynomials of degree 4, as in the benchmark of Kaptanoglu et al. (2023):
 
     weak-stlsq   rows are integrals over 200 subdomains of each trajectory, without derivatives
     stlsq        rates by finite differences
     miosr        the same rates, the best subset of each size by mixed-integer optimisation (gurobipy)
 
-Thresholds grow from 1e-6 by a constant factor; of all models the one with the least AIC of the rates of
-trajectories without noise is taken, of subsets the one of each equation; here with one model of all data
-instead of ten of halves.
+Thresholds grow from 1e-6 by a constant factor. The model with the least AIC of the rates of trajectories
+without noise is chosen, for subsets separately for each equation; here with one model of all data instead
+of ten of halves.
 
-Nothing else sees more than the noisy training series. All are optional: `pip install
+All other choices use only the noisy training series. The packages are optional: `pip install
 "odediscovery[bench]"`.
 
 Sources: Brunton, Proctor, Kutz 2016, PNAS 113:3932 (pysindy 2.1, de Silva et al. 2020); choice by
@@ -66,15 +66,15 @@ Rates: TypeAlias = tuple[Array, Array]
 
 
 def check_installed(name: str) -> None:
-    """Whether the package of a peer is there, or an `InputError` with what to install."""
+    """Check that the package of a peer is installed, or raise an `InputError` with instructions."""
     if {"pysindy": pysindy, "pyoperon": SymbolicRegressor}[name] is None:
         raise InputError(f'--method {name} needs the package {name}: pip install "odediscovery[bench]"')
 
 
 def fitted(optimiser: Any, columns: Array, rates: Array) -> Array | None:
-    """Coefficients [states, functions], None where no term is left."""
+    """Fit coefficients [states, functions]; None if no term remains."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # Warned of where a threshold removes all terms of a state, or the columns are nearly alike.
+        # It warns if a threshold removes all terms of a state, or columns are nearly collinear.
         warnings.simplefilter("ignore")
         try:
             c: Array = np.array(optimiser.fit(columns, rates).coef_, dtype=np.float64)
@@ -85,14 +85,14 @@ def fitted(optimiser: Any, columns: Array, rates: Array) -> Array | None:
 
 
 def differences(x: Array, times: Array, order: int = 2) -> Array:
-    """Rates by finite differences."""
+    """Estimate rates by finite differences."""
     rates: Array = np.asarray(pysindy.FiniteDifference(order=order)._differentiate(x, times))
     return rates
 
 
 def splined(t: Trajectory, at: Array, smoothing: float | None = None) -> Rates:
-    """States and rates by smoothing splines; None is chosen by generalised cross-validation: clean data are
-    interpolated."""
+    """Estimate states and rates by smoothing splines; with None, smoothing is chosen by generalised
+    cross-validation."""
     splines = [make_smoothing_spline(t.time, column, lam=smoothing) for column in t.values.T]
     return (
         np.stack([spline(at) for spline in splines], axis=1),
@@ -108,8 +108,8 @@ def polynomials(states: int, degree: int) -> Array:
 
 # pysindy on suites
 
-# Powers, of single states (1) or also their products in pairs (2). Small libraries find what in a
-# large one is lost among functions that are nearly alike.
+# Powers of single states (1), or also their products in pairs (2). Small libraries find terms that
+# are lost among nearly collinear functions in a large one.
 POWERS = (
     ((0.5, 1.0, 2.0), 1),
     ((-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0, 3.0), 1),
@@ -156,7 +156,7 @@ class Library:
 
 
 def libraries(values: Array) -> Iterator[Library]:
-    """Polynomials, then with sines and cosines, then powers that the values have."""
+    """Yield polynomials, then with sines and cosines, then powers defined for the values."""
     n = values.shape[1]
 
     def products_of(powers: Sequence[float], most: int) -> Array:
@@ -179,7 +179,7 @@ def libraries(values: Array) -> Iterator[Library]:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Coefficients [states, functions] of a library, and where their equations start."""
+    """Coefficients [states, functions] of a library, and the starts of their equations."""
 
     library: Library
     coefficients: Array
@@ -187,9 +187,9 @@ class _Candidate:
 
 
 def sindy(series: TimeSeries, max_seconds: float, _seed: int) -> tuple[Equations, str]:
-    """dx_i/dt = sum_j C_ij m_j(x) with functions m_j of a library and few C_ij; nothing is random."""
+    """Fit dx_i/dt = sum_j C_ij m_j(x) with functions m_j of a library and sparse C, without randomness."""
     ending = now() + max_seconds
-    # In units in which states and rates are about 1 one grid of thresholds fits every system.
+    # If states and rates are about 1, one grid of thresholds suits every system.
     span = max(float(t.time[-1] - t.time[0]) for t in series.trajectories)
     scale = Scale(Scale.of(series).state, span / 10.0)
     scaled = scale.apply(series)
@@ -206,25 +206,25 @@ def sindy(series: TimeSeries, max_seconds: float, _seed: int) -> tuple[Equations
         spread = np.maximum(values.var(axis=0), 1e-12)
         for candidate, error in zip(found, errors, strict=True):
             terms = np.count_nonzero(candidate.coefficients)
-            # Smaller errors are none: rates of clean data are off by as much.
+            # Smaller errors are irrelevant: rates of clean data are equally inaccurate.
             bic = float(len(values) * np.log(np.maximum(error / spread, 1e-4)).sum() + np.log(values.size) * terms)
             ranked.append((bic, float(error.sum()), candidate))
-    # Equally many terms with errors below the floor: the closest.
+    # Among equal numbers of terms with errors below the floor, choose the closest.
     for bic, _, best in sorted(ranked, key=lambda entry: entry[:2]):
         equations = best.library.equations(series.states, best.coefficients, scale)
-        # What a fixed step follows is followed by a careful solver too, but for a few walls.
+        # A careful solver follows all fixed-step solutions except near a few singularities.
         if np.isfinite(bic) and np.isfinite(_simulated_r2(equations, series)):
             return equations, outcome
     raise FitError("no threshold gives equations that can be simulated")
 
 
 def _smoothed(t: Trajectory) -> dict[str, Rates]:
-    """States and rates by every way that the samples allow."""
+    """Estimate states and rates by every method that the samples allow."""
     found = {f"differences {n}": (t.values, differences(t.values, t.time, n)) for n in (2, 4) if len(t.time) > n}
     steps = np.diff(t.time)
     # Of degree 3; pysindy's own window is 11, ODEFormer's 15.
     for window in (7, 11, 15, 25):
-        # The filter knows no times.
+        # The filter assumes even times.
         if len(t.time) >= window and np.ptp(steps) <= 1e-3 * steps[0]:
             method = pysindy.SmoothedFiniteDifference(smoother_kws={"window_length": window, "polyorder": 3})
             rates = method._differentiate(t.values, t.time)
@@ -235,7 +235,7 @@ def _smoothed(t: Trajectory) -> dict[str, Rates]:
 
 
 def _candidates(library: Library, smoothed: Sequence[dict[str, Rates]], state: Array) -> Iterator[_Candidate]:
-    """Sequentially thresholded least squares with every threshold and ridge on all rates."""
+    """Yield models by sequentially thresholded least squares with every threshold and ridge on all rates."""
     for way in (way for way in smoothed[0] if all(way in found for found in smoothed)):
         parts = [found[way] for found in smoothed]
         columns = library.columns(np.concatenate([x for x, _ in parts]), state)
@@ -243,18 +243,18 @@ def _candidates(library: Library, smoothed: Sequence[dict[str, Rates]], state: A
         if not (np.isfinite(columns).all() and np.isfinite(rates).all()):
             continue
         seen = set()
-        # The ridge of STLSQ itself, and next to none for functions that are nearly alike.
+        # The default ridge of STLSQ, and a very small one for nearly collinear functions.
         for threshold, ridge in itertools.product(THRESHOLDS, (0.05, 1e-5)):
             c = fitted(pysindy.STLSQ(threshold, ridge), columns, rates)
-            # Thresholds that leave the same terms give the same constants.
+            # Thresholds with the same remaining terms give the same constants.
             if c is not None and (key := (c != 0).tobytes()) not in seen:
                 seen.add(key)
                 yield _Candidate(library, c, [x[0] for x, _ in parts])
 
 
 def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: Array) -> Array:
-    """Errors [candidates, states] of equations of one library, integrated through all data by Runge-Kutta steps, all at
-    once; inf where a solution leaves the data."""
+    """Errors [candidates, states] of equations of one library, integrated together through all data by Runge-Kutta
+    steps; inf if a solution leaves the range of the data."""
     if not candidates:
         return np.zeros((0, series.n_states))
     library = candidates[0].library
@@ -279,7 +279,7 @@ def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: A
 
 
 def _simulated_r2(equations: Equations, series: TimeSeries) -> float:
-    """R2 of the equations integrated over every trajectory from its first sample; -inf after too many evaluations."""
+    """R2 of the equations integrated over all trajectories from first samples; -inf after too many evaluations."""
     squares = spread = 0.0
     for t in (t for t in series.trajectories if len(t.time) > 1):
         values = equations.simulate(t.values[0], t.time, rtol=1e-6, atol=1e-8, most_evaluations=20_000)
@@ -296,7 +296,7 @@ SYMBOLS = (ALGEBRAIC, f"exp,log,sin,cos,{ALGEBRAIC}")
 
 
 class _OperonModel(NamedTuple):
-    """One model of Operon's front: its text, length, and error of the rates held out."""
+    """One model of Operon's front: its text, length, and error of the held-out rates."""
 
     text: str
     length: int
@@ -304,14 +304,14 @@ class _OperonModel(NamedTuple):
 
 
 def operon(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations, str]:
-    """dx_i/dt = an expression tree over + - * / powers, roots, exp, log, sin and cos."""
+    """Find dx_i/dt as expression trees over + - * / powers, roots, exp, log, sin and cos."""
     ending = now() + max_seconds
     head, tail = _split(series)
-    # The first part too: where the last one rests, hardly anything is told apart by it alone.
+    # Score on the first part too, since a last part near equilibrium hardly distinguishes models.
     parts = TimeSeries(series.states, head.trajectories + tail.trajectories)
     seen, held = _rates(series, head), _rates(series, tail)
     names = list(identifiers(series.states).values())
-    # Most of the time is shared by the states, the rest is for the choice.
+    # The states share most of the time; the rest is for the choice.
     seconds = max(int(0.8 * max_seconds / len(names) / len(SYMBOLS)), 1)
     fronts = [_front(i, seen, held, names, seed, seconds) for i in range(len(names))]
     samples = sum(t.values.size for t in series.trajectories)
@@ -326,8 +326,8 @@ def operon(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations
         bic = samples * np.log(max(misfit, 1e-5)) + length * np.log(samples)
         return float(bic), misfit
 
-    # Fronts have too many combinations to try them all: models with the best rates, then equally
-    # long ones, then from the best of these one state after the other.
+    # Fronts have too many combinations: try models with the best rates, then equally long ones,
+    # then vary one state after the other from the best of these.
     starts = [[min(range(len(front)), key=lambda k: front[k].error) for front in fronts]]
     starts += [[round(q * (len(front) - 1)) for front in fronts] for q in np.linspace(1, 0, 9)]
     best, choice = min((rank(start), start) for start in starts)
@@ -340,7 +340,7 @@ def operon(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations
 
 
 def _split(series: TimeSeries) -> tuple[TimeSeries, TimeSeries]:
-    """The first 70 % of every trajectory, and the rest."""
+    """Split every trajectory into the first 70 % and the rest."""
     heads, tails = [], []
     for t in series.trajectories:
         first = max(round(0.7 * len(t.time)), LEAST_VALUES - 1)
@@ -350,17 +350,17 @@ def _split(series: TimeSeries) -> tuple[TimeSeries, TimeSeries]:
 
 
 def _rates(series: TimeSeries, part: TimeSeries) -> Rates:
-    """States and rates at the times of a part, by smoothing splines of all."""
+    """Estimate states and rates at the times of a part, by smoothing splines of the whole series."""
     found = [splined(whole, t.time) for whole, t in zip(series.trajectories, part.trajectories, strict=True)]
     return np.concatenate([states for states, _ in found]), np.concatenate([rates for _, rates in found])
 
 
 def _front(i: int, seen: Rates, held: Rates, names: list[str], seed: int, seconds: int) -> list[_OperonModel]:
-    """Operon's models of one rate, from short and rough to long and close."""
+    """Operon's models of one rate, from short and inaccurate to long and accurate."""
     models = []
     for symbols in SYMBOLS:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # Operon warns of a model without variables, which a constant rate is.
+            # Operon warns about models without variables, such as constant rates.
             warnings.simplefilter("ignore")
             regressor = SymbolicRegressor(
                 allowed_symbols=symbols,
@@ -379,15 +379,15 @@ def _front(i: int, seen: Rates, held: Rates, names: list[str], seed: int, second
 
 
 def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> list[_OperonModel]:
-    """A model with these errors of the rates held out, and the same without the intercept that Operon gives to all."""
+    """A model with these errors of the held-out rates, and the same without the intercept that Operon adds."""
     try:
         side = parse(text, {name: sympy.Symbol(name) for name in names})
-    except InputError:  # constants that are no floats, or powers that nobody could compute
+    except InputError:  # constants that are not floats, or powers that cannot be computed
         return []
     intercept, rest = side.as_coeff_Add()
     found = [(text, length, off)]
     if rest != 0 and intercept != 0:
-        # Two nodes less: the constant and the sum.
+        # Two nodes fewer, the constant and the sum.
         found.append((f"({text}) - ({float(intercept)})", length - 2, off - float(intercept)))
     errors = [float(np.nan_to_num(np.mean(np.square(e)), nan=np.inf)) for _, _, e in found]
     return [_OperonModel(told, n, error) for (told, n, _), error in zip(found, errors, strict=True)]
@@ -403,7 +403,7 @@ RIDGE = 1e-5
 
 
 def sparse_methods() -> dict[str, SparseMethod]:
-    """The methods that are installed, by name; stlsq stands in for miosr."""
+    """The installed methods by name; stlsq replaces a missing miosr."""
     if pysindy is None:
         return {}
     names = "weak-stlsq", "miosr" if hasattr(pysindy, "MIOSR") else "stlsq"
@@ -411,7 +411,7 @@ def sparse_methods() -> dict[str, SparseMethod]:
 
 
 def check_sparse_methods(names: Sequence[str]) -> None:
-    """Whether these methods are installed, or an `InputError` with what to install."""
+    """Check that these methods are installed, or raise an `InputError` with instructions."""
     known = {*sparse_methods(), *(["stlsq"] if pysindy is not None else [])}
     for name in names:
         if name not in known:
@@ -436,7 +436,7 @@ def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, see
     axes = {"ax_time": 0, "ax_coord": 1}
     seen = [pysindy.AxesArray(t.values, axes=axes) for t in train.trajectories]
     with warnings.catch_warnings():
-        # It warns of the axes of its own arrays.
+        # It warns about the axes of its own arrays.
         warnings.simplefilter("ignore")
         library.fit(seen)
         columns = np.concatenate([np.asarray(one) for one in library.transform(seen)])
@@ -445,13 +445,13 @@ def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, see
 
 
 def stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: int) -> Equations:
-    """STLSQ of rates by finite differences."""
+    """STLSQ with rates by finite differences."""
     return _equations(train, _by_threshold(train, test, *_strong(train), max_seconds))
 
 
 def miosr(train: TimeSeries, test: Sequence[Array], max_seconds: float, _seed: int) -> Equations:
     """Best subsets by mixed-integer optimisation."""
-    # Of each equation: all together are too large a problem for gurobipy without a licence.
+    # One equation at a time: all together are too large for gurobipy without a licence.
     options = {"target_sparsity": None, "alpha": RIDGE, "regression_timeout": 10}
     of_size = (pysindy.MIOSR(group_sparsity=(terms,) * train.n_states, **options) for terms in range(1, 13))
     sizes = list(_path(of_size, *_strong(train), max_seconds))
@@ -463,14 +463,14 @@ METHODS: Mapping[str, SparseMethod] = {"weak-stlsq": weak_stlsq, "stlsq": stlsq,
 
 
 def _by_threshold(train: TimeSeries, test: Sequence[Array], columns: Array, rates: Array, max_seconds: float) -> Array:
-    """The best of STLSQ with ever larger thresholds."""
+    """The best model of STLSQ with increasing thresholds."""
     thresholds = (1e-6 * 1.3 ** np.arange(100)).tolist()
     optimisers = (pysindy.STLSQ(threshold=threshold, alpha=RIDGE, max_iter=100) for threshold in thresholds)
     return _chosen(train, test, _path(optimisers, columns, rates, max_seconds))
 
 
 def _path(optimisers: Iterable[Any], columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
-    """Coefficients [states, functions] by one optimiser after the other, until no term is left or the time is up."""
+    """Yield coefficients [states, functions] of successive optimisers, until no term remains or the time is up."""
     ending = now() + max_seconds
     for optimiser in optimisers:
         c = fitted(optimiser, columns, rates)
@@ -487,7 +487,7 @@ def exponents_of(states: int) -> Array:
 
 
 def products(x: Array, exponents: Array) -> Array:
-    """Values [samples, functions] of products of powers; powers that are not whole take 0 for what is below 0."""
+    """Values [samples, functions] of products of powers; fractional powers replace negative values by 0."""
     whole = exponents == np.round(exponents)
     values: Array = np.prod(np.where(whole, x[:, None, :], np.maximum(x[:, None, :], 0.0)) ** exponents, axis=2)
     return values
@@ -523,7 +523,7 @@ def _best(candidates: Iterable[Array], criterion: Callable[[Array], float]) -> A
 
 
 def _law(c: Array, exponents: Array) -> PowerSum:
-    """The law of the terms that are left."""
+    """Build the law of the remaining terms."""
     used = (c != 0).any(axis=0)
     return PowerSum(c[:, used], exponents[used])
 
@@ -536,7 +536,7 @@ def _equations(train: TimeSeries, c: Array) -> Equations:
 
 
 def group_library(states: int, powers: Sequence[Sequence[float]]) -> Array:
-    """Polynomials of degree 2 and the powers of the true law, which no user could know [functions, states]."""
+    """Polynomials of degree 2 and the powers of the true law, an unfair advantage [functions, states]."""
     return np.array(sorted({tuple(map(float, w)) for w in [*polynomials(states, 2), *powers]}))
 
 

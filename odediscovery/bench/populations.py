@@ -1,10 +1,10 @@
-"""Simulated populations with known answers: one law, constants that vary from group to group.
+"""Simulated populations with known answers: one law with constants that vary from group to group.
 
-A file of designs says which law, which constants vary and by how much, how groups begin and how they are
-measured. A draw is right when the structure is exact, exactly the constants that vary are said to vary, and
-means and spreads lie within two standard errors (or 15 %).
+A file of designs specifies the law, the varying constants and their spreads, and the starts and measurements
+of the groups. A draw is right if the structure is exact, exactly the varying constants are reported to vary,
+and means and spreads lie within two standard errors (or 15 %).
 
-By the same rules draws are given to others: pysindy on all groups, pysindy on each, and simple laws of each.
+Peers are scored by the same rules: pysindy on all groups, pysindy on each, and a simple law for each.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ PEER_COLUMNS = (
 )
 # The peers.
 TOGETHER, APART, SIMPLE = PEERS = "pysindy, all groups", "pysindy, each group", "simple laws, each group"
-# A figure this near to the truth is right whatever its standard error.
+# Relative error within which an estimate is right whatever its standard error.
 FIGURE_TOLERANCE = 0.15
-# Six designs and a control, made for this project, which the search of groups was developed on.
+# Six designs and a control, made for this project, on which the search for groups was developed.
 DESIGNS = DATA / "populations_dev.json"
 
 
 def read_designs(path: Path) -> list[Mapping[str, Any]]:
-    """Designs and controls of a file, or an `InputError`."""
+    """Read designs and controls from a file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return [*document["designs"], *document.get("controls", [])]
@@ -65,7 +65,7 @@ def read_designs(path: Path) -> list[Mapping[str, Any]]:
 def study(
     path: Path, draws: int, designs: Sequence[str] = (), seed: int = 0, max_seconds: float = 180.0, peers: bool = False
 ) -> Study:
-    """Draws of the designs of a file, all fitted by ours or by every peer."""
+    """The study of draws of the designs in a file, fitted by ours or by every peer."""
     every = read_designs(path)
     chosen = [one for one in every if not designs or one["id"] in designs]
     if not chosen:
@@ -91,7 +91,7 @@ def study(
 
 
 def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeries, dict[str, Array]]:
-    """Measured groups, further ones that are kept back, and the constants of the first [groups]."""
+    """Simulate measured groups, further held-out ones, and the constants of the former [groups]."""
     rng = np.random.default_rng([int(design["seed"]), draw])
     seen, kept = int(design["groups"]), int(design["held_out"])
     constants = {}
@@ -114,7 +114,7 @@ def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeri
 
 
 def _run(design: Mapping[str, Any], g: int, constants: Mapping[str, float], rng: np.random.Generator) -> list[Array]:
-    """Times and values of one group without noise."""
+    """Simulate times and values of one group without noise."""
     end, start = float(design["t_end"]), []
     for state in design["states"]:
         about = design["initial"][state]
@@ -133,7 +133,7 @@ def _run(design: Mapping[str, Any], g: int, constants: Mapping[str, float], rng:
 
 
 def terms_of(design: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any], list[float]]]:
-    """The terms of all equations: place of the state, term, and its powers of all states."""
+    """The terms of all equations: index of the state, term, and its powers of all states."""
     states = design["states"]
     return [
         (i, term, [float(term["powers"].get(name, 0.0)) for name in states])
@@ -159,7 +159,7 @@ def _noisy(design: Mapping[str, Any], x: Array, spread: Array, rng: np.random.Ge
 
 
 def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] | None:
-    """The place of a term for every constant of the design; None for another structure."""
+    """The index of the term of every constant of a design; None for another structure."""
     true = law_of(design, {name: float(about["mean"]) for name, about in design["constants"].items()})
     terms = list(zip(*np.nonzero(law.coefficients), strict=True))
     wanted = terms_of(design)
@@ -184,7 +184,7 @@ def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] 
 
 
 def fit(design: Mapping[str, Any], max_seconds: float, row: Row) -> None:
-    """One draw of one design, fitted and compared with the truth."""
+    """Fit one draw of a design, and compare it with the truth."""
     series, later, truth = simulate(design, row["draw"])
     exact = tuple(f"{s} = measured" for s in design["states"] if "values" in design["initial"][s])
     with timed(row):
@@ -203,7 +203,7 @@ def fit(design: Mapping[str, Any], max_seconds: float, row: Row) -> None:
 def _constants(
     design: Mapping[str, Any], found: Discovery, places: Mapping[str, int], truth: Mapping[str, Array]
 ) -> Row:
-    """What is said of the constants: which vary, means and spreads, and how near every group's are."""
+    """Score the constants: which vary, means and spreads, and the errors of each group."""
     assert found.population is not None
     errors, apart, said, figures = [], [], [], list[tuple[bool, bool]]()
 
@@ -234,7 +234,7 @@ def _constants(
 
 
 def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) -> float:
-    """R2 on groups of which two samples are seen: the first, and one after two fifths."""
+    """R2 on new groups given two samples: the first, and one after two fifths."""
     law, population = found.equations.power_sum, found.population
     assert law is not None and population is not None
     squares, values = 0.0, []
@@ -256,7 +256,7 @@ def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) ->
 
 
 def fit_peer(design: Mapping[str, Any], row: Row) -> None:
-    """One draw of one design by one peer: structures that are exact, R2 of curves from the first samples."""
+    """Fit one draw of a design by a peer: exact structures, and R2 of curves from the first samples."""
     series, later, _ = simulate(design, row["draw"])
     with timed(row):
         laws = _laws(design, series, row["method"])
@@ -267,7 +267,7 @@ def fit_peer(design: Mapping[str, Any], row: Row) -> None:
 
 
 def _laws(design: Mapping[str, Any], series: TimeSeries, method: str) -> list[PowerSum | None]:
-    """The law of every group, None where there is none."""
+    """Find the law of every group; None without a law."""
     groups = series.trajectories
     if method == SIMPLE:
         if series.n_states > 1:
@@ -299,7 +299,7 @@ def _simple(row: Mapping[str, Any]) -> PowerSum | None:
 
 
 def _r2(series: TimeSeries, laws: Sequence[PowerSum | None]) -> float:
-    """R2 of all groups, each curve from the first sample of its group; of no law the first sample stays."""
+    """R2 of all groups, each curve from the first sample of its group, which is constant without a law."""
     values = np.concatenate([run.values[1:] for run in series.trajectories])
     curves = np.concatenate([_curve(run, law)[1:] for run, law in zip(series.trajectories, laws, strict=True)])
     return float(1.0 - np.sum((values - curves) ** 2) / np.sum((values - values.mean(axis=0)) ** 2))
@@ -309,7 +309,7 @@ def _curve(run: Trajectory, law: PowerSum | None) -> Array:
     if law is None:
         return np.tile(run.values[0], (len(run.time), 1))
     most = 10.0 * np.abs(run.values).max()
-    with np.errstate(all="ignore"):  # a wrong law may leave where its powers are defined
+    with np.errstate(all="ignore"):  # a wrong law may leave the domain of its powers
         found = solve_until_failure(lambda _, x: law.rhs(x), run.values[0], run.time, rtol=1e-7, atol=1e-9)
     return np.nan_to_num(np.clip(found, -most, most), nan=most)
 
@@ -328,7 +328,7 @@ def part(key: str, of: str = "", *, exact: bool = True) -> Cell:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The table of a measurement as Markdown, and what is said of all draws together."""
+    """Write the table of a measurement in Markdown, and a summary of all draws."""
     columns = {
         "exact": part("exact"),
         "vary right": lambda own: f"{count(own, 'varies')}/{count(own, 'exact')}",
@@ -352,14 +352,14 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def _nearer(rows: Sequence[Row]) -> str:
-    """Where constants are nearer to the truth than those of separate fits, and the median ratio of both errors."""
+    """Count constants that are more accurate than those of separate fits, with the median ratio of the errors."""
     pairs = [(row["error_mixed"], row["error_apart"]) for row in rows if row["error_mixed"]]
     ratio = f" ({np.median([a / b for a, b in pairs]):.3f})" if pairs else ""
     return f"{sum(a <= b for a, b in pairs)}/{len(pairs)}{ratio}"
 
 
 def summary_of_peers(rows: Sequence[Row]) -> str:
-    """The table of a comparison as Markdown."""
+    """Write the table of a comparison in Markdown."""
     columns = {
         "all exact": part("exact"),
         "groups exact": part("groups_exact", "groups", exact=False),

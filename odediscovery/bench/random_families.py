@@ -1,13 +1,13 @@
-"""Random laws as they are drawn: terms with coefficients, constants inside the terms, starts and times.
+"""Generators of random laws: terms with coefficients, constants inside the terms, starts and times.
 
     dx_i/dt = sum_j c_j phi_j(x; theta) over the terms j of state i
 
 Coefficients c and inner constants theta (exponents, half-saturations, frequencies) are variables
-of a draft, so that one batch of Runge-Kutta solutions has every constant changed and every term dropped.
-Terms are put together in units of order 1, and written in the random units of a measurement.
+of a draft, so that one batch of Runge-Kutta solutions covers every changed constant and every dropped term.
+Terms are built in units of order 1, and written in the random units of a measurement.
 
-From what laws are drawn stands in their generators, as numbers of the benchmark, none of the engine: whoever
-changes one of them, or the order in which they are drawn, gets other laws, and no kept row is of these.
+The distributions of laws are fixed numbers of the benchmark, independent of the engine: a change of a
+number, or of the order of draws, gives other laws, which invalidates all saved rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from odediscovery.runtime.arrays import Array
 
 # Runge-Kutta steps between two samples.
 STEPS = 8
-# States above this have left all bounds; the units of a draft are of order 1 before they are drawn.
+# Larger states are out of bounds; a draft has units of order 1 before random units are drawn.
 LARGEST = 1e12
 
 
@@ -76,11 +76,11 @@ class Draft:
         coefficients = [f"c{j}" for j in range(len(self.terms))]
         texts = self._texts(coefficients)
         law = Equations.parse(list(texts), texts, controls=[*coefficients, *self.inner])
-        # As expressions: as a sum of powers of so many variables it would be slower by far.
+        # Use expressions: a sum of powers of this many variables would be far slower.
         return compiled(replace(law, power_sum=None))
 
     def simulate(self, starts: Array, constants: Array, most: float = LARGEST) -> Array:
-        """Solutions [samples, members, states], not finite from where one leaves all bounds."""
+        """Solve [samples, members, states]; not finite after a solution exceeds the bounds."""
         over_constants, n = self._over_constants, self.states
         x, seen = starts, np.hstack([starts, constants])
 
@@ -110,7 +110,7 @@ DIGITS = 3
 
 
 def case_of(random: np.random.Generator, *chances: float) -> int:
-    """Which of several cases, the first one 0, when each has its chance."""
+    """Draw one of several cases, counted from 0, with given probabilities."""
     return int(random.choice(len(chances), p=chances))
 
 
@@ -143,8 +143,8 @@ class Builder:
         return name
 
     def constant_of(self, state: int, name: str, value: float, power: float = 1.0) -> str:
-        """A power of a constant in the unit of a state, such as a half-saturation, by name: what samples have to
-        tell."""
+        """Add a power of a constant in the unit of a state, such as a half-saturation, by name: samples must
+        identify it."""
         return self.inner(name, rounded((value * float(self.units[state])) ** power, DIGITS))
 
     def add(
@@ -261,7 +261,7 @@ def compartments(r: np.random.Generator) -> Draft:
 
 # Sizes that several kinds share: p of x' = p y, damping, and what a filter z loses and is driven by.
 VELOCITY, DAMPING, FILTER_DECAY, FILTER_DRIVE = (0.6, 1.6), (0.05, 0.4), (0.2, 1.5), (0.3, 1.5)
-# Powers of x (0) and y (1) in further terms of y', of which none, one or two are there.
+# Powers of x (0) and y (1) in further terms of y', at most two of them.
 EXTRAS: tuple[dict[int, float | str], ...] = ({}, {0: 2}, {0: 1, 1: 1}, {1: 2}, {0: 2, 1: 1}, {1: 3})
 
 Case = TypeVar("Case")
@@ -475,7 +475,7 @@ SATURATING: tuple[tuple[Callable[[Builder], None], int, str, Range, Range], ...]
 
 
 def saturating(r: np.random.Generator) -> Draft:
-    """One of the common laws in which a rate saturates."""
+    """Draw one of the common laws with a saturating rate."""
     add_terms, states, units, starts, span = SATURATING[int(r.integers(len(SATURATING)))]
     b = Builder(r, states, units)
     add_terms(b)

@@ -1,4 +1,4 @@
-"""Random laws that their samples identify: system i of a family depends on the seed, the family and i alone.
+"""Random laws identifiable from their samples; system i of a family depends only on the seed, the family and i.
 
     power-sums       compartments with fluxes k x_s^a x_j^b, a and b real
     mass-action      networks of reactions of at most two molecules
@@ -11,8 +11,8 @@
 Seeds below 1,000 are for development, others for acceptance. A system has one to three states, two
 starts to train on and an unseen one, and 40 to 100 samples.
 
-A draft is accepted if all its solutions stay within bounds, every state moves and its samples follow
-it, no term can be left out unseen, and the Fisher information of the samples,
+A draft is accepted if all its solutions stay within bounds, every state moves and is resolved by its
+samples, omitting any term has a visible effect, and the Fisher information of the samples,
 
     F = J' J / noise^2,    J = d samples / d (constants, starts),
 
@@ -38,14 +38,14 @@ from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.arrays import Array
 
 NOISE = 0.01
-# Trajectories that have to identify the law: all starts but the unseen one.
+# Trajectories that must identify the law: all starts except the unseen one.
 TRAINED = 2
 # Relative steps of differences.
 STEP = 1e-4
 
 
 def is_identifiable(draft: Draft) -> bool:
-    """Whether the samples of a draft tell its law."""
+    """Whether the samples of a draft identify its law."""
     if not is_whole(draft):
         return False
     constants = draft.constants
@@ -55,7 +55,7 @@ def is_identifiable(draft: Draft) -> bool:
 
 
 def is_whole(draft: Draft) -> bool:
-    """Whether a draft has several terms, states in every equation, and no part that the rest knows nothing of."""
+    """Whether a draft has several terms, states in every equation, and no decoupled parts."""
     links = np.eye(draft.states)
     for i in range(draft.states):
         shapes = " ".join(term.shape for term in draft.terms if term.state == i)
@@ -67,20 +67,20 @@ def is_whole(draft: Draft) -> bool:
 
 
 def is_bounded(draft: Draft, paths: Array) -> bool:
-    """Whether solutions [samples, starts, states] went to the end, and stay above 0 where they have to."""
+    """Whether solutions [samples, starts, states] reach the end, and stay positive if required."""
     if not np.isfinite(paths).all():
         return False
     return not draft.positive or bool((paths.min(axis=0) >= 1e-3 * paths.max(axis=0)).all())
 
 
 def is_moving(draft: Draft, paths: Array) -> bool:
-    """Whether all states move, long enough, and by steps that samples follow."""
+    """Whether all states move long enough, and by steps that the samples resolve."""
     steps = np.abs(np.diff(paths, axis=0))
     size, spread = np.sqrt(np.mean(paths**2, axis=0)), paths.std(axis=0)
     if not (spread >= 0.08 * size).all() or (steps.max(axis=0) > 0.4 * np.ptp(paths, axis=0)).any():
         return False
     way = np.cumsum((steps / spread).sum(axis=2), axis=0)
-    # 95 % of the way must not have been made too early.
+    # 95 % of the way must not be covered too early.
     if ((way < 0.95 * way[-1]).mean(axis=0) < 0.35).any():
         return False
     if not draft.positive and not ((paths.min(axis=(0, 1)) < 0) & (paths.max(axis=(0, 1)) > 0)).all():
@@ -89,7 +89,7 @@ def is_moving(draft: Draft, paths: Array) -> bool:
 
 
 def is_known(draft: Draft, paths: Array) -> bool:
-    """Whether every term is seen, and every constant known with a small standard error."""
+    """Whether every term has a visible effect, and every constant a small standard error."""
     constants, starts = draft.constants, draft.starts[:TRAINED]
     noise = NOISE * paths.std(axis=0)
     terms = len(draft.terms)
@@ -104,7 +104,7 @@ def is_known(draft: Draft, paths: Array) -> bool:
 
 
 def standard_errors(draft: Draft, starts: Array, noise: Array) -> Array:
-    """Standard errors of all constants where the starts are unknown too [constants]; inf where nothing tells."""
+    """Standard errors of all constants with unknown starts [constants]; inf for unidentifiable ones."""
     constants, many = draft.constants, len(starts)
     steps = STEP * np.abs(constants)
     changed = np.concatenate([constants + sign * np.diag(steps) for sign in (1.0, -1.0)])
@@ -165,7 +165,7 @@ def random_system(seed: int, family: str, i: int) -> SuiteSystem:
 def random_systems(
     seed: int, families: Sequence[str] | None = None, each: int = 20, ids: Sequence[str] | None = None
 ) -> list[SuiteSystem]:
-    """The first systems of some families (default: all), or those of ids "family-i" alone."""
+    """The first systems of some families (default: all), or only those with ids "family-i"."""
     if seed < 0 or each < 1:
         raise InputError(f"--seed must be at least 0 and --each at least 1, got {seed} and {each}")
     if ids:
@@ -192,7 +192,7 @@ COLUMNS: Mapping[str, Cell] = {
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[SuiteSystem]) -> str:
-    """The table of the families, then the systems that were not found with both laws."""
+    """Write the table of the families, then both laws of the systems that were not found."""
     options = summary.options_of({name: value for name, value in study.items() if name != "drop"})
     parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options}`; seconds of the processor."]
     methods = by(rows, "method")

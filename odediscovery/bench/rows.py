@@ -4,8 +4,8 @@ DIR/study.json   what the rows share: suite, noise, samples, seed, limit; machin
 DIR/rows.jsonl   one row for each task
 DIR/summary.md   the tables (see `summary`)
 
-A measurement is a `Study`: tasks, each of which fills one row, and what their folder is about. Each one
-resumes, and turns failures into rows, in the same way.
+A measurement is a `Study`: tasks, each of which fills one row, and a description of their folder. All studies
+resume, and turn failures into rows, in the same way.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ Row: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """One row to be made, of a system (say) and a method; it travels to the process that makes it."""
+    """One row to make, for a system and a method; it is sent to the process that makes it."""
 
     id: str
     method: str
-    fill: Callable[[Row], None]  # makes the measurement; what is in the row when an exception is raised stays there
-    known: Row = field(default_factory=dict)  # what the row says even where there is no result
+    fill: Callable[[Row], None]  # makes the measurement; entries of the row remain after an exception
+    known: Row = field(default_factory=dict)  # entries that are known without a result
 
 
 def exact_or_not(row: Row) -> str:
-    """The words of a study for a row that was compared with a known law."""
+    """Summarise a row that was compared with a known law."""
     return "exact" if row["exact"] else "not exact"
 
 
 @dataclass(frozen=True)
 class Study:
-    """A measurement that keeps its rows in a folder."""
+    """A measurement that saves its rows in a folder."""
 
     name: str  # of its stage, for the progress
-    shared: Mapping[str, Any]  # what all rows share, as study.json has it
-    # Keys of a row, `failed` and `seconds` (of the processor) among them; a line with other keys is none.
+    shared: Mapping[str, Any]  # common properties of all rows, as in study.json
+    # Keys of a row, including `failed` and `seconds` (of the processor); lines with other keys are ignored.
     columns: Sequence[str]
     tasks: Sequence[Task]  # in the order of the tables
-    limit: float  # seconds of the processor that a task should take at most
-    in_words: Callable[[Row], str] = exact_or_not  # what a row without failure says, for a person who watches
+    limit: float  # largest processor time of a task in seconds
+    in_words: Callable[[Row], str] = exact_or_not  # summary of a row without failure, for the progress
     ids: Sequence[str] = ()  # further rows of the folder that belong to the result, in their order
 
     def run(
@@ -70,12 +70,12 @@ class Study:
         monitor: Monitor | None = None,
         say: Callable[[str], None] = print,
     ) -> list[Row]:
-        """Do the tasks that are not yet in `folder`, and keep each row, failures with their reason, at once; the rows
-        of all."""
+        """Do the tasks that are not yet in `folder`, save each row at once, failures with their reason, and return
+        all rows."""
         rows, monitor = Rows(folder, self.shared, self.columns), monitor or Monitor()
         tasks = [task for task in self.tasks if not rows.has(task.id, task.method)]
         monitor.stage(self.name, len(tasks))
-        # Other work may slow a task down four times, and before and behind its fit data are made and laws scored.
+        # Other work may slow a task fourfold, and data and scores take time beside the fit.
         function, limit = partial(filled, columns=self.columns), 4.0 * self.limit + 60.0
         ended = backend.results(function, tasks, limit, monitor.stopping)
         for done, (number, row) in enumerate(ended, start=1):
@@ -85,26 +85,26 @@ class Study:
             monitor.step(done)
             say(f"{done} of {len(tasks)}  {self.said(row)}")
         ids = list(dict.fromkeys([*self.ids, *(task.id for task in self.tasks)]))
-        # Methods that were not asked for come last.
+        # Methods that were not requested come last.
         place = {method: k for k, method in enumerate(dict.fromkeys(task.method for task in self.tasks))}
         kept = [row for row in rows.all if row["id"] in ids]
         return sorted(kept, key=lambda row: (ids.index(row["id"]), place.get(row["method"], len(place))))
 
     def said(self, row: Row) -> str:
-        """What became of a task, in a line."""
+        """Describe the outcome of a task in one line."""
         head, seconds = f"{row['method']} {row['id']}", f"{row['seconds'] or 0.0:.1f} s"
         failed = row["failed"]
         return f"{head}: failed after {seconds}, {failed}" if failed else f"{head}: {self.in_words(row)}, {seconds}"
 
 
 def blank(task: Task, columns: Sequence[str]) -> Row:
-    """The row of a task that has no result."""
+    """The row of a task without a result."""
     return dict.fromkeys(columns) | {"id": task.id, "method": task.method} | task.known
 
 
 def filled(task: Task, columns: Sequence[str]) -> Row:
-    """The row of a task, with the reason where it fails. Limits within count seconds of the processor, so that
-    neighbours do not shorten it."""
+    """Do a task and return its row, with the reason of a failure. Limits within count processor time, so that
+    other processes do not shorten them."""
     row, began = blank(task, columns), time.process_time()
     try:
         with on_processor_time():
@@ -118,7 +118,7 @@ def filled(task: Task, columns: Sequence[str]) -> Row:
 
 @contextmanager
 def timed(row: Row) -> Iterator[None]:
-    """Seconds of the processor that a block takes, as those of a row."""
+    """Record the processor time of a context in the seconds of a row."""
     began = time.process_time()
     try:
         yield
@@ -131,7 +131,7 @@ def _seconds_since(began: float) -> float:
 
 
 class Rows:
-    """The rows of a folder that `claim_folder` makes ours; a line with other keys than `columns` is none."""
+    """The rows of a folder claimed by `claim_folder`; lines with keys other than `columns` are ignored."""
 
     def __init__(self, folder: Path, study: Mapping[str, Any], columns: Sequence[str]) -> None:
         claim_folder(folder, study)
@@ -139,7 +139,7 @@ class Rows:
         try:
             rows, whole = _read(self._file, columns)
             if not whole:
-                # A line that was cut short would swallow the next one.
+                # A truncated line would be joined with the next one.
                 write_whole(self._file, "".join(json.dumps(row) + "\n" for row in rows).encode())
         except OSError as error:
             raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
@@ -147,11 +147,11 @@ class Rows:
         self._done = {(row["id"], row["method"]) for row in rows}
 
     def has(self, id: str, method: str) -> bool:
-        """Whether this method has done this system."""
+        """Whether there is a row for this system and method."""
         return (id, method) in self._done
 
     def add(self, row: Row) -> None:
-        """Keep a row, on disk first; of a system done twice the first row stays."""
+        """Add a row, on disk first; of repeated rows the first one is kept."""
         if self.has(row["id"], row["method"]):
             return
         with self._file.open("a", encoding="utf-8") as file:
@@ -161,18 +161,18 @@ class Rows:
 
 
 def commit_of(path: Path) -> str:
-    """The first digits of the last commit that changed a file or folder of a checkout; nothing elsewhere."""
+    """First digits of the last commit that changed a file or folder of a checkout; "" elsewhere."""
     command = ["git", "-C", str(path.parent), "log", "-1", "--format=%H", "--", path.name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10.0, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    # Cut here: git's own short form grows with the repository, and a kept row would change its name.
+    # A fixed length: git's own short form grows with the repository, and saved names would change.
     return done.stdout.strip()[:7] if done.returncode == 0 else ""
 
 
 def provenance() -> dict[str, Any]:
-    """The machine and the versions that a measurement was made with."""
+    """The machine and the versions of a measurement."""
     commit = commit_of(Path(__file__).parent.parent)
     return {
         **({"commit": commit} if commit else {}),
@@ -189,7 +189,7 @@ def reference_seconds() -> float:
     """Processor seconds of 1,000 Runge-Kutta steps of the Lorenz system, the best of fifteen runs: machines differ
     threefold."""
 
-    # Written out: a better stepper of the package must not move the unit.
+    # Independent of the package, whose solvers may become faster.
     def rhs(x: Array) -> Array:
         return np.array((10.0 * (x[1] - x[0]), x[0] * (28.0 - x[2]) - x[1], x[0] * x[1] - 8.0 / 3.0 * x[2]))
 
@@ -206,7 +206,7 @@ def reference_seconds() -> float:
 
 
 def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:
-    """Make a folder ours with its study.json, or find in it the same study begun before."""
+    """Claim a folder by writing study.json, or check that it holds the same study."""
     about = folder / "study.json"
     if about.is_file():
         try:
@@ -236,7 +236,7 @@ def claim_folder(folder: Path, study: Mapping[str, Any]) -> None:
 
 
 def _read(file: Path, columns: Sequence[str]) -> tuple[list[Row], bool]:
-    """The rows of a file, and whether all of it was rows."""
+    """Read the rows of a file, and whether all its lines were rows."""
     if not file.is_file():
         return [], True
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)

@@ -1,10 +1,10 @@
-"""How good are found equations? Five figures, none of which the method could see.
+"""Scores of found equations that are hidden from the method.
 
     R2 = 1 - sum_ki (x_ki - y_ki)^2 / sum_ki (x_ki - mean_i)^2     over samples k and states i
 
 RECON is R2 of the found equations integrated from the true training start against the clean
 whole trajectory (the worst of several), GEN the same from the start that was not trained on.
-R2 alone rewards wrong equations, so EXACT asks for the true terms and COEF for the true numbers.
+R2 alone rewards wrong equations, so EXACT requires the true terms and COEF the true numbers.
 
 Sums of products of powers are compared term by term. Any other truth is written as a sum of terms,
 f = sum_j u_j phi_j(x; theta): outer coefficients u and, inside the terms, exponents and constants theta.
@@ -12,11 +12,11 @@ A found g belongs to that family if
 
     g(x) = sum_j u_j phi_j(x; theta)    for all x
 
-for some u and theta. It is asked of numbers, at random points: theta is fitted by
+for some u and theta. This is tested numerically at random points: theta is fitted by
 Levenberg-Marquardt with u eliminated by least squares, from the true values, and the residual
-has to vanish to rounding. So 1/(1 + x), 2/(2 + 2*x) and x/(x + x**2) are one function, whatever
-a computer algebra system makes of them, and a tiny further term makes another. Whatever is not
-understood counts as different.
+has to vanish up to rounding. So 1/(1 + x), 2/(2 + 2*x) and x/(x + x**2) are one function, even if
+computer algebra cannot show it, and a tiny further term makes another one. Expressions that
+cannot be interpreted count as different.
 
 Source of RECON and GEN: d'Ascoli et al., ODEFormer, ICLR 2024; their share of systems counts
 R2 > 0.9.
@@ -36,28 +36,28 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 
-# Points at which functions are compared.
+# Number of points at which functions are compared.
 POINTS = 300
 # Largest difference of exponents and inner constants, absolute, relative above 1.
 CLEAN_TOLERANCE, NOISY_TOLERANCE = 0.02, 0.1
 # The terms of one equation: coefficients [n] and exponents [n, states].
 _Terms = tuple[Array, Array]
-# Errors of exactly the tolerance, such as that of 0.52 from 0.5, are within it, whatever rounding adds.
+# Errors of exactly the tolerance, such as that of 0.52 from 0.5, are within it despite rounding.
 _ROUNDED = 1e-9
-# As sympy names them; numpy has the same, in small letters.
+# Names in sympy; those in numpy are the same in lower case.
 _FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "Abs", "sign", "tanh")
 
 
 @dataclass(frozen=True)
 class ConstantErrors:
-    """How far the constants of a law of the true form are from the true ones; signs are the same."""
+    """Errors of the constants of a law of the true form with the true signs."""
 
     inner: float  # of an exponent or inner constant: absolute, relative above 1
     outer: float  # of an outer coefficient: relative
 
     @classmethod
     def worst_of(cls, rows: Sequence[ConstantErrors | None]) -> ConstantErrors | None:
-        """The largest errors of several equations; None where one has another form."""
+        """The largest errors of several equations; None if one has another form."""
         alike = [row for row in rows if row is not None]
         whole = len(alike) == len(rows)
         return cls(max(row.inner for row in alike), max(row.outer for row in alike)) if whole else None
@@ -66,7 +66,7 @@ class ConstantErrors:
 def constant_errors(
     truth: sympy.Expr, found: Callable[[Array], Array], symbols: tuple[sympy.Symbol, ...], box: Array
 ) -> ConstantErrors | None:
-    """The errors of the constants with which `truth` is `found`, or None where no constants do it."""
+    """Errors of the constants for which `truth` equals `found`; None if there are no such constants."""
     points = _points(box)
     values = found(points)
     if truth == 0:
@@ -84,7 +84,7 @@ def constant_errors(
 
 
 def _points(box: Array) -> Array:
-    """Random points a little beyond the box, positive where the box is."""
+    """Random points slightly beyond the box, positive where the box is positive."""
     low, high = box.T
     wider = 0.25 * np.maximum(high - low, 1e-3 * np.abs(high))
     below = np.where(low >= 0, np.maximum(low - wider, 0.5 * low), low - wider)
@@ -94,20 +94,20 @@ def _points(box: Array) -> Array:
 
 
 class _Constants:
-    """The constants inside the terms, in the order in which the walk meets them: given values, or the true ones."""
+    """The constants inside the terms, in the order of traversal: given values, or the true ones."""
 
     def __init__(self, values: Array | None = None) -> None:
         self.values = values
         self.taken: list[float] = []
 
     def next(self, true: float) -> float:
-        """The next one, whose true value is `true`."""
+        """Return the next constant, whose true value is `true`."""
         self.taken.append(true if self.values is None else float(self.values[len(self.taken)]))
         return self.taken[-1]
 
 
 class _Family:
-    """sum_j u_j phi_j(x; theta) at fixed points: terms of the truth, and the states' values there by symbol."""
+    """sum_j u_j phi_j(x; theta) at fixed points: terms of the truth, and values of the states by symbol."""
 
     def __init__(self, terms: tuple[sympy.Expr, ...], columns: Mapping[sympy.Symbol, Array]):
         self.columns = columns
@@ -120,13 +120,13 @@ class _Family:
         self.defined = np.isfinite(phi).all(axis=1)
 
     def fitted(self, values: Array, size: float) -> ConstantErrors | None:
-        """The errors of the constants that give these values, which were divided by `size`."""
+        """Fit the constants to these values, which were divided by `size`, and return their errors."""
         inside = self.defined
 
         def best(theta: Array) -> tuple[Array, Array]:
             phi = self._terms(_Constants(theta))[inside]
             scale = np.abs(phi).max(axis=0)
-            # Constants with which no term exists: as far off as no term at all.
+            # Terms that are undefined for these constants count as missing.
             if not (np.isfinite(scale).all() and scale.all()):
                 return np.zeros(len(scale)), values[inside]
             u = np.linalg.lstsq(phi / scale, values[inside], rcond=None)[0]
@@ -136,7 +136,7 @@ class _Family:
         try:
             with np.errstate(all="ignore"):
                 if len(theta):
-                    # As near as rounding lets it come.
+                    # Converged up to rounding.
                     ends = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "max_nfev": 200 * (len(theta) + 1)}
                     theta = least_squares(lambda t: best(t)[1], theta, method="lm", **ends).x
                 u, residual = best(theta)
@@ -144,7 +144,7 @@ class _Family:
             return None
         vanishes = np.sqrt(np.mean(residual**2)) <= 1e-11  # rounding, as a share of g
         share = u * size / self.outer
-        # A term with the other sign, or without weight but for rounding, is another term.
+        # A term with the other sign, or with a weight of rounding size, is another term.
         if not (vanishes and (share > 1e-6).all()):
             return None
         inner = np.abs(theta - self.theta) / np.maximum(np.abs(self.theta), 1.0)
@@ -168,8 +168,8 @@ class _Family:
         base, power = e.as_base_exp()
         if not (power.is_Number and (base.is_Symbol or base.is_Add or base.is_Function)):
             raise NotImplementedError(f"a term of the form {e}")
-        # A factor of a sum that is raised to a power belongs to the outer coefficient: one of
-        # the sum's own coefficients stays as it is.
+        # A factor of a sum raised to a power belongs to the outer coefficient, so one of the
+        # coefficients of the sum is held.
         if base.is_Add:
             value = self._sum(base, constants, True)
         else:
@@ -183,8 +183,8 @@ class _Family:
             number, shape = term.as_coeff_Mul()
             hold, held = held and shape != 1, held and shape == 1
             factor = float(number) if hold else constants.next(float(number))
-            # A bare state in a sum is x, not x**1: its coefficient says enough, and the exponent
-            # in log(2*x**1) would only repeat the outer coefficient.
+            # A bare state in a sum is x, not x**1: its coefficient suffices, and the exponent in
+            # log(2*x**1) would only repeat the outer coefficient.
             inner = self.columns[shape] if shape.is_Symbol else self._value(shape, constants)
             total = total + factor * inner
         return total
@@ -199,8 +199,8 @@ def _power(base: Array, true: float, power: float) -> Array:
 
 
 def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> ConstantErrors | None:
-    """How far the constants of two laws with the same terms are apart, states so large that terms left by rounding
-    show."""
+    """Errors of the constants of two laws with the same terms; the `size` of the states exposes terms left by
+    rounding."""
     if found.features is not None or truth.features is not None or found.n_states != truth.n_states:
         return None
     size = np.ones(truth.n_states) if size is None else np.where(size > 0, size, 1.0)
@@ -209,14 +209,14 @@ def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Con
 
 
 def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> bool:
-    """Whether both have exactly the same terms, exponents within a tolerance (absolute, relative above 1)."""
+    """Whether both laws have the same terms, with exponents within a tolerance (absolute, relative above 1)."""
     apart = distance(found, truth)
     return apart is not None and apart.inner <= tolerance + _ROUNDED
 
 
 def worst_errors(found: PowerSum, truth: PowerSum) -> tuple[float, float]:
     """Largest error of an exponent, absolute, relative above 1, and largest relative error of a
-    coefficient; infinite where the terms are not the same."""
+    coefficient; infinite if the terms differ."""
     apart = distance(found, truth)
     return (np.inf, np.inf) if apart is None else (apart.inner, apart.outer)
 
@@ -227,14 +227,14 @@ def _terms(law: PowerSum, size: Array) -> list[_Terms]:
     rows = []
     for a in law.coefficients:
         terms = np.abs(a) * monomials
-        # A smaller share of the largest one is what rounding left of a term that cancels.
+        # A smaller share of the largest one is the rounding error of a cancelled term.
         there = (a != 0) & (terms > 1e-13 * terms.max(initial=0.0))
         rows.append((a[there], law.exponents[there]))
     return rows
 
 
 def _paired(found: _Terms, truth: _Terms) -> ConstantErrors | None:
-    """Each true term paired with one found term of the same states and sign."""
+    """Pair each true term with one found term of the same states and sign, and return the errors."""
     (a, w), (b, v) = found, truth
     if len(a) != len(b):
         return None
@@ -252,7 +252,7 @@ def _paired(found: _Terms, truth: _Terms) -> ConstantErrors | None:
 
 @dataclass(frozen=True)
 class Scores:
-    """What became of one system; R2 is -inf where the equations cannot be integrated."""
+    """Scores of one system; R2 is -inf if the equations cannot be integrated."""
 
     recon: float
     gen: float
@@ -262,7 +262,7 @@ class Scores:
 
 
 def score(found: Equations, system: SuiteSystem, protocol: Protocol) -> Scores:
-    """Found equations, over the states of the system in their order, against the truth."""
+    """Score found equations, over the states of the system in order, against the truth."""
     clean = [true_trajectory(system, k) for k in range(len(system.starts))]
     *recon, gen = (
         trajectory_r2(found, system.starts[k], system.times, clean[k]) for k in (*range(protocol.trajectories), -1)
@@ -277,13 +277,13 @@ def box_of(values: Array) -> Array:
 
 
 def exact_and_coef(errors: ConstantErrors | None, is_clean: bool) -> tuple[bool, bool]:
-    """Whether terms with errors as of `same_law` are the true ones, and their coefficients too; clean data ask more."""
+    """Whether terms and coefficients are the true ones, given the errors of `same_law`; clean data are stricter."""
     exact = errors is not None and errors.inner <= (CLEAN_TOLERANCE if is_clean else NOISY_TOLERANCE) + _ROUNDED
     return exact, errors is not None and exact and errors.outer <= 0.05 + _ROUNDED
 
 
 def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protocol) -> float:
-    """The best RECON among laws, as an oracle chooses in the published studies of ODEBench; -inf for none."""
+    """The best RECON among laws, as chosen by an oracle in published studies of ODEBench; -inf without laws."""
     starts = range(protocol.trajectories)
     clean = [true_trajectory(system, k) for k in starts]
     each = (min(trajectory_r2(law, system.starts[k], system.times, clean[k]) for k in starts) for law in laws)
@@ -291,8 +291,8 @@ def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protoco
 
 
 def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array) -> float:
-    """Variance-weighted R2 of the equations integrated from `start`; -inf where they blow up or take too long."""
-    # The truth needs a sixth of so many evaluations at most.
+    """Variance-weighted R2 of the equations integrated from `start`; -inf if they diverge or take too long."""
+    # The truth needs at most a sixth of this number of evaluations.
     values = found.simulate(start, times, most_evaluations=50_000)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = float(np.sum((values - clean) ** 2))
@@ -303,12 +303,12 @@ def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array) ->
 
 
 def nodes(equations: Equations) -> int:
-    """Nodes of all expression trees: numbers, symbols, operations."""
+    """Count the nodes of all expression trees: numbers, symbols, operations."""
     return sum(1 for e in equations.right_hand_sides for _ in sympy.preorder_traversal(e))
 
 
 def same_law(found: Equations, truth: Equations, box: Array) -> ConstantErrors | None:
-    """How far the constants of two laws of the same form are apart in a box [states, 2]; None for other forms."""
+    """Errors of the constants of a law of the true form in a box [states, 2]; None for other forms."""
     if found.power_sum is not None and truth.power_sum is not None:
         return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
     rows = [

@@ -1,23 +1,23 @@
-"""Measured series by `discover`, beside the models that people use for them.
+"""Measured series by `discover`, compared with the models in use for them.
 
-Both are fitted to the same samples, with the same last share kept back, and fit start values too.
+Both are fitted, with start values, to the same samples, with the same last share held out.
 A refusal (`poor-fit`) is a result, with its reasons.
 
     R2 = 1 - sum (x - x_sim)^2 / sum (x - mean x)^2,    off^2 = <(x - x_sim)^2> / <(x - mean x)^2>
 
-over all states, R2 about the means of the samples that are scored; `off` is the error of those
-kept back over the spread of those fitted, since a tail that hardly changes has no spread of its
-own. The series are written too, as tables that `odediscovery fit` reads.
+over all states, R2 about the means of the scored samples; `off` is the error of held-out samples over
+the spread of fitted ones, since a tail that hardly changes has almost no spread. The series are also
+written as tables that `odediscovery fit` reads.
 
-What a found law is worth beside the experts' one is told by a rule that was written before it was used.
-With the sum of squared residuals S_i of state i over n_i samples, and k constants without start values,
+A found law is compared with the experts' law by a rule that was fixed before its use. With the sum of
+squared residuals S_i of state i over n_i samples, and k constants without start values,
 
     B = sum_i n_i ln(S_i / n_i) + k ln(sum_i n_i)
 
 of both laws on the same fitted samples:
 
 1. failed             no equations, or an error
-2. refused            the outcome is poor-fit; honest where the experts' law leaves more than 5 % of a state, too
+2. refused            the outcome is poor-fit; honest if the experts' law too fails to explain over 5 % of a state
 3. right              the experts' terms: the same monomials with the same signs in every equation
 4. as good            B at most 6 above the experts' with at most 1.5 times their constants
 5. too complex        B at most 6 above the experts' with more constants than that
@@ -62,7 +62,7 @@ VERDICTS = (
 
 
 def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
-    """The rule above, of rows of two laws."""
+    """Apply the rule above to the rows of two laws."""
     if ours["failed"] is not None:
         return "failed"
     if ours["outcome"] == "poor-fit":
@@ -83,35 +83,35 @@ def verdict(ours: Row, expert: Row, same_terms: bool) -> str:
 
 
 def has_same_terms(ours: Equations, texts: Mapping[str, str], constants: Sequence[str]) -> bool:
-    """Whether equations have the terms of a law with right-hand sides as texts, whatever its positive constants are."""
+    """Whether equations have the terms of a law given by texts, for any values of its positive constants."""
     if set(texts) != set(ours.states):
         return False
-    # Values without a relation of their own, so that no two terms cancel.
+    # Use unrelated values, so that no two terms cancel.
     values = {name: 0.7 + 0.1234567 * k for k, name in enumerate(constants)}
     law = Equations.parse(list(ours.states), {s: texts[s].replace("^", "**") for s in ours.states}, constants=values)
     a, b = law.power_sum, ours.power_sum
     return a is not None and b is not None and same_terms(b, a)
 
 
-# The method that knows nothing: the last fitted sample stays.
+# The naive method: the last fitted value persists.
 LAST = "last value"
-# Ours with what somebody says who knows the field.
+# Ours with expert knowledge.
 INFORMED = "informed"
 OURS = ("ours", INFORMED)
 # The columns of a row: `constants` without start values, R2 of the samples that were fitted and of
-# those kept back (in `each` of each state), `fitted_each`, `misfit` and `samples` of the fitted ones (see
-# `verdict`), `notes` what the fit says to its reader.
+# held-out ones (`each`: by state), `fitted_each`, `misfit` and `samples` of the fitted ones (see `verdict`),
+# `notes` the notes of the fit.
 COLUMNS = (
     *("id", "method", "failed", "outcome", "constants", "r2", "r2_heldout", "off", "each", "fitted_each"),
     *("misfit", "samples", "seconds", "equations", "notes"),
 )
 
-# Samples that are fitted, and those kept back.
+# Fitted samples, and held-out ones.
 Sides: TypeAlias = tuple[TimeSeries, TimeSeries | None]
 
 
 def tasks_of(id: str, series: TimeSeries, seed: int, max_seconds: float) -> list[Task]:
-    """A case for all its methods."""
+    """The tasks of a case, one for each method."""
     return [
         Task(id, method, partial(fit, series, seed, max_seconds), {"each": {}, "fitted_each": {}, "notes": []})
         for method in methods(CASES[id])
@@ -119,7 +119,7 @@ def tasks_of(id: str, series: TimeSeries, seed: int, max_seconds: float) -> list
 
 
 def fit(series: TimeSeries, seed: int, max_seconds: float, row: Row) -> None:
-    """One case for one method, `ours` or the name of a model."""
+    """Fit one case by one method, `ours` or the name of a model."""
     case, method = CASES[row["id"]], row["method"]
     sides = split(series, case.options.get("holdout", 0.0))
     with timed(row):
@@ -137,7 +137,7 @@ def fit(series: TimeSeries, seed: int, max_seconds: float, row: Row) -> None:
 def run_cases(
     folder: Path, ids: Sequence[str] | None, data: Path, *, seed: int = 0, max_seconds: float = 0.0, **where: Any
 ) -> list[Row]:
-    """Fit the cases that are not yet in `folder` by all their methods; the rows of all."""
+    """Fit the cases that are not yet in `folder` by all their methods, and return all rows."""
     chosen = list(CASES) if ids is None else list(ids)
     check_names("series", chosen, CASES)
     settings_for(seed=seed, max_seconds=max_seconds or None)
@@ -147,13 +147,13 @@ def run_cases(
     claim_folder(folder, shared)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
-    # A fit without a limit takes a minute of the processor at most, its judging included.
+    # A fit without a limit takes at most a minute of processor time, including its judging.
     study = Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, lambda row: f"R2 {_figure(row['r2'])}")
     return study.run(folder, **where)
 
 
 def methods(case: Case) -> tuple[str, ...]:
-    """Ours, the named models, and where samples are kept back that nothing changes any more."""
+    """Ours, the named models, and, if samples are held out, the persistence of the last value."""
     informed = () if case.informed is None else (INFORMED,)
     return ("ours", *informed, *case.models, *([LAST] if case.options.get("holdout") else []))
 
@@ -184,7 +184,7 @@ def _named(sides: Sides, model: NamedLaw, seed: int) -> Row:
 
 
 def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row:
-    """R2 of what was fitted and of what was kept back by a `solution`, and how far off the latter is."""
+    """R2 of fitted and held-out samples for a `solution`, and the error of the latter."""
     earlier, later = sides
 
     def paths(scored: TimeSeries) -> list[Array]:
@@ -202,12 +202,12 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
 
 
 def fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> Row:
-    """What the rule of `verdict` asks of a law on the fitted samples."""
+    """Scores of a law on the fitted samples for the rule of `verdict`."""
     left = np.concatenate([t.values for t in earlier.trajectories]) - np.concatenate(list(curves))
     values = np.concatenate([t.values for t in earlier.trajectories])
     n = np.isfinite(values).sum(axis=0)
     squares = np.where(np.isfinite(left).sum(axis=0) == n, np.nansum(left**2, axis=0), np.inf)
-    # What is written with digits of its own is no nearer than those.
+    # Limit the accuracy to the digits of written values.
     floor = (1e-9 * np.nanmax(np.abs(values), axis=0)) ** 2
     misfit = float(np.sum(n * np.log(squares / n + floor)))
     return {
@@ -218,13 +218,13 @@ def fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> 
 
 
 def fitted_numbers(found: Discovery) -> int | None:
-    """Constants that were fitted, start values left out; None where they cannot be counted."""
+    """Number of fitted constants without start values; None if they cannot be counted."""
     return numbers_of(found.equations) if found.named is None else len(found.named.names)
 
 
 def numbers_of(found: Equations) -> int | None:
-    """Coefficients and exponents that were fitted; None for what is no sum of products. Where the equations add up to
-    nothing, as those of S, I and R, each follows from the others."""
+    """Number of fitted coefficients and exponents; None for laws that are not sums of products. If the equations add
+    up to zero, as those of S, I and R, each follows from the others."""
     law, errors = found.power_sum, found.standard_errors
     if law is None:
         return None if found.law is None or errors is None else int(sum((e > 0).sum() for e in errors.constants))
@@ -237,7 +237,7 @@ def numbers_of(found: Equations) -> int | None:
 
 
 def judged(rows: Sequence[Row]) -> list[Row]:
-    """The rows with their verdict beside the experts' first model (see `verdict`), a dash where there is none."""
+    """Add the verdict relative to the experts' first model to rows (see `verdict`), a dash without one."""
     known = {(row["id"], row["method"]): row for row in rows}
     told = []
     for row in rows:
@@ -271,7 +271,7 @@ _LINES: Mapping[str, Told] = {
 
 
 def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
-    """How often each verdict was reached, a line for each series and method, then what was found."""
+    """Write the counts of verdicts, a line for each series and method, then the found laws."""
     rows = judged(rows)
     counts = {"series": size, **counts_of_verdicts(), "median s": middle("seconds"), "longest s": longest}
     parts = [
@@ -292,7 +292,7 @@ def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
 
 
 def counts_of_verdicts() -> dict[str, Cell]:
-    """A column for each verdict, with how often it was reached."""
+    """A column for each verdict, with its count."""
 
     def count_of(word: str) -> Cell:
         return lambda rows: str(sum(row["verdict"] == word for row in rows))

@@ -1,9 +1,9 @@
-"""Measured series, and the named models that people fit to them, by least squares.
+"""Measured series, and named models for them, fitted by least squares.
 
     minimise  sum over trajectories, samples, states of (x(t; c, x0) - data)^2
 
-Each series is one table of `data/`, whose README names its source and licence. Where a table holds many
-trajectories the first ones are taken, not the ones that fit best.
+Each series is one table of `data/`, whose README names its source and licence. From tables of many
+trajectories the first ones are used, not those that fit best.
 
 Source: Gause, The Struggle for Existence (1934); Kermack and McKendrick, Proc. R. Soc. A 115
 (1927); Taghvaei, Georgiou, Norton and Tannenbaum, Scientific Reports 10 (2020); Carlson, Biochem. Z. 57 (1913);
@@ -26,20 +26,20 @@ from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.ivp.solvers import solve_whole
 from odediscovery.runtime.arrays import Array
 
-# Starts of a least-squares fit, and the most evaluations of each.
+# Number of starts of a least-squares fit, and largest number of evaluations of each.
 STARTS, MAX_EVALUATIONS = 12, 200
-# How far ln c and ln x0 may go from there.
+# Largest change of ln c and ln x0 from a start.
 MAX_LOG_SHIFT = 7.0
-# What a sample is off, at most and where no solution comes to it, in units of the size of all samples.
+# Largest residual of a sample, also used if the solution ends before it [size of all samples].
 MAX_MISFIT = 1e6
 # Tolerance of the solutions, relative and absolute.
 TOLERANCE = 1e-8
-# Share of the time that is kept back.
+# Held-out share of the time.
 HELD = 0.2
 
 # (constants, states [states]) -> dx/dt [states].
 Rates: TypeAlias = Callable[[Array, Array], Sequence[float]]
-# Folder of the tables -> what is read there.
+# From the folder of the tables to a series.
 Load: TypeAlias = Callable[[Path], TimeSeries]
 # Least and greatest start.
 Range: TypeAlias = tuple[float, float]
@@ -52,32 +52,32 @@ class NamedLaw:
     text: str
     ranges: Mapping[str, Range]  # of each constant, by its name in the text
     rates: Rates
-    # States that nobody measured, behind the others, with their ranges.
+    # Unmeasured states, after the others, with their ranges.
     hidden: Mapping[str, Range] = field(default_factory=dict)
 
     def simulate(self, constants: Array, start: Array, times: Array) -> Array:
-        """States from `start` at the first of `times`, [times, states]; nan if it is lost."""
+        """Integrate from `start` at the first of `times`, [times, states]; nan after a failure."""
         found = solve_whole(lambda t, x: self.rates(constants, x), start, times, TOLERANCE, TOLERANCE, np.inf)
         return np.full((len(times), len(start)), np.nan) if found is None else found
 
 
 @dataclass(frozen=True)
 class Case:
-    """A measured series with what is done to it."""
+    """A measured series with its models and options."""
 
     load: Load  # reads it from the folder of the tables
     models: Mapping[str, NamedLaw]  # named models, by name
     options: Mapping[str, Any] = field(default_factory=dict)  # settings of `discover`
-    # More of them, which somebody gives who knows the field; None for nothing.
+    # Further settings from expert knowledge, or None.
     informed: Mapping[str, Any] | None = None
 
 
 def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[Array, Array, int]:
-    """Constants and start values of a named model at the least sum of squares.
+    """Fit constants and start values of a named model by least squares.
 
-    Over ln c and ln x0, from starts drawn evenly in ln c and from the first samples; an absent
-    state, which is 0 throughout a trajectory, stays so. The start of a state that changes its sign is
-    fitted as it is, that of a hidden one from its range.
+    The unknowns are ln c and ln x0, from starts drawn uniformly in ln c and from the first samples. A
+    state that is 0 throughout a trajectory stays 0. The start of a state that changes its sign is fitted
+    without the logarithm, that of a hidden one from its range.
     """
     runs = series.trajectories
     size = float(np.sqrt(np.nanmean(np.concatenate([t.values for t in runs]) ** 2)))
@@ -122,7 +122,7 @@ def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[A
 
 
 def gause(folder: Path) -> TimeSeries:
-    """Both species in three cultures: alone, where the other one is absent (0), and mixed."""
+    """Read both species in three cultures: alone, with the other one absent (0), and mixed."""
     names = ["aurelia_mono", "caudatum_mono", "aurelia_mix", "caudatum_mix"]
     (run,) = load_csv(folder / "gause_paramecium_1934.csv", "t", names).trajectories
     counted = np.isfinite(run.values).any(axis=1)
@@ -146,7 +146,7 @@ def covid(country: str, population: int) -> Load:
 
 
 def column(table: str, name: str) -> Load:
-    """One column of a table, where it has values."""
+    """Read one column of a table without missing values."""
 
     def load(folder: Path) -> TimeSeries:
         (run,) = load_csv(folder / f"{table}.csv", "t", [name]).trajectories
@@ -157,12 +157,12 @@ def column(table: str, name: str) -> Load:
 
 
 def trajectory(table: str, group: str, label: str, states: Sequence[str]) -> Load:
-    """One trajectory of a table of many."""
+    """Read one trajectory of a table of many."""
     return lambda folder: _only(load_csv(folder / f"{table}.csv", "t", list(states), group=group.split("+")), label)
 
 
 def _only(series: TimeSeries, label: str) -> TimeSeries:
-    """One trajectory of several, without its label."""
+    """Select one of several trajectories, without its label."""
     (run,) = (run for run in series.trajectories if run.label == label)
     return replace(series, trajectories=(replace(run, label=""),))
 
@@ -170,7 +170,7 @@ def _only(series: TimeSeries, label: str) -> TimeSeries:
 # What people fit
 
 GROWTH = {"integer_exponents": True}
-# Least and greatest start of the K of logistic growth, in units of what a series comes to.
+# Least and greatest start of K of logistic growth, in units of the final value of a series.
 _MOST_TIMES = (0.3, 3.0)
 _PUPILS = 763
 _COMPETITION = NamedLaw(

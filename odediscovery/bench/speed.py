@@ -1,13 +1,12 @@
-"""How long does a fit take, and what does a layer cost?
+"""Run times of fits and of single layers.
 
     units    the forward pass of each unit, ours and one written by hand from its formula
-    fits     default fits of fSIR, of ever more samples, clean and with 1 % noise
+    fits     default fits of fSIR, with increasing numbers of samples, clean and with 1 % noise
 
-Each measurement has a process of its own, whose peak memory includes what it imports; nothing runs beside it.
+Each measurement has a separate process, whose peak memory includes imports; nothing else runs at the same time.
 
-Units by hand have the same weights, and inputs of both signs, float32 as torch's layers have it; before anything
-is timed both must agree. By hand nothing is checked and nothing is prepared for members; gates pass their gradient
-through, as the units' do.
+Units by hand have the same weights, and inputs of both signs in float32, the default of torch; both must agree before
+the timing. They have no checks and no members axis; their gates pass the gradient through, as those of the units.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from odediscovery.settings import settings_for
 from odediscovery.units import UNITS
 
 SIZES: Mapping[str, tuple[int, int, int]] = {"small": (40, 3, 6), "wide": (1000, 100, 10)}
-# Calls that are timed together: one alone is as short as reading the clock.
+# Number of calls timed together: a single one is as short as reading the clock.
 TOGETHER = {"small": 200, "wide": 10}
 SINGLE = torch.finfo(torch.float32).eps
 
@@ -90,7 +89,7 @@ BY_HAND: Mapping[str, Callable[[Any, Tensor], Tensor]] = {
 
 
 class ByHand(nn.Module):
-    """A formula as one would write it, on the parameters of a unit."""
+    """The plain formula of a unit, with the parameters of the unit."""
 
     def __init__(self, unit: nn.Module, formula: Callable[[Any, Tensor], Tensor]) -> None:
         super().__init__()
@@ -102,7 +101,7 @@ class ByHand(nn.Module):
 
 
 def cases() -> list[str]:
-    """A unit and a size each."""
+    """Names of all cases, each a unit and a size."""
     return [f"{name} {size}" for size in SIZES for name in BY_HAND]
 
 
@@ -155,20 +154,20 @@ def alternate(
 PARTS = ("units", "fits")
 # Samples and noise of the fits; the first one is that of a quick look.
 FITS = ((40, 0.0), (4_000, 0.0), (100_000, 0.0), (400, 0.01), (100_000, 0.01))
-# Of a forward pass ours takes at most so many times one by hand.
+# Largest ratio of our forward pass to that by hand.
 FORWARD = 1.1
 # `seconds` of a unit are those of the clock, of a fit the processor's, whose `clock` has the others.
 COLUMNS = ("id", "method", "failed", "seconds", "by_hand", "clock", "megabytes", "exact", "outcome", "equations")
 
 
 def forward(seed: int, seconds: float, row: Row) -> None:
-    """The forward pass of a unit."""
+    """Time the forward pass of a unit."""
     found = measure_unit(row["id"], seed, seconds)
     row |= {"seconds": found["ours"], "by_hand": found["by hand"]}
 
 
 def timed_fit(samples: int, noise: float, seed: int, max_seconds: float, row: Row) -> None:
-    """A default fit of fSIR."""
+    """Time a default fit of fSIR."""
     series = simulate_system("fsir", samples=samples, noise=noise, seed=seed)
     began = time.perf_counter()
     with timed(row):
@@ -202,7 +201,7 @@ class EachInItsOwn:
 def run_speed(
     folder: Path, parts: Sequence[str], *, seed: int = 0, max_seconds: float = 600.0, quick: bool = False, **where: Any
 ) -> list[Row]:
-    """The rows of all measurements of some parts, cheap ones first."""
+    """Run the measurements of some parts, cheap ones first, and return all rows."""
     check_names("part", parts, PARTS)
     settings_for(seed=seed, max_seconds=max_seconds)
     tasks: list[Task] = []
@@ -240,7 +239,7 @@ _FITS: Mapping[str, Told] = {
 
 
 def markdown(rows: Sequence[Row], command: str) -> str:
-    """Forward passes beside those by hand, then fits."""
+    """Write the table of forward passes, ours and by hand, then that of fits."""
     parts = [f"# speed\n\n`{command}`"]
     done = [row for row in rows if row["failed"] is None]
     if units := [row for row in done if row["by_hand"]]:
@@ -255,7 +254,7 @@ def peak_megabytes() -> float:
     """Largest resident memory of this process so far."""
     status = Path("/proc/self/status")
     if status.is_file():
-        # On Linux getrusage never reports less than what the parent process had.
+        # On Linux getrusage never reports less than the peak of the parent process.
         for line in status.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 2**10

@@ -1,9 +1,9 @@
-"""How often does one randomly initialised RealNPU member find the fractional SIR model?
+"""Success rate of single, randomly initialised RealNPU members on the fractional SIR model.
 
-Of the paper's 100 RealNPU runs 3 came near. Here 100 members, 20 of each width of the paper, start
-from the Julia code's random initialisation. They are trained in one batch and each is pruned alone:
-no growing, no swapping, no choice among members. A member counts when the row that its own
-information criterion picks from its own path has exactly the true monomials.
+In the paper 3 of 100 RealNPU runs came close. Here 100 members, 20 of each width of the paper, start
+from the Julia code's random initialisation. They are trained in one batch and pruned separately:
+no growing, no swapping, no choice among members. A member succeeds if the row that its own
+information criterion chooses from its own path has exactly the true monomials.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WIDTHS = (6, 9, 12, 15, 20)
 
 @dataclass(frozen=True)
 class MemberOutcome:
-    """What became of one member: a row of the table."""
+    """Outcome of one member, a row of the table."""
 
     hidden: int
     exact: bool
@@ -56,7 +56,7 @@ def success_rate(
     device: str = "cpu",
 ) -> list[MemberOutcome]:
     """Train and prune `each` members of every width; one row for each member."""
-    # The samples are known to be exact: members are judged from each of them.
+    # The samples are known to be exact: members are scored from each of them.
     p = prepare(simulate_system("fsir")).without_noise(None)
     hidden = [h for h in sizes or WIDTHS for _ in range(each)]
     monitor = monitor or Monitor()
@@ -82,7 +82,7 @@ def success_rate(
 
 
 def _row(p: Problem, hidden: int, path: list[Candidate]) -> MemberOutcome:
-    """The row of one member: its own criterion picks from its own path."""
+    """The row of one member, chosen from its own path by its own criterion."""
     if not path:
         return MemberOutcome(hidden, False, 0, float("inf"), float("inf"), [])
     samples = int(np.isfinite(pooled(p.data)).sum())

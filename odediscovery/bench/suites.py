@@ -2,9 +2,9 @@
 
     training data -> method -> equations -> scores -> row
 
-A method is a function of the noisy training series alone; the truth is used only afterwards.
-Whatever goes wrong on the way is a row with its reason, since a benchmark that leaves out failures
-measures nothing. Kept rows of several folders also stand on one page, conditions and methods side by side.
+A method is a function of the noisy training series only; the truth is used only afterwards.
+Failures are rows with their reasons, since a benchmark without failures is meaningless. Saved rows
+of several folders can be shown on one page, conditions and methods side by side.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def ours(series: TimeSeries, max_seconds: float, seed: int, **options: Any) -> A
 
 
 def untrained(series: TimeSeries, max_seconds: float, seed: int) -> Answer:
-    """The same without networks: what trained members bring to the default is the difference."""
+    """`discover` without networks, to measure the contribution of trained members."""
     return ours(series, max_seconds, seed, members=0)
 
 
 def fit(system: SuiteSystem, protocol: Protocol, max_seconds: float, solve: Method, row: Row) -> None:
-    """One system for one method."""
+    """Fill the row of one system for one method."""
     series = training_data(system, protocol)
     with timed(row):
         equations, outcome, *offered = solve(series, max_seconds, protocol.seed)
@@ -84,7 +84,7 @@ def study_of(
     ids: Sequence[str] | None = None,
     systems: Sequence[SuiteSystem] | None = None,
 ) -> Study:
-    """A suite by some methods."""
+    """The study of a suite by some methods."""
     protocol.checked()
     check("max-seconds", max_seconds, 0.0 < max_seconds < math.inf, "positive and finite")
     every = list(load_suite(suite).values()) if systems is None else systems
@@ -133,7 +133,7 @@ _SYSTEM: Mapping[str, summary.Told] = {
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
-    """The tables of one suite: by method, by representation, and by system."""
+    """Write the tables of one suite: by method, by representation, and by system."""
     columns: dict[str, Cell] = {
         "systems": lambda own: summary.size(own) if len(own) == systems else f"{len(own)} of {systems}",
         **{
@@ -151,7 +151,7 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
     parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {summary.options_of(study)}`"]
     parts.append(grouped("method", by(rows, "method"), columns))
     if len(by(rows, "representation")) > 1:
-        # Which laws are within reach of a method is seen by what it takes to write them.
+        # The representation shows which laws a method can find.
         groups = by(rows, "method", "representation")
         parts.append(grouped(("method", "representation"), groups, columns | {"systems": summary.size}))
     parts += [_ABOUT, summary.listed(_SYSTEM, rows)]
@@ -160,7 +160,7 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
 
 # Kept rows of suites as one page
 
-# What a suite is, in the order of the page: development, public and random ones never in one table.
+# Kinds of suites in the order of the page: development, public and random ones have separate tables.
 KINDS = {
     "development": "Systems that the engine was developed on",
     "public": "Public systems: the half of ODEBench that the engine was developed on",
@@ -170,14 +170,14 @@ KINDS = {
 
 
 def kind_of(study: Mapping[str, Any]) -> str:
-    """Which table of the page a study belongs to."""
+    """The table of the page to which a study belongs."""
     if study["suite"] == "random":
         return "random" if study["seed"] >= 1000 else "random-development"
     return "public" if study["suite"] == "odebench" else "development"
 
 
 def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
-    """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side."""
+    """Write saved folders as tables, one per kind of suite, with the methods of a condition side by side."""
     names, rows = [*sizes, "random"], list[Row]()
     for folder in _folders_of_suites(folders, names):
         study, own = _kept(folder, names)
@@ -198,7 +198,7 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
     parts = []
     for kind, title in KINDS.items():
         if own := [row for row in rows if row["kind"] == kind]:
-            # Two folders of one condition, such as of two commits, have a line each.
+            # Two folders of one condition, such as of two commits, have separate lines.
             groups, columns = by(own, "condition", "label", "folder"), _columns(rows)
             lines = [(*name[:2], *(cell(group) for cell in columns.values())) for name, group in groups.items()]
             parts.append(f"## {title}\n\n{table(('condition', 'method', *columns), lines)}")
@@ -206,7 +206,7 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, Cell]:
-    """The columns of the page; rows from before something was measured would fill its column with dashes."""
+    """The columns of the page, without those that old rows would fill with dashes."""
     columns: dict[str, Cell] = {
         "EXACT": summary.hits("exact"),
         "RECON (R2 > 0.9)": summary.number("recon", GOOD),
@@ -230,14 +230,14 @@ def _best_of_the_front(rows: Sequence[Row]) -> str:
 
 
 def _machine(study: Mapping[str, Any]) -> str:
-    """Milliseconds of the machine's reference, a dash where none was measured."""
+    """Milliseconds of the machine's reference, a dash if not measured."""
     machine = study.get("machine")
     taken = machine.get("reference_seconds") if isinstance(machine, dict) else None
     return f"{1000 * taken:.1f}" if isinstance(taken, int | float) else "-"
 
 
 def _engines(commits: set[str]) -> list[str]:
-    """Whether all rows of ours are of one engine, in a sentence."""
+    """State whether all rows of ours are of one version of the engine."""
     if len(commits) == 1:
         return [f"All rows of ours are of commit {min(commits)}."]
     told = f"Rows of ours are of {len(commits)} commits; study.json of each folder says which."
@@ -245,7 +245,7 @@ def _engines(commits: set[str]) -> list[str]:
 
 
 def _folders_of_suites(folders: Sequence[Path], names: Sequence[str]) -> list[Path]:
-    """The folders themselves, and of a folder that holds no rows those within it that are of a suite."""
+    """The folders with rows, and in other folders those within that are of a suite."""
     found: list[Path] = []
     for folder in folders:
         below = [] if (folder / "rows.jsonl").is_file() else sorted(folder.glob("*/rows.jsonl"))
@@ -255,7 +255,7 @@ def _folders_of_suites(folders: Sequence[Path], names: Sequence[str]) -> list[Pa
 
 
 def _study(folder: Path) -> dict[str, Any]:
-    """What study.json says, nothing where there is none."""
+    """Read study.json; empty without one."""
     try:
         study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -264,7 +264,7 @@ def _study(folder: Path) -> dict[str, Any]:
 
 
 def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]]:
-    """The study of a folder and its rows."""
+    """Read the study of a folder and its rows."""
     study, file = _study(folder), folder / "rows.jsonl"
     try:
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -279,7 +279,7 @@ def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]
 
 
 def _condition(study: Mapping[str, Any]) -> str:
-    """What the training data of a study were, in words."""
+    """Describe the training data of a study."""
     made = [f"{study['digits']} digits"] if study.get("digits") else []
     made += [f"{summary.in_percent(study['sigma'])} noise"] if study["sigma"] else []
     parts = [f"`{study['suite']}`", *(made or ["clean"])]

@@ -11,30 +11,30 @@ from odediscovery.bench.rows import Row
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 
-# R2 above which a system counts in the literature, and above which nothing is to be seen any more.
+# R2 above which a system counts in the literature, and above which errors are invisible.
 GOOD, NEAR_PERFECT = 0.9, 0.999
 
-# What rows of one group say, in a word.
+# From the rows of a group to a cell.
 Cell: TypeAlias = Callable[[Sequence[Row]], str]
-# What one row says, in a word.
+# From one row to a cell.
 Told: TypeAlias = Callable[[Row], str]
 # A name in one cell, or in several.
 Name: TypeAlias = str | tuple[str, ...]
 
 
 def table(header: Sequence[str], rows: Iterable[Iterable[str]], rule: str = "---") -> str:
-    """Rows of text as a table in Markdown; `rule` aligns all columns but the first."""
+    """Write rows of text as a Markdown table; `rule` aligns all columns except the first."""
     lines = [header, ["---", *[rule] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def listed(columns: Mapping[str, Told], rows: Iterable[Row]) -> str:
-    """A table with a line for each row: a cell of each column."""
+    """Write a table with a line for each row."""
     return table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
 
 
 def grouped(titles: Name, groups: Mapping[Any, Sequence[Row]], columns: Mapping[str, Cell]) -> str:
-    """A table with a line for each group that has rows: its name under `titles`, then a cell of each column."""
+    """Write a table with a line for each non-empty group: its name under `titles`, then a cell per column."""
 
     def parts(name: Name) -> tuple[str, ...]:
         return (name,) if isinstance(name, str) else name
@@ -44,7 +44,7 @@ def grouped(titles: Name, groups: Mapping[Any, Sequence[Row]], columns: Mapping[
 
 
 def by(rows: Sequence[Row], *keys: str) -> dict[Any, list[Row]]:
-    """Rows in groups that have the same values of some columns, in their order."""
+    """Group rows by the values of some columns, in order."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         name = tuple(str(row[key]) for key in keys)
@@ -53,7 +53,7 @@ def by(rows: Sequence[Row], *keys: str) -> dict[Any, list[Row]]:
 
 
 def count(rows: Sequence[Row], key: str, above: float | None = None) -> int:
-    """In how many rows a column is true, or a score is there and above a bound."""
+    """Count the rows in which a column is true, or a score exists and exceeds a bound."""
     if above is None:
         return sum(bool(row[key]) for row in rows)
     return sum(row[key] is not None and row[key] > above for row in rows)
@@ -77,22 +77,22 @@ number_and_share = _counting("{n} ({share:.0%})")
 
 
 def text_of(key: str) -> Told:
-    """A column as it is."""
+    """A cell with the value of a column."""
     return lambda row: str(row[key])
 
 
 def yes_if(key: str) -> Told:
-    """Whether a column is true."""
+    """A cell with yes or no for a column."""
     return lambda row: yes_or_no(row[key])
 
 
 def first(key: str) -> Cell:
-    """A cell with what all rows have."""
+    """A cell with the value of the first row."""
     return lambda rows: str(rows[0][key])
 
 
 def middle(key: str, form: str = ".1f", missing: str = "-") -> Cell:
-    """A cell with the median of a column where it has values."""
+    """A cell with the median of the values of a column."""
 
     def cell(rows: Sequence[Row]) -> str:
         known = [row[key] for row in rows if row[key] is not None]
@@ -113,25 +113,25 @@ def _of_seconds(statistic: Callable[[list[float]], float], form: str = ".1f") ->
 
 late_seconds, longest = _of_seconds(lambda seconds: float(np.percentile(seconds, 95))), _of_seconds(max)
 total_seconds = _of_seconds(sum, ".0f")
-# What nearly every table of fits ends with.
+# The last columns of most tables of fits.
 MEDIAN_AND_LATE: Mapping[str, Cell] = {"median s": middle("seconds"), "95 % s": late_seconds}
 EXACT_AND_COEF: Mapping[str, Cell] = {"EXACT": hits("exact"), "share": share("exact"), "COEF": number("coef")}
 
 
 def options_of(study: Mapping[str, Any]) -> str:
-    """What all rows of a study share, as options of the command."""
+    """Write the common properties of the rows of a study as options of the command."""
     options = {name.replace("_", "-"): value for name, value in study.items() if name != "suite" and value is not None}
     return " ".join(f"--{name} {v if isinstance(v, str) else format(v, 'g')}" for name, v in options.items())
 
 
 def printed(row: Row, digits: int = 4) -> str:
-    """The equations of a row for a cell, or why there are none; rows.jsonl has all of them, with all digits."""
+    """The equations of a row, shortened for a cell, or the reason of the failure; rows.jsonl has all digits."""
     text = row["failed"] or ("-" if row["equations"] is None else in_short(row["equations"], digits))
     return (text if len(text) <= 240 else f"{text[:237]}...").replace("|", "\\|")
 
 
 def missed(rows: Sequence[Row], truths: Mapping[str, Equations], detail: Callable[[Row], str]) -> list[str]:
-    """The true (by id) and the found law of every row that is not exact, and more of it, as parts of a page."""
+    """The true and the found law of every row that is not exact, with a `detail`, as parts of a page."""
     laws = [
         f"**{row['id']}** {detail(row)}, {row['seconds']:.1f} s\n\n"
         f"    true:  {in_short(truths[row['id']].texts())}\n    found: {printed(row)}"
@@ -142,7 +142,7 @@ def missed(rows: Sequence[Row], truths: Mapping[str, Equations], detail: Callabl
 
 
 def in_short(texts: Mapping[str, str], digits: int = 4) -> str:
-    """Equations in one line, as they are where they cannot be read."""
+    """Write equations in one line, unchanged if they cannot be parsed."""
     try:
         return "; ".join(Equations.parse(list(texts), texts).pretty(digits).splitlines())
     except InputError:
@@ -150,17 +150,17 @@ def in_short(texts: Mapping[str, str], digits: int = 4) -> str:
 
 
 def in_percent(share: float) -> str:
-    """A share as people write it, with as many digits as it has."""
+    """Write a share in per cent with its own number of digits."""
     return f"{100 * share:g} %"
 
 
 def figure(r2: float | None) -> str:
-    """An R2 in a table; a dash where there are no equations or they cannot be integrated."""
+    """Write an R2 for a table; a dash without equations or if they cannot be integrated."""
     if r2 is None:
         return "-"
     return f"{r2:.4f}" if r2 > -100 else f"{r2:.1e}"
 
 
 def yes_or_no(value: object) -> str:
-    """Whether something is true, for a cell."""
+    """Write yes or no for a cell."""
     return "yes" if value else "no"

@@ -1,4 +1,4 @@
-"""Systems with a known answer, and what a method gets to see of them.
+"""Systems with a known answer, and the training data of a method.
 
     fractional   25 sums of products of real powers, additive noise
     odebench     34 systems of ODEBench (its development half), multiplicative noise
@@ -11,12 +11,12 @@ Every system has several initial conditions. The last one is never trained on: i
 the found equations hold elsewhere. Equations are read as text through the package's own reader.
 
 Truth is integrated to a relative tolerance of 1e-10; a method sees the noisy samples of the
-first starts, rounded to some significant digits if asked for, of which a share may be dropped.
-Random numbers depend on the seed, the suite, the system and sigma alone, never on which other systems
-run or in which order.
+first starts, optionally rounded to significant digits, of which a share may be dropped.
+Random numbers depend only on the seed, the suite, the system and sigma, not on other systems
+or their order.
 
 Source of the multiplicative noise and of the dropping: d'Ascoli et al., ODEFormer, ICLR 2024.
-There the first sample may be dropped too; here it stays, because R2 is counted from its time.
+There the first sample may be dropped too; here it is kept, since R2 is computed from its time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from odediscovery.runtime.arrays import Array
 
 DATA = Path(str(resources.files("odediscovery.bench") / "data"))
 ADDITIVE, MULTIPLICATIVE = "additive", "multiplicative"
-# A law that one hidden layer of products of powers writes: NPU, then NAU.
+# Representation of laws by one hidden layer of products of powers: NPU, then NAU.
 POWER_SUM = "npu_nau"
 RTOL = 1e-10
 _MOST_EVALUATIONS = 2_000_000
@@ -51,7 +51,7 @@ _MOST_EVALUATIONS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class SuiteSystem:
-    """dx/dt = f(x) with known f, and what is measured of it."""
+    """dx/dt = f(x) with known f, and its measurements."""
 
     suite: str
     id: str
@@ -77,18 +77,18 @@ class SuiteSystem:
 
     @property
     def trainable(self) -> int:
-        """How many of the starts may be trained on: all but the last."""
+        """Number of starts for training: all except the last."""
         return len(self.starts) - 1
 
 
 def document(name: str) -> dict[str, Any]:
-    """A file of the package's systems."""
+    """Read a file of the package's systems."""
     read: dict[str, Any] = json.loads((DATA / name).read_text(encoding="utf-8"))
     return read
 
 
 def _stored(suite: str, file: str, noise: str) -> list[SuiteSystem]:
-    """The systems of a file, whose right-hand sides are written over x0, x1, ..."""
+    """Load the systems of a file, with right-hand sides in x0, x1, ..."""
     systems = []
     for entry in document(file)["systems"]:
         names, starts = [f"x{k}" for k in range(len(entry["equations"]))], entry["initial_conditions"]
@@ -109,7 +109,7 @@ def _classics() -> list[SuiteSystem]:
     for system in SYSTEMS.values():
         equations = system.equations()
         starts = np.array([[system.initial[state] for state in system.states], *further[system.name]])
-        # The one that is no sum of powers, the pendulum, needs the sine as a feature.
+        # The pendulum, the only law that is not a sum of powers, needs the sine as a feature.
         form = POWER_SUM if equations.power_sum is not None else "features_npu_nau"
         about = "classics", system.name, system.title, equations, starts
         systems.append(SuiteSystem(*about, system.t_span, system.n_samples, ADDITIVE, form))
@@ -125,46 +125,46 @@ SUITES: Mapping[str, Callable[[], list[SuiteSystem]]] = {
 
 @cache
 def load_suite(name: str) -> Mapping[str, SuiteSystem]:
-    """All systems of a suite by their ids, in its order."""
+    """Load all systems of a suite by id, in order."""
     check_names("suite", [name], SUITES)
     return {system.id: system for system in SUITES[name]()}
 
 
 def choose(name: str, ids: Sequence[str] | None = None) -> list[SuiteSystem]:
-    """The systems of a suite with these ids, all if none are given, in the suite's order."""
+    """The systems of a suite with these ids, by default all, in the order of the suite."""
     return chosen(load_suite(name), ids, f"system of {name}")
 
 
 def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Whether all these names are known, or an `InputError` with those that are."""
+    """Check that all names are known, or raise an `InputError` with the known ones."""
     for name in names:
         if name not in known:
             raise unknown_name(kind, name, known)
 
 
 def chosen(known: Mapping[str, Any], ids: Sequence[str] | None, kind: str) -> list[Any]:
-    """What has one of these names, everything if none are given, in the order of what is known."""
+    """The entries with these names, by default all, in the order of `known`."""
     check_names(kind, ids or (), known)
     return [one for name, one in known.items() if not ids or name in ids]
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How the training data are made."""
+    """Options of the training data."""
 
     sigma: float = 0.0  # noise as a share, 0 for none
     drop: float = 0.0  # share of the samples left out at random, at least 0 and below 1
     trajectories: int = 1  # how many of the starts are trained on
     seed: int = 0  # of noise, dropping and the methods
-    digits: int | None = None  # significant ones of the values; all if not given
+    digits: int | None = None  # significant digits of the values; None for all
 
     @property
     def is_clean(self) -> bool:
-        """Whether the values are the true ones."""
+        """Whether the values are exact."""
         return self.sigma == 0.0 and self.digits is None
 
     def checked(self) -> Protocol:
-        """This protocol, or an `InputError` that names the option that is out of range."""
+        """Return this protocol, or raise an `InputError` that names the option out of range."""
         check_sigma(self.sigma)
         check("drop", self.drop, 0.0 <= self.drop < 1.0, "at least 0 and below 1")
         check("trajectories", self.trajectories, self.trajectories >= 1, "at least 1")
@@ -174,18 +174,18 @@ class Protocol:
 
 
 def check(option: str, value: object, fits: bool, limits: str) -> None:
-    """An `InputError` with the limits of an option unless its value fits."""
+    """Raise an `InputError` with the limits of an option unless its value fits."""
     if not fits:
         raise InputError(f"--{option} must be {limits}, got {value}")
 
 
 def check_sigma(sigma: float) -> None:
-    """Whether this can be a share of noise, or an `InputError`."""
+    """Check that `sigma` is a valid share of noise."""
     check("sigma", sigma, 0.0 <= sigma < math.inf, "at least 0 and finite")
 
 
 def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
-    """Whether a system has that many starts to train on, or an `InputError`."""
+    """Check that a system has enough starts for training."""
     if protocol.trajectories > system.trainable:
         raise InputError(
             f"--trajectories {protocol.trajectories}: systems of {system.suite} have "
@@ -197,7 +197,7 @@ def true_trajectory(system: SuiteSystem, start: int) -> Array:
     """The noise-free states at `system.times`, [n_samples, states]."""
     begin = system.starts[start]
     values = system.equations.simulate(begin, system.times, RTOL, most_evaluations=_MOST_EVALUATIONS)
-    # Where LSODA gives up: an explicit method of high order, then one for stiff systems.
+    # If LSODA fails, try an explicit method of high order, then one for stiff systems.
     for method in ("DOP853", "Radau"):
         if np.isfinite(values).all():
             break
@@ -209,7 +209,7 @@ def true_trajectory(system: SuiteSystem, start: int) -> Array:
 
 
 def rough_trajectory(system: SuiteSystem, start: Array, size: Array, tolerance: float) -> Array:
-    """The states at `system.times` as scipy's Radau gives them at a tolerance, between its steps interpolated."""
+    """The states at `system.times` by scipy's Radau at a tolerance, interpolated between its steps."""
     solved = _solved(system, start, "Radau", tolerance, 1e-3 * tolerance * size)
     if solved is None:
         raise FitError(f"Radau does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
@@ -223,11 +223,11 @@ def _solved(system: SuiteSystem, start: Array, method: str, rtol: float, atol: f
 
 
 def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
-    """The series that a method gets: noisy, rounded, thinned samples of the first starts."""
+    """Make the training series of a method: noisy, rounded, thinned samples of the first starts."""
     check_trajectories(system, protocol)
     key = f"{protocol.seed}|{system.suite}|{system.id}|{protocol.sigma!r}"
     stream = zlib.crc32(key.encode())
-    # Two streams, so that dropping samples leaves the noise of the others as it is.
+    # Separate streams, so that dropping samples does not change the noise of the others.
     noise, thinning = np.random.default_rng([stream, 0]), np.random.default_rng([stream, 1])
     times, values = [], []
     for start in range(protocol.trajectories):
@@ -245,12 +245,12 @@ def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
 
 
 def rounded(value: float, digits: int) -> float:
-    """A number to so many significant digits."""
+    """Round a number to significant digits."""
     return float(f"{value:.{digits - 1}e}")
 
 
 def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:
-    """Places of the samples that stay, in order; the first always does."""
+    """Indices of the remaining samples, in order; the first one always remains."""
     removed = min(int(drop * samples), max(samples - LEAST_VALUES, 0))
     left_out = random.permutation(np.arange(1, samples))[:removed]
     places: Array = np.setdiff1d(np.arange(samples), left_out)

@@ -1,4 +1,4 @@
-"""Made-up series of textbook laws with the faults that measured ones have, and what the fit makes of them.
+"""Fits of simulated series of textbook laws with the faults of measured ones.
 
     counts      n ~ Poisson(x), or noise of 4 % where states change their sign
     rounded     noise of 1 %, two digits
@@ -7,8 +7,8 @@
     gaps        noise of 3 %, a quarter of the samples missing, and a sixth of the time in one piece
 
 in shares of each state's standard deviation. Draw d is law d mod 12 with the faults floor(d / 12) mod 5, so that
-120 draws are every law ten times. The verdict is that of measured series (see `series`), beside the true law with
-its constants fitted to the same samples.
+120 draws contain every law ten times. The verdict is that of measured series (see `series`), relative to the true
+law with its constants fitted to the same samples.
 """
 
 from __future__ import annotations
@@ -72,18 +72,18 @@ TRUTHS = (
 
 
 def values_of(truth: Truth) -> dict[str, float]:
-    """The constants by their names."""
+    """The constants by name."""
     return dict(zip(find(truth.law).constants, truth.constants, strict=True))
 
 
 def equations_of(truth: Truth) -> Equations:
-    """The law with its constants; named constants stand in the order of the registry."""
+    """Build the law with its constants; named constants have the order of the registry."""
     form, values = find(truth.law).form(truth.states)[0], values_of(truth)
     return form.with_constants([values[name] for name in form.names])
 
 
 def made(truth: Truth, fault: str, generator: np.random.Generator) -> TimeSeries:
-    """Samples of a law with one fault."""
+    """Simulate samples of a law with one fault."""
     t = np.linspace(0.0, truth.until, truth.samples)
     if fault == "gaps":
         at = generator.uniform(0.15, 0.65) * truth.until
@@ -116,7 +116,7 @@ def _faulty(x: Array, spread: Array, noise: Array, way: Array, fault: str, gener
 
 @dataclass(frozen=True, kw_only=True)
 class TextbookDraws(Draws):
-    """Draws of textbook laws with realistic faults; a fit takes the time that it takes by default."""
+    """Draws of textbook laws with realistic faults; fits have their default time."""
 
     measure = "textbook"
     own = "law", "fault", "verdict", "within", "constants", "r2", "notes"
@@ -153,7 +153,7 @@ class TextbookDraws(Draws):
     def markdown(self, rows: Sequence[Row]) -> str:
         columns: dict[str, Cell] = {"draws": size, **counts_of_verdicts()}
         columns |= {"constants in their 95 % interval, of right laws": _inside}
-        # In the order of laws and faults, whichever draws there are.
+        # In the order of laws and faults for any set of draws.
         known = {key: by(rows, key) for key in ("law", "fault")}
         laws = {t.law: known["law"].get(t.law, []) for t in TRUTHS}
         faults = {fault: known["fault"].get(fault, []) for fault in FAULTS}
@@ -165,14 +165,14 @@ class TextbookDraws(Draws):
 
 
 def _inside(rows: Sequence[Row]) -> str:
-    """How many constants of right laws lie in their intervals, and how many there are."""
+    """Count the constants of right laws within their intervals, and all of them."""
     pairs = [row["within"] for row in rows if row["within"]]
     inside, of = sum(w[0] for w in pairs), sum(w[1] for w in pairs)
     return f"{inside} of {of} ({inside / of:.0%})" if of else "-"
 
 
 def _is_right(found: Discovery, truth: Truth) -> bool:
-    """Whether the equations have the true terms, or the true name where those are no powers."""
+    """Whether the equations have the true terms, or the true name if these are not powers."""
     true = equations_of(truth)
     if true.power_sum is None or found.equations.power_sum is None:
         return found.name == find(truth.law).says
@@ -186,7 +186,7 @@ def _scored(series: TimeSeries, law: Equations, starts: Iterable[Array], constan
 
 
 def _true_law(truth: Truth, series: TimeSeries) -> Row:
-    """The true law with its constants fitted to the samples, or as it is where no solution follows these."""
+    """Score the true law with fitted constants, or with the true ones if the fit fails."""
     law, values = find(truth.law), values_of(truth)
     form = law.form(truth.states)[0]
     start = np.array([values[name] for name in form.names])
@@ -197,7 +197,7 @@ def _true_law(truth: Truth, series: TimeSeries) -> Row:
 
 
 def _within(found: Discovery, truth: Truth) -> tuple[int, int] | None:
-    """How many true constants lie in their 95 % intervals, and how many there are."""
+    """Count the true constants within their 95 % intervals, and all of them."""
     true = equations_of(truth)
     if found.named is None and true.power_sum is not None:
         told = contained(found, true)

@@ -1,10 +1,10 @@
 """`odediscovery bench SUITE`: systems with a known answer, and measurements of the project itself.
 
-Every measurement writes a folder of rows and a summary. The commands import what they measure when
-they run, so that help is instant.
+Every measurement writes a folder of rows and a summary. The commands import heavy modules when they
+run, so that help is instant.
 """
 
-# Imports inside the commands are the point: help has to come before torch could be loaded.
+# Imports inside the commands let help appear before torch is loaded.
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from odediscovery.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from odediscovery.bench.suites import Method
 
-# The suites of `suites.SUITES`, with what their help says.
+# The suites of `suites.SUITES` with their help.
 SUITES = {
     "fractional": "25 systems with fractional and negative powers.",
     "odebench": "34 systems of ODEBench, its development half.",
@@ -41,12 +41,12 @@ Noise = Annotated[
     float, flag("noise: a share of each state's standard deviation (default: 0.05; fsir-gaps and coverage: 0.02)")
 ]
 Count = Annotated[int, flag("draws of the noise (default: 20; fsir-gaps: 10)")]
-# The rows of a measurement, in whatever order it gives them.
+# The rows of a measurement, in any order.
 Rows = TypeVar("Rows")
 
 
 class _Suites(TyperGroup):
-    """Names what exists where a name does not."""
+    """Lists existing names after an unknown one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
@@ -62,10 +62,10 @@ bench = typer.Typer(
 
 
 def _keep(work: Callable[..., Rows], summary: Callable[[Rows], str], name: str, run: RunOptions) -> None:
-    """Run a measurement that keeps its rows in a folder; print its summary and keep it beside them.
+    """Run a measurement that saves its rows in a folder; print its summary and save it beside them.
 
-    The work hears of the folder, of the `monitor` of its progress, of `say` for a line a finished row, and of the
-    `backend` of its tasks if it has one.
+    The work receives the folder, the `monitor` of its progress, `say` for a line per finished row, and the `backend`
+    of its tasks, if any.
     """
     from odediscovery.command.progress import TerminalMonitor
     from odediscovery.runtime.files import write_whole
@@ -325,7 +325,7 @@ def populations(
 
 
 def _draw(measure: str, count: int, run: RunOptions, **options: Any) -> None:
-    """Run draws, print and keep their tables."""
+    """Run draws; print and save their tables."""
     from odediscovery.bench.textbook import MEASURES
 
     about = MEASURES[measure](seed=run.seed, max_seconds=run.max_seconds, **options)
@@ -334,7 +334,7 @@ def _draw(measure: str, count: int, run: RunOptions, **options: Any) -> None:
 
 
 def methods_named(name: str) -> dict[str, Method]:
-    """The functions of a method, or of "all" programs; those of peers need their packages."""
+    """The functions of a method, or of "all" methods; peers need their packages."""
     if name not in (names := (*METHODS, "untrained", "all")):
         raise unknown_name("method", name, names)
     from odediscovery.bench.suites import ours, untrained

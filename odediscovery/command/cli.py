@@ -1,10 +1,10 @@
-"""The command `odediscovery`: a CSV goes in, equations come out.
+"""The command `odediscovery`: from a CSV to equations.
 
-Heavy libraries are imported when a command runs, so that help is instant. A person's mistake ends in one line on
-standard error that starts with `error: ` and exit code 2, a fit that could not be done in exit code 1.
+Heavy libraries are imported when a command runs, so that help is instant. User errors end with one line on standard
+error that starts with `error: ` and exit code 2, failed fits with exit code 1.
 """
 
-# Imports inside the commands are the point: help has to come before torch could be loaded.
+# Imports inside the commands let help appear before torch is loaded.
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from odediscovery.report import Forecast
     from odediscovery.result.discovery import Discovery
 
-# What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
+# The exit code of a program ended by Ctrl-C, which typer makes of the exception.
 INTERRUPTED = 130
 app = typer.Typer(
     name="odediscovery",
@@ -61,7 +61,7 @@ app.add_typer(bench)
 
 
 def _print_version(asked: bool) -> None:
-    """The version of this package, and no more."""
+    """Print the version of this package, and exit."""
     if asked:
         say(f"odediscovery {__version__}")
         raise typer.Exit
@@ -159,7 +159,7 @@ def predict(
 
 
 def _write_all(found: Discovery, until: str | None, times: Path | None, intervals: bool, out: Path | None) -> None:
-    """Every trajectory from its own fitted start, one below the other, its label in the first column."""
+    """Write all trajectories from their own fitted starts, one below the other, labelled in the first column."""
     from odediscovery.command.reading import asked_times, written_times
     from odediscovery.data.series import group_column
     from odediscovery.uncertainty.bands import with_intervals
@@ -181,7 +181,7 @@ def _write_all(found: Discovery, until: str | None, times: Path | None, interval
 def _new_curve(
     found: Discovery, table: Path, known: dict[str, float], until: str | None, times: Path | None
 ) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the curve of a new group, with 95 % intervals of new measurements."""
+    """Predict a new group: header and rows of its curve, with 95 % intervals of new measurements."""
     import numpy as np
 
     from odediscovery.command.reading import asked_times
@@ -205,7 +205,7 @@ def _new_curve(
 
 
 def _check_places(files: dict[str, Path | None]) -> None:
-    """Whether all files can be written, before any is: one that cannot leaves no other behind."""
+    """Check that all files can be written before writing any of them."""
     from odediscovery.runtime.files import check_writable
 
     for option, path in files.items():
@@ -218,7 +218,7 @@ def _check_places(files: dict[str, Path | None]) -> None:
 
 
 def _note_limits(values: NDArray[np.float64], when: NDArray[np.float64], acting: Signal | None) -> None:
-    """Say where a prediction rests on held controls, or has ended."""
+    """Report where a prediction extrapolates held controls, or has diverged."""
     import numpy as np
 
     if acting is not None and acting.times[-1] < when[-1]:
@@ -255,7 +255,7 @@ def plot(
 
 
 def _loaded(folder: Path, row: int | None) -> Discovery:
-    """The result in a folder, or another row of its front."""
+    """Load the result in a folder, or another row of its front."""
     from odediscovery.result.discovery import Discovery
 
     found = Discovery.load(folder)
@@ -263,13 +263,13 @@ def _loaded(folder: Path, row: int | None) -> Discovery:
 
 
 def _beside(folder: Path, row: int | None, ending: str) -> Path:
-    """A file beside the folder: what lies in it belongs to the chosen row."""
+    """A file beside the folder, whose own files belong to the chosen row."""
     whole = folder.resolve()
     return whole.with_name(f"{whole.stem}{'' if row is None else f'-{row}'}{ending}")
 
 
 def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast | None) -> None:
-    """A page that names the versions with which the result was found."""
+    """Write a page with the versions with which the result was found."""
     load_pictures()
     from odediscovery.report import write_report
     from odediscovery.result.folder import read_document
@@ -280,7 +280,7 @@ def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast |
     except OdeDiscoveryError:
         raise
     except (ArithmeticError, ValueError) as error:
-        # Values so far apart that no axis can hold them.
+        # The values differ too much for an axis.
         raise InputError(f"{path}: the values of this result cannot be drawn ({error})") from error
 
 
@@ -304,7 +304,7 @@ def show(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code is 0 (done), 2 (call or data wrong) or 1 (no fit)."""
+    """Run the command, and return the exit code: 0 (done), 2 (invalid call or data) or 1 (no fit)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     alone = arguments is None
     if alone:
@@ -315,7 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return _complain("interrupted", INTERRUPTED) if code == INTERRUPTED else int(code or 0)
     except (BrokenPipeError, SystemExit):
-        # The reader (`| head`) has seen enough, which typer turns into SystemExit if it sees it
+        # The reader (`| head`) closed the pipe, which typer turns into SystemExit if it notices
         # first; Python's own flush at exit must not complain either.
         mute(sys.stdout)
         return 0
@@ -329,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except Exception as error:
-        # Python, a GPU, or torch on the processor found no room; torch has no class for it.
+        # Python, a GPU, or torch on the processor ran out of memory; torch has no class for it.
         of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
         if isinstance(error, MemoryError) or of_torch:
             return _complain(
@@ -352,13 +352,13 @@ def _complain(error: Exception | str, code: int) -> int:
 
 
 def _rows(times: Iterable[str], values: NDArray[np.float64]) -> list[list[str]]:
-    """Times and states as the cells of a CSV."""
+    """Format times and states as cells of a CSV."""
     columns = zip(times, values.tolist(), strict=True)
     return [[time, *("" if math.isnan(x) else repr(x) for x in row)] for time, row in columns]
 
 
 def _write_table(header: Sequence[object], rows: Sequence[Sequence[object]], out: Path | None) -> None:
-    """A CSV to a file, whole or not at all, or to standard output."""
+    """Write a CSV to a file, completely or not at all, or to standard output."""
     from odediscovery.runtime.files import write_whole
 
     stream = io.StringIO()

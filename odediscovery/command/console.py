@@ -1,9 +1,9 @@
-"""What commands print, and where their tasks run: results, tables and progress.
+"""Output of commands and the backends of their tasks: results, tables and progress.
 
-A standard error that is gone ends no fit; a standard output that is gone ends the printing, after the work was kept.
+A closed standard error does not end a fit; a closed standard output ends the printing, after the result was saved.
 """
 
-# Imports inside the functions are the point: help has to come before torch could be loaded.
+# Imports inside the functions let help appear before torch is loaded.
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -41,53 +41,53 @@ BACKENDS = ("processes", "dask")
 
 
 def say(text: str = "", end: str = "\n") -> None:
-    """A result, on standard output."""
+    """Print a result on standard output."""
     print(printable(text), end=end)
 
 
 def remark(text: str) -> None:
-    """A line on standard error, at once, if somebody is there to read it."""
+    """Print a line on standard error at once; ignore a closed one."""
     try:
-        # What is longer quotes a whole cell or row of somebody's file.
+        # Longer messages quote a whole cell or row of a file.
         print(cut(printable(text), 1500), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         mute(sys.stderr)
 
 
 def note(text: str) -> None:
-    """A remark that begins as one."""
+    """Print a remark with its prefix."""
     remark(f"note: {text}")
 
 
 class Forgiving:
-    """Standard error for a library that draws on it: writes to a terminal that is gone are lost."""
+    """Standard error for a library that draws on it; writes to a closed terminal are ignored."""
 
     def __init__(self) -> None:
-        # The stream of now: the library puts a proxy of its own into the place of `sys.stderr`.
+        # Keep the current stream, since the library replaces `sys.stderr` by a proxy.
         self._stream = sys.stderr
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """What `TextIO.write` does, if it can be done."""
+        """Write as `TextIO.write`, if possible."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """What `TextIO.flush` does, if it can be done."""
+        """Flush as `TextIO.flush`, if possible."""
         mute_if_broken(self._stream)
 
 
 def mute(stream: TextIO) -> None:
-    """Let a broken stream swallow what is written to it, also what Python flushes when it ends."""
+    """Make a broken stream ignore writes, including the flush of Python at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def mute_if_broken(stream: TextIO) -> None:
-    """Mute a stream that does not take what it holds."""
+    """Mute a stream that cannot be flushed."""
     try:
         stream.flush()
     except (OSError, ValueError):
@@ -95,8 +95,8 @@ def mute_if_broken(stream: TextIO) -> None:
 
 
 def prepare() -> None:
-    """Streams of a command that take every letter, also where they were closed, and no words of libraries."""
-    # A file that is opened while a stream is closed would get its number, and what is printed.
+    """Prepare the streams of a command for every character, reopen closed ones, and silence libraries."""
+    # A file opened while a stream is closed would get its number, and its output.
     while True:
         spare = os.open(os.devnull, os.O_RDWR)
         if spare > 2:
@@ -110,8 +110,8 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    # Modules and pictures are made of objects that stay: to look through them again and again, each 700 new ones, was a
-    # sixth of the time of a short fit, and before the end a second of that of a training.
+    # Modules and pictures consist of permanent objects: garbage collection after every 700 new ones took a sixth of the
+    # time of a short fit, and a second at the end of a training.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     os.environ["MATPLOTLIBRC"], os.environ["MPLBACKEND"] = os.devnull, "agg"
@@ -119,7 +119,7 @@ def prepare() -> None:
 
 
 def load_pictures() -> None:
-    """Load matplotlib without the file of settings that may lie where somebody works, broken perhaps."""
+    """Load matplotlib without a possibly broken file of settings in the working directory."""
     if "matplotlib" in sys.modules or threading.current_thread() is not threading.main_thread():
         return
     with contextlib.suppress(OSError), contextlib.chdir(Path(__file__).parent):
@@ -128,7 +128,7 @@ def load_pictures() -> None:
 
 @contextmanager
 def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
-    """Where tasks run, for as long as there are any."""
+    """Open the backend of tasks for the duration of a context."""
     from odediscovery.runtime.workers import Processes
 
     backend, scheduler, jobs = where.backend, where.scheduler, where.jobs
@@ -152,17 +152,17 @@ def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
         )
     from odediscovery.runtime.cluster import connected
 
-    # Its client reports a lost scheduler with a traceback; here it is one line.
+    # The client reports a lost scheduler with a traceback; we report it in one line.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     with connected(scheduler, say) as cluster:
         yield cluster
 
 
 def print_discovery(found: Discovery) -> None:
-    """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
+    """Print equations with error bars, notes, then the Pareto front with the chosen row marked."""
     from odediscovery.result.discovery import facts, headline, row_lines, shown_notes
 
-    # Where nobody looks at a terminal lines stay whole.
+    # Lines are broken on a terminal only.
     room = Console().width - 1 if sys.stdout.isatty() else sys.maxsize
     for line in found.equations_text().splitlines():
         say(broken(line, room))
@@ -175,39 +175,39 @@ def print_discovery(found: Discovery) -> None:
 
 
 def _print_front(front: Sequence[tuple[FrontRow, list[str]]]) -> None:
-    """The Pareto front, rows with the lines of their equations, as a table as wide as the terminal."""
+    """Print the Pareto front, rows with the lines of their equations, as a table as wide as the terminal."""
     header = ("", "complexity", "MSE", "R2")
     scores = [("*" * row.selected, str(row.complexity), f"{row.mse:.3g}", f"{row.r2:z.6f}") for row, _ in front]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for title in (*header, "equations"):
         table.add_column(title, justify="right" if title in header[1:] else "left", overflow="fold")
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
-    # The equations have what is left beside the other columns, each with three letters between.
+    # The equations fill the width beside the other columns, with three letters between columns.
     widths = [max(map(len, column)) for column in zip(header, *scores, strict=True)]
     room = max(console.width - sum(widths) - 3 * len(widths), 20)
     for cells, (_, lines) in zip(scores, front, strict=True):
         table.add_row(*map(Text, cells), Text("\n".join(broken(printable(line), room) for line in lines)))
     with console.capture() as captured:
         console.print(table)
-    # However long the lines of the table are, the rule below its header is not.
+    # Limit the rule below the header even if lines are longer.
     rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
     drawn = (line.rstrip()[: 120 if line.startswith(rule) else None] for line in captured.get().split("\n"))
     print("\n".join(drawn).rstrip("\n"))
 
 
 def wrapped(text: str) -> str:
-    """A note as lines of the terminal, whole where standard output is none."""
+    """Wrap a note for the terminal; leave it whole if standard output is not a terminal."""
     if not sys.stdout.isatty():
         return text
     width = max(Console().width - 1, 40)
-    # A name and its value stay on one line.
+    # Keep a name and its value on one line.
     joined = text.replace(" = ", HELD)
     lines = textwrap.fill(joined, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return lines.replace(HELD, " = ")
 
 
 def broken(line: str, room: int) -> str:
-    """A line of equations in lines of at most so many letters, broken between terms, or factors of long ones.
+    """Break a line of equations to at most `room` letters, between terms, or between factors of long ones.
 
     >>> print(broken("x' = 0.5*alpha*beta^2*gamma + 2*gamma", 18))
     x' = 0.5*alpha*
@@ -228,5 +228,5 @@ def broken(line: str, room: int) -> str:
 
 
 def sayer(quiet: bool) -> Callable[[str], None]:
-    """What hears one line a finished row: standard error, or nothing."""
+    """Choose the output for a line per finished row: standard error, or none."""
     return (lambda _: None) if quiet else remark

@@ -1,6 +1,6 @@
-"""`odediscovery doctor`: whether this installation works, and what it has to work with."""
+"""`odediscovery doctor`: a check of the installation and its resources."""
 
-# Imports inside the functions are the point: help has to come before torch could be loaded.
+# Imports inside the functions let help appear before torch is loaded.
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 
 from odediscovery.command.console import say
 
-# Extras of the package: what they are for, and the modules that they bring.
+# Extras of the package: their purposes and modules.
 EXTRAS = {
     "tables": (".xlsx, .xls and .parquet", ("openpyxl", "xlrd", "pyarrow")),
     "bench": ("benchmarks beside pysindy and others", ("pysindy", "pyoperon")),
@@ -40,7 +40,7 @@ def doctor() -> None:
 
 
 def _told(name: str, check: Callable[[], Iterator[str]]) -> bool:
-    """Print what a check finds; whether it went through."""
+    """Print the results of a check, and return whether it passed."""
     try:
         for line in check():
             say(f"{name:<8} {line}")

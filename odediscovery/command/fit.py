@@ -1,6 +1,6 @@
-"""`odediscovery fit`: a table goes in, a folder comes out. `fit-constants`: the constants of a law of one's own."""
+"""`odediscovery fit`, from a table to a folder, and `fit-constants`, for the constants of a given law."""
 
-# Imports inside the functions are the point: help has to come before torch could be loaded.
+# Imports inside the functions let help appear before torch is loaded.
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Draws:
-    """What is asked of the result besides, and where that runs."""
+    """Requested additions to a result, and where their tasks run."""
 
     bootstrap: int | None = option(None, "drawn data sets, for stability of terms")
     profile: bool = option(False, "95 % intervals of all constants by profile likelihood")
@@ -50,11 +50,11 @@ class Draws:
 
     @property
     def where(self) -> Where:
-        """Where that runs."""
+        """Where the tasks run."""
         return Where(self.jobs, self.backend, self.scheduler)
 
     def check(self, vary: str | None) -> None:
-        """Whether the options go together."""
+        """Check that the options are compatible."""
         if self.bootstrap is not None and self.bootstrap < 1:
             raise InputError(f"--bootstrap must be at least 1, got {self.bootstrap}")
         asked = self.bootstrap is not None or self.profile
@@ -118,7 +118,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Watch:
-    """When the command began, what is done with the result, whether nothing is said, kinds of pictures."""
+    """Start of the command, requested additions, whether it is quiet, and kinds of pictures."""
 
     began: float
     draws: Draws
@@ -126,7 +126,7 @@ class _Watch:
     kinds: tuple[str, ...]
 
     def monitor(self, limit: float | None) -> TerminalMonitor:
-        """Who hears the progress."""
+        """Make the monitor of the progress."""
         from odediscovery.command.progress import TerminalMonitor
 
         return TerminalMonitor(limit, quiet=self.quiet, started=self.began)
@@ -135,7 +135,7 @@ class _Watch:
 def _fit_each(
     data: Path, columns: Columns, settings: Settings, folder: Path, watch: _Watch, chosen: Sequence[str]
 ) -> None:
-    """Every series of a table its own law, and chosen ones a result folder of their own."""
+    """Find a separate law for every series of a table, and write result folders for chosen ones."""
     from odediscovery.command.reading import each_table
     from odediscovery.many.run import fit_many, told
 
@@ -160,7 +160,7 @@ def _fit_each(
 
 
 def _fit_folders(chosen: Sequence[Alone], watch: _Watch, backend: Backend, monitor: TerminalMonitor) -> None:
-    """Chosen series by the whole search, each with a folder of its own."""
+    """Fit chosen series by the whole search, each into a separate folder."""
     from odediscovery.many.alone import fit_alone
 
     waiting = [one for one in chosen if not one.is_done]
@@ -169,7 +169,7 @@ def _fit_folders(chosen: Sequence[Alone], watch: _Watch, backend: Backend, monit
             say(f"{one.label}: kept in {one.folder}")
     failed, left = list[str](), len(waiting)
     with monitor.shown():
-        monitor.end()  # each result is printed as it comes, which a bar would be in the way of
+        monitor.end()  # a bar would interfere with the printing of results
         sayer(watch.quiet)(f"{len(waiting)} series to fit alone, by the whole search")
         for one, found in fit_alone(waiting, backend, monitor):
             left -= 1
@@ -186,7 +186,7 @@ def _fit_folders(chosen: Sequence[Alone], watch: _Watch, backend: Backend, monit
 
 
 def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, watch: _Watch) -> None:
-    """A fit from the start."""
+    """Start a new fit."""
     from odediscovery.command.reading import check_same_table, measured_series
     from odediscovery.result.folder import source_of
 
@@ -210,7 +210,7 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
 
 
 def _resume(before: Path, place: Claim, options: GivenSettings, watch: _Watch) -> None:
-    """A fit that goes on from the folder of another."""
+    """Continue the fit in a folder."""
     from odediscovery.discovery.resume import resume
     from odediscovery.result.discovery import Discovery
     from odediscovery.result.folder import read_document
@@ -230,8 +230,8 @@ def _resume(before: Path, place: Claim, options: GivenSettings, watch: _Watch) -
 
 
 def _finish(found: Discovery, monitor: TerminalMonitor, draws: Draws, backend: Backend) -> Discovery:
-    """The result, with a bootstrap and profiles if they were asked for."""
-    # One process of this machine is this one, which loads nothing anew.
+    """Add a bootstrap and profiles to a result if requested."""
+    # A single job runs in this process, which need not load anything again.
     place = None if draws.where == Where() else backend
     if draws.bootstrap is not None:
         from odediscovery.uncertainty.bootstrap import with_survival
@@ -245,17 +245,17 @@ def _finish(found: Discovery, monitor: TerminalMonitor, draws: Draws, backend: B
 
 
 def _keep(found: Discovery, place: Claim, source: object, monitor: TerminalMonitor, watch: _Watch) -> None:
-    """Say what was found and write the folder."""
+    """Print the result and write the folder."""
     from odediscovery.result.folder import write_folder
 
     document = found.as_dict() | ({} if source is None else {"source": source})
-    # Pictures take seconds, and what hours have found is not lost with a full disk.
+    # Print the result first: pictures take seconds, and a full disk must not lose the work of hours.
     unheard: OSError | SystemExit | None = None
     try:
         print_discovery(found)
         sys.stdout.flush()
     except (OSError, SystemExit) as error:
-        # Nobody listens any more, which rich says by SystemExit: the folder is written all the same.
+        # Standard output is closed, which rich reports by SystemExit: write the folder nevertheless.
         unheard = error
     add = partial(_add_pictures, found, monitor, watch)
     write_folder(place.folder, found.series, found.files(), document, claim=place, add=add)
@@ -266,7 +266,7 @@ def _keep(found: Discovery, place: Claim, source: object, monitor: TerminalMonit
 
 
 def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, folder: Path) -> None:
-    """Pictures and the page; a result that they cannot show is a result all the same."""
+    """Add pictures and the page; if this fails, the result remains valid."""
     from odediscovery.runtime.monitor import DRAWING
 
     late = "for want of time some pictures are left out; `odediscovery report` makes the page"
@@ -291,7 +291,7 @@ def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, fol
 
 
 def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Path], None]]:
-    """What writes each file that people look at into a folder."""
+    """The functions that write pictures and the page into a folder."""
     from odediscovery.plots.figures import FIGURES, checks_figure, groups_figure, save_figures
     from odediscovery.report import write_report
 
@@ -302,7 +302,7 @@ def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Pat
 
 @contextmanager
 def _destination(folder: Path) -> Iterator[Claim]:
-    """The folder of a result, which nobody else writes meanwhile; made only when there is something to write."""
+    """Claim the folder of a result for one writer; it is made only when a result is written."""
     from odediscovery.result.folder import read_document
     from odediscovery.runtime.files import check_writable, claimed
 
@@ -350,7 +350,7 @@ def fit_constants(
 
     found = fitted(series, text, settings, start=given or None)
     if out is not None:
-        found.save(out)  # before anything is printed to somebody who has gone
+        found.save(out)  # before printing, which may fail
     print_discovery(found)
     if beside is not None:
         from odediscovery.result.compare import compare

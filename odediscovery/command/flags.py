@@ -1,6 +1,6 @@
-"""Options of commands: their help, groups of them that commands share, and what people write in them.
+"""Options of commands: their help, groups shared by commands, and the parsing of their values.
 
-A group is a dataclass of which each field is an option; `with_groups` spells it out for typer.
+A group is a dataclass whose fields are options; `with_groups` expands it for typer.
 
     @app.command()
     @with_groups
@@ -24,7 +24,7 @@ from odediscovery.settings import Settings
 
 
 def flag(text: str, default: object = None, *names: str) -> Any:
-    """An option with this help, and what it is without it; named by its argument where no names are given."""
+    """An option with this help and its displayed default; named after its argument without `names`."""
     shown = text if default is None or default is False or default == () else f"{text} (default: {default})"
     return typer.Option(*names, help=shown, show_default=False)
 
@@ -41,7 +41,7 @@ def option(default: Any, text: str) -> Any:
 
 @dataclass(frozen=True)
 class Where:
-    """Where tasks run, and how many side by side."""
+    """Where tasks run, and how many in parallel."""
 
     jobs: int = option(1, "tasks side by side, each in a process with one thread")
     backend: str = option("processes", "where: processes of this machine or dask")
@@ -53,7 +53,7 @@ _CONTINUED = "folder to write; one begun before is continued (default: bench-NAM
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What every measurement of many fits is told."""
+    """Options of every measurement of many fits."""
 
     max_seconds: float = option(180.0, "time limit of a fit")
     seed: int = option(0, "random seed; of draws, the number of the first")
@@ -63,12 +63,12 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class TaskOptions(RunOptions, Where):
-    """What a measurement is told whose fits run side by side."""
+    """Options of measurements whose fits run in parallel."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table mean."""
+    """Options for the meaning of the columns of a table."""
 
     time: str | None = option(None, "column of times (default: t, time or the first)")
     states: str | None = option(None, "columns to model: S,I,R (default: all other numbers)")
@@ -82,18 +82,18 @@ class Columns:
 
 
 class GivenSettings(dict[str, Any]):
-    """The fields of `Settings` that were given, by name; None for those that were not."""
+    """Fields of `Settings` by name; None for options that were not given."""
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for every field of its arguments that are groups."""
+    """Decorate a command so that every field of its group arguments becomes an option."""
     groups: dict[str, Any] = {}
     parameters = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if parameter.annotation is GivenSettings:
             options = list(_settings())
         elif dataclasses.is_dataclass(parameter.annotation):
-            # The defaults of the group are those of the argument's own default.
+            # The default of the argument holds those of its fields.
             hints, own = get_type_hints(parameter.annotation), parameter.default
             options = [_option(one, hints[one.name], getattr(own, one.name)) for one in dataclasses.fields(own)]
         else:
@@ -114,7 +114,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _settings() -> Iterator[inspect.Parameter]:
-    """The options of a fit that one that goes on takes too; None leaves them as the recipe has them."""
+    """The options that both a new and a continued fit accept; None keeps the value of the recipe."""
     hints = get_type_hints(Settings)
     for one in dataclasses.fields(Settings):
         if one.name not in ("recipe", "holdout", "hidden_states"):
@@ -129,13 +129,13 @@ def _option(one: dataclasses.Field[Any], kind: Any, default: Any) -> inspect.Par
 
 
 def setting(name: str) -> Any:
-    """The flag of one field of `Settings`: its help and default stand there."""
+    """The flag of one field of `Settings`, with its help and default."""
     one = Settings.__dataclass_fields__[name]
     return flag(one.metadata["help"], one.default)
 
 
 def names_in(text: str | None, option: str) -> list[str] | None:
-    """The names in "a, b", None where none were asked for."""
+    """Split "a, b" into names; None without a text."""
     if text is None:
         return None
     chosen = [name.strip() for name in text.split(",") if name.strip()]
@@ -145,7 +145,7 @@ def names_in(text: str | None, option: str) -> list[str] | None:
 
 
 def kinds_in(text: str | None) -> tuple[str, ...]:
-    """Kinds of pictures that --figures names."""
+    """Parse the kinds of pictures in --figures."""
     kinds = tuple(names_in(text, "--figures") or ())
     for kind in kinds:
         if kind not in (known := ("png", "pdf", "svg")):
@@ -154,7 +154,7 @@ def kinds_in(text: str | None) -> tuple[str, ...]:
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, float]:
-    """["S=100", ...] as numbers by name."""
+    """Parse ["S=100", ...] as numbers by name."""
     values = {}
     for text in texts:
         name, sign, number = text.rpartition("=")

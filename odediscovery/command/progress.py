@@ -1,7 +1,7 @@
-"""The progress of a fit on standard error, and Ctrl-C as a request to end it.
+"""Progress of a fit on standard error, and Ctrl-C as a request to end it.
 
-On a terminal one line for the whole work shows the stage, a bar and the time left, and vanishes at the end; in a log
-each stage is one plain line. The first Ctrl-C asks the fit to end with the best it has, the second one ends it.
+On a terminal one line for the whole work shows the stage, a bar and the time left, and disappears at the end; in a log
+each stage is a plain line. The first Ctrl-C requests the fit to end with the best so far, the second one ends it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rich.text import Text
 from odediscovery.command.console import Forgiving, remark
 from odediscovery.runtime.monitor import Monitor
 
-# Ctrl-C, and how a system or a queue of jobs asks a program to end.
+# Signals of Ctrl-C, and of a system or batch queue that ends a program.
 _WISHES = (signal.SIGINT, signal.SIGTERM)
 
 
 class TerminalMonitor(Monitor):
-    """A `Monitor` that draws a bar within 80 letters, or prints a line a stage where there is none, or is quiet."""
+    """A `Monitor` that draws a bar within 80 letters on a terminal, else prints a line per stage, or is quiet."""
 
     def __init__(self, max_seconds: float | None = None, *, quiet: bool = False, started: float | None = None) -> None:
         super().__init__(max_seconds, time.monotonic() if started is None else started)
@@ -61,7 +61,7 @@ class TerminalMonitor(Monitor):
             self._progress.update(self._task, description=name)
 
     def name(self, name: str) -> None:
-        """What is done before the first stage, at the bar only: a log has nothing but errors before it."""
+        """Name the work before the first stage at the bar; a log contains only errors before it."""
         if not self._lines:
             self.stage(name, 1)
 
@@ -71,7 +71,7 @@ class TerminalMonitor(Monitor):
             self._progress.update(self._task, loss=f"best loss {loss:.2e}")
 
     def share(self) -> float | None:
-        """What is over of the whole work, never less than it was, by its bound or its steps; None without both."""
+        """Completed share of the whole work, never decreasing, by its bound or its steps; None without both."""
         known = self.bound()
         if known is None:
             return min(self._done / self._steps, 1.0) if self._steps > 1 else None
@@ -79,14 +79,14 @@ class TerminalMonitor(Monitor):
         return self._reached
 
     def left_text(self) -> str:
-        """The time left, for work without a bound by the pace of its steps so far."""
+        """The time left as text, extrapolated from completed steps for work without a bound."""
         if self.bound() is None and self._steps > 1 and self._done:
             left = (self.seconds() - self._stage_began) / self._done * max(self._steps - self._done, 0)
             return f"about {max(left, 1.0):.0f} s left, step {self._done} of {self._steps}"
         return super().left_text()
 
     def _bar(self) -> ProgressBar:
-        """The bar; it pulses where nothing bounds the work."""
+        """The bar, which pulses for unbounded work."""
         share = self.share()
         return ProgressBar(total=1.0, completed=share or 0.0, width=20, pulse=share is None)
 
@@ -96,18 +96,18 @@ class TerminalMonitor(Monitor):
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show the bar, and turn Ctrl-C into a wish to end with the best found so far."""
+        """Show the bar, and turn Ctrl-C into a request to end with the best so far."""
 
         def wish(_signal: int, _frame: FrameType | None) -> None:
             self.interrupt()
             for one in _WISHES:
                 signal.signal(one, signal.default_int_handler)
             if not self._quiet:
-                # Not print: the signal may have come in the middle of one.
+                # Not by print, which the signal may have interrupted.
                 with contextlib.suppress(OSError):
                     os.write(2, b"\nCtrl-C: ending with the best so far (once more: end at once)\n")
 
-        # Signals are the main thread's; elsewhere the caller has its own way to interrupt.
+        # Only the main thread receives signals; elsewhere the caller interrupts in its own way.
         asked = threading.current_thread() is threading.main_thread()
         before = [(one, signal.signal(one, wish)) for one in _WISHES * asked]
         try:
@@ -118,12 +118,12 @@ class TerminalMonitor(Monitor):
                 signal.signal(one, handler)
 
     def end(self) -> None:
-        """Take the bar away before the end of `shown`: what is printed from now on stands alone."""
+        """Remove the bar before the end of `shown`, to print without it."""
         self._progress.stop()
 
 
 class _Live(ProgressColumn):
-    """What moves by itself."""
+    """The column that is updated between steps."""
 
     max_refresh = 0.2
 

@@ -1,4 +1,4 @@
-"""What commands read: the series of a table, the times of a prediction, what acts on the states."""
+"""Input of commands: the series of a table, the times of a prediction, controls and laws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from odediscovery.settings import Settings
 
 
 def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Array:
-    """The times to predict: of a file, up to `last` at the data's pace, or the data's own."""
+    """The times of a prediction: from a file, up to `last` with the data's step, or those of the data."""
     own = series.trajectories[0].time
     if file is not None:
         return np.array(_read_times(file, series))
@@ -35,10 +35,10 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
         raise InputError(f"--until expects {expected}, got {last!r}")
     if not own[0] < until < math.inf:
         raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
-    # The moment after a dose has a time too, which is none of the data's pace.
+    # Ignore the added times at the end of doses in computing the step.
     gaps = np.diff(own)
     count = math.ceil((until - own[0]) / float(np.median(gaps[gaps > 10.0 * MOMENT * gaps.max()]))) + 1
-    if count > 100_000:  # more likely a slip than a wish
+    if count > 100_000:  # probably an error
         raise InputError(
             f"--until {until:g} would give {count} rows, at most 100000: give the times you want with --times"
         )
@@ -46,14 +46,14 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
 
 
 def _read_time(text: str, series: TimeSeries) -> float | None:
-    """A time of a series as somebody writes it: a number, or a date where it counts from one; None for neither."""
+    """Parse a time: a number, or a date if the series counts from one; None for other text."""
     number = _number(text)
     dated = number is None and series.since
     return time_of_date(text, series.since, series.units[series.time_name]) if dated else number
 
 
 def written_times(series: TimeSeries, times: Array, last: str | None, file: Path | None) -> list[str]:
-    """The times as dates where they were asked for by dates, else as numbers."""
+    """Write the times as dates if they were requested by dates, else as numbers."""
     asked = [] if last is None else [last]
     asked += [] if file is None else [cell for row in _rows(file)[1:] for cell in row[:1]]
     if not series.since or all(_number(text) is not None for text in asked):
@@ -69,7 +69,7 @@ def _number(text: str) -> float | None:
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """The rows of a file of times, but for empty ones."""
+    """Read the non-empty rows of a file of times."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
@@ -78,7 +78,7 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def _read_times(path: Path, series: TimeSeries) -> list[float]:
-    """The column called as the time is, else the first column, with or without a header."""
+    """Read the column with the name of the time, else the first column, with or without a header."""
     rows = _rows(path)
     column = next((k for k, cell in enumerate(rows[0]) if cell.strip() == series.time_name), 0) if rows else 0
     times = []
@@ -94,7 +94,7 @@ def _read_times(path: Path, series: TimeSeries) -> list[float]:
 
 
 def what_acts(found: Discovery, inputs: Path | None, doses: Path | None) -> Signal | None:
-    """What acts on the states in a prediction; None where it is as in the data."""
+    """Read the controls of a prediction; None for those of the data."""
     if inputs is not None and doses is not None:
         raise InputError("--inputs and --doses cannot be given together; --doses takes the other inputs too")
     if doses is not None:
@@ -104,7 +104,7 @@ def what_acts(found: Discovery, inputs: Path | None, doses: Path | None) -> Sign
 
 
 def measured_series(data: Path, columns: Columns, settings: Settings | None = None) -> TimeSeries:
-    """The series in the table, with its controls and the standard deviations that are known."""
+    """Read the series in a table, with its controls and known standard deviations."""
     noise, settings = columns.noise_level, settings or Settings()
     return load_with_controls(
         data,
@@ -122,7 +122,7 @@ def measured_series(data: Path, columns: Columns, settings: Settings | None = No
 
 
 def each_table(data: Path, columns: Columns, folder: Path) -> Table:
-    """A table of many series, each with a law of its own, and the folder of what is found, begun."""
+    """Read a table of many series with separate laws, and prepare the folder of the results."""
     group, states = columns.group, names_in(columns.states, "--states")
     if group is None or "," in group:
         raise InputError("--each fits every group: name their column, --group well")
@@ -132,7 +132,7 @@ def each_table(data: Path, columns: Columns, folder: Path) -> Table:
 
 
 def check_same_table(folder: Path, source: Mapping[str, str], series: TimeSeries) -> None:
-    """Whether the result that lies under the default name, if any, is one of the same table."""
+    """Check that a result under the default name, if any, is one of the same table."""
     if not (folder / "result.json").exists():
         return
     before = read_document(folder / "result.json").get("source")
@@ -149,7 +149,7 @@ def check_same_table(folder: Path, source: Mapping[str, str], series: TimeSeries
 
 
 def law_text(path: Path) -> str:
-    """The text of a law."""
+    """Read the text of a law."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,6 +1,6 @@
-"""`odediscovery reproduce NAME`: an experiment of the papers as a folder of rows, table, figure."""
+"""`odediscovery reproduce NAME`: an experiment of the papers as a folder of rows, table and figure."""
 
-# Imports inside the command are the point: help has to come before torch could be loaded.
+# Imports inside the command let help appear before torch is loaded.
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PRESETS = ("paper", "as-run")
 WHERE = Where()
 EVERY = "all"
-# Written out, so that help needs no experiment.
+# Listed here, so that help imports no experiment.
 EXPERIMENT_HELP = (
     "experiment: fsir, networks, gradient-surface, simple-arithmetic, large-arithmetic, static-arithmetic, "
     "division, extrapolation, operands, comparisons, digits, simple-functions, autoencoder, stacked-units, "
@@ -48,7 +48,7 @@ def reproduce(
     folder = out or Path(f"{name}-{preset}-{'full' if full else 'quick'}")
     monitor = TerminalMonitor(quiet=quiet)
     with opened(where, sayer(quiet)) as place, monitor.shown():
-        # One job runs here, where its own progress is seen.
+        # A single job runs in this process, to show its own progress.
         backend = None if where.backend == "processes" and where.jobs == 1 else place
         if name != EVERY:
             _reproduce_one(EXPERIMENTS[name], plan, folder, monitor, backend)
@@ -61,7 +61,7 @@ def reproduce(
 
 
 def _reproduce_one(experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor, backend: Backend | None) -> None:
-    """One experiment in its folder, begun or gone on with, and its table printed."""
+    """Run or continue an experiment in its folder, and print its table."""
     from odediscovery.experiments.study import reproduce as run
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def _reproduce_one(experiment: Experiment, plan: Plan, folder: Path, monitor: Mo
 
 
 def _say_times(folder: Path, names: list[str]) -> None:
-    """What every experiment took, and all together."""
+    """Print the time of each experiment, and of all together."""
     import json
 
     seconds = {}
@@ -90,7 +90,7 @@ def _say_times(folder: Path, names: list[str]) -> None:
 
 
 def _plan(name: str, preset: str, full: bool, seed: int, device: str) -> Plan:
-    """What is to be reproduced, or an `InputError` that names the option that is wrong."""
+    """Build the plan of a reproduction, or raise an `InputError` that names the invalid option."""
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
     if seed < 0:
@@ -104,6 +104,6 @@ def _plan(name: str, preset: str, full: bool, seed: int, device: str) -> Plan:
     if name != EVERY and not get_experiment(name).trains and device != "cpu":
         raise InputError(f"--device {device}: {name} trains nothing; leave --device out")
     device_of(device)
-    # Faster than two at these tensor sizes.
+    # One thread is faster than two at these tensor sizes.
     torch.set_num_threads(1)
     return Plan(preset, full, seed, device)

@@ -1,1 +1,1 @@
-"""From a table to a `TimeSeries`: reading, controls that act on the system, noise and smoothing."""
+"""From a table to a `TimeSeries`: reading, controls, noise and smoothing."""

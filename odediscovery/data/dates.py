@@ -1,9 +1,9 @@
-"""Dates and durations as times: numbers in a unit that fits their spacing, told wherever it was chosen.
+"""Dates and durations as times: numbers in a unit that suits their spacing.
 
-    t = (date - first date) / unit,  unit the longest of days, hours, ... that is no longer than the
+    t = (date - first date) / unit,  unit the longest of days, hours, ... that is at most the
     median step
 
-so that an hourly series counts hours and a daily one days.
+So an hourly series counts hours and a daily one days.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from odediscovery.runtime.texts import shortened
 # Units of time by name, in seconds, from long to short. Months and years differ in length.
 UNITS = {"days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6}
 
-# What pandas writes for a duration: "1 days 06:00:00.5".
+# A duration as written by pandas: "1 days 06:00:00.5".
 DURATION = re.compile(r"(-?\d+) days?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
-# An ISO date, and what looks like one of another kind.
+# An ISO date, and a date in another format.
 DATE = re.compile(
     r"\d{4}-\d{2}(?P<day>-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
 )
@@ -33,41 +33,41 @@ OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
 
 
 class Clock(NamedTuple):
-    """How dates or durations are counted: the unit, and the first date, "" for durations."""
+    """Unit in which dates or durations are counted, and the first date, "" for durations."""
 
     unit: str
     since: str
 
     def sentence(self, what: str) -> str:
-        """What the reader of the data should know; `what` names the column or the index."""
+        """Message for the reader of the data; `what` names the column or the index."""
         if not self.since:
             return f"{what} holds durations: time is counted in {self.unit}."
         return f"{what} holds dates: time is counted in {self.unit} since {self.since}."
 
 
 def unit_of_steps(seconds: Any) -> str:
-    """The unit of time for samples at these seconds [n], nan where unknown."""
+    """Choose the unit of time for samples at these seconds [n], nan where unknown."""
     steps = np.abs(np.diff(np.asarray(seconds, float)))
     steps = steps[steps > 0]
     if not steps.size:
         return "days"
-    # Rounding may have made a step a little shorter than its unit.
+    # Rounding may have made a step slightly shorter than its unit.
     step = float(np.median(steps)) * (1.0 + 1e-9)
     return next((name for name, length in UNITS.items() if length <= step), "microseconds")
 
 
 def in_unit(span: timedelta, unit: str) -> float:
-    """A span of time as a number of units."""
+    """Express a span of time in units."""
     return span / timedelta(**{unit: 1})
 
 
 def first_day(text: str) -> str:
-    """A date as it is, a month as its first day."""
+    """Complete a month to its first day; leave dates unchanged."""
     return f"{text}-01" if len(text) == len("2024-05") else text
 
 
 def time_of_date(text: str, since: str, unit: str) -> float | None:
-    """The time that a date is, counted in units since another one; None where it is no date."""
+    """Count the units from one date to another; None for other text."""
     try:
         when, first = datetime.fromisoformat(first_day(text.strip())), datetime.fromisoformat(since)
         return in_unit(when - first, unit)
@@ -76,7 +76,7 @@ def time_of_date(text: str, since: str, unit: str) -> float | None:
 
 
 def date_of_time(value: float, since: str, unit: str) -> str:
-    """The date of a time, to the second, without its hours where it is midnight.
+    """The date of a time to the millisecond, without hours at midnight.
 
     >>> date_of_time(2.0, "2024-05-01", "days"), date_of_time(1.5, "2024-05-01 12:00", "hours")
     ('2024-05-03', '2024-05-01 13:30:00')
@@ -90,7 +90,7 @@ def date_of_time(value: float, since: str, unit: str) -> str:
 
 
 def duration_seconds(cell: str) -> float | None:
-    """The seconds of a duration as pandas writes it, None for other text.
+    """The seconds of a duration as written by pandas; None for other text.
 
     >>> duration_seconds("1 days 06:00:00.5"), duration_seconds("1 d")
     (108000.5, None)
@@ -104,7 +104,7 @@ def duration_seconds(cell: str) -> float | None:
 
 
 def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
-    """Times that are dates or durations as pandas has them, None for anything else."""
+    """Convert dates or durations to a pandas index; None for anything else."""
     if isinstance(times, pd.PeriodIndex):
         return times.to_timestamp()
     if isinstance(times, (pd.DatetimeIndex, pd.TimedeltaIndex)):
@@ -112,7 +112,7 @@ def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
     kind = getattr(getattr(times, "dtype", None), "kind", "")
     if kind and kind not in "mMO":
         return None
-    # Lists of lists of different lengths have no dimension.
+    # np.ndim fails for lists of lists of different lengths.
     nested = isinstance(times, (list, tuple)) and any(hasattr(cell, "__len__") for cell in times)
     cells = list(times) if not nested and np.ndim(times) == 1 else []
     if not any(isinstance(cell, (date, timedelta, np.datetime64, np.timedelta64, pd.Period)) for cell in cells):
@@ -127,7 +127,7 @@ def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
 
 
 def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:
-    """Times [n] of each trajectory as they are, dates and durations as numbers with the clock that counts them."""
+    """Convert dates and durations of all trajectories to times [n] and their clock; keep numbers unchanged."""
     moments = [as_moments(time) for time in times]
     blocks = [block for block in moments if block is not None]
     if not blocks:
@@ -146,13 +146,13 @@ def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[A
     values = [np.asarray(span / length, float) for span in spans]
     if not dated:
         return values, Clock(unit, "")
-    # A date, with its hours unless all are midnights.
+    # Drop the hours if all dates are midnights.
     midnights = zero.tz is None and all((block.dropna() == block.dropna().normalize()).all() for block in blocks)
     return values, Clock(unit, str(zero.date().isoformat() if midnights else zero.isoformat(" ")))
 
 
 def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, Clock] | None:
-    """The dates or durations in a column as times [lines], nan where it has no cell; None for a column of neither."""
+    """Convert the dates or durations in a column to times [lines], nan without a cell; None for other columns."""
     start = str(cells.iloc[0])
     if DATE.fullmatch(start):
         dates = _dates_in(name, cells)
@@ -184,12 +184,12 @@ def is_moment(cell: str) -> bool:
 
 
 def _dates_in(name: str, cells: pd.Series) -> dict[int, datetime]:
-    """The dates in a column by their lines, all of the kind of the first of them."""
+    """Parse the dates in a column by line, all of the same kind as the first."""
     found, first = {}, cells.index[0]
     for line, cell in cells.items():
         where = f"line {line}, column {name!r}"
         try:
-            # The standard library alone would take "2020-W10-7" and any character before the hours.
+            # The standard library alone would accept "2020-W10-7" and any character before the hours.
             found[line] = datetime.fromisoformat(first_day(cell) if DATE.fullmatch(cell) else "")
         except ValueError:
             raise InputError(
@@ -211,7 +211,7 @@ def _kind_of_date(cell: str) -> str:
 
 
 def brief(series: Any) -> str:
-    """A series in a line: what was measured, how often, when; then what its reader should know."""
+    """Summarise a series in one line: what was measured, how often, when; then its messages as notes."""
     names = [f"{name} [{series.units[name]}]" if name in series.units else name for name in series.states]
     most = 12
     shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

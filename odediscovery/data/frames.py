@@ -1,8 +1,7 @@
-"""Frames of any library, and where their times are.
+"""Frames of any library, and the location of their times.
 
-One rule for every table: the column that is named, else the one called t or time, else an index that is called so or
-holds dates or durations. An index that may be the times but does not say so is refused: dropped, it would leave wrong
-rates.
+One rule holds for every table: the named column, else the one called t or time, else an index with such a name or with
+dates or durations. An unnamed index that may hold the times is rejected: without it, rates would be wrong.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ import pandas as pd
 from odediscovery.data.dates import as_moments
 from odediscovery.errors import InputError
 
-# What tables of results are.
+# Type of tables of results.
 Frame = pd.DataFrame
 
 TIME_NAMES = ("t", "time")
-# The name of an index of dates that has none.
+# Name for an unnamed index of dates.
 _UNNAMED = "time"
 
 
 def is_dataset(data: Any) -> bool:
-    """Whether this is an xarray Dataset or DataArray."""
+    """Whether data are an xarray Dataset or DataArray."""
     return hasattr(data, "dims") and hasattr(data, "coords") and hasattr(data, "to_dataframe")
 
 
 def plain_frame(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
-    """A table with named columns as a pandas DataFrame, and the units that it names."""
+    """Convert a table with named columns to a pandas DataFrame, and return its units."""
     if isinstance(data, pd.Series):
         data = data.to_frame("x" if data.name is None else str(data.name))
     if isinstance(data, pd.DataFrame):
@@ -64,14 +63,14 @@ def _of_dataset(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
             f"dataset.assign_coords({bare[0]}=...)"
         )
     units = {str(n): str(v.attrs["units"]) for n, v in data.variables.items() if "units" in v.attrs}
-    # Coordinates that are no dimension describe the samples; they are no states.
+    # Coordinates without a dimension describe the samples; they are not states.
     data = data.reset_coords(drop=True)
     frame = data.to_dataframe(dim_order=[*data.dims])
     return frame, {name: unit for name, unit in units.items() if name in (*frame.columns, *frame.index.names)}
 
 
 def counts_rows(index: pd.Index) -> bool:
-    """Whether an index says no more than the number of the row: integers one apart."""
+    """Whether an index only numbers the rows: successive integers."""
     if index.nlevels > 1 or index.dtype.kind not in "iu":
         return False
     return bool((np.diff(index.to_numpy()) == 1).all())
@@ -80,7 +79,7 @@ def counts_rows(index: pd.Index) -> bool:
 def with_index_as_columns(
     frame: pd.DataFrame, source: object, time: str | None
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
-    """The frame with named or dated levels of its index as columns, that of the times, and what was left out."""
+    """Turn named or dated levels of an index into columns; return also that of the times, and messages."""
     index, messages, of_index = frame.index, list[str](), None
     usual = [name for name in frame.columns if _is_time_name(name)]
     told = time or next(iter(usual), None)
@@ -99,7 +98,7 @@ def with_index_as_columns(
     frame = frame.rename_axis(index=names)
     if levels := [i for i, name in enumerate(names) if name is not None]:
         frame = frame.reset_index(level=levels, allow_duplicates=True)
-    # Periods, such as months, as the dates that they begin with.
+    # Replace periods, such as months, by their first dates.
     periods = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, pd.PeriodDtype)]
     frame = frame.copy() if periods else frame
     for i in periods:
@@ -108,7 +107,7 @@ def with_index_as_columns(
 
 
 def index_times(frame: Any) -> tuple[str, pd.Index] | None:
-    """The times that the index of a frame holds, and what they are called; None for a count of rows."""
+    """Name and values of the times in the index of a frame; None if it only numbers the rows."""
     index = getattr(frame, "index", None)
     if not isinstance(index, pd.Index):
         return None
@@ -125,7 +124,7 @@ def index_times(frame: Any) -> tuple[str, pd.Index] | None:
 
 
 def unnamed_index(index: pd.Index, source: object) -> str:
-    """The complaint about an index that may hold the times."""
+    """Error message about an unnamed index that may hold the times."""
     cells = ", ".join(str(getattr(cell, "item", lambda cell=cell: cell)()) for cell in index[:2])
     return (
         f"the index of {source}, ({cells}{', ...' * (len(index) > 2)}), does not count rows and is not called t or "
@@ -134,7 +133,7 @@ def unnamed_index(index: pd.Index, source: object) -> str:
 
 
 def records_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """Records as a table of these columns, numbers as numbers, nan where a record says None or nothing."""
+    """Build a table of these columns from records, with missing entries where a record has none."""
     return pd.DataFrame([[row.get(name) for name in columns] for row in rows], columns=list(columns))
 
 

@@ -1,9 +1,9 @@
-"""The noise of measured series, before any model is known, and smooth curves through them.
+"""Noise of measured series, estimated without a model, and smooth curves through them.
 
-The noise of a state is estimated from how far each sample lies off the polynomial through its
-neighbours (pseudo-residuals of Gasser, Sroka and Jennen-Steinmetz, Biometrika 73, 1986, at
-several degrees): any curvature of the signal only adds to such a residual, so the smallest
-over the degrees is taken, and its median over the samples survives a few steep places.
+The noise of a state is estimated from the deviation of each sample from the polynomial through
+its neighbours (pseudo-residuals of Gasser, Sroka and Jennen-Steinmetz, Biometrika 73, 1986, at
+several degrees). The median over the samples is robust to a few steep places. Curvature of the
+signal only increases the residuals, so the estimate is the smallest median over the degrees.
 Curves are cubic smoothing splines by generalised cross-validation.
 """
 
@@ -20,22 +20,22 @@ from odediscovery.data.series import TimeSeries, Trajectory, pooled, usual_value
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import is_time_up
 
-# Penalties lambda that are compared, in units of the cube of the mean sample interval; the few on longer series.
+# Penalties lambda to compare, in units of the cube of the mean sample interval; the few for longer series.
 PENALTIES = 10.0 ** np.arange(-4.0, 8.0, 0.125)
 FEW_PENALTIES = PENALTIES[::8]
-# Samples up to which all of them are compared at once.
+# Largest number of samples for which all penalties are compared at once.
 MOST_FACTORED = 500
-# Samples of a state that a spline needs.
+# Least number of samples for a spline.
 LEAST_SAMPLES = 5
-# Stands in for no degrees of freedom.
+# Replaces zero degrees of freedom.
 NO_FREEDOM = 1e-9
-# Noise below this needs no smoothing: the samples are used as they are [standard deviation of the state].
+# Below this level of noise the samples are not smoothed [standard deviation of the state].
 CLEAN_SHARE = 1e-4
-# Noise above this is seen in the pseudo-residuals [standard deviation of the state].
+# Above this level the pseudo-residuals show noise [standard deviation of the state].
 NOISY_SHARE = 0.003
-# Estimates that fall by less from one degree to the next one are noise, no curvature [ratio].
+# Estimates that fall by less from one degree to the next show noise, not curvature [ratio].
 FLAT = 1.5
-# Samples of a run that its noise is estimated by.
+# Largest number of samples of a run used to estimate its noise.
 MOST_SAMPLES = 40_000
 # Median of |e| for a standard normal e.
 NORMAL_MEDIAN = 0.6744897501960817
@@ -50,7 +50,7 @@ def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSplin
         minimise  sum_i w_i (y_i - f(t_i))^2 + lambda * integral f''^2
         lambda:   argmin  n sum_i w_i (y_i - f(t_i))^2 / (n - trace S(lambda))^2,    S y = f(t)
 
-    SciPy searches lambda between 0 and n only, too little for a slow curve sampled densely.
+    SciPy searches lambda between 0 and n only, which is too small for a slow curve sampled densely.
 
     Source: Craven and Wahba, Numerische Mathematik 31 (1979); trace by random vectors: Girard,
     Numerische Mathematik 56 (1989).
@@ -59,7 +59,7 @@ def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSplin
 
 
 def of_higher_order(t: Array, spline: BSpline) -> BSpline:
-    """The quintic through what a cubic spline makes of samples: how far it is off tells the error of the cubic."""
+    """The quintic spline through the values of a cubic one: their difference estimates the error of the cubic."""
     apart, near = t, np.ones(1, dtype=bool)
     while near.any():
         gaps = np.diff(apart)
@@ -73,11 +73,11 @@ def of_higher_order(t: Array, spline: BSpline) -> BSpline:
 
 
 def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple[BSpline, float]:
-    """The spline above and n - trace S(lambda), its degrees of freedom for error."""
+    """The smoothing spline and n - trace S(lambda), its residual degrees of freedom."""
 
     def divisor(free: Array | float) -> Array:
         left = len(t) - inflation * (len(t) - np.asarray(free))
-        # At least 2 % of the samples are left as degrees of freedom.
+        # Keep residual degrees of freedom of at least 2 % of the samples.
         return np.where(left > 0.02 * len(t), left, NO_FREEDOM)
 
     key = t.tobytes(), weights.tobytes()
@@ -95,9 +95,9 @@ def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple
 
 @functools.lru_cache(maxsize=32)
 def _free(times: bytes, weighted: bytes) -> Array:
-    """n - trace S(lambda) of every penalty that is tried on a longer series, by random vectors; cached as `_modes`."""
+    """Estimate n - trace S(lambda) for the few penalties of longer series by random vectors; cached as `_modes`."""
     t, weights = np.frombuffer(times), np.frombuffer(weighted)
-    # At most 12 vectors, a spline each, and 60000 numbers: the error falls with the root, half a per cent.
+    # At most 12 vectors, one spline each, and 60000 numbers: half a per cent of error, which falls with their root.
     count = max(min(12, 60_000 // len(t)), 1)
     probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), count))
     curves = _smoothed(t, probes, weights, FEW_PENALTIES)
@@ -105,12 +105,12 @@ def _free(times: bytes, weighted: bytes) -> Array:
 
 
 def _smoothed(t: Array, y: Array, weights: Array, penalties: Array) -> list[Array]:
-    """Values at t of the smoothing spline of each penalty, one of `PENALTIES`; y is [n] or [n, columns].
+    """Values at t of the smoothing spline for each penalty; y is [n] or [n, columns].
 
         (R + lambda Q^T W^-1 Q) gamma = Q^T y,    f = y - lambda W^-1 Q gamma
 
-    Q gives second differences and R integrates products of f'', both from neighbours; so long series take few
-    operations a sample.
+    Q gives second differences and R integrates products of f'', both from neighbours, so the number of operations
+    is linear in n.
 
     Source: Reinsch, Numerische Mathematik 10 (1967).
     """
@@ -128,7 +128,7 @@ def _smoothed(t: Array, y: Array, weights: Array, penalties: Array) -> list[Arra
     for penalty in penalties * h.mean() ** 3:
         try:
             gamma = solveh_banded(inner + penalty * roughness, bent, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:  # times nearly coincide: slower, but without products of second differences
+        except np.linalg.LinAlgError:  # if times nearly coincide: slower, without products of second differences
             found.append(make_smoothing_spline(t, y, weights, lam=float(penalty))(t))
             continue
         off = np.zeros_like(columns)
@@ -140,9 +140,9 @@ def _smoothed(t: Array, y: Array, weights: Array, penalties: Array) -> list[Arra
 
 @functools.lru_cache(maxsize=32)
 def _modes(times: bytes, weighted: bytes) -> tuple[Array, Array, Array]:
-    """Demmler and Reinsch's basis, S(lambda) = W^-1/2 U diag(1 / (1 + lambda d)) U^T W^1/2, cached by times.
+    """Demmler-Reinsch basis, S(lambda) = W^-1/2 U diag(1 / (1 + lambda d)) U^T W^1/2, cached by times and weights.
 
-    Of all `PENALTIES` (1 - 1 / (1 + lambda d))^2 [penalties, n], the sum of its roots [penalties], W^1/2 U [n, n].
+    Returns (1 - 1 / (1 + lambda d))^2 [penalties, n], the sum of its roots [penalties], and W^1/2 U [n, n].
     """
     t, weights = np.frombuffer(times), np.frombuffer(weighted)
     root = np.sqrt(weights)[:, None]
@@ -160,8 +160,8 @@ def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_
         return np.asarray(np.interp(t, t[seen], y[seen]) if seen.any() else np.full_like(t, usual))
     curve = fit_smoother(t[seen], y[seen], relative_sigma[seen])[0]
     smooth = curve(t)
-    # One penalty for all times flattens what is steep at first: a curve that is five deviations off two neighbouring
-    # samples has lost them.
+    # One penalty for all times flattens steep beginnings: restore neighbouring samples that both deviate by more than
+    # five standard deviations.
     off = np.abs(y[seen] - curve(t[seen])) > 5.0 * noise * relative_sigma[seen]
     beside = np.append(off[1:], False) | np.insert(off[:-1], 0, False)
     smooth[np.flatnonzero(seen)[off & beside]] = y[seen][off & beside]
@@ -171,7 +171,7 @@ def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_
 def fit_smoother(
     t: Array, y: Array, relative_sigma: Array, inflation: float = 1.0
 ) -> tuple[Callable[[Array], Array], float]:
-    """The spline through a state, of its logarithm where that is likelier, and free degrees."""
+    """Spline through a state, or of its logarithm if that scores better, and its residual degrees of freedom."""
     weights = relative_sigma**-2.0
     spline, free = _chosen(t, y, weights, inflation)
     if y.min() > 0.0:
@@ -185,9 +185,9 @@ def fit_smoother(
 def smooth(
     series: TimeSeries, noise: Array, nonnegative: Mask, relative_sigma: Sequence[Array] | None = None
 ) -> TimeSeries:
-    """The series without noise and gaps: cubic smoothing splines by generalised cross-validation.
+    """Smooth a series and fill its gaps by cubic splines with generalised cross-validation.
 
-    A state without values in a trajectory is the mean of the others; states without noise keep their samples.
+    A state without values in a trajectory takes its overall mean; states without noise keep their samples.
     """
     relative_sigma = relative_sigma or _alike(series)
     noise = np.where(noise > CLEAN_SHARE * np.nanstd(pooled(series), axis=0), noise, 0.0)
@@ -204,12 +204,12 @@ def smooth(
 
 
 def _alike(series: TimeSeries) -> list[Array]:
-    """The relative sigma of noise that is the same everywhere, [samples, states] a trajectory."""
+    """Relative sigma of uniform noise, [samples, states] per trajectory."""
     return [np.ones_like(t.values) for t in series.trajectories]
 
 
 def pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
-    """Contrasts c.y of degree + 2 neighbours that vanish on polynomials, with |c| = 1."""
+    """Contrasts c.y of degree + 2 neighbours that vanish on polynomials of this degree, with |c| = 1."""
     width = degree + 2
     windows = np.lib.stride_tricks.sliding_window_view(t, width)
     values = np.lib.stride_tricks.sliding_window_view(y, width)
@@ -222,7 +222,7 @@ def pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
 
 
 def _local_size(y: Array) -> Array:
-    """|y| without noise: the median of five neighbours that are observed, [samples]."""
+    """|y| without noise: the running median of five observed values, [samples]."""
     seen = np.flatnonzero(np.isfinite(y))
     if not len(seen):
         return np.zeros(len(y))
@@ -232,15 +232,15 @@ def _local_size(y: Array) -> Array:
 
 
 def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
-    """Relative sigma of every sample, [samples, states] a trajectory: how the noise varies.
+    """Estimate the relative sigma of every sample, [samples, states] per trajectory.
 
         sigma(x)^2 = sigma^2 ((1 - q) + q x^2 / mean(x^2)),    0 <= q < 1
 
-    q is 0 (the same noise everywhere) unless pseudo-residuals are clearly larger where the state
-    is: their logarithms are compared with those of sigma(x), by absolute deviations from the
-    median, which a few steep places cannot sway. In the same way each trajectory may have noise
-    of its own size instead. One in which a state never changes says nothing about the others,
-    and the 0 of a species that is absent has no noise.
+    q is 0 (uniform noise) unless pseudo-residuals are clearly larger where the state is larger:
+    their logarithms are compared with those of sigma(x) by absolute deviations from the median,
+    which is robust to a few steep places. Alternatively each trajectory may have its own level of
+    noise. Trajectories in which the state is constant are ignored, and the zeros of an absent
+    species have no noise.
     """
     whole = _alike(series)
     for i in range(series.n_states):
@@ -255,7 +255,7 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
         runs, sizes = _runs(series, i), [_local_size(y) for _, y in changing]
         mean = float(np.mean(np.concatenate(sizes) ** 2))
         by_degree = _by_degree(runs)
-        # Of little noise curvature hides the shape at low degrees.
+        # If noise is small, curvature hides its shape at low degrees.
         usual = [d for d in by_degree if d >= 3 and by_degree[d] < FLAT * min(by_degree.values())]
         observed = [size[np.isfinite(y)] for size, (_, y) in zip(sizes, changing, strict=True)]
         logs, at = _log_squares(runs, observed, min(usual, default=3))
@@ -263,7 +263,7 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
         if not logs or mean == 0.0 or sum(map(len, logs)) < 30:
             continue
         log_e, square = np.concatenate(logs), np.concatenate(at) / mean
-        # Another shape has to be likelier by odds of 400, e^6.
+        # Accept another shape only with a likelihood ratio of 400, e^6.
         clearly = np.exp(-6.0 / len(log_e))
         best, least = 0.0, _spread(log_e, 0.0, square) * clearly
         for q in (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999):
@@ -272,7 +272,7 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
         level = np.array([float(np.median(e)) for e in logs])
         own = np.concatenate([e - m for e, m in zip(logs, level, strict=True)])
         if len(logs) == len(changing) > 1 and np.mean(np.abs(own)) < least * clearly:
-            # The variance of the median of log e^2 is 12 / n, measured on normal noise.
+            # The variance of the median of log e^2 is 12 / n in simulations of normal noise.
             level = _shrunk(level, 12.0 / np.array([len(e) for e in logs]))
             counts = np.array([len(y) for _, y in changing])
             variances = np.exp(level) * counts.sum() / (counts * np.exp(level)).sum()
@@ -285,7 +285,7 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
 
 
 def _runs(series: TimeSeries, state: int, relative_sigma: Sequence[Array] | None = None) -> list[Run]:
-    """What was observed of a state, where it changes: times, values and relative sigma of each trajectory."""
+    """Times, observed values and relative sigma of a state in each trajectory in which it changes."""
     blocks = relative_sigma or _alike(series)
     return [
         (t.time[k], t.values[k, state], s[k, state])
@@ -296,7 +296,7 @@ def _runs(series: TimeSeries, state: int, relative_sigma: Sequence[Array] | None
 
 
 def _log_squares(runs: Sequence[Run], sizes: Sequence[Array], degree: int) -> tuple[list[Array], list[Array]]:
-    """ln e^2 of the pseudo-residuals e of every trajectory with enough samples, and x^2 where they are."""
+    """ln e^2 of the pseudo-residuals e of every trajectory with enough samples, and x^2 at their places."""
     logs, at = [], []
     for (t, y, _), size in zip(runs, sizes, strict=True):
         if len(y) >= LEAST_SAMPLES:
@@ -308,12 +308,12 @@ def _log_squares(runs: Sequence[Run], sizes: Sequence[Array], degree: int) -> tu
 
 
 def _shrunk(values: Array, variances: Array) -> Array:
-    """Estimates drawn to their mean as far as chance explains that they differ.
+    """Shrink estimates to their mean as far as chance explains their differences.
 
         v_k' = m + (v_k - m) t / (t + s_k),    t = max(0, var v - mean s)
 
-    The best of many estimates is too good: a trajectory whose noise looks small by chance would
-    count far too much.
+    The smallest of many estimates is biased: a trajectory whose noise appears small by chance would
+    have far too much weight.
 
     Source: Morris, Journal of the American Statistical Association 78 (1983).
     """
@@ -338,14 +338,14 @@ def estimate_noise(
     wanted: Mask | None = None,
     earlier: Sequence[tuple[Sequence[Array], Array]] = (),
 ) -> Array:
-    """Standard deviation of the measurement noise of every state [states], in its own unit.
+    """Estimate the standard deviation of the measurement noise of every state [states], in its own unit.
 
-    The median of three estimates: that of the pseudo-residuals and, where these show that there is
-    noise at all, those of two smoothing splines, sqrt(sum r^2 / (n - trace S)), one of which may
-    smooth too little and the other too much. Zero where there are too few samples.
+    The estimate from pseudo-residuals is, where these show noise, replaced by its median with those of
+    two smoothing splines, sqrt(sum r^2 / (n - trace S)), one of which may smooth too little and the
+    other too much. It is zero if there are too few samples.
 
-    `relative_sigma` is that of `relative_noise`; states that are not `wanted` are nan, and those of which an
-    `earlier` estimate had the same relative sigma keep it.
+    `relative_sigma` is that of `relative_noise`. States that are not `wanted` are nan; those with an `earlier`
+    estimate for the same relative sigma keep it.
     """
     relative_sigma = relative_sigma or _alike(series)
     noise, values = np.zeros(series.n_states), pooled(series)
@@ -359,13 +359,12 @@ def estimate_noise(
             noise[i] = same[0]
             continue
         runs = _runs(series, i, relative_sigma)
-        # The least over several degrees.
         noise[i] = min(_by_degree(runs).values(), default=0.0)
-        # For many samples, or without time, the pseudo-residuals are enough.
+        # For long series, or when the time is up, pseudo-residuals suffice.
         worth = noise[i] > NOISY_SHARE * spread[i] and not is_time_up()
         if worth and all(LEAST_SAMPLES <= len(t) <= MOST_FACTORED for t, _, _ in runs):
             # An inflation of the trace of 1 smooths too little, 1.2 to 1.4 do not (Kim and Gu, J. R. Statist. Soc. B
-            # 66, 2004); splines raise the estimate by a factor of 1.8 at most.
+            # 66, 2004); splines may raise the estimate by a factor of at most 1.8.
             others = [_spline_noise(runs, inflation) for inflation in (1.0, 1.2)]
             noise[i] = min(float(np.median([noise[i], *others])), 1.8 * noise[i])
     return noise
@@ -376,7 +375,7 @@ def _is_same(one: Sequence[Array], other: Sequence[Array], state: int) -> bool:
 
 
 def shows_noise(series: TimeSeries) -> Mask:
-    """States whose pseudo-residuals are noise, however small, and no curvature of the signal [states]."""
+    """Which states have pseudo-residuals due to noise, however small, not to curvature of the signal [states]."""
     shown = np.zeros(series.n_states, dtype=bool)
     for i in range(series.n_states):
         estimates = list(_by_degree(_runs(series, i)).values())[-2:]
@@ -385,7 +384,7 @@ def shows_noise(series: TimeSeries) -> Mask:
 
 
 def _by_degree(runs: Sequence[Run]) -> dict[int, float]:
-    """Noise by the median of the pseudo-residuals of each degree."""
+    """Estimate noise from the median of the pseudo-residuals of each degree."""
     estimates = {}
     runs = [part for run in runs for part in _stretches(*run)]
     for degree in range(1, 7):
@@ -401,7 +400,7 @@ def _by_degree(runs: Sequence[Run]) -> dict[int, float]:
 
 
 def _stretches(t: Array, y: Array, s: Array) -> list[Run]:
-    """A long run as eight stretches of neighbours, spread evenly: the millionth tells nothing new of the noise."""
+    """Represent a long run by eight evenly spaced stretches: more samples add little information on the noise."""
     if len(t) <= MOST_SAMPLES:
         return [(t, y, s)]
     length = MOST_SAMPLES // 8
@@ -416,6 +415,6 @@ def _spline_noise(runs: Sequence[Run], inflation: float) -> float:
         residuals.append((y - spline(t)) / s)
         free += own
     size = np.abs(np.concatenate(residuals))
-    # Outliers, beyond three deviations, are no noise: they count as much as the largest usual residual.
+    # Outliers are not noise: they are limited to three standard deviations.
     usual = np.minimum(size, 3.0 * np.median(size) / NORMAL_MEDIAN)
     return float(np.sqrt(np.sum(usual**2) / max(free, 1.0)))

@@ -1,16 +1,16 @@
-"""How samples came about, where that is more than a value with noise.
+"""How samples arose, if they are more than values with noise.
 
     O(x)_j = max(x_j, L_j)             for a value that is known to lie below L_j
     O(x)_j = x_j - x_(j-1)             for a cumulative count, whose increments have independent noise
 
-What a law leaves of the data is O(curve) - O(data). Columns computed from columns are read by a grammar and never
-evaluated. Rows whose times restart are trials one below the other, and those at one time are samples of one value.
+The residuals of a law are O(curve) - O(data). Formulas of computed columns are parsed by a grammar, never executed as
+code. Rows with restarting times are successive trials, and rows at the same time are repeats of one value.
 
-Values are written with as many decimal places (3.25, 0.07) or significant digits (97.47, 0.01234) throughout:
+Values have a fixed number of decimal places (3.25, 0.07) or significant digits (97.47, 0.01234):
 
     y = x + e,    e uniform within half a unit of the last digit:    sigma = unit / sqrt(12)
 
-m neighbours that were written alike share one error: each counts as 1 / m of a sample, sigma sqrt(m). Even times that
+m equal neighbouring values share one rounding error: each counts as 1 / m of a sample, sigma sqrt(m). Even times that
 were rounded lie on a grid, |t_k - t_0 - m_k h| < last digit / 2, for some t_0 and h and whole numbers m_k.
 """
 
@@ -33,7 +33,7 @@ from odediscovery.runtime.arrays import Array, Mask
 
 
 def spread_columns(values: NDArray[Any], places: Sequence[int], n: int, fill: float = np.nan) -> NDArray[Any]:
-    """Values [..., k] in some of n columns, `fill` in the others."""
+    """Spread values [..., k] over n columns, with `fill` in the others."""
     wide = np.full((*values.shape[:-1], n), fill, dtype=np.result_type(values, type(fill)))
     wide[..., list(places)] = values
     return wide
@@ -41,46 +41,46 @@ def spread_columns(values: NDArray[Any], places: Sequence[int], n: int, fill: fl
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """What is known of the samples of one trajectory."""
+    """How the samples of one trajectory were recorded."""
 
     start: Array  # known first values [states], nan where unknown
-    limit: Array  # below which values lie that could not be measured [samples, states], nan elsewhere
-    seen: Mask  # which values there are [samples, states]
-    counted: Mask  # states that are cumulative counts [states]
-    given: Array | None = None  # what doses added to a state up to each sample [samples, states]; None for nothing
+    limit: Array  # detection limits of censored values [samples, states], nan elsewhere
+    seen: Mask  # which values exist [samples, states]
+    counted: Mask  # which states are cumulative counts [states]
+    given: Array | None = None  # cumulative doses up to each sample [samples, states]; None without doses
 
     @property
     def censored(self) -> Mask:
-        """Values that lie below a limit [samples, states]."""
+        """Which values lie below a limit [samples, states]."""
         return np.isfinite(self.limit)
 
     def part(self, samples: Any) -> Recorded:
-        """Of some of the samples; the start is that of the first one."""
+        """Select samples; the start remains known only if the first sample is among them."""
         first = np.arange(len(self.seen))[samples][:1]
         start = self.start if len(first) and first[0] == 0 else np.full_like(self.start, np.nan)
         given = None if self.given is None else self.given[samples]
         return Recorded(start, self.limit[samples], self.seen[samples], self.counted, given)
 
     def scaled(self, size: Array) -> Recorded:
-        """For x' = x / size [states]."""
+        """Rescale to x' = x / size [states]."""
         given = None if self.given is None else self.given / size
         return Recorded(self.start / size, self.limit / size, self.seen, self.counted, given)
 
     def by_column(self, change: Callable[[NDArray[Any], float], NDArray[Any]]) -> Recorded:
-        """Every array, with the value that says nothing, changed in its columns."""
+        """Apply a change of columns to every array, given its neutral value."""
         start, limit = change(self.start, np.nan), change(self.limit, np.nan)
         given = None if self.given is None else change(self.given, 0.0)
         return Recorded(start, limit, change(self.seen, False), change(self.counted, False), given)
 
     def observed(self, x: Array) -> Array:
-        """O of curves or data [samples, states, ...]."""
+        """Compute O(x) of curves or data [samples, states, ...]."""
         if self.censored.any():
             limit = self.limit.reshape(*self.limit.shape, *[1] * (x.ndim - 2))
             x = np.where(np.isfinite(limit), np.fmax(x, limit), x)
         return self._increments(x)
 
     def linearised(self, slopes: Array, x: Array) -> Array:
-        """Derivatives of O(x) [samples, states, unknowns], from those of x along the curve x [samples, states]."""
+        """Derivatives of O(x) [samples, states, unknowns] from those of x along a curve [samples, states]."""
         return self._increments(np.where((self.censored & ~(x > self.limit))[..., None], 0.0, slopes))
 
     def _increments(self, x: Array) -> Array:
@@ -90,18 +90,18 @@ class Recorded:
         return found
 
     def summed(self, left: Array) -> Array:
-        """Curve - data [samples, states] of what is left of the increments."""
+        """Curve - data [samples, states] from residuals of the increments."""
         found = left.copy() if self.counted.any() else left
         for i, rows in self._counts():
             found[rows, i] = np.cumsum(left[rows, i])
         return found
 
     def _counts(self) -> list[tuple[int, Any]]:
-        """States that are cumulative counts, and their samples."""
+        """Cumulative counts and the rows of their samples."""
         return [(int(i), np.flatnonzero(self.seen[:, i])) for i in np.flatnonzero(self.counted)]
 
     def filled(self, values: Array) -> Array:
-        """Values that are smoothed: half the limit where nothing could be measured, doses taken away."""
+        """Values for smoothing: half the limit for censored values, doses subtracted."""
         filled: Array = np.where(self.censored, 0.5 * np.nan_to_num(self.limit), values)
         return filled if self.given is None else filled - self.given
 
@@ -111,7 +111,7 @@ EXAMPLE = 'write --column "R=recovered+deaths"'
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """The new column's name and what it is computed from."""
+    """Split a computed column into its name and its formula."""
     name, sign, sum_ = (part.strip() for part in text.partition("="))
     if not sign or not name or not sum_:
         raise InputError(f"--column expects NAME=SUM OF COLUMNS, got {text!r}; {EXAMPLE}")
@@ -127,7 +127,7 @@ _OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
 
 
 class Arithmetic:
-    """The value of a sum over the columns of a table, whose names are taken as they stand.
+    """Parser of arithmetic with the columns of a table, whose names are used unquoted.
 
     sum     := product (("+" | "-") product)*
     product := factor (("*" | "/") factor)*
@@ -138,14 +138,14 @@ class Arithmetic:
         if len(text) > 1000:
             raise InputError(f"--column: expected at most 1000 characters, got {len(text)}")
         self.text, self.columns, self.numbers = text, list(columns), numbers
-        # The longest first: a column may be called "a-b".
+        # The longest first: a column may be named "a-b".
         names = "|".join(re.escape(name) for name in sorted(columns, key=len, reverse=True))
         self._names = re.compile(rf"({names})(?!\w)") if names else None
         self.at, self.depth = 0, 0
         self.used: list[str] = []
 
     def value(self) -> Array:
-        """The new column [rows], nan where a column has no value, infinite where something is divided by 0."""
+        """Compute the new column [rows], nan where an operand has no value, infinite after division by 0."""
         found = self._sum()
         if self._peek():
             raise self._error("expected +, -, * or /")
@@ -157,13 +157,13 @@ class Arithmetic:
         return InputError(f"--column: cannot read {self.text!r} at character {self.at + 1}: {reason}; {EXAMPLE}")
 
     def _peek(self) -> str:
-        """The next character that is no blank; nothing at the end."""
+        """Return the next character that is not blank; "" at the end."""
         while self.text[self.at : self.at + 1].isspace():
             self.at += 1
         return self.text[self.at : self.at + 1]
 
     def _taken(self, signs: str) -> str:
-        """The next character if it is one of these, which is then passed; else nothing."""
+        """Consume and return the next character if it is one of these, else return ""."""
         found = self._peek()
         if not found or found not in signs:
             return ""
@@ -171,7 +171,7 @@ class Arithmetic:
         return found
 
     def _sum(self, level: int = 0) -> Array:
-        """A sum (level 0), or a product."""
+        """Parse a sum (level 0) or a product."""
         below: Callable[[], Array] = self._factor if level else partial(self._sum, 1)
         found = below()
         while sign := self._taken("*/" if level else "+-"):
@@ -195,7 +195,7 @@ class Arithmetic:
         return found
 
     def _atom(self) -> Array:
-        """A column or a number."""
+        """Parse a column or a number."""
         if self._names and (named := self._names.match(self.text, self.at)):
             self.at = named.end()
             if named[1] not in self.used:
@@ -209,12 +209,12 @@ class Arithmetic:
         raise self._error("expected a column or a number")
 
 
-# The word for a start whose sample is exact, and for breaks that are to be found.
+# Keywords for a start equal to its sample, and for breaks to be found.
 OF_SAMPLE, FOUND = "measured", "found"
 
 
 def known_start(text: str) -> tuple[str, str | float]:
-    """State and start of "conc = 0", "gut = dose" (a column) or "gut = measured"."""
+    """Parse state and start of "conc = 0", "gut = dose" (a column) or "gut = measured"."""
     state, value = _sides(text)
     if not state or not value:
         raise InputError(f"--starts expects STATE = NUMBER, COLUMN or {OF_SAMPLE}, got {text!r}")
@@ -223,7 +223,7 @@ def known_start(text: str) -> tuple[str, str | float]:
 
 
 def detection_limit(text: str) -> tuple[str, float]:
-    """State and limit of "virus = 50"."""
+    """Parse state and detection limit of "virus = 50"."""
     state, value = _sides(text)
     limit = _number(value)
     if not state or limit is None or not limit > 0.0:
@@ -232,7 +232,7 @@ def detection_limit(text: str) -> tuple[str, float]:
 
 
 def dose_column(text: str) -> tuple[str, str]:
-    """State and column of "gut = dose", or of "conc = f*dose"."""
+    """Parse state and column of "gut = dose" or "conc = f*dose"."""
     state, amount = _sides(text)
     factor, times, column = (part.strip() for part in amount.rpartition("*"))
     if not state or not column or (times and not factor.isidentifier()):
@@ -244,12 +244,12 @@ def dose_column(text: str) -> tuple[str, str]:
 
 
 def dose_factor(text: str) -> str:
-    """Name of the factor of "conc = f*dose", by which amounts are in the unit of their state; nothing for none."""
+    """Parse the factor f of "conc = f*dose", which converts amounts to the unit of the state; "" without one."""
     return _sides(text)[1].rpartition("*")[0].strip()
 
 
 def break_times(text: str, time_name: str) -> list[float]:
-    """The times in "t = 23, 41", increasing."""
+    """Parse the times in "t = 23, 41", in increasing order."""
     name, rest = _sides(text)
     times = [_number(part) for part in rest.split(",")]
     if name != time_name or None in times:
@@ -258,7 +258,7 @@ def break_times(text: str, time_name: str) -> list[float]:
 
 
 def _sides(text: str) -> tuple[str, str]:
-    """What stands before the first equals sign and behind it, nothing behind where there is none."""
+    """Split a text at its first equals sign; the right side is "" without one."""
     left, _, right = text.partition("=")
     return left.strip(), right.strip()
 
@@ -271,35 +271,35 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# Samples with a value of a trajectory: one alone shows no change.
+# Least samples of a trajectory: one alone shows no change.
 LEAST_SAMPLES = 2
-# Trajectories left out that a message names: a line of text.
+# Largest number of trajectories that a message names.
 NAMED = 5
 
 
 def restarts(times: Array) -> list[int]:
-    """Rows at which a new trajectory begins, the first one included; only the first where times just go back."""
+    """Rows at which a trajectory begins, including the first; only the first if decreasing times are not restarts."""
     begins = [0, *(np.flatnonzero(np.diff(times) < 0.0) + 1).tolist()]
-    # A trajectory of fewer than three rows is as likely a slip.
+    # Fewer than three rows are as likely an error in the times.
     if min(np.diff([*begins, len(times)])) < 3:
         return [0]
     for before, begin in itertools.pairwise(begins):
         first, last = times[before], times[begin - 1]
-        # A restart goes back to before the middle of what it ends, a swapped row does not.
+        # A restart goes back beyond the middle of the preceding trajectory, a swapped row does not.
         if not times[begin] <= first + 0.5 * (last - first):
             return [0]
     return begins
 
 
 def trials(times: Array) -> dict[str, list[int]]:
-    """Rows of every trajectory of a table without a group column, by labels 1, 2, ...; one without a label."""
+    """Rows of every trajectory of a table without a group column, by labels 1, 2, ...; "" for a single one."""
     ends = itertools.pairwise([*restarts(times), len(times)])
     runs = {str(k): list(range(a, b)) for k, (a, b) in enumerate(ends, start=1)}
     return runs if len(runs) > 1 else {"": runs["1"]}
 
 
 def restarted(runs: Mapping[str, list[int]], lines: Sequence[int], time_name: str) -> list[str]:
-    """What the reader should know of a table that was read as several trajectories."""
+    """Message about a table that was split into several trajectories."""
     if len(runs) < 2:
         return []
     where = ", ".join(str(lines[rows[0]]) for rows in list(runs.values())[1:6]) + ", ..." * (len(runs) > 6)
@@ -310,16 +310,16 @@ def restarted(runs: Mapping[str, list[int]], lines: Sequence[int], time_name: st
 
 
 class Merged(NamedTuple):
-    """Samples of one trajectory, of which those at one time are one."""
+    """Samples of one trajectory, with repeats averaged."""
 
-    rows: list[int]  # of the table, the first of each time [n]
+    rows: list[int]  # first row in the table at each time [n]
     time: Array  # without repeats [n]
     values: Array  # means [n, states]
     sigma: Array  # their standard deviations [n, states], nan where unknown
 
 
 def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[tuple[str, Merged]], list[str]]:
-    """Trajectories of at least two samples with their labels, and which were left out; all where none is left."""
+    """Discard trajectories with fewer than two samples, with a message; keep all if none is long enough."""
     pairs = list(zip(labels, merged, strict=True))
     kept = [(label, one) for label, one in pairs if np.isfinite(one.values).any(axis=1).sum() >= LEAST_SAMPLES]
     if len(kept) in (0, len(pairs)):
@@ -330,7 +330,7 @@ def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[t
 
 
 def which_have(named: Sequence[str]) -> str:
-    """How a sentence of some trajectories begins, the first of them by name."""
+    """Begin a sentence about some trajectories, naming the first of them."""
     if len(named) == 1:
         return f"Trajectory {named[0]} has"
     more = f" and {len(named) - NAMED} more" if named[NAMED:] else ""
@@ -340,11 +340,11 @@ def which_have(named: Sequence[str]) -> str:
 def without_repeats(
     runs: Sequence[list[int]], times: Array, values: Array, sigma: Array, names: Sequence[str]
 ) -> tuple[list[Merged], list[str]]:
-    """Trajectories with the mean of the samples at each time, and what the reader should know of it.
+    """Average the samples of each trajectory at the same time, with messages.
 
         sigma of a mean = s / sqrt(n),  or  sqrt(sum sigma_k^2) / n  where sigma is known
 
-    s is how far repeats lie off their mean, absolute or as a share of it, whichever makes them likelier.
+    s is the standard deviation of repeats, absolute or relative to their mean, whichever is likelier.
     """
     if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
         return [Merged(rows, times[rows], values[rows], sigma[rows]) for rows in runs], []
@@ -372,7 +372,7 @@ def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Arr
         seen = np.isfinite(values[block])
         n = seen.sum(axis=0)
         given = np.sqrt((np.where(seen, sigma[block], 0.0) ** 2).sum(axis=0))
-        with np.errstate(invalid="ignore", divide="ignore"):  # what has no sample is 0 / 0
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0 without samples
             means[k] = np.where(seen, values[block], 0.0).sum(axis=0) / n
             single = np.where(noise > 0.0, noise, np.abs(noise * means[k]))
             errors[k] = np.where(np.isfinite(given), given / n, single / np.sqrt(n))
@@ -381,8 +381,7 @@ def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Arr
 
 
 def repeat_noise(blocks: Sequence[Array]) -> Array:
-    """How far repeats, samples at one time [rows, states] each, lie off their mean [states]: absolute, or minus a share
-    of the mean, whichever makes them likelier; nan where they are few."""
+    """Standard deviation of repeats [rows, states] by state [states]; minus that of repeats / mean if likelier."""
     found = []
     for i in range(blocks[0].shape[1]):
         seen = [block[np.isfinite(block[:, i]), i] for block in blocks]
@@ -392,10 +391,10 @@ def repeat_noise(blocks: Sequence[Array]) -> Array:
 
 
 def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
-    """The likelier of s and -c for noise s, or c times the mean."""
+    """The likelier of s, for noise s, and -c, for noise c times the mean."""
     degrees = sum(n for _, n, _ in rows)
     absolute = sum(ss for ss, _, _ in rows) / max(degrees, 1)
-    # Six repeats beyond the first of their time tell the noise within a third.
+    # Six degrees of freedom determine the noise within a third.
     if degrees < 6 or absolute <= 0.0:
         return float("nan")
     if any(mean <= 0.0 for _, _, mean in rows):
@@ -406,12 +405,12 @@ def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
     return float(-np.sqrt(relative) if grows else np.sqrt(absolute))
 
 
-# A number equals its rounded value to this [largest value].
+# Tolerance for equality with a rounded value [largest value].
 SAME_DIGIT = 1e-14
 
 
 def resolution(values: Array) -> float:
-    """The last decimal place written, as a number: 0.01 for 3.25 and 4.1; 0 where there is none."""
+    """Unit of the last decimal place: 0.01 for 3.25 and 4.1; 0 without rounding."""
     seen = values[np.isfinite(values)]
     largest = np.max(np.abs(seen), initial=0.0)
     for digits in range(-6, 16):
@@ -421,7 +420,7 @@ def resolution(values: Array) -> float:
 
 
 def significant_digits(values: Array) -> int | None:
-    """With how many significant digits values are written, 4 for 97.47 and 0.01234; None if with all of a float."""
+    """Number of significant digits, 4 for 97.47 and 0.01234; None without rounding."""
     seen = values[np.isfinite(values) & (values != 0)]
     place = np.floor(np.log10(np.abs(seen)))
     for digits in range(1, 13):
@@ -432,10 +431,10 @@ def significant_digits(values: Array) -> int | None:
 
 
 def rounding_step(values: Array) -> Array:
-    """The last digit written of every value, as a number: 0 where there is none.
+    """Unit of the last written digit of every value; 0 without rounding.
 
-    The likelier of decimal places and significant digits: every zero at the end of a number that had to be no
-    zero is a chance of one in ten.
+    The likelier of decimal places and significant digits is chosen: a number ends by chance in a zero
+    with a probability of one in ten.
 
     >>> rounding_step(np.array([97.47, 9.013, 0.5012])).round(6).tolist()
     [0.01, 0.001, 0.0001]
@@ -454,21 +453,21 @@ def rounding_step(values: Array) -> Array:
 
 
 def rounding_sigma(values: Array) -> Array:
-    """Standard deviation of what rounding to the written digits left out, of every value; 0 if of none."""
+    """Standard deviation of the rounding error of every value; 0 without rounding."""
     return np.asarray(rounding_step(values) / np.sqrt(12.0))
 
 
 def lengths_of_runs(values: Array) -> Array:
-    """How many neighbours of every value equal it, itself included; 1 where nothing was measured."""
+    """Length of the run of equal neighbouring values around every value; 1 for missing values."""
     # nan differs from itself.
     run = np.cumsum(np.append(True, values[1:] != values[:-1])) - 1
     return np.asarray(np.bincount(run)[run].astype(float))
 
 
 def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
-    """Times of all trajectories on one even grid, and its step, where rounding explains that they are off it."""
+    """Move times to an even grid, if rounding explains their deviations, and return its step; else None."""
     longest = max(times, key=len)
-    # Fewer samples do not show the step of their times.
+    # Fewer times do not determine a step.
     if len(longest) < 8:
         return None
     pooled = np.concatenate(list(times))
@@ -479,23 +478,22 @@ def even_times(times: Sequence[Array]) -> tuple[list[Array], float] | None:
     place = np.round((pooled - longest[0]) / step)
 
     def off(first: float, step: float) -> Array:
-        """How far the times are off a grid, in last digits."""
+        """Deviations of the times from a grid, in units of the last digit."""
         return np.asarray(np.abs(pooled - first - step * place) / digit)
 
     nearest = _nearest_grid(place, pooled, digit)
     already = off(*anchored) * digit <= SAME_DIGIT * np.abs(pooled).max()
-    # What is off by just a half was counted.
+    # A deviation of a full half does not come from rounding.
     if already.all() or off(*nearest).max() > 0.499:
         return None
-    # The first and the last time are most often as they were meant: a half, but for rounding.
+    # The first and the last time are usually exact, so prefer their grid; the margin allows for float errors.
     first, step = anchored if off(*anchored).max() <= 0.5001 else nearest
     ends = np.cumsum([len(t) for t in times])[:-1]
     return np.split(first + step * place, ends), step
 
 
 def _nearest_grid(place: Array, times: Array, digit: Array) -> tuple[float, float]:
-    """First time and step of the grid of which the largest error, in last digits, is least."""
-    # 2000 samples are enough.
+    """First time and step of the grid with the least maximum error in units of the last digit."""
     some = np.unique(np.linspace(0, len(times) - 1, min(len(times), 2000)).astype(int))
     rows = np.column_stack([np.ones(len(some)), place[some]]) / digit[some, None]
     y, one = times[some] / digit[some], np.ones((len(some), 1))
@@ -505,5 +503,5 @@ def _nearest_grid(place: Array, times: Array, digit: Array) -> tuple[float, floa
         b_ub=np.concatenate([y, -y]),
         bounds=[(None, None), (None, None), (0.0, None)],
     )
-    # Without a solution, times stay as they are.
+    # An infinite start leaves the times unchanged.
     return (float(found.x[0]), float(found.x[1])) if found.success else (float("inf"), 0.0)

@@ -1,11 +1,11 @@
-"""Measured time series: the one door through which data come in.
+"""Measured time series and how to load them.
 
 A `TimeSeries` holds trajectories: states at strictly increasing times, nan where nothing was measured. `load_csv`,
-`TimeSeries.from_frame` and `TimeSeries.from_arrays` check everything once; the rest of the package trusts it.
+`TimeSeries.from_frame` and `TimeSeries.from_arrays` check the data once; the rest of the package relies on it.
 
-Controls, which users call inputs, act on a system and are known, dx/dt = f(x, u(t)). A fit treats one as a further
-state without an equation. So a series has two forms: the user's, with the controls beside the states, and the appended
-one, in which they are the last states.
+Controls, which users call inputs, are known functions of time that act on a system, dx/dt = f(x, u(t)). A fit treats
+them as further states without equations. So a series has two forms: the user's, with the controls beside the states,
+and the appended one, in which they are the last states.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class TimeSeries:
         states: names of the states, as the user wrote them.
         trajectories: one or more.
         time_name: name of the time.
-        units: unit of a state or of the time, by name, where known.
-        messages: what the reader of the data should know, one sentence each.
-        controls: names of what acts on the system and is known, see `with_controls`.
-        since: the date that time counts from, where the times were dates.
+        units: known units of the states and the time, by name.
+        messages: remarks for the reader of the data, one sentence each.
+        controls: names of the controls, see `with_controls`.
+        since: the date from which time is counted, if the times were dates.
 
     >>> load_csv("data/lynx_hare_1900_1920.csv").trajectories[0].values.shape
     (21, 2)
@@ -76,7 +76,7 @@ class TimeSeries:
 
     @property
     def is_control(self) -> Mask:
-        """Which states are controls (see `append_controls`): known, without an equation [states]."""
+        """Which states are appended controls, which have no equation [states]."""
         return np.array([state in self.controls for state in self.states], dtype=bool)
 
     @property
@@ -100,20 +100,19 @@ class TimeSeries:
         """A checked series from arrays.
 
         Args:
-            time: [n], numbers, dates or durations, or a list of such arrays, one a trajectory.
-            values: [n, states] or [n] (one state), nan where missing, or a list of such arrays.
+            time: [n], numbers, dates or durations, or a list of these arrays, one per trajectory.
+            values: [n, states] or [n] (one state), nan where missing, or a list of these arrays.
             states: names; by default x0, x1, ...
-            labels: one a trajectory; by default 1, 2, ... when there are several.
+            labels: one per trajectory; by default 1, 2, ... if there are several.
             time_name: name of the time.
-            units: unit of a state or of the time, by name.
-            sigma: standard deviations of the values, shaped like these, in their units; a state
-                of which all are nan has unknown noise.
-            noise: standard deviation of all values of a state, by its name.
+            units: units of the states and the time, by name.
+            sigma: standard deviations of the values, with the same shape and units; all nan for
+                a state with unknown noise.
+            noise: standard deviation common to all values of a state, by its name.
 
         Raises:
-            InputError: shapes that do not fit, bad names, times that do not increase, infinite
-                values, standard deviations that are not positive, or fewer samples than can be
-                fitted.
+            InputError: inconsistent shapes, invalid names, times that do not increase, infinite
+                values, standard deviations that are not positive, or too few samples for a fit.
 
         >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [1.0, 0.5, 0.25, 0.125], ["mass"])
         >>> series.states, series.n_samples
@@ -169,19 +168,19 @@ class TimeSeries:
         Args:
             frame: times (numbers, dates or durations) and states, as a DataFrame of pandas or
                 polars, or an xarray Dataset, whose attributes may name units. A named index counts
-                as a column in front; other dimensions of a Dataset and other levels of an index are
+                as a first column; other dimensions of a Dataset and other levels of an index are
                 groups by default. None, NaN, NA and NaT are missing values.
-            time: column of the times; by default the one called t or time, else an index that is
-                called so or holds dates or durations, else the only column of these.
-            states: columns of the states; by default all other columns of numbers.
-            group: column, or several, whose values tell the trajectories apart.
+            time: column of the times; by default the one named t or time, else an index with such
+                a name or with dates or durations, else the only column of dates or durations.
+            states: columns of the states; by default all other numeric columns.
+            group: one or several columns whose values distinguish the trajectories.
             sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
-                unit of the state; these columns are no states by default.
-            noise: standard deviation of all values of a state, by its name.
-            units: unit of a state or of the time, by name.
+                unit of the state; by default these columns are not states.
+            noise: standard deviation common to all values of a state, by its name.
+            units: units of the states and the time, by name.
 
         Raises:
-            InputError: the frame or a name is wrong, or nothing says where the times are; the message
+            InputError: the frame or a name is invalid, or the times cannot be located; the message
                 names the line (the header is line 1, the first row line 2) and the column.
 
         >>> frame = pd.DataFrame({"t": [0, 1, 2, 3], "mass": [1.0, 0.5, 0.25, 0.125]})
@@ -197,7 +196,7 @@ class TimeSeries:
         return with_units(replace(series, units={**named, **series.units}), units)
 
     def to_frame(self) -> pd.DataFrame:
-        """The series as one table, a line a sample: (group,) time, states (, controls, standard deviations)."""
+        """The series as one table, one row per sample: (group,) time, states (, controls, standard deviations)."""
         group, deviations = group_column(self), sigma_columns(self)
         labels = [trajectory.label for trajectory in self.trajectories]
         if not all(labels) or len(set(labels)) < len(labels):
@@ -229,28 +228,28 @@ def load_csv(
     units: Mapping[str, str] | str | None = None,
     columns: Sequence[str] | str = (),
 ) -> TimeSeries:
-    """Read a table of measurements: a header with column names, then one line a sample.
+    """Read a table of measurements: a header with column names, then one line per sample.
 
     Args:
-        path: text in UTF-8, columns parted by comma, semicolon or tab (with the last two,
-            numbers may have a decimal comma), or by its ending the first sheet of a .xlsx or
-            .xls file, or a .parquet file. Empty cells, NA, NaN, null and none are missing values.
-        time: column of the times, numbers or ISO dates (2020-03-01, 2020-03-01 12:00), which
-            become days (hours, ... by their spacing) since the first, or durations; by default the
-            one called t or time, else the first.
-        states: columns of the states; by default all other columns of numbers.
-        group: column, or several, whose values tell the trajectories apart.
+        path: text in UTF-8 with columns separated by commas, semicolons or tabs (with the last two,
+            numbers may have a decimal comma), the first sheet of a .xlsx or .xls file, or a
+            .parquet file. Empty cells, NA, N/A, NaN, null and none are missing values.
+        time: column of the times: numbers, durations, or ISO dates (2020-03-01, 2020-03-01 12:00),
+            which become days (hours, ... depending on their spacing) since the first; by default
+            the column named t or time, else the first.
+        states: columns of the states; by default all other numeric columns.
+        group: one or several columns whose values distinguish the trajectories.
         sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
-            unit of the state; these columns are no states by default.
-        noise: standard deviation of all values of a state, by its name.
-        units: unit of a state or of the time, {"S": "g/L"} or "S=g/L,t=h"; also those in the header,
-            "S [g/L]", which names the state S.
-        columns: computed from others, "R=recovered+deaths", which are no states then, unless they are named.
+            unit of the state; by default these columns are not states.
+        noise: standard deviation common to all values of a state, by its name.
+        units: units of the states and the time, {"S": "g/L"} or "S=g/L,t=h"; the header may give
+            them too, as "S [g/L]" for the state S.
+        columns: columns to compute, "R=recovered+deaths"; their operands are states only if named in `states`.
 
-    Times that restart without a group column begin a new trajectory; of samples at one time the mean is taken.
+    Without a group column, times that restart begin a new trajectory. Samples at the same time are averaged.
 
     Raises:
-        InputError: the file or a name is wrong, or a library that reads it is missing; the
+        InputError: the file or a name is invalid, or a library to read it is missing; the
             message names the line (the header is line 1) and the column.
 
     >>> load_csv("data/yeast_carlson_1913.csv").states
@@ -261,7 +260,7 @@ def load_csv(
 
 
 def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> TimeSeries:
-    """The series with units of states, controls or the time, by name or as "S=g/L,t=h"."""
+    """Set units of states, controls or the time, by name or as "S=g/L,t=h"."""
     given = assigned(units, "units", "STATE=UNIT", "S=g/L,t=h")
     names = (*series.states, *series.controls, series.time_name)
     counted = any("time is counted in" in message for message in series.messages)
@@ -277,7 +276,7 @@ def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> Tim
 def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
     """Write the series as a table that `load_csv` reads back to the same numbers.
 
-    Labels stand in front (`group_column`), standard deviations behind (`sigma_columns`). `path` appears whole
+    Labels come first (`group_column`), standard deviations last (`sigma_columns`). `path` is written completely
     or not at all.
 
     Raises:
@@ -293,19 +292,19 @@ def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
 
 
 def series_text(series: TimeSeries) -> str:
-    """The series as the text of a table, its columns parted by commas."""
+    """The series as comma-separated text."""
     return exact_text(series.to_frame())
 
 
 def group_column(series: TimeSeries) -> str | None:
-    """The column of labels that `write_csv` and `to_frame` put in front, or None for none."""
+    """Name of the label column that `write_csv` and `to_frame` put first; None for a single trajectory."""
     if len(series.trajectories) < 2:
         return None
     return _free("trajectory", (*series.states, *series.controls, series.time_name))
 
 
 def sigma_columns(series: TimeSeries) -> dict[str, str]:
-    """The columns of standard deviations that `write_csv` and `to_frame` append, by state."""
+    """Names of the columns of standard deviations that `write_csv` and `to_frame` append, by state."""
     taken = {*series.states, *series.controls, series.time_name, group_column(series)}
     columns: dict[str, str] = {}
     for i, state in enumerate(series.states):
@@ -315,7 +314,7 @@ def sigma_columns(series: TimeSeries) -> dict[str, str]:
 
 
 def _free(name: str, taken: Collection[str | None]) -> str:
-    """The name, with underscores appended while it is taken."""
+    """Append underscores to a name until it is not taken."""
     while name in taken:
         name += "_"
     return name
@@ -367,7 +366,7 @@ def series_of(
 
 
 def check_series(series: object, caller: str) -> None:
-    """Whether this is a series, which a table is not yet."""
+    """Check that the argument of `caller` is a `TimeSeries`, not a table."""
     if not isinstance(series, TimeSeries):
         kind = type(series).__name__
         raise InputError(
@@ -376,7 +375,7 @@ def check_series(series: object, caller: str) -> None:
 
 
 def with_even_times(series: TimeSeries) -> TimeSeries:
-    """The series with even times where they were rounded when they were written, which a message says."""
+    """Replace times that were rounded in writing by the even times behind them, with a message."""
     if series.since or series.controls or any(run.controls or run.recorded for run in series.trajectories):
         return series
     found = even_times([run.time for run in series.trajectories])
@@ -388,7 +387,7 @@ def with_even_times(series: TimeSeries) -> TimeSeries:
 
 
 def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:
-    """The series with columns of nan for states that nobody measured."""
+    """Add columns of nan for states that were not measured."""
     if not latent:
         return series
     states = (*series.states, *latent)
@@ -397,19 +396,19 @@ def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:
 
 
 def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
-    """The series with these states, nan for those that it does not have."""
+    """Rearrange the series to these states, nan for those that it lacks."""
     places = [states.index(name) for name in series.states]
     runs = tuple(run.spread(places, len(states)) for run in series.trajectories)
     return dataclasses.replace(series, states=tuple(states), trajectories=runs)
 
 
 def pooled(series: TimeSeries) -> Array:
-    """All samples of all trajectories, [samples, states]."""
+    """The samples of all trajectories, concatenated [samples, states]."""
     return np.concatenate([t.values for t in series.trajectories])
 
 
 def complete(series: TimeSeries) -> TimeSeries:
-    """The trajectories in which every measured state has values, which a message says; all where none is complete.
+    """Discard trajectories that lack a measured state, with a message; keep all if none is complete.
 
     >>> full = np.ones((4, 2))
     >>> without_b = np.column_stack([full[:, 0], np.full(4, np.nan)])
@@ -428,14 +427,14 @@ def complete(series: TimeSeries) -> TimeSeries:
 
 
 def usual_values(series: TimeSeries) -> Array:
-    """Mean of all samples of each state, which stands in for a trajectory without any; nan where none has one."""
+    """Mean of all samples of each state, a substitute in trajectories without samples; nan for unmeasured states."""
     found, seen = np.full(series.n_states, np.nan), measured(series)
     found[seen] = np.nanmean(pooled(series)[:, seen], axis=0)
     return found
 
 
 def measured(series: TimeSeries) -> NDArray[np.bool_]:
-    """States of which there are samples [states]."""
+    """Which states have samples [states]."""
     return np.asarray(np.isfinite(pooled(series)).any(axis=0))
 
 
@@ -446,7 +445,7 @@ class Scale:
     x' = x / state,  t' = t / time.
     """
 
-    state: Array  # one number a state [states], in its unit; negative for a mirrored one
+    state: Array  # in the unit of each state [states]; negative for a mirrored one
     time: float  # in the unit of the time
 
     @property
@@ -458,7 +457,7 @@ class Scale:
     def of(cls, series: TimeSeries) -> Scale:
         """Root mean square of the observed values of each state (1 if all are zero), and the median sample interval."""
         values = np.concatenate([t.values for t in series.trajectories])
-        # Divided by the largest first: squares of very large or small numbers leave the range.
+        # Divide by the largest first: squares of very large or small numbers overflow or vanish.
         largest = np.nanmax(np.abs(values), axis=0)
         largest = np.where(largest > 0, largest, 1.0)
         rms = largest * np.sqrt(np.nanmean((values / largest) ** 2, axis=0))
@@ -467,14 +466,14 @@ class Scale:
 
     @classmethod
     def from_arrays(cls, state: Any, time: Any) -> Scale:
-        """The units that were kept in a file."""
+        """The units read from a file."""
         states, step = np.asarray(state, dtype=np.float64), float(time)
         if states.ndim != 1 or not np.isfinite(states).all() or not states.all() or not 0.0 < step < np.inf:
             raise ValueError("units that are zero or not finite")
         return cls(states, step)
 
     def apply(self, series: TimeSeries) -> TimeSeries:
-        """The dimensionless series."""
+        """Make a series dimensionless."""
         trajectories = tuple(
             Trajectory(
                 t.time / self.time,
@@ -489,28 +488,28 @@ class Scale:
         return replace(series, trajectories=trajectories, units={})
 
 
-# What a control does between samples; `Signal.held` marks the second.
+# Interpolation of a control between samples; `Signal.held` marks the second.
 INTERPOLATIONS = ("linear", "held")
 
 
 def with_controls(
     series: TimeSeries, linear: Sequence[str] = (), held: Sequence[str] = (), impulses: Sequence[str] = ()
 ) -> TimeSeries:
-    """The series with some of its columns as controls instead of states.
+    """Turn some columns of a series from states into controls.
 
     Missing values of a control are interpolated or held; those at the end take the last value.
 
     Args:
-        series: as loaded, the controls among its states.
-        linear: columns that are straight lines between samples. The name of the time makes time
-            itself a control, u(t) = t.
+        series: as loaded, with the controls among its states.
+        linear: columns that are interpolated linearly between samples. The name of the time makes
+            time itself a control, u(t) = t.
         held: columns that keep each value until the next sample, where they jump.
-        impulses: columns of amounts that are given at their times, right after the sample; an empty cell is none.
-            They act as a rate, amount / width, for a moment: a sample without values stands where it ends.
+        impulses: columns of amounts added right after each sample; an empty cell is an amount of zero.
+            They act as a rate, amount / width, over a short time, whose end becomes a sample without values.
 
     Raises:
-        InputError: an unknown or repeated name, a missing first value, no state left, or controls
-            with standard deviations.
+        InputError: an unknown or repeated name, a missing first value, no remaining state, or
+            controls with standard deviations.
 
     >>> columns = [[4.0, 0.0], [3.0, 1.0], [2.0, 1.0], [1.5, 1.0]]
     >>> series = TimeSeries.from_arrays([0, 1, 2, 3], columns, ["x", "feed"])
@@ -546,7 +545,7 @@ def with_controls(
         sigma = None if t.sigma is None else t.sigma[:, kept]
         run = Trajectory(t.time, t.values[:, kept], t.label, sigma, signal)
         trajectories.append(with_moments(run, np.isin(names, list(impulses))))
-    # Where nothing is written nothing was given: no value is lacking.
+    # An empty cell means no dose, so it is not a missing value.
     blank = tuple(f"Column {name!r} lacks " for name in impulses)
     messages = tuple(text for text in series.messages if not blank or not text.startswith(blank))
     return dataclasses.replace(
@@ -568,23 +567,23 @@ def load_with_controls(
     columns: Sequence[str] | str = (),
     impulses: Sequence[str] = (),
 ) -> TimeSeries:
-    """`load_csv` of a table with controls, which need not be named among the states.
+    """Read a table with controls, which need not be named among the states.
 
     Args:
         path: the table, as in `load_csv`.
-        linear: columns that are straight lines between samples, as in `with_controls`.
+        linear: columns that are interpolated linearly, as in `with_controls`.
         held: columns that keep each value until the next sample.
-        time: column of the times; by default the one called t or time, else the first.
-        states: columns of the states; by default all other columns of numbers.
+        time: column of the times; by default the one named t or time, else the first.
+        states: columns of the states; by default all other numeric columns.
         group: column whose values distinguish the trajectories.
         sigma: column of standard deviations by state, in the unit of the state.
-        noise: standard deviation of all values of a state, by its name, in its unit.
-        units: of states, controls or the time, as in `load_csv`.
-        columns: computed from others, as in `load_csv`.
-        impulses: columns of amounts that are given at their times, as in `with_controls`.
+        noise: standard deviation common to all values of a state, by its name, in its unit.
+        units: units of states, controls or the time, as in `load_csv`.
+        columns: columns to compute, as in `load_csv`.
+        impulses: columns of amounts added at the sample times, as in `with_controls`.
 
     Raises:
-        InputError: as in `load_csv` and `with_controls`, or a control that is also something else.
+        InputError: as in `load_csv` and `with_controls`, or a control that has another role too.
 
     >>> doses = load_with_controls("data/theoph.csv", held=["weight_kg"], states=["conc"], group="subject")
     >>> doses.states, doses.controls
@@ -602,7 +601,7 @@ def load_with_controls(
         if name == group:
             raise InputError(f"column {name!r} is the group column, so it cannot be an input")
     guess = table.time_column(time, table.chosen(group, "group column"))
-    # T that is named as an input is a temperature rather than the time.
+    # A column T that is named as an input is probably a temperature, not the time.
     guessed = time is None and guess not in ("t", "time", table.columns[0])
     time = table.time_column(None, [guess]) if guessed and guess in names else guess
     series = series_of(table, path, time, states, group, sigma, noise)
@@ -614,7 +613,7 @@ def load_with_controls(
 def read_controls(
     path: Path, series: TimeSeries, *, empty: Sequence[str] = (), kept: Mapping[str, float] | None = None
 ) -> Signal:
-    """Controls for a prediction, from a table with columns of the time and of every control."""
+    """Read controls for a prediction from a table with the time and every control not in `kept`."""
     own = series.trajectories[0].controls
     if own is None:
         raise InputError(f"{path}: these equations have no inputs; leave the option out")
@@ -632,7 +631,7 @@ def read_controls(
 
 
 def read_doses(path: Path, series: TimeSeries, doses: Sequence[str], constant: Sequence[str] = ()) -> Signal:
-    """Controls for a prediction with another plan of doses, from a table as `read_controls` takes it."""
+    """Read a new dosing plan for a prediction, from a table as in `read_controls`."""
     own, run = series.trajectories[0].controls, series.trajectories[0]
     if own is None or not doses:
         raise InputError(f"{path}: this fit has no doses; fit with --doses, or give other inputs with --inputs")
@@ -652,14 +651,14 @@ def read_doses(path: Path, series: TimeSeries, doses: Sequence[str], constant: S
 
 
 def interpolation_by_control(series: TimeSeries) -> dict[str, str]:
-    """What each control does between samples, "linear" or "held", by its name."""
+    """Interpolation of each control between samples, "linear" or "held", by name."""
     first = series.trajectories[0].controls
     held = [] if first is None else first.held.tolist()
     return {name: INTERPOLATIONS[one] for name, one in zip(series.controls, held, strict=True)}
 
 
 def with_interpolations(series: TimeSeries, interpolations: Mapping[str, str]) -> TimeSeries:
-    """`with_controls` from what `interpolation_by_control` gives."""
+    """Apply `with_controls` according to the output of `interpolation_by_control`."""
     for one in interpolations.values():
         if one not in INTERPOLATIONS:
             raise unknown_name("way between samples", one, INTERPOLATIONS)
@@ -668,7 +667,7 @@ def with_interpolations(series: TimeSeries, interpolations: Mapping[str, str]) -
 
 
 def _column(series: TimeSeries, t: Trajectory, name: str, held: bool) -> Array:
-    """The values of one control in one trajectory, gaps filled."""
+    """Values of one control in one trajectory, with gaps filled."""
     if name == series.time_name:
         return t.time
     i = series.states.index(name)
@@ -685,7 +684,7 @@ def _column(series: TimeSeries, t: Trajectory, name: str, held: bool) -> Array:
 
 
 def append_controls(series: TimeSeries) -> TimeSeries:
-    """The series with its controls as further states, the last ones."""
+    """Append the controls of a series to its states."""
     if not series.controls:
         return series
     states = (*series.states, *series.controls)
@@ -698,7 +697,7 @@ def append_controls(series: TimeSeries) -> TimeSeries:
 
 
 def drop_appended_controls(series: TimeSeries) -> TimeSeries:
-    """The inverse of `append_controls`."""
+    """Invert `append_controls`."""
     if not series.controls:
         return series
     own = np.flatnonzero(~series.is_control)
@@ -707,7 +706,7 @@ def drop_appended_controls(series: TimeSeries) -> TimeSeries:
 
 
 def explain_two_values(series: TimeSeries) -> list[str]:
-    """What held controls with two values cannot show, one sentence each: u^2 is then a + b u."""
+    """Note held controls with at most two values, one sentence each: u^2 is then a + b u."""
     signals = [t.controls for t in series.trajectories if t.controls is not None]
     notes = []
     for k, name in enumerate(series.controls):

@@ -1,6 +1,6 @@
 """Files and frames as tables of text: CSV, Parquet, the first sheet of a spreadsheet, DataFrames.
 
-What libraries return is written out as text again, exactly, so that `table` checks every source by one set of rules.
+Values from libraries are written as text again, without loss, so that `table` checks every source by the same rules.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, clean_name, sp
 from odediscovery.errors import InputError
 from odediscovery.runtime.texts import check_letters, shortened
 
-# Later pandas always read numbers to the last bit, and warn of the option.
+# Later versions of pandas always read numbers exactly, and warn about the option.
 _OLD = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD else {}
 
 
 def read_table(path: Path) -> Table:
-    """The table in a file, by its ending: .parquet, .xlsx, .xls, else text in columns."""
+    """Read the table in a file by its ending: .parquet, .xlsx, .xls, else text in columns."""
     ending = path.suffix.lower()
     if ending in (".xlsx", ".xls"):
         return _read_sheet(path)
     if ending == ".parquet":
         content = _read_content(path)
-        # A file of another kind under the same ending is refused before a library reads it.
+        # Reject a file of another kind with this ending before a library reads it.
         if not content.startswith(b"PAR1"):
             raise InputError(f"{path} is no Parquet file; write it again, or as CSV in UTF-8")
         return frame_table(_asked(pd.read_parquet, content, path, engine="pyarrow"), path, of_file=True)
@@ -46,7 +46,7 @@ def read_table(path: Path) -> Table:
 
 
 def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of_file: bool = False) -> Table:
-    """The table in a DataFrame, its header line 1; an index with a name or dates gives columns in front."""
+    """Read the table in a DataFrame, header in line 1; an index with a name or dates becomes the first columns."""
     frame, of_index, left_out = with_index_as_columns(frame, source, time)
     for name in frame.columns:
         if not isinstance(name, str):
@@ -58,13 +58,13 @@ def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of
 
 
 def header_table(names: Sequence[str], source: object, sep: str = "") -> tuple[Table, dict[str, int]]:
-    """A table of a header and no rows, and the place of every column; arguments as of `_table_of`."""
+    """Build a table without rows, and the position of every column; arguments as in `_table_of`."""
     table = _table_of(names, pd.DataFrame(columns=range(len(names)), dtype=object), 1, source, sep)
     return table, _places(table, names)
 
 
 def with_made_columns(table: Table, texts: Sequence[str] | str) -> Table:
-    """The table with columns computed from others, "R=a+b,D=a-b"; one of the same name is replaced."""
+    """Add columns computed from others, "R=a+b,D=a-b"; a column of the same name is replaced."""
     for text in texts.split(",") if isinstance(texts, str) else texts:
         name, written = split_name(text)
         check_letters(name)
@@ -84,7 +84,7 @@ def with_made_columns(table: Table, texts: Sequence[str] | str) -> Table:
 
 
 def exact_text(frame: pd.DataFrame) -> str:
-    """A frame as text that `exact_table` reads back, and `read_table` but for blanks in names."""
+    """Write a frame as text that `exact_table` reads back exactly, and `read_table` except for blanks in names."""
     header = []
     for name in frame.columns:
         doubled = name.replace('"', '""')
@@ -94,7 +94,7 @@ def exact_text(frame: pd.DataFrame) -> str:
 
 
 def exact_table(content: bytes, source: object) -> Table:
-    """The table in a text that `exact_text` wrote: parted by commas, every cell as it is."""
+    """Read a table that `exact_text` wrote: comma-separated, every cell unchanged."""
     try:
         rows = list(csv.reader(io.StringIO(content.decode(), newline=""), strict=True))
     except (ValueError, csv.Error) as error:
@@ -107,7 +107,7 @@ def exact_table(content: bytes, source: object) -> Table:
 
 
 def _read_content(path: Path) -> bytes:
-    """The content of a file."""
+    """Read a file as bytes."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the path of a CSV file")
     try:
@@ -120,7 +120,7 @@ def _read_content(path: Path) -> bytes:
 
 
 def _read_text(path: Path) -> tuple[str, int]:
-    """The content of a text file in UTF-8 from its first line that is not blank, and its number."""
+    """Read a UTF-8 text file from its first non-blank line on, and return the number of that line."""
     content = _read_content(path)
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError(f"{path} is text in UTF-16; save it as CSV in UTF-8")
@@ -143,14 +143,14 @@ def _read_text(path: Path) -> tuple[str, int]:
 
 
 def separator_of(text: str) -> str:
-    """The character that parts the columns of the first line: the most frequent outside quotes."""
+    """The separator of the columns: the most frequent one outside quotes in the first line."""
     found = re.match(r'(?:"[^"]*"|[^"\r\n])*', text)
     header = re.sub(r'"[^"]*"', "", found[0] if found else "")
     return max(",;\t", key=header.count)
 
 
 def _read_numbers(text: str, first: int, path: Path, sep: str) -> Table | None:
-    """The table if all cells below the header are plain numbers or empty: cell by cell, millions take half a minute."""
+    """Read a table of plain numbers and empty cells, else None: millions of cells take half a minute one by one."""
     header, _, body = text.partition("\n")
     names, line = header.rstrip("\r").split(sep), first + 1
     if re.search('["\r]', header.rstrip("\r")):
@@ -176,23 +176,23 @@ def _read_numbers(text: str, first: int, path: Path, sep: str) -> Table | None:
 
 
 def _read_cells(text: str, first: int, path: Path, sep: str) -> Table:
-    """The table in a text, cell by cell."""
+    """Read a table in a text cell by cell."""
     try:
-        # No header for pandas: it would rename repeated columns and take a column too many as
+        # Without a header: pandas would rename repeated columns and use an extra column as
         # an index. So a row that is too long fails; one that is too short lacks values.
         parsed: dict[str, Any] = {"sep": sep, "header": None, "na_filter": False, "skip_blank_lines": False}
         cells = pd.read_csv(io.StringIO(text), dtype=object, skipinitialspace=True, **parsed)
     except (ValueError, pd.errors.ParserError) as error:
         reason = _reason(str(error), first)
         raise InputError(f"{path} cannot be read as a table: {reason}") from None
-    # A quoted cell may run over several lines of the file.
+    # A quoted cell may span several lines of the file.
     height = 1 + cells.map(lambda cell: cell.count("\n")).sum(axis=1)
     cells.index = first + height.cumsum() - height
     return _table_of(list(cells.iloc[0]), cells.iloc[1:].map(str.strip), first, path, sep)
 
 
 def _reason(message: str, first: int) -> str:
-    """What pandas' parser says, in our words; it was given the file from line `first` on."""
+    """Reword an error of pandas' parser, which read the file from line `first` on."""
     if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
         expected, line, seen = found.groups()
         return f"line {int(line) + first - 1} has {seen} cells, but the header has {expected}"
@@ -203,14 +203,14 @@ def _reason(message: str, first: int) -> str:
 
 def _read_sheet(path: Path) -> Table:
     content = _read_content(path)
-    # Programs write one kind under the ending of the other, so the content decides.
+    # Some programs write one format with the ending of the other, so the content decides.
     options: dict[str, Any] = {"engine": "openpyxl"}
     if content.startswith(b"\xd0\xcf\x11\xe0"):
-        # xlrd prints what it finds odd, by default among our results.
+        # By default xlrd prints warnings on standard output.
         options = {"engine": "xlrd", "engine_kwargs": {"logfile": io.StringIO()}}
     elif not content.startswith(b"PK\x03\x04"):
         raise InputError(f"{path} is no spreadsheet; save the table as .xlsx or as CSV in UTF-8")
-    # As with CSV, pandas looks for no header and no missing values: the rules are ours.
+    # As with CSV, header and missing values follow our rules, not those of pandas.
     options |= {"sheet_name": 0, "header": None, "dtype": object, "keep_default_na": False, "na_values": []}
     frame = _asked(pd.read_excel, content, path, **options)
     cells = _texts(frame, 1)
@@ -221,10 +221,10 @@ def _read_sheet(path: Path) -> Table:
 
 
 def _asked(read: Callable[..., pd.DataFrame], content: bytes, path: Path, **options: Any) -> pd.DataFrame:
-    """What a library reads in the content of `path`, its failures in our words."""
+    """Read the content of `path` with a library, and reword its errors."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of styles and the like, never of cells
+            warnings.simplefilter("ignore")  # they concern styles, never cells
             return read(io.BytesIO(content), **options)
     except ImportError:
         raise InputError(
@@ -232,7 +232,7 @@ def _asked(read: Callable[..., pd.DataFrame], content: bytes, path: Path, **opti
             'pip install "odediscovery[tables]"'
         ) from None
     except Exception as error:
-        # A damaged file may raise anything: from KeyError to errors of zip, XML and Arrow.
+        # A damaged file may raise any error, from KeyError to errors of zip, XML and Arrow.
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(
             f"{path} is damaged or of an unknown kind ({reason}); write it again, or as CSV in UTF-8"
@@ -240,7 +240,7 @@ def _asked(read: Callable[..., pd.DataFrame], content: bytes, path: Path, **opti
 
 
 def _texts(frame: pd.DataFrame, first: int) -> pd.DataFrame:
-    """Cells as text that `table` reads back to the same values, gaps empty; rows by lines from `first` on."""
+    """Write cells as text that `table` reads back exactly, gaps empty, with rows numbered from `first` on."""
     columns = {i: _column_texts(frame.iloc[:, i].astype(object)) for i in range(frame.shape[1])}
     return pd.DataFrame(columns, range(first, first + len(frame)), dtype=object)
 
@@ -248,7 +248,7 @@ def _texts(frame: pd.DataFrame, first: int) -> pd.DataFrame:
 def _column_texts(cells: Iterable[Any]) -> list[str]:
     cells = [None if cell is pd.NaT else cell for cell in cells]
     stamps = [cell for cell in cells if isinstance(cell, datetime)]
-    # Spreadsheets and pandas have no plain dates: a column of midnights is one of dates.
+    # Spreadsheets and pandas lack plain dates: a column of midnights holds dates.
     days = all(s.tzinfo is None and s.time() == datetime.min.time() for s in stamps)
     return [_text(cell, days).strip() for cell in cells]
 
@@ -264,7 +264,7 @@ def _text(cell: object, days: bool) -> str:
 
 
 def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: object, sep: str = "") -> Table:
-    """The table of a header and rows of cells."""
+    """Build a table from a header and rows of cells."""
     header = [clean_name(name) for name in names]
     for name in header:
         check_letters(name)
@@ -277,7 +277,7 @@ def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: obje
     texts = cells.select_dtypes(exclude="number")
     comma = sep in (";", "\t") and bool(texts.map(DECIMAL_COMMA.fullmatch).notna().any(axis=None))
     columns = cells.loc[:, [bool(name) for name in header]].set_axis([name for name in header if name], axis=1)
-    # The unit of a name stays in it where the bare name would be that of another.
+    # Keep the unit in a name that would otherwise equal another.
     split = {name: split_unit(name) for name in columns.columns}
     bare = [short for short, _ in split.values()]
     known = {name: (short, unit) for name, (short, unit) in split.items() if unit and bare.count(short) == 1}
@@ -286,7 +286,7 @@ def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: obje
 
 
 def _places(table: Table, names: Sequence[str]) -> dict[str, int]:
-    """Where the columns of a table stand in its header, which may have places without a name."""
+    """Positions of the columns in the header, which may also have unnamed columns."""
     return dict(zip(table.columns, [i for i, name in enumerate(names) if name.strip()], strict=True))
 
 

@@ -1,8 +1,8 @@
-"""One run of an experiment: samples of its states, the controls u(t) that acted on it, and what is checked of both.
+"""One run of an experiment: samples of its states, its controls u(t), and checks of both.
 
     u(t) = u_j + (t - t_j) * slope_j,    t_j <= t < t_{j+1}
 
-slope_j = (u_{j+1} - u_j) / (t_{j+1} - t_j), or 0 for a control that is held and jumps; the last value stays.
+slope_j = (u_{j+1} - u_j) / (t_{j+1} - t_j), or 0 for a control that is held; the last value is kept.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from odediscovery.data.recorded import Recorded, spread_columns
 from odediscovery.errors import InputError, InputTypeError, unknown_name
 from odediscovery.runtime.arrays import Array, Mask
 
-# Time that an impulse takes: what happens meanwhile is below noise [least sample interval].
+# Duration of an impulse: changes within it are below the noise [shortest sample interval].
 MOMENT = 1e-6
-# Values of a state: fewer determine no law, not even a straight line with a check.
+# Least values of a state: fewer determine no law, not even a straight line with a check.
 LEAST_VALUES = 4
 
 
@@ -32,7 +32,7 @@ class Signal:
 
     Args:
         times: increasing [n].
-        values: at these times [n, controls], none missing.
+        values: at these times [n, controls], without gaps.
         held: bool [controls], True for controls that keep each value until the next time.
 
     >>> feed = Signal(np.array([0.0, 2.0, 4.0]), np.array([[0.0], [1.0], [3.0]]), np.array([True]))
@@ -51,7 +51,7 @@ class Signal:
         return np.where(self.held, 0.0, rise)
 
     def at(self, times: ArrayLike) -> Array:
-        """The controls at times [...], [..., controls]; the nearest value outside the known times."""
+        """Controls at times [...] as [..., controls]; outside the known times the nearest value."""
         t = np.clip(times, self.times[0], self.times[-1])
         j = np.searchsorted(self.times, t, side="right") - 1
         slopes = np.vstack([self.slopes, np.zeros(len(self.held))])
@@ -61,7 +61,7 @@ class Signal:
     def straight_pieces(self) -> list[tuple[int, int]]:
         """First and last sample of each piece in which every control is one straight line."""
         slopes = self.slopes
-        # A line passes through what it misses by rounding.
+        # Allow for rounding errors.
         size = 1e-12 * np.abs(self.values).max(axis=0, initial=0.0)
         ends = self.values[:-1] + slopes * np.diff(self.times)[:, None]
         jumps = (np.abs(ends - self.values[1:]) > size).any(axis=1)
@@ -78,22 +78,22 @@ class Signal:
         return found
 
     def until(self, end: float, time: Mask) -> Signal:
-        """The same signal, its last values held up to a later end; controls that are time itself go on [controls]."""
+        """Extend the signal to a later end by its last values; controls that are `time` itself increase [controls]."""
         if end <= self.times[-1]:
             return self
         values = np.vstack([self.values, np.where(time, end, self.values[-1])])
         return Signal(np.append(self.times, end), values, self.held)
 
     def part(self, samples: slice) -> Signal:
-        """Some of its samples."""
+        """Select samples."""
         return Signal(self.times[samples], self.values[samples], self.held)
 
     def joined(self, later: Signal) -> Signal:
-        """The same signal, continued by a later one."""
+        """Append a later signal."""
         return Signal(np.concatenate([self.times, later.times]), np.vstack([self.values, later.values]), self.held)
 
     def scaled(self, size: Array, time: float) -> Signal:
-        """The same signal for u' = u / size [controls] and t' = t / time."""
+        """Rescale to u' = u / size [controls] and t' = t / time."""
         return Signal(self.times / time, self.values / size, self.held)
 
 
@@ -106,9 +106,9 @@ class Trajectory:
         values: states at these times [n, states], nan where missing.
         label: distinguishes it from the others; empty if there are no others.
         sigma: standard deviations of the values [n, states], nan where unknown or missing; None
-            if none is known.
-        controls: what acted on it at the same times, if anything.
-        recorded: how its samples came about, where that is more than a value with noise.
+            if all are unknown.
+        controls: the controls at the same times, if any.
+        recorded: how its samples arose, if they are more than values with noise.
 
     >>> run = Trajectory(np.array([0.0, 1.0]), np.array([[2.0], [np.nan]]), "first")
     >>> run.values.shape
@@ -123,18 +123,18 @@ class Trajectory:
     recorded: Recorded | None = None
 
     def part(self, samples: slice) -> Trajectory:
-        """Some of its samples, under the same label."""
+        """Select samples, keeping the label."""
         sigma = None if self.sigma is None else self.sigma[samples]
         controls = self.controls and self.controls.part(samples)
         recorded = self.recorded and self.recorded.part(samples)
         return Trajectory(self.time[samples], self.values[samples], self.label, sigma, controls, recorded)
 
     def spread(self, places: Sequence[int], n: int) -> Trajectory:
-        """The same run, its states at these places [states] among n columns, nothing known of the others."""
+        """Put the states at these places [states] among n columns, with the others unknown."""
         return self._by_column(lambda values, nothing: spread_columns(values, places, n, nothing))
 
     def select(self, columns: Any) -> Trajectory:
-        """The same run with some of the states, by their columns [kept]."""
+        """Select states by their columns [kept]."""
         return self._by_column(lambda values, _: values[..., columns])
 
     def _by_column(self, change: Callable[[NDArray[Any], float], NDArray[Any]]) -> Trajectory:
@@ -143,23 +143,23 @@ class Trajectory:
         return replace(self, values=change(self.values, np.nan), sigma=sigma, recorded=recorded)
 
     def left(self, curve: Array) -> Array:
-        """What a curve [samples, states] leaves of the samples, of increments and limits where these were recorded."""
+        """Residuals, curve - samples [samples, states], of increments for counts, with limits for censored values."""
         if self.recorded is None:
             return curve - self.values
         return np.asarray(self.recorded.observed(curve) - self.recorded.observed(self.values))
 
     def plain(self, left: Array) -> Array:
-        """Curve - samples [samples, states] of what `left` gave."""
+        """Curve - samples [samples, states] from the output of `left`, increments summed."""
         return left if self.recorded is None else self.recorded.summed(left)
 
     @property
     def known_start(self) -> Array:
-        """First values that are known [states], nan where they are not."""
+        """Known first values [states], nan where unknown."""
         return np.full(self.values.shape[1], np.nan) if self.recorded is None else self.recorded.start
 
     @property
     def told(self) -> Mask:
-        """Values that were measured, not only bounded [samples, states]."""
+        """Which values were measured, not only bounded [samples, states]."""
         seen = np.isfinite(self.values)
         return seen if self.recorded is None else seen & ~self.recorded.censored
 
@@ -172,7 +172,7 @@ def solve_piecewise(
     controls: Signal,
     time: Mask,
 ) -> Array:
-    """The solution under controls [n, states] by solve(rates(t, x), start, times); no steps over a kink or jump."""
+    """Solve under controls [n, states] by solve(rates(t, x), start, times), without steps across kinks or jumps."""
     result = np.full((len(times), len(start)), np.nan)
     if not len(times) or not np.isfinite(times).all():
         return result
@@ -195,7 +195,7 @@ def solve_piecewise(
 
 
 def with_moments(run: Trajectory, impulses: Mask) -> Trajectory:
-    """A trajectory whose impulses [controls], amounts at samples, are rates for a moment after these."""
+    """Turn impulses [controls], amounts at samples, into rates over a short time after them."""
     u = run.controls
     if u is None or not impulses.any():
         return run
@@ -215,7 +215,7 @@ def with_moments(run: Trajectory, impulses: Mask) -> Trajectory:
 
 
 def fill_gaps(times: Array, values: Array, held: bool) -> Array:
-    """Values [n] of one control, of which the first is there, gaps interpolated or held to the end."""
+    """Fill gaps in the values [n] of one control, the first of which is known, by interpolating or holding."""
     seen = np.flatnonzero(np.isfinite(values))
     if held:
         latest = np.searchsorted(seen, np.arange(len(values)), side="right") - 1
@@ -224,7 +224,7 @@ def fill_gaps(times: Array, values: Array, held: bool) -> Array:
 
 
 def control_slopes(runs: Sequence[Trajectory]) -> Array:
-    """Slopes of all variables in every interval of all runs [intervals, states]: 0 but for controls, the last ones."""
+    """Slopes of all variables in every interval of all runs [intervals, states]: 0 except for controls, the last."""
     rows = [np.zeros((len(t.time) - 1, t.values.shape[1])) for t in runs]
     for row, t in zip(rows, runs, strict=True):
         if t.controls is not None:
@@ -232,12 +232,12 @@ def control_slopes(runs: Sequence[Trajectory]) -> Array:
     return np.concatenate(rows)
 
 
-# What arrays of other kinds hold; scikit-learn looks for some of the words.
+# Descriptions of arrays of other kinds; scikit-learn checks some of the words.
 _OTHER = {"c": "complex numbers: Complex data not supported", "U": "text", "S": "text"}
 
 
 def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
-    """Times [n] and values [n, states] as arrays."""
+    """Convert times to [n] and values to [n, states]."""
     t, v = real_numbers(time, "times").copy(), real_numbers(values, "values").copy()
     if v.ndim == 1:
         v = v[:, None]
@@ -247,7 +247,7 @@ def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
 
 
 def real_numbers(x: Any, name: str) -> Array:
-    """Anything that holds real numbers as an array of floats, missing and masked ones as nan."""
+    """Convert real numbers to an array of floats, missing and masked ones to nan."""
     if issparse(x):
         raise InputError(f"{name}: expected a dense array, got a sparse one; use {name}.toarray()")
     try:
@@ -267,7 +267,7 @@ def checked_trajectories(
     time_name: str,
     hint: str = "",
 ) -> list[Trajectory]:
-    """Trajectories whose times are finite and increase, with as many values of every state as a fit needs."""
+    """Build trajectories after checking that times increase and that every state has enough values for a fit."""
     for label, time, values, (called, numbers) in runs:
         for k in map(int, np.flatnonzero(~np.isfinite(time))):
             raise InputError(f"{called} {numbers[k]}: the time {time_name!r} is missing or infinite")
@@ -289,7 +289,7 @@ def checked_trajectories(
 def with_sigma(
     runs: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array], noise: Mapping[str, float] | None
 ) -> tuple[Trajectory, ...]:
-    """Trajectories with their standard deviations [samples, states] each, None where nothing is known."""
+    """Add standard deviations to trajectories [samples, states], None where all are unknown."""
     for name, level in (noise or {}).items():
         if name not in names:
             raise unknown_name("state with a noise level", name, names)
@@ -309,7 +309,7 @@ def with_sigma(
 
 
 def check_deviations(sigma: Array, values: Array, places: Sequence[str], state: str) -> Array:
-    """Standard deviations of the values of a state [samples], nan where it has no value; `places` names samples."""
+    """Check standard deviations of a state [samples], and set them to nan without a value; `places` names samples."""
     seen = np.isfinite(values)
     for k in map(int, np.flatnonzero(seen & ~((sigma > 0) & np.isfinite(sigma)))):
         got = "none" if np.isnan(sigma[k]) else f"{sigma[k]:.10g}"
@@ -321,7 +321,7 @@ def check_deviations(sigma: Array, values: Array, places: Sequence[str], state: 
 
 
 def array_deviations(given: Sequence[Any], runs: Sequence[Trajectory], names: Sequence[str]) -> list[Array]:
-    """Standard deviations that came as arrays, or None, [samples, states] a trajectory, nan where unknown."""
+    """Check standard deviations given as arrays or None; [samples, states] per trajectory, nan where unknown."""
     if len(given) != len(runs):
         raise InputError(
             f"{len(runs)} trajectories, but {len(given)} arrays of standard "
@@ -330,7 +330,7 @@ def array_deviations(given: Sequence[Any], runs: Sequence[Trajectory], names: Se
     blocks = []
     for sigma, shape in zip(given, [run.values.shape for run in runs], strict=True):
         try:
-            # A copy, in which samples without a value become nan below.
+            # Copy, since values are set to nan below.
             block = np.array(np.full(shape, np.nan) if sigma is None else sigma, dtype=float)
         except (TypeError, ValueError) as error:
             raise InputError(f"sigma should be arrays of numbers: {error}") from None

@@ -1,7 +1,7 @@
-"""A table and what its cells mean: names, numbers, dates, gaps, groups.
+"""A table and the interpretation of its cells: names, numbers, dates, gaps, groups.
 
-Text is read cell by cell by a pattern of our own, so that "1e3" is a number, "12 mg" is not, and every complaint names
-line (the header is line 1) and column. Dates are read in ISO form only: no program can know the month of 03/01/2020.
+Text is matched against a pattern of our own, so that "1e3" is a number, "12 mg" is not, and every error message names
+line (the header is line 1) and column. Dates are read in ISO form only: the month of 03/01/2020 is ambiguous.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odediscovery.runtime.texts import check_letters, shortened
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
-# Of many numbers joined by commas.
+# Several numbers joined by commas.
 _PLAIN = re.compile(r"[0-9eE+.,-]+")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
@@ -33,19 +33,19 @@ _WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*\[(?P<unit>(?:1/)?\(?[^\W\d_%][\w^*/Â
 class Table:
     """Columns of text or of numbers."""
 
-    # The named columns, text without outer blanks, or numbers and nan; the index holds the line in the file of every
-    # row.
+    # The named columns: text without outer blanks, or numbers and nan. The index holds the line of each row in the
+    # file.
     cells: pd.DataFrame
-    decimal: str  # "." or ",", how this file writes decimals
-    messages: list[str]  # what was left out in reading, one sentence each
-    time: str | None = None  # the column that the index of a frame is, if it is called t or time or holds dates
-    # Whether this is a frame. In files the first column holds the times where nothing says otherwise; the first column
-    # of a frame is as likely a state.
+    decimal: str  # decimal separator of the file, "." or ","
+    messages: list[str]  # what was skipped in reading, one sentence each
+    time: str | None = None  # the column from the index of a frame, if its name is t or time or it holds dates
+    # Whether this is a frame. In files the first column holds the times by default; the first column of a frame is as
+    # likely a state.
     of_frame: bool = False
-    # Those in the header, by column: "mass [g]" is the column mass, with the unit g.
+    # Units in the header, by column: "mass [g]" is the column mass with the unit g.
     units: Mapping[str, str] = field(default_factory=dict)
-    spent: tuple[str, ...] = ()  # columns that others were computed from, which are no states unless they are named
-    written: Callable[[str], pd.Series] | None = None  # the text of a column of numbers, as it stands in the file
+    spent: tuple[str, ...] = ()  # operands of computed columns, which are not states unless named
+    written: Callable[[str], pd.Series] | None = None  # original text of a numeric column in the file
 
     @property
     def columns(self) -> list[str]:
@@ -54,17 +54,17 @@ class Table:
 
     @property
     def lines(self) -> list[int]:
-        """Line in the file of every row."""
+        """Line of each row in the file."""
         lines: list[int] = self.cells.index.tolist()
         return lines
 
     def is_text(self, name: str) -> bool:
-        """Whether a column has values, but not one number (or infinity)."""
+        """Whether a column has values, but no number (or infinity)."""
         cells = self._present(name)
         return bool(len(cells)) and not _is_plain(cells) and all(np.isnan(self._number(cell)) for cell in cells)
 
     def numbers(self, name: str, use: str, gaps: bool = True) -> Array:
-        """A column as numbers [rows], nan where missing; `use` is its role in messages."""
+        """Read a column as numbers [rows], nan where missing; `use` is its role in messages."""
         mend = "correct it or leave the cell empty" if gaps else "correct it"
         cells = self._present(name)
         values = self._plain(cells)
@@ -83,13 +83,13 @@ class Table:
         return np.asarray(values.reindex(self.cells.index), float)
 
     def times(self, name: str) -> tuple[Array, Clock | None]:
-        """A column as times [rows], nan where missing, and how dates or durations are counted."""
+        """Read a column as times [rows], nan where missing, with the clock of dates or durations."""
         cells = self._present(name)
         moments = None if cells.empty or _is_plain(cells) else times_in(name, cells, self.lines)
         return (self.numbers(name, "time"), None) if moments is None else moments
 
     def increasing_times(self, source: object, time: str, others: Iterable[str]) -> Array:
-        """The numbers in the column of times [rows], if the other columns stand beside it."""
+        """Read times [rows] as numbers, checking that they increase and that the other columns exist."""
         asked = dict.fromkeys((time, *others))
         if not asked.keys() <= set(self.columns):
             raise InputError(
@@ -101,7 +101,7 @@ class Table:
         return times
 
     def groups(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """Rows by the values of some columns, in order of appearance; all under "" for none."""
+        """Rows by the values of some columns, in order of appearance; all under "" without columns."""
         if not names:
             return {"": list(range(len(self.cells)))}
         texts = pd.concat([self._texts(name) for name in names], axis=1)
@@ -119,14 +119,14 @@ class Table:
         return {label: sorted(rows) for label, rows in found.items()}
 
     def chosen(self, names: str | Sequence[str] | None, kind: str, unfit: Collection[str] = ()) -> list[str]:
-        """Names given by the user (or one text parted by commas), checked to be columns; none unfit is proposed."""
+        """Check that names given by the user (or one comma-separated text) are columns; never suggest an unfit one."""
         if names is None:
             return []
         if isinstance(names, str):
             names = [names] if names in self.columns else names.split(",")
         picked = []
         for name in map(str.strip, names):
-            # A column may be named with its unit, as in the header.
+            # The user may give the unit too, as in the header.
             bare, unit = split_unit(name)
             whole = name in self.columns or unit is None or self.units.get(bare) != unit
             picked.append(name if whole else bare)
@@ -138,8 +138,8 @@ class Table:
         return picked
 
     def time_column(self, wanted: str | None, groups: Sequence[str]) -> str:
-        """The column of times: the wanted one, else the one called t or time, else the index or the
-        only column of dates of a frame, and the first column of a file.
+        """The column of times: the wanted one, else the one named t or time, else for a frame its
+        index or only column of dates, for a file its first column.
         """
         if wanted is not None:
             return self.chosen([wanted], "time column")[0]
@@ -161,7 +161,7 @@ class Table:
     def state_columns(
         self, wanted: str | Sequence[str] | None, taken: Mapping[str, str]
     ) -> tuple[list[str], list[str]]:
-        """The states, by default every column of numbers, and what was left out so far."""
+        """The states, by default all numeric columns, and messages about skipped columns."""
         chosen = self.chosen(wanted, "state", {*taken, *filter(self.is_text, self.columns)})
         for name in chosen:
             if name in taken:
@@ -174,7 +174,7 @@ class Table:
         return chosen, messages
 
     def deviation_columns(self, sigma: Mapping[str, str] | str | None, taken: Mapping[str, str]) -> dict[str, str]:
-        """Columns of standard deviations by state; `taken` says what those are that cannot hold any."""
+        """Columns of standard deviations by state; `taken` gives the roles of columns that cannot hold them."""
         found = assigned(sigma, "column of standard deviations")
         for state, wanted in found.items():
             name = found[state] = self.chosen([wanted], "column of standard deviations")[0]
@@ -185,7 +185,7 @@ class Table:
         return found
 
     def deviations(self, columns: Mapping[str, str], states: Sequence[str], values: Array) -> Array:
-        """Standard deviations of measured values [rows, states], nan where unknown, from columns by state."""
+        """Read standard deviations of measured values [rows, states], nan where unknown, from columns by state."""
         sigma = np.full(values.shape, np.nan)
         for state, column in columns.items():
             if state not in states:
@@ -197,17 +197,17 @@ class Table:
         return sigma
 
     def _present(self, name: str) -> pd.Series:
-        """The cells of a column that hold a value."""
+        """The non-empty cells of a column."""
         cells = self.cells[name]
         return cells.dropna() if _is_plain(cells) else cells[~cells.str.lower().isin(_MISSING)]
 
     def _texts(self, name: str) -> pd.Series:
-        """The cells of a column as they are written."""
+        """The cells of a column in their original spelling."""
         cells = self.cells[name]
         return self.written(name) if self.written is not None and _is_plain(cells) else cells
 
     def _plain(self, cells: pd.Series) -> pd.Series | None:
-        """Cells that hold nothing but digits, points and exponents, all at once; None where one does not."""
+        """Convert cells of digits, points and exponents at once; None if one has other characters."""
         if _is_plain(cells):
             return cells
         if self.decimal == "," or not _PLAIN.fullmatch(",".join(cells)):
@@ -218,7 +218,7 @@ class Table:
             return None
 
     def _number(self, cell: str) -> float:
-        """The number, perhaps infinite, or nan for other text."""
+        """Convert a cell to a number, possibly infinite; nan for other text."""
         if self.decimal == ",":
             cell = "" if "." in cell else cell.replace(",", ".")
         return float(cell) if NUMBER.fullmatch(cell) or _INFINITE.fullmatch(cell) else np.nan
@@ -236,7 +236,7 @@ def _is_plain(cells: pd.Series) -> bool:
 def assigned(
     texts: Mapping[str, str] | str | None, kind: str, form: str = "STATE=COLUMN", example: str = "S=S_sd,I=I_sd"
 ) -> dict[str, str]:
-    """Names given by the user (or one text such as "S=S_sd,I=I_sd") as pairs."""
+    """Parse pairs of names given by the user, as a mapping or one text such as "S=S_sd,I=I_sd"."""
     if not isinstance(texts, str):
         return dict(texts or {})
     pairs: dict[str, str] = {}
@@ -251,18 +251,18 @@ def assigned(
 
 
 def split_unit(name: str) -> tuple[str, str | None]:
-    """A name in a header and the unit in brackets behind it, None for none."""
+    """Split a name in a header from its unit in brackets, None without a unit."""
     found = _WITH_UNIT.fullmatch(name)
     return (found["name"], found["unit"].strip()) if found else (name, None)
 
 
 def clean_name(cell: str) -> str:
-    """A column name on one line, without outer blanks."""
+    """Put a column name on one line, without outer blanks."""
     return re.sub(r"\s*[\t\r\n\x0b\x0c\x85]+\s*", " ", cell.strip())
 
 
 def names_in(states: Iterable[str]) -> list[str]:
-    """The names of states that somebody gave."""
+    """List the names of states given by the user."""
     try:
         return list(states)
     except TypeError:
@@ -270,7 +270,7 @@ def names_in(states: Iterable[str]) -> list[str]:
 
 
 def check_names(names: Sequence[str], expected: int | None) -> None:
-    """Whether there are as many names, of the time and of states, as expected, all different."""
+    """Check that the names of the time and the states are valid, distinct and of the expected number."""
     if expected is not None and len(names) != expected:
         raise InputError(f"expected {expected - 1} names of states, got {len(names) - 1}")
     for name in names:

@@ -1,7 +1,7 @@
-"""Equations from data behind scikit-learn's interface, for grid search, cross-validation, joblib.
+"""Equations from data with scikit-learn's interface, for grid search, cross-validation and joblib.
 
 An `ODEDiscovery` checks its parameters in `fit`, and is pickled as the files of `Discovery.save`. X and t are arrays,
-DataFrames, or lists of them; where the times of a frame are is said in `data.frames`.
+DataFrames, or lists of them; `data.frames` explains where the times of a frame are.
 
 Source: scikit-learn, "Developing scikit-learn estimators"; methods are called as in pysindy.
 """
@@ -34,11 +34,11 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import OPTIONS, RECIPES, Settings
 
-# Score of a solution that blows up; no score is lower. Finite, because with -inf or nan a grid
-# search cannot rank means over folds; so low that one such fold decides against a candidate.
+# Lowest score, of solutions that diverge. It is finite, because a grid search cannot rank means
+# over folds with -inf or nan, and so low that one divergent fold rules out a candidate.
 LOWEST_SCORE = -1e6
 
-# An estimator knows as many states as X has columns, and scikit-learn keeps samples back itself.
+# X has a column for every state, and scikit-learn itself holds out samples.
 _DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings) if f.name not in ("hidden_states", "holdout")}
 _SIGNATURE = inspect.Signature(
     [
@@ -52,17 +52,17 @@ _SIGNATURE = inspect.Signature(
 
 
 class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
-    """dx/dt = f(x) found from samples of x(t), as a scikit-learn estimator.
+    """A scikit-learn estimator of the equations dx/dt = f(x) behind samples of x(t).
 
-    Nothing is checked before `fit`; the other methods raise scikit-learn's NotFittedError before
-    it. All parameters but `states` are options of `Settings`, with the same defaults: recipe, seed, members, hidden,
+    Parameters are checked in `fit`; before it, the other methods raise scikit-learn's NotFittedError.
+    All parameters except `states` are options of `Settings`, with the same defaults: recipe, seed, members, hidden,
     max_seconds, max_memory, threads, device, unit, gradients, grow, l1, adam_steps, learning_rate, lbfgs_steps,
     prune_long, known, conserve, forbid, bounds, integer_exponents, sources, nonnegative_flows, library, template,
-    tries, thorough, vary (X is then a list, one entry a group), covariate, starts, censored, cumulative, doses and
-    breaks. One that equals its default takes the value of the recipe.
+    tries, thorough, vary (X is then a list with one entry per group), covariate, starts, censored, cumulative, doses
+    and breaks. A parameter that equals its default takes the value of the recipe.
 
     Args:
-        states: names of the states; of a DataFrame the columns to use. Default: the column
+        states: names of the states; for a DataFrame, the columns to use. Default: the column
             names, or x0, x1, ...
 
     Attributes:
@@ -70,7 +70,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         equations_: its `Equations`.
         feature_names_in_: names of the states [states].
         n_features_in_: number of states.
-        interval_: sample interval, which `score` takes too; None if `fit` was given times.
+        interval_: sample interval, the default of `score`; None if `fit` was given times.
         time_unit_: unit in which dates or durations were counted; None if `fit` was given numbers.
 
     Source: scikit-learn's estimator API.
@@ -85,29 +85,29 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     def __init__(self, *, states: Sequence[str] | None = None, **options: Any) -> None:
         given = _SIGNATURE.bind(self, states=states, **options)
         given.apply_defaults()
-        for name in ("states", *_DEFAULTS):  # scikit-learn reads each back under its name, as it was given
+        for name in ("states", *_DEFAULTS):  # scikit-learn reads them back unchanged
             setattr(self, name, given.arguments[name])
 
     def fit(
         self, X: Any, y: object = None, t: Any = None, sigma: Any = None, groups: Sequence[str] | None = None
     ) -> ODEDiscovery:
-        """The equations dx/dt = f(x) behind X; sets the attributes that end in "_", returns self.
+        """Find the equations dx/dt = f(x) behind X, set the attributes ending in "_", and return self.
 
         Args:
             X: values of the states, nan where missing: [samples, states], a DataFrame, an xarray
-                Dataset, or a list of such trajectories. The times of a frame are its column called t
-                or time, else an index that is called so or holds dates or durations.
+                Dataset, or a list of these. The times of a frame are its column named t or time,
+                else an index with such a name or with dates or durations.
             y: ignored; scikit-learn passes it.
             t: times of the samples [samples], increasing, numbers or dates, or the interval between
                 samples; for a list of trajectories one interval for all or a list with one entry each.
-                None: those of the frame, otherwise samples one apart.
+                None: those of the frame, otherwise an interval of 1.
             sigma: standard deviations of the values, shaped like X (a list for a list; columns in
-                the order of the states), nan for a state without; None: they are estimated.
-            groups: labels of the trajectories in a list, by which `vary` names them; None: 1, 2, ...
+                the order of the states), nan for a state with unknown noise; None: estimated.
+            groups: labels of the trajectories in a list, used with `vary`; None: 1, 2, ...
 
         Raises:
-            InputError: a parameter is out of range, X or t is not as said above, or a frame has an
-                index that may hold its times and does not say so.
+            InputError: a parameter is out of range, X or t is invalid, or a frame has an unnamed
+                index that may hold its times.
             FitError: no law could be integrated through the data.
 
         >>> X = 3 * np.exp(-0.05 * np.arange(30))[:, None]
@@ -142,14 +142,14 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Array:
-        """dx/dt = f(x) at given states, [samples, states], in units of the state per time; nan or
-        infinite where f is not defined.
+        """Compute dx/dt = f(x) at given states, [samples, states], in units of the state per time;
+        nan or infinite where f is undefined.
 
         Args:
-            X: states [samples, states]; of a DataFrame the columns are taken by name.
+            X: states [samples, states]; the columns of a DataFrame are selected by name.
 
         Raises:
-            InputError: X is not as said above.
+            InputError: X is invalid.
 
         >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
         >>> model.predict([[1.0], [2.0]]).round(4).tolist()
@@ -159,14 +159,14 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         return self.equations_.rhs(self._checked(read_values(_plain(X), list(self.feature_names_in_))))
 
     def simulate(self, u0: ArrayLike, t: ArrayLike) -> Array:
-        """x(t) with x(t_0) = u0 and dx/dt = f(x), [times, states]; nan from a blow-up on.
+        """Integrate dx/dt = f(x) from x(t_0) = u0, [times, states]; nan after divergence.
 
         Args:
             u0: the states at the first time [states], in the data's units.
             t: increasing times [times], in the data's unit, or dates if the data had dates.
 
         Raises:
-            InputError: u0 or t is not as said above.
+            InputError: u0 or t is invalid.
 
         >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
         >>> model.simulate([2.0], [0.0, 10.0]).round(4).tolist()
@@ -186,10 +186,10 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: object = None, t: Any = None) -> float:
         """R2 = 1 - sum |x - x_sim|^2 / sum |x - mean x|^2 of X simulated from its first sample.
 
-        `sklearn.metrics.r2_score`, variance weighted, over all samples of all trajectories but
-        missing values; a trajectory starts at its first sample in which no state is missing. A
-        solution that blows up scores -1e6, and none scores less: a finite number, so that a grid
-        search can rank means over folds.
+        It is the variance-weighted `sklearn.metrics.r2_score` over all observed values of all
+        trajectories; each starts at its first sample in which no state is missing. Divergent
+        solutions score -1e6, the lowest score: it is finite, so that a grid search can rank means
+        over folds.
 
         Args:
             X: one trajectory or a list of them, as in `fit`.
@@ -197,9 +197,9 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             t: as in `fit`. None: the times of the frame, otherwise the interval that `fit` used.
 
         Raises:
-            InputError: X or t is not as said above, or arrays come without times after a fit with
-                times (in a grid search give DataFrames with a column t, or route t by
-                `set_fit_request` and `set_score_request`).
+            InputError: X or t is invalid, or times are missing after a fit with times (in a grid
+                search use DataFrames with a column t, or route t by `set_fit_request` and
+                `set_score_request`).
 
         >>> X = np.exp(-0.1 * np.arange(30))[:, None]
         >>> round(ODEDiscovery(members=0).fit(X).score(3 * X), 6)
@@ -222,10 +222,10 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         return _r2(np.concatenate(observed), np.concatenate(simulated))
 
     def equations(self, digits: int = 4) -> list[str]:
-        """x' = f(x) as text, one line a state, standard errors in parentheses.
+        """Write x' = f(x) as text, one line per state, with standard errors in parentheses.
 
         Args:
-            digits: significant digits of a constant whose error is unknown.
+            digits: significant digits of constants with unknown errors.
 
         >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
         >>> len(model.equations())
@@ -235,7 +235,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         return self.equations_.pretty(digits).splitlines()
 
     def print(self, digits: int = 4) -> None:
-        """x' = f(x), printed: the lines of `equations` with as many `digits`.
+        """Print x' = f(x), the lines of `equations` with these `digits`.
 
         >>> ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None]).print()
         ... # doctest: +ELLIPSIS
@@ -244,7 +244,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         print("\n".join(self.equations(digits)))
 
     def latex(self) -> str:
-        """x' = f(x) as a LaTeX `align` environment.
+        """Write x' = f(x) as a LaTeX `align` environment.
 
         >>> ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None]).latex()[1:13]
         'begin{align}'
@@ -281,7 +281,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(found.equations.states)
 
     def _settings(self) -> Settings:
-        """The parameters, also numpy's scalars of a grid, as settings; messages name them so."""
+        """Convert parameters, including numpy scalars of a grid, to settings; messages use their Python names."""
         given = {name: getattr(self, name) for name in _DEFAULTS}
         try:
             plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
@@ -307,20 +307,20 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         return values
 
 
-# What scikit-learn takes the names of the parameters from.
+# scikit-learn reads the names of the parameters from this.
 ODEDiscovery.__init__.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
 
 
 def _r2(observed: Array, simulated: Array) -> float:
-    """Variance-weighted R2 over all values that were observed; see `ODEDiscovery.score`."""
+    """Variance-weighted R2 over all observed values; see `ODEDiscovery.score`."""
     if len(observed) < 2:
         raise InputError(f"X: expected at least 2 samples to score, got {len(observed)}")
     if not np.isfinite(simulated).all():
         return LOWEST_SCORE
-    # A missing value that is the mean, and simulated so, adds nothing to either sum.
+    # A missing value replaced by the mean in data and simulation contributes to neither sum.
     missing, mean = np.isnan(observed), np.nanmean(observed, axis=0)
     truth, law = np.where(missing, mean, observed), np.where(missing, mean, simulated)
-    size = np.abs(truth).max() or 1.0  # without it squares leave the range of floats
+    size = np.abs(truth).max() or 1.0  # otherwise squares exceed the range of floats
     with np.errstate(over="ignore"):
         law = np.clip(law / size, -1e99, 1e99)
     r2 = r2_score(truth / size, law, multioutput="variance_weighted")
@@ -328,7 +328,7 @@ def _r2(observed: Array, simulated: Array) -> float:
 
 
 class Run(NamedTuple):
-    """A trajectory: times [n], values [n, states], and the column or index that the times are from."""
+    """A trajectory: times [n], values [n, states], and the column or index of the times."""
 
     time: Array
     values: Array
@@ -338,7 +338,7 @@ class Run(NamedTuple):
 def read_runs(
     x: Any, t: Any, states: list[str] | None, interval: float | None, unit: str | None = None
 ) -> tuple[list[Run], list[str] | None, Clock | None]:
-    """The trajectories of X, the names of their states if X has names, and how dates are counted."""
+    """Read the trajectories of X, the names of their states if X has names, and the clock of dates."""
     blocks, given = paired(x, t)
     if is_frame(blocks[0]):
         states, _ = columns_of(blocks[0], states)
@@ -352,7 +352,7 @@ def read_runs(
 
 
 def read_values(block: Any, states: list[str] | None) -> Array:
-    """The states [samples, states] of an array or of the columns of a frame."""
+    """Read the states [samples, states] of an array or a frame."""
     if not is_frame(block):
         return _matrix(block)
     names, _ = columns_of(block, states)
@@ -363,7 +363,7 @@ def read_values(block: Any, states: list[str] | None) -> Array:
 
 
 def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | None]:
-    """Times of a trajectory as they were given, and the column or index that they are from."""
+    """Times of a trajectory as given by the user, and their column or index."""
     if not is_frame(block):
         return t, None
     kind, (_, name) = "column", columns_of(block, states)
@@ -384,17 +384,17 @@ def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | 
 
 
 def is_list(x: Any) -> bool:
-    """Whether this is a list of trajectories, and not one array written as a list of rows."""
+    """Whether X is a list of trajectories, not one array as a list of rows."""
     return isinstance(x, list | tuple) and (not x or is_frame(x[0]) or is_dataset(x[0]) or np.ndim(x[0]) == 2)
 
 
 def is_frame(x: Any) -> bool:
-    """Whether this has columns, as a DataFrame has."""
+    """Whether X has columns, as a DataFrame."""
     return hasattr(x, "columns") and hasattr(x, "__getitem__")
 
 
 def paired(x: Any, t: Any) -> tuple[list[Any], list[Any]]:
-    """The trajectories, and for each its times, its sample interval, or None."""
+    """Pair each trajectory with its times, its sample interval, or None."""
     if not is_list(x):
         return [_plain(x)], [t]
     blocks = [_plain(block) for block in x]
@@ -412,12 +412,12 @@ def paired(x: Any, t: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _plain(block: Any) -> Any:
-    """A Dataset as the frame of its variables, anything else as it is."""
+    """Convert a Dataset to a frame; return anything else unchanged."""
     return plain_frame(block)[0] if is_dataset(block) else block
 
 
 def _times(t: Any, count: int, interval: float | None) -> Array:
-    """Times of `count` samples from times or from the interval between them."""
+    """Times of `count` samples, from times or the interval between them."""
     step = interval if t is None else t
     if step is None:
         raise InputError(
@@ -436,7 +436,7 @@ def _times(t: Any, count: int, interval: float | None) -> Array:
 
 
 def columns_of(frame: Any, states: list[str] | None) -> tuple[list[str], str | None]:
-    """Columns of the states, the given ones or all others, and that of the times if any."""
+    """Columns of the states, by default all except the times, and the column of the times, if any."""
     columns = list(frame.columns)
     if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
         raise InputError(
@@ -450,7 +450,7 @@ def columns_of(frame: Any, states: list[str] | None) -> tuple[list[str], str | N
 
 
 def _matrix(x: Any) -> Array:
-    """Values [samples, states], finite or nan."""
+    """Convert values to [samples, states], finite or nan."""
     values = real_numbers(x, "X")
     if values.ndim != 2:
         raise InputError(

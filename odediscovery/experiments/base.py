@@ -1,8 +1,8 @@
-"""What an experiment of the papers is: batches of runs, a table beside the published one, a figure.
+"""Experiments of the papers: batches of runs, a table beside the published one, a figure.
 
 An experiment names its batches (one model on one task, say) and runs one of them at a time. The runs
-of a batch are members, trained side by side. `study.py` keeps the finished batches, so an experiment
-knows nothing of files, and makes its table and figure from rows alone.
+of a batch are members, trained together. `study.py` saves finished batches, so an experiment does
+not deal with files, and makes its table and figure from rows only.
 """
 
 from __future__ import annotations
@@ -28,53 +28,53 @@ from odediscovery.runtime.monitor import Monitor
 Row = dict[str, str | int | float | bool]
 Arrays = dict[str, NDArray[np.float64]]
 
-# Behind a model that this package trains in its own way.
+# Suffix of a model with this package's own training.
 OURS = ", ours"
 
 
 class Stopped(Exception):
-    """The work was asked to stop before a batch was done; what the batch had is dropped."""
+    """A request to stop before the end of a batch, whose results are discarded."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be reproduced: as the paper prints it or as its code ran, quickly or in full."""
+    """Options of a reproduction: as the paper prints it or as its code ran, quickly or in full."""
 
     preset: str = "as-run"  # "paper" or "as-run"
-    full: bool = False  # True for the sizes of the paper, False for a look that takes seconds
-    seed: int = 0  # of everything random
+    full: bool = False  # True for the sizes of the paper, False for a quick look of seconds
+    seed: int = 0  # of all random numbers
     device: str = "cpu"  # where networks are trained, "cpu" or "cuda"
 
     def generator(self, batch: dict[str, str], purpose: str = "") -> torch.Generator:
-        """A random source of the batch's own, whichever other batches are run or resumed."""
+        """A separate random source of a batch, independent of other batches."""
         name = repr((sorted(batch.items()), purpose)).encode()
         return torch.Generator().manual_seed(self.seed * 2**32 + zlib.crc32(name))
 
 
 class OfBatch:
-    """What belongs to one batch."""
+    """Base class of data of one batch."""
 
     batch: dict[str, str]
 
     @property
     def name(self) -> str:
-        """The batch in a line."""
+        """Name of the batch in one line."""
         return " ".join(self.batch.values())
 
     @property
     def model(self) -> str:
-        """What was trained, by the paper's training or by ours."""
+        """Name of the model, without the suffix of our training."""
         return self.batch["model"].removesuffix(OURS)
 
     @property
     def ours(self) -> bool:
-        """Whether our training is meant."""
+        """Whether the model has our training."""
         return self.batch["model"].endswith(OURS)
 
 
 @dataclass(frozen=True, eq=False)
 class Ran(OfBatch):
-    """A finished batch: a row for each run, and arrays for the figure where rows are not enough."""
+    """A finished batch: a row for each run, and further arrays for the figure."""
 
     batch: dict[str, str]
     rows: list[Row]
@@ -82,21 +82,21 @@ class Ran(OfBatch):
     seconds: float = 0.0
 
     def median(self, name: str) -> float:
-        """The median of one figure over the runs."""
+        """Median of one column over the runs."""
         return float(np.median(self.column(name)))
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """One figure of every run; nan where a run has none."""
+        """Values of one column for all runs; nan if missing."""
         return np.array([float(row.get(name, np.nan)) for row in self.rows])
 
     def spread(self, name: str) -> str:
-        """Median and median absolute deviation of one figure."""
+        """Median and median absolute deviation of one column as text."""
         return spread(*median_deviation(self.column(name)))
 
 
 @dataclass(frozen=True, eq=False)
 class Job(OfBatch):
-    """One batch as it is run: what is asked for, who listens, and a random source of the batch's own."""
+    """One running batch: its plan, its monitor, and its own random source."""
 
     plan: Plan
     batch: dict[str, str]
@@ -104,15 +104,15 @@ class Job(OfBatch):
 
     @cached_property
     def source(self) -> torch.Generator:
-        """What the batch is drawn from."""
+        """The random source of the batch."""
         return self.plan.generator(self.batch)
 
     def fresh(self, purpose: str) -> torch.Generator:
-        """Another source, for what shall not depend on how much was drawn before."""
+        """Another source, for draws that must not depend on earlier ones."""
         return self.plan.generator(self.batch, purpose)
 
     def check(self) -> None:
-        """Raise `Stopped` if the monitor asked to stop."""
+        """Raise `Stopped` if the monitor requests to stop."""
         if self.monitor.stopping():
             raise Stopped
 
@@ -120,12 +120,12 @@ class Job(OfBatch):
 class Experiment(ABC):
     """One experiment of the papers."""
 
-    name: str  # as it is typed behind `odediscovery reproduce`
+    name: str  # as in `odediscovery reproduce NAME`
     title: str  # one line above the table
     trains = True  # whether it trains networks, and so can use `Plan.device`
     full: Any = None  # settings with the sizes of the paper
     quick: Any = None  # and for a quick look
-    # Values by which batches differ, where there is a batch for every combination.
+    # Values that distinguish batches, if there is a batch for every combination.
     axes: ClassVar[Mapping[str, Iterable[str]]] = {}
 
     def how(self, plan: Plan) -> Any:
@@ -138,22 +138,22 @@ class Experiment(ABC):
 
     @abstractmethod
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
-        """All runs of one batch, or `Stopped` where the monitor asked to stop."""
+        """Do all runs of one batch; raise `Stopped` if the monitor requests to stop."""
 
     def line(self, r: Ran) -> dict[str, str]:
         """The line of a batch in the table, a cell by the name of its column."""
         raise NotImplementedError
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        """Ours beside the published figures, in Markdown."""
+        """Write our results beside the published ones, in Markdown."""
         return markdown([self.line(r) for r in ran])
 
     @abstractmethod
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """The paper's figure of what was run; called with the style of all figures in place."""
+        """Draw the paper's figure of the finished batches, within the common style."""
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """The paper's figure of what was run."""
+        """The paper's figure of the finished batches, in the common style."""
         with rc_context(STYLE):
             return self.draw(plan, ran)
 
@@ -168,25 +168,25 @@ def find(ran: Sequence[Ran], **batch: str) -> Ran | None:
 
 
 def columns(ran: Sequence[Ran], name: str, *axes: str, **batch: str) -> dict[tuple[str, ...], NDArray[np.float64]]:
-    """One figure of every run of the batches of these settings, by their values along some axes."""
+    """Values of one column for all runs of the batches of these settings, by their values along some axes."""
     own = [r for r in ran if batch.items() <= r.batch.items()]
     return {tuple(r.batch[axis] for axis in axes): r.column(name) for r in own}
 
 
 def markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows (a cell by the name of its column) as a Markdown table, its first column flush left, the others right."""
+    """Write rows, cells by column name, as a Markdown table, the first column flush left, the others right."""
     return table(list(rows[0]), [row.values() for row in rows], rule="--:") + "\n" if rows else ""
 
 
 def number(value: float, digits: int = 2) -> str:
-    """A figure of a table: few digits, no exponent where it can be done without."""
+    """Format a number for a table: few digits, and an exponent only if needed."""
     if not np.isfinite(value):
         return "-" if np.isnan(value) else "inf"
     return f"{value:.{digits}g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.1e}"
 
 
 def median_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Median and median absolute deviation, as the paper's tables give them; inf counts."""
+    """Median and median absolute deviation, as in the paper's tables, including infinite values."""
     values = np.where(np.isnan(values), np.inf, values)
     middle = float(np.median(values))
     if not np.isfinite(middle):
@@ -195,19 +195,19 @@ def median_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def spread(middle: float, deviation: float) -> str:
-    """A median and its deviation."""
+    """Format a median and its deviation."""
     return f"{number(middle)} ± {number(deviation)}"
 
 
 def beside(ours: float, published: float, deviation: float) -> str:
-    """An error beside a published one: within two of its median deviations, or better or worse by more."""
+    """Compare an error with a published one: within two of its median deviations, or better or worse by more."""
     if abs(ours - published) <= 2.0 * deviation:
         return "within"
     return "better" if ours < published else "worse"
 
 
 def counted(verdicts: Sequence[str]) -> str:
-    """How many errors are within two median deviations, better and worse, in a sentence."""
+    """State how many errors are within two median deviations, better and worse."""
     within, better, worse = (list(verdicts).count(v) for v in ("within", "better", "worse"))
     return (
         f"Of {len(verdicts)} medians {within} are within two median deviations of the published one, "
@@ -216,17 +216,17 @@ def counted(verdicts: Sequence[str]) -> str:
 
 
 def tally(won: NDArray[Any]) -> str:
-    """How many runs won."""
+    """Format the number of successful runs."""
     return f"{int(won.sum())} of {len(won)}"
 
 
 def share(won: NDArray[Any]) -> str:
-    """95 % interval of the share of runs that won, in whole per cents."""
+    """Format the 95 % interval of the share of successful runs, in whole per cents."""
     return "{:.0%} to {:.0%}".format(*wilson(int(np.sum(won)), len(won)))
 
 
 def wilson(successes: int, runs: int) -> tuple[float, float]:
-    """95 % interval of a success rate (Wilson's score interval, as Madsen and Johansen use)."""
+    """95 % interval of a success rate (Wilson's score interval, as in Madsen and Johansen)."""
     if runs == 0:
         return 0.0, 1.0
     z, rate = 1.959963984540054, successes / runs

@@ -1,9 +1,9 @@
-"""What the figures of all experiments share, so that they look like pages of one book.
+"""Common style and parts of the figures of all experiments.
 
-A figure has rows of panels; methods stand side by side at a tick; every run is a point and the median
-a short line; errors that no axis can show stand at its ends. In a Pareto picture size stands against error,
-both logarithmic, one colour for each method, earlier results pale behind, each front a staircase, the answer
-a star, and curves over the data beside it.
+A figure has rows of panels with methods side by side at each tick. Every run is a point and the median a short
+line; errors beyond an axis are drawn at its ends. A Pareto picture shows size against error, both logarithmic,
+with one colour for each method, earlier results pale behind, each front as a staircase, the answer as a star,
+and curves over the data at the side.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
 from odediscovery.plots.figures import STYLE as SHARED
 from odediscovery.runtime.arrays import Array
 
-# Lines that are no data, and the line of a median, in points; what remains of a colour where marks lie on each other.
+# Widths of guide lines and of the line of a median, in points; opacity of overlapping marks.
 THIN, THICK, FAINT = 0.8, 2.4, 0.6
-# Part of the room between two ticks that methods share.
+# Share of the space between two ticks for methods.
 GROUP = 0.8
 # Ends of logarithmic axes of errors, and of axes of per cents and shares, with room for marks.
 ERROR_ENDS, PER_CENTS, SHARES = (1e-7, 1e4), (-4.0, 104.0), (-0.02, 1.04)
@@ -36,19 +36,19 @@ Values: TypeAlias = NDArray[np.float64]
 
 
 def page(rows: int = 1, *, wide: bool = False) -> Figure:
-    """An empty figure with room for so many rows of panels."""
+    """An empty figure for some rows of panels."""
     return empty_figure(14.0 if wide else 11.0, 4.8 + 2.2 * (rows - 1))
 
 
 def aside(k: int, of: int) -> float:
-    """Where the k-th of so many methods stands beside their common tick."""
+    """Position of the k-th of `of` methods relative to their common tick."""
     return GROUP * (k - (of - 1) / 2) / of
 
 
 def draw_runs(
     axis: Axes, at: float, values: Values, colour: str, label: str | None = None, *, lying: bool = False
 ) -> None:
-    """Every run a point, side by side, and their median a short line; `lying`: along the other axis."""
+    """Draw every run as a point, side by side, and the median as a short line; `lying`: along the other axis."""
     last = len(values) - 1
     beside = at + 0.12 * (np.arange(len(values)) - last / 2) / max(last, 1)
     points: tuple[Any, Any] = (beside, np.sort(values))
@@ -60,7 +60,7 @@ def draw_runs(
 
 
 def line_of(i: int) -> dict[str, Any]:
-    """Colour and dash of the i-th of more lines than there are colours that can be told apart."""
+    """Colour and dash of line i, if there are more lines than distinguishable colours."""
     return {"color": COLOURS[i % len(COLOURS)], "ls": "-" if i < len(COLOURS) else "--"}
 
 
@@ -76,8 +76,8 @@ def draw_groups(
     lying: bool = False,
     first: int = 0,
 ) -> None:
-    """Methods side by side at the tick of every group, from place `first` on: runs of values by (group, method), which
-    are clipped to the `ends`, or `bars` of their mean."""
+    """Draw methods side by side at the tick of every group, from position `first` on: runs of values by (group,
+    method), clipped to the `ends`, or `bars` of their mean."""
     for k, method in enumerate(methods):
         label: str | None = method
         for i, group in enumerate(groups, start=first):
@@ -93,14 +93,14 @@ def draw_groups(
 
 
 def draw_surface(axis: Axes, values: Values, box: tuple[float, float, float, float], norm: Any, **look: Any) -> Any:
-    """Values over two quantities [first, second] as colours, the first to the right; what lies outside is clipped."""
+    """Draw values over two quantities [first, second] as clipped colours, the first one to the right."""
     axis.grid(False)
     shown = values.T.clip(norm.vmin, norm.vmax)
     return axis.imshow(shown, origin="lower", extent=box, norm=norm, **look)
 
 
 def legend_below(figure: Figure, axis: Axes, columns: int = 0) -> None:
-    """One legend for all panels, of the names of one, below them."""
+    """Draw one legend for all panels below them, with the names of one panel."""
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns or len(labels) or 1)
 
@@ -111,7 +111,7 @@ PLAIN, LARGE, APART = 5.5, 7.5, 10.0
 BESIDE: dict[str, Any] = {"va": "center", "textcoords": "offset points", "fontweight": "bold"}
 # Points of a curve.
 POINTS = 400
-# Of the states: none of the colours that methods usually have.
+# Colours of the states, distinct from the usual ones of methods.
 STATES = ("#0072B2", "#CC79A7", "#444444", "#56B4E9", "#E69F00", "#009E73", "#D55E00")
 
 
@@ -125,13 +125,13 @@ class Cloud:
     parameters: Array
     errors: Array
     pale: bool = False  # results of others, drawn behind
-    front: bool = True  # draw the staircase of those that no other beats
+    front: bool = True  # draw the staircase of the non-dominated models
     star: int | None = None  # index of the answer, or None
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A solution to draw over the data: values [times, states], nan where it has none."""
+    """A solution to draw over the data: values [times, states], nan where undefined."""
 
     label: str
     times: Array
@@ -146,7 +146,7 @@ def fronts_figure(
     errors: tuple[float, float],
     closer: tuple[float, float] | None = None,
 ) -> Figure:
-    """Pareto fronts at the left, data and fitted curves at the right."""
+    """Draw Pareto fronts at the left, data and fitted curves at the right."""
     figure = page(rows=2 if closer else 1)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
     for depth, cloud in enumerate(clouds):
@@ -177,7 +177,7 @@ def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
 
 
 def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]) -> None:
-    """The same clouds between two errors, in the gap between published models and the answer."""
+    """Draw the clouds between two errors in an inset, in the gap between published models and the answer."""
     inset = axes.inset_axes((0.3, 0.36, 0.67, 0.3), zorder=2 * len(clouds) + 2)
     for depth, cloud in enumerate(clouds):
         _draw_cloud(inset, cloud, 2 + depth)
@@ -188,7 +188,7 @@ def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]
 
 
 def _label_star(axes: Axes, cloud: Cloud) -> None:
-    """What the chosen model is, on the side of its star where there is room."""
+    """Label the chosen model, on the side of its star with more space."""
     if cloud.star is None:
         return
     at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
@@ -209,7 +209,7 @@ def _frame(axes: Axes, errors: tuple[float, float]) -> None:
 
 
 def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
-    """One entry a cloud, those in front first."""
+    """Legend entries, one per cloud, those in front first."""
     handles = []
     for c in reversed(clouds):
         marker, size = (c.marker, PLAIN if c.pale else LARGE) if c.star is None else ("*", 13.0)
@@ -227,7 +227,7 @@ def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> Non
             axes.plot(curve.times, curve.values[:, k], curve.style, color=colour)
         axes.annotate(state, (run.time[-1], run.values[-1, k]), xytext=(APART, 0), color=colour, **BESIDE)
     low, high = np.nanmin(run.values), np.nanmax(run.values)
-    margin = 0.05 * (high - low)  # curves may leave it
+    margin = 0.05 * (high - low)  # curves may exceed it
     axes.set_ylim(low - margin, high + margin)
     axes.set_xlabel(series.time_name)
     axes.set_title("Data and fitted curves")

@@ -1,8 +1,8 @@
-"""A reproduction on disk: finished batches are kept, and the same command goes on from them.
+"""A reproduction on disk: finished batches are saved, and the same command continues from them.
 
-DIR/study.json            what was asked for, and what it took
+DIR/study.json            options, and times
 DIR/batches/*.json, *.npz one finished batch each
-DIR/runs.csv              a row for each run: batch, seed, settings, every figure
+DIR/runs.csv              a row for each run: batch, seed, settings, all results
 DIR/table.md, DIR/NAME.png
 """
 
@@ -36,7 +36,7 @@ from odediscovery.runtime.workers import Backend, Failure
 def reproduce(
     experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor, backend: Backend | None = None
 ) -> list[Ran]:
-    """Run what is not yet in `folder`, then write the rows, the table and the figure."""
+    """Run the batches that are not yet in `folder`, then write the rows, the table and the figure."""
     asked = {"experiment": experiment.name, **asdict(plan)}
     claim_folder(folder, asked)
     (folder / "batches").mkdir(exist_ok=True)
@@ -46,9 +46,9 @@ def reproduce(
     failed: list[str] = []
 
     def one_by_one() -> Iterator[tuple[int, Any]]:
-        """The batches run here, each with its own progress."""
+        """Run the batches in this process, each with its own progress."""
         for number, i in enumerate(missing):
-            # What was asked to stop runs nothing more.
+            # After a request to stop, no further batch is run.
             if monitor.stopping():
                 return
             monitor.stage(f"{i + 1} of {len(batches)}: {' '.join(batches[i].values())}", 1)
@@ -84,7 +84,7 @@ def reproduce(
 def run_batch(
     task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None
 ) -> tuple[list[Row], Arrays, float]:
-    """Rows, arrays and seconds of one batch, or `Stopped` where the monitor asked to stop."""
+    """Run one batch, and return rows, arrays and seconds; raise `Stopped` if the monitor requests to stop."""
     keep_freed_memory()
     experiment, plan, batch = task
     began = time.monotonic()
@@ -98,7 +98,7 @@ def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran]
     command = f"odediscovery reproduce {experiment.name} --preset {plan.preset} --{mode} --seed {plan.seed}"
     count = f"{sum(len(r.rows) for r in ran)} runs in {len(ran)} batches"
     head = f"# {experiment.title}\n\n`{command}`: {count}, {seconds:.0f} s.{done}\n\n"
-    # All rows under the union of their columns.
+    # The columns are the union over all rows.
     rows = [
         {**r.batch, "seed": plan.seed, "run": i, **row, "batch_seconds": r.seconds}
         for r in ran
@@ -133,7 +133,7 @@ def _keep(folder: Path, ran: Ran) -> None:
 
 
 def _read(folder: Path, batch: dict[str, str]) -> Ran | None:
-    """A finished batch, or None: what cannot be read is run again."""
+    """Read a finished batch; None if it cannot be read, so that it is run again."""
     try:
         document = json.loads(_place(folder, batch, "json").read_text(encoding="utf-8"))
         rows, arrays = document["rows"], dict[str, Any]()
@@ -145,7 +145,7 @@ def _read(folder: Path, batch: dict[str, str]) -> Ran | None:
         if packed.is_file():
             with np.load(io.BytesIO(packed.read_bytes()), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-        # Batches of earlier versions do not say which arrays they have.
+        # Batches of earlier versions do not list their arrays.
         if set(document.get("arrays", arrays)) != set(arrays):
             return None
         return Ran(batch, rows, arrays, float(document["seconds"]))

@@ -2,9 +2,9 @@
 
 The networks of the arithmetic experiments are static, y = unit_L(... unit_1(x)): they are
 `torch.nn.Sequential` chains of units with a members axis, and torch's own optimisers, which
-work element by element, train every member as if it were alone. What Adam left is refitted by
-Levenberg-Marquardt, all members at once; a wide chain is thinned first, because the cost grows with the
-cube of the number of unknowns.
+work element by element, train every member as if it were alone. After Adam all members are refined together
+by Levenberg-Marquardt; a wide chain is thinned first, because the cost grows with the cube of the number of
+unknowns.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from odediscovery.units.base import l1_norm
 
 # A parameter counts if its size is above this (Neural Power Units, Figs. 4 and 7).
 NONZERO = 1e-3
-# Error of all weights with which a solution still counts as exact (Madsen and Johansen, Sec. 4.1).
+# Largest error of weights of a solution that counts as exact (Madsen and Johansen, Sec. 4.1).
 WEIGHT_ERROR = 1e-5
-# Least |value| behind a logarithm.
+# Least |value| in a logarithm.
 TINY = 1e-12
 
 
 def relative_scale(y: Tensor) -> Tensor:
-    """|y| + median |y| of each member's batch: errors divided by it count at every magnitude of y."""
+    """|y| + median |y| of each member's batch, a scale of errors for all magnitudes of y."""
     size = y.abs()
     return size + size.median(dim=1, keepdim=True).values
 
 
 def uniform(shape: tuple[int, ...], low: float | Tensor, high: float | Tensor, source: torch.Generator) -> Tensor:
-    """Uniform numbers from low to high, in double precision."""
+    """Draw uniform numbers from low to high, in double precision."""
     return low + (high - low) * torch.rand(shape, generator=source, dtype=torch.float64)
 
 
@@ -49,10 +49,10 @@ DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": lambda prediction, y: (prediction - y).square(),
     "smooth-l1": lambda a, b: nn.functional.smooth_l1_loss(a, b, reduction="none"),
     "relative": lambda prediction, y: ((prediction - y) / relative_scale(y)).square(),
-    # Of classes: y is 1 for the right one, 0 for the others.
+    # For classes: y is 1 for the right one, 0 for the others.
     "cross-entropy": lambda prediction, y: -y * nn.functional.log_softmax(prediction, dim=-1),
 }
-# The mean squares of RMSProp decay as Julia's do by default.
+# Decay of the mean squares in RMSProp, the default of the Julia code.
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
     "rmsprop": partial(torch.optim.RMSprop, alpha=0.9),
@@ -64,7 +64,7 @@ Penalty = Callable[[int], Tensor]  # step -> [members]
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes that nearly every experiment has, and how its networks are trained."""
+    """Common sizes of experiments, and options of their training."""
 
     runs: int = 20  # members of a batch
     steps: int = 10_000  # gradient steps
@@ -89,33 +89,33 @@ class Setting:
         return self.rate * min((1.0 - step / self.steps) / (1.0 - self.anneal), 1.0)
 
     def row(self) -> Row:
-        """What the rows of a run say of its training."""
+        """Columns of the training in the row of a run."""
         return {"steps": self.steps, "rate": self.rate, "method": self.method}
 
 
 @dataclass(frozen=True)
 class OurSetting(Setting):
-    """The same with our training: several starts of every run by Adam, then Levenberg-Marquardt."""
+    """`Setting` with our training: several starts of every run by Adam, then Levenberg-Marquardt."""
 
-    starts: int = 8  # of each run, at most
+    starts: int = 8  # largest number for each run
     our_steps: int = 1000  # Adam steps of a start
     refit_samples: int = 1024
     refit_steps: int = 60
 
 
 def rows_of(columns: dict[str, Any], shared: Row) -> list[Row]:
-    """A row for each run, from columns [runs] (tensors or lists) and from what all runs share."""
+    """Build a row for each run from columns [runs] (tensors or lists) and common entries."""
     lists = [c.tolist() if isinstance(c, Tensor) else list(c) for c in columns.values()]
     return [dict(zip(columns, values, strict=True)) | shared for values in zip(*lists, strict=True)]
 
 
 def fresh(runs: int, source: torch.Generator | None, unit: Any, n_in: int, n_out: int, **options: Any) -> Any:
-    """A unit with so many members, drawn from a source."""
+    """Draw a unit with `runs` members from a source."""
     return unit(n_in, n_out, members=runs, generator=source, dtype=torch.float64, **options)
 
 
 def chain(runs: int, source: torch.Generator | None, *parts: nn.Module | tuple[Any, ...]) -> nn.Sequential:
-    """A chain with so many members, drawn layer by layer."""
+    """Draw a chain with `runs` members layer by layer."""
     made = []
     for part in parts:
         if isinstance(part, nn.Module):
@@ -127,7 +127,7 @@ def chain(runs: int, source: torch.Generator | None, *parts: nn.Module | tuple[A
 
 
 class PReLU(nn.Module):
-    """max(x, 0) + a min(x, 0) with one trained slope a a member, 0.25 at first as in torch."""
+    """max(x, 0) + a min(x, 0) with one trained slope a per member, initially 0.25 as in torch."""
 
     def __init__(self, members: int) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class PReLU(nn.Module):
         return x.clamp(min=0.0) + self.slope * x.clamp(max=0.0)
 
 
-# The nonlinearities of the dense nets that the papers set beside arithmetic units.
+# Nonlinearities of the dense networks that the papers compare with arithmetic units.
 ACTIVATIONS: dict[str, Callable[[int], nn.Module]] = {
     "ReLU": lambda _: nn.ReLU(),
     "Sigmoid": lambda _: nn.Sigmoid(),
@@ -185,7 +185,7 @@ def flat(network: nn.Sequential) -> Tensor:
 
 
 def count_parameters(network: nn.Sequential) -> Tensor:
-    """How many parameters of each member are not zero, [members]."""
+    """Count the non-zero parameters of each member, [members]."""
     return (flat(network).abs() > NONZERO).sum(dim=1)
 
 
@@ -195,7 +195,7 @@ def grown_tenfold(step: int, low: float, high: float) -> float:
 
 
 def inalu_penalty(network: nn.Sequential, step: int, steps: int, summed: bool = False) -> Tensor:
-    """iNALU's regulariser, in the second half of training: by then weights know where they go."""
+    """iNALU's regulariser in the second half of training, when weights have settled."""
     return 1e-5 * regulariser(network, summed) * (2 * step >= steps)
 
 
@@ -214,7 +214,7 @@ def sampler(
     source: torch.Generator,
     targets: Callable[[Tensor], Tensor],
 ) -> Draw:
-    """Uniform inputs and what a task makes of them, anew for every step."""
+    """Draw uniform inputs and compute the targets of a task, anew for every step."""
 
     def draw() -> tuple[Tensor, Tensor]:
         x = uniform(shape, low, high, source)
@@ -233,8 +233,8 @@ def train(
     penalty: Penalty | None = None,
     watch: Callable[[int, Tensor], None] | None = None,
 ) -> None:
-    """Train all members in place on what `draw` gives a step, under `penalty(step)` [members]; `watch` sees the losses
-    now and then, without gradients, and may change parameters."""
+    """Train all members in place on samples from `draw`, under `penalty(step)` [members]; `watch` receives the losses
+    at intervals, without gradients, and may change parameters."""
     place = device_of(job.plan.device)
     network.to(place)
     weights = [p for p in network.parameters() if p.requires_grad]
@@ -258,7 +258,7 @@ def train(
 
 
 def set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float | None = None) -> None:
-    """Gradients of the losses of all members, entries clipped to a limit; a member without finite numbers gets no
+    """Compute gradients of the losses of all members, clipped to a limit; members with non-finite ones make no
     step."""
     total = torch.where(losses.isfinite(), losses, 0.0).sum()
     for weight, gradient in zip(weights, torch.autograd.grad(total, weights, materialize_grads=True), strict=True):
@@ -267,17 +267,17 @@ def set_gradients(weights: Sequence[nn.Parameter], losses: Tensor, limit: float 
 
 
 def tell(job: Job, step: int, losses: Tensor) -> None:
-    """Show the least loss from time to time, and stop if that was asked for."""
+    """Report the least loss at intervals, and stop if requested."""
     if step % 100 == 0:
         job.monitor.step(step, float(losses.detach().nan_to_num(torch.inf).min()))
         job.check()
 
 
 class ChainResiduals:
-    """weight (network(x) - y) of members that carry their number.
+    """weight (network(x) - y) of numbered members.
 
-    Levenberg-Marquardt drops members that have converged; the last unknown, which is not free,
-    says whose data are meant. The others are the parameters that ask for gradients, unit by unit.
+    Levenberg-Marquardt drops members that have converged, so the last unknown, which is not free,
+    is the number of the member. The others are the parameters with gradients, unit by unit.
     """
 
     def __init__(self, network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, whole: float = 0.0) -> None:
@@ -286,18 +286,18 @@ class ChainResiduals:
         self.x, self.y, self.weight, self.whole = x, y, weight, whole
 
     def gathered(self) -> Tensor:
-        """The unknowns as the network has them, [members, unknowns]."""
+        """Collect the unknowns from the network, [members, unknowns]."""
         own = self.field.theta[:, self.columns]
         return torch.cat([own, torch.arange(len(own), dtype=own.dtype)[:, None]], dim=1)
 
     def parameters(self, unknowns: Tensor) -> list[dict[str, Tensor]]:
-        """Parameters of every unit at these unknowns; the fixed ones as the network has them."""
+        """Parameters of every unit for these unknowns; fixed ones as in the network."""
         theta = self.field.theta[unknowns[:, -1].long()]
         theta[:, self.columns] = unknowns[:, :-1]
         return self.field.unpack(theta)
 
     def solve(self, unknowns: Array) -> Array:
-        """The residuals themselves: a chain has nothing to solve."""
+        """The residuals, since a chain needs no solver."""
         given = torch.as_tensor(unknowns)
         which = given[:, -1].long()
         y = self.x[which]
@@ -307,7 +307,7 @@ class ChainResiduals:
         return found
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
-        """[members, samples x outputs], then those of whole numbers if they count."""
+        """Residuals [members, samples x outputs], then those of whole numbers if these have a weight."""
         own = self.solve(unknowns) if solved is None else solved
         w = unknowns[:, :-1]
         return np.concatenate([own, self.whole * w * (1.0 - w * w)], axis=1) if self.whole else own
@@ -319,7 +319,7 @@ class ChainResiduals:
         weight, parts = self.weight[which], self.parameters(given)
         y, _, slopes = pulled_through(self.field.units, parts, self.x[which], torch.diag_embed(weight))
         residuals = ((y - self.y[which]) * weight).flatten(1)
-        # The number of a member has no slope.
+        # The slope by the number of a member is 0.
         jacobian = nn.functional.pad(slopes[..., self.columns].flatten(1, 2), (0, 1))
         if self.whole:
             w = given[:, :-1]
@@ -331,7 +331,7 @@ class ChainResiduals:
 def refit(
     network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float, whole: float = 0.0
 ) -> Tensor:
-    """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place."""
+    """Minimise sum (weight (network(x) - y))^2 over the parameters in place; the sums of squares [members]."""
     problem = ChainResiduals(network, x, y, weight, whole)
     unknowns: Array = problem.gathered().numpy()
     free = np.ones(unknowns.shape, dtype=bool)
@@ -362,7 +362,7 @@ def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Seque
     first.weight.data.copy_(parameters_of(sums)["weight"].gather(1, chosen))
     if isinstance(products, NMU):
         factors = NMU(kept, 1, members=members, dtype=torch.float64)
-        # At 0 a weight has no gradient.
+        # A weight of 0 has no gradient.
         own = products.weight.gather(2, best[:, None]).clamp(0.02, 1.0)
         factors.weight.data.copy_(own)
         return nn.Sequential(first, factors)
@@ -390,7 +390,7 @@ def _regress(first: NAU, powers: RealNPU, x: Tensor, y: Tensor) -> None:
 
 @torch.no_grad()
 def embed(thin: nn.Sequential, chosen: Tensor, network: nn.Sequential, into: Tensor) -> None:
-    """Write members `chosen` of a thinned chain into the first units of members `into` of a wide one; the others are
+    """Write members `chosen` of a thinned chain into the first units of members `into` of a wide one; other units are
     idle."""
     for small, large in zip(layers(thin), layers(network), strict=True):
         values = parameters_of(small)

@@ -1,4 +1,4 @@
-"""How pictures look, and their axes: colours, lines, marks, letters, labels with units, dates, limits, bands.
+"""Style and axes of pictures: colours, lines, marks, letters, labels with units, dates, limits, bands.
 
 Lines, marks and letters are measured in points, panels in inches; all were chosen by eye.
 """
@@ -25,11 +25,11 @@ from odediscovery.runtime.arrays import Array
 INK, MUTED, GRID, PAPER = "#222222", "#707070", "#e6e6e6", "#ffffff"
 # Okabe and Ito (2008): blue, vermilion, green, orange, sky blue, purple, black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000")
-# Points of a curve that is integrated for a picture, and of one for a small panel of many.
+# Points of a curve in a picture, and in a small panel.
 CURVE_POINTS, PANEL_POINTS = 500, 300
 
 
-# What covers what, from behind; matplotlib itself draws areas in the first layer, lines in the second.
+# Layers from back to front; by default matplotlib draws areas in the first layer, lines in the second.
 Depth = IntEnum("Depth", ["BEHIND", "DATA", "CURVE", "POINT", "MARK", "FRONT"])
 
 
@@ -41,9 +41,9 @@ SMALL_MARK, SAMPLE, POINT = 2.8, 4.2, 6.5
 SMALL_TEXT, NOTE_TEXT, PAGE_TEXT = 7.5, 8.5, 9.5
 # Opacity of cells and arrows.
 STRONG = 0.75
-# Ticks of low axes and of others, at most.
+# Largest numbers of ticks of low axes and of others.
 FEW_TICKS, MAX_TICKS = 3, 6
-# Room around curves, as a share of their range, and how far they may leave the range of the data.
+# Margin around curves, and how far they may exceed the range of the data, as shares of the range.
 ROOM, BEYOND = 0.06, 0.3
 # Pictures in files: a panel, its height with residuals, the least width.
 WIDTH, HEIGHT, LEAST_WIDTH = 4.2, 4.3, 6.0
@@ -71,7 +71,7 @@ STYLE: dict[Any, Any] = {
     "axes.formatter.limits": (-3, 4),
     "axes.formatter.useoffset": False,
 }
-# No name of a column is mathematics.
+# Column names are not read as mathematics.
 NAMES: dict[Any, Any] = STYLE | {"text.parse_math": False}
 # Pictures of many panels.
 DENSE = NAMES | {
@@ -80,7 +80,7 @@ DENSE = NAMES | {
     "legend.fontsize": SMALL_TEXT,
     "figure.labelsize": "medium",
 }
-# Drawings within a page, whose letters stay letters.
+# Drawings within a page, with text as text.
 PAGE = NAMES | {
     "svg.fonttype": "none",
     "font.sans-serif": ["DejaVu Sans"],
@@ -98,10 +98,10 @@ NOTE: dict[str, Any] = {"color": MUTED, "fontsize": NOTE_TEXT}
 # Bands: areas without an edge, behind everything.
 LIGHT: dict[str, Any] = {"alpha": 0.15, "lw": 0, "zorder": Depth.BEHIND}
 DARK: dict[str, Any] = LIGHT | {"alpha": 0.30}
-# Lines that are read beside the curves, and those that only help the eye.
+# Lines with a meaning of their own, and guides for the eye.
 LINE: dict[str, Any] = {"lw": LINE_WIDTH}
 HAIR: dict[str, Any] = {"lw": HAIR_WIDTH, "color": MUTED, "zorder": Depth.BEHIND}
-# Measured values are rings, small and open where they are many.
+# Measured values are rings, small and open if there are many.
 RINGS: dict[str, Any] = {
     "marker": "o",
     "ls": "none",
@@ -113,31 +113,31 @@ SMALL_RINGS = RINGS | {"markersize": SMALL_MARK, "markerfacecolor": "none"}
 
 
 def rings(count: int) -> dict[str, Any]:
-    """How so many measured values of one panel are drawn: more than 120 as large rings would hide the curve."""
+    """Style of `count` measured values in one panel: more than 120 large rings would hide the curve."""
     return SMALL_RINGS if count > 120 else RINGS
 
 
-# Its functions have no types.
+# Its functions are untyped.
 _DATES: Any = dates
 
 
 def empty_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches, drawn by Agg and laid out so that nothing overlaps."""
+    """An empty figure, measured in inches, drawn by Agg and laid out without overlaps."""
     figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1), facecolor=PAPER)
     FigureCanvasAgg(figure)
     return figure
 
 
 def with_unit(name: str, units: Mapping[str, str]) -> str:
-    """A name with its unit in brackets, where one is known."""
+    """A name with its unit in brackets, if known."""
     return f"{name} [{units[name]}]" if units.get(name) else name
 
 
 def set_times(axes: Axes, series: TimeSeries) -> None:
-    """Label the horizontal axis, whose limits are final, as the time of a series, with dates where it has any."""
+    """Label the horizontal axis, whose limits are final, as the time of a series, with dates if it has any."""
     name, unit = series.time_name, series.units.get(series.time_name, "")
     axes.set_xlabel(with_unit(name, series.units))
-    # No steps of 2.5: 1902.5 would be too long a label.
+    # Without steps of 2.5, since 1902.5 would be too long a label.
     axes.xaxis.set_major_locator(MaxNLocator(MAX_TICKS, steps=[1, 2, 4, 5, 10]))
     if not series.since or unit not in UNITS:
         return
@@ -157,7 +157,7 @@ def set_times(axes: Axes, series: TimeSeries) -> None:
 
 
 def frame(axes: Axes, curves: Iterable[Array], seen: Array) -> None:
-    """Vertical limits by what was measured; curves and bands may go a little beyond, and decide where nothing was."""
+    """Set vertical limits by the data; curves and bands may exceed them a little, and decide without data."""
     drawn = np.concatenate([np.ravel(v) for v in curves] or [np.zeros(0)])
     drawn, known = drawn[np.isfinite(drawn)], seen[np.isfinite(seen)]
     base = known if known.size else drawn
@@ -172,7 +172,7 @@ def frame(axes: Axes, curves: Iterable[Array], seen: Array) -> None:
 
 
 def ends_of(values: Array) -> tuple[float, float]:
-    """Least and greatest value that are known, with some room around them."""
+    """Range of the finite values, with some margin."""
     known = values[np.isfinite(values)]
     low, high = float(known.min()), float(known.max())
     room = ROOM * ((high - low) or abs(high) or 1.0)
@@ -180,7 +180,7 @@ def ends_of(values: Array) -> tuple[float, float]:
 
 
 def draw_band(axes: Axes, times: Array, curve: Array, half: Array, ends: tuple[Any, Any], **look: Any) -> None:
-    """An area around a curve where its half width is known, between two ends unless the curve goes farther itself."""
+    """Draw a band around a curve where its half width is known, clipped to two ends unless the curve exceeds them."""
     if np.isfinite(half).any():
         low = np.maximum(curve - half, np.minimum(curve, ends[0]))
         high = np.minimum(curve + half, np.maximum(curve, ends[1]))
@@ -188,7 +188,7 @@ def draw_band(axes: Axes, times: Array, curve: Array, half: Array, ends: tuple[A
 
 
 def frame_residuals(axes: Axes, residuals: Sequence[Array]) -> None:
-    """An axis on which residuals lie around 0: in the colour of the curve, if there is but one."""
+    """Centre an axis of residuals on a line at 0, in the colour of the curve if there is only one."""
     axes.axhline(0.0, color=COLOURS[0] if len(residuals) == 1 else MUTED, zorder=Depth.BEHIND, **LINE)
     largest = max((float(np.nanmax(np.abs(left), initial=0.0)) for left in residuals), default=0.0)
     reach = 1.3 * (largest if np.isfinite(largest) and largest > 0 else 1.0)
@@ -198,7 +198,7 @@ def frame_residuals(axes: Axes, residuals: Sequence[Array]) -> None:
 
 
 def label_decades(axes: Axes, low: float, high: float) -> None:
-    """Ticks of a logarithmic axis between two values alone: every decade, or more where there are fewer than three."""
+    """Set ticks of a logarithmic axis between two values: every decade, or more if there are fewer than three."""
     for steps in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
         ticks = [tick for tick in LogLocator(subs=steps).tick_values(low, high) if low <= tick <= high]
         if len(ticks) > 2:
@@ -208,7 +208,7 @@ def label_decades(axes: Axes, low: float, high: float) -> None:
 
 
 def power_of_ten(value: float) -> str:
-    """How one, two, three or five times a power of ten is written on an axis: 100, 10⁻¹², 2·10⁷."""
+    """Write one, two, three or five times a power of ten for an axis: 100, 10⁻¹², 2·10⁷."""
     first, _, power = f"{value:.0e}".partition("e")
     least, most = STYLE["axes.formatter.limits"]
     if least <= int(power) < most:

@@ -1,4 +1,4 @@
-"""What a critical reader asks for: terms over time, rates, residuals, correlations of constants, groups side by side.
+"""Diagnostic pictures: terms over time, rates, residuals, correlations of constants, groups side by side.
 
 autocorrelation at lag l:  r_l = sum_n e_n e_{n+l} / sum_n e_n^2,   95 % of noise within 1.96 / sqrt(N)
 """
@@ -27,20 +27,20 @@ from odediscovery.result.named import rate_label
 from odediscovery.result.population import GroupConstant
 from odediscovery.runtime.arrays import Array
 
-# Fewer residuals than this show no pattern.
+# Least number of residuals that can show a pattern.
 MIN_RESIDUALS = 8
-# Rings in one picture, at most.
+# Largest number of rings in one picture.
 MAX_POINTS = 300
-# The place of a trajectory to times and the solution with inputs at them.
+# From the index of a trajectory to times and the solution with inputs.
 Solved: TypeAlias = Callable[[int], tuple[Array, Array]]
-# Constants in a picture of their correlations.
+# Largest number of constants in a picture of correlations.
 MAX_CONSTANTS = 12
-# Intervals reach so many standard errors to each side.
+# Half width of intervals [standard error].
 REACH = float(ndtri(0.5 + LEVEL / 2.0))
 
 
 def checks_of(found: Discovery) -> list[tuple[str, dict[str, Callable[[Axes], bool]]]]:
-    """The first four states and their pictures: titles, and what draws each, if there is enough to be drawn."""
+    """The first four states with titles and drawing functions of their pictures; these return False without data."""
     residuals, solved, made = residuals_of(found), cache(partial(solution_of, found)), []
     for k, state in enumerate(found.equations.states[:4]):
         own = [one[:, k] for one in residuals]
@@ -55,12 +55,12 @@ def checks_of(found: Discovery) -> list[tuple[str, dict[str, Callable[[Axes], bo
 
 
 def residuals_of(found: Discovery, most: int | None = 30) -> list[Array]:
-    """Data - curve of the first trajectories, [n, states] each, nan where nothing was measured."""
+    """Data - curve of the first `most` trajectories, [n, states] each, nan without data."""
     return [run.values - curve_of(found, j) for j, run in enumerate(found.series.trajectories[:most])]
 
 
 def solution_of(found: Discovery, j: int) -> tuple[Array, Array]:
-    """Times of trajectory j for a small panel, and states with inputs at them."""
+    """Solution of trajectory j for a small panel: times, and states with inputs."""
     run = found.series.trajectories[j]
     times = np.linspace(run.time[0], run.time[-1], style.PANEL_POINTS)
     curve = curve_of(found, j, times)
@@ -68,7 +68,7 @@ def solution_of(found: Discovery, j: int) -> tuple[Array, Array]:
 
 
 def autocorrelation(runs: Sequence[Array]) -> tuple[Array, int]:
-    """Correlation of residuals [n] a trajectory with those some samples later, and their number."""
+    """Autocorrelation at each lag of residuals [n] per trajectory, and the number of residuals."""
     known = [np.where(np.isfinite(e), e, 0.0) for e in runs]
     size = int(sum(np.isfinite(e).sum() for e in runs))
     whole = sum(float(e @ e) for e in known)
@@ -80,7 +80,7 @@ def autocorrelation(runs: Sequence[Array]) -> tuple[Array, int]:
 
 
 def draw_autocorrelation(axes: Axes, runs: Sequence[Array]) -> bool:
-    """Bars of the autocorrelation, and the band in which 95 % of them lie if the residuals are noise."""
+    """Draw the autocorrelation, and the band that contains 95 % of it if the residuals are white noise."""
     found, size = autocorrelation(runs)
     if size < MIN_RESIDUALS or not found.size:
         return False
@@ -97,7 +97,7 @@ def draw_autocorrelation(axes: Axes, runs: Sequence[Array]) -> bool:
 
 
 def draw_normal(axes: Axes, runs: Sequence[Array]) -> bool:
-    """Residuals in order against those of a normal distribution: noise lies on the line."""
+    """Draw a normal plot: ordered residuals against normal quantiles, with normal noise on the line."""
     left = np.concatenate([e[np.isfinite(e)] for e in runs] or [np.zeros(0)])
     spread = float(left.std()) if left.size else 0.0
     if left.size < MIN_RESIDUALS or not spread > 0:
@@ -114,7 +114,7 @@ def draw_normal(axes: Axes, runs: Sequence[Array]) -> bool:
 
 
 def draw_rates(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
-    """Slopes between neighbouring samples of state k, and the rate by the equation along the curve."""
+    """Draw slopes between neighbouring samples of state k, and the rate by the equation along the curve."""
     drawn = False
     runs = found.series.trajectories[: len(style.COLOURS)]
     for j, run in enumerate(runs):
@@ -127,7 +127,7 @@ def draw_rates(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
         axes.plot(middle, slopes, color=style.INK if len(runs) == 1 else style.COLOURS[j], **style.SMALL_RINGS)
         variables = solved(j)[1]
         if variables.shape[1] == 1:
-            # Of a single state the rate is known beyond the curve.
+            # The rate of a single state is known beyond the curve.
             low, high = ends_of(np.append(variables, x))
             variables = np.linspace(low, high, style.PANEL_POINTS)[:, None]
         axes.plot(variables[:, k], found.equations_of(j).rhs(variables)[:, k], color=style.COLOURS[j])
@@ -139,8 +139,8 @@ def draw_rates(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
 
 
 def terms_along(found: Discovery, k: int, x: Array) -> tuple[list[str], Array]:
-    """The terms of equation k as text, and their values along the first curve x [n, terms], without those of doses,
-    whose rates are those of a moment.
+    """The terms of equation k as text, and their values along the first curve x [n, terms], without terms of doses,
+    which act only for a moment.
     """
     own = found.equations_of(0)
     doses = {own.symbols[own.variables.index(name)] for name in dose_columns(found.settings) if name in own.variables}
@@ -157,12 +157,12 @@ def terms_along(found: Discovery, k: int, x: Array) -> tuple[list[str], Array]:
 
 
 def draw_contributions(axes: Axes, found: Discovery, k: int, solved: Solved) -> bool:
-    """The terms of equation k over time, and their sum, the rate between doses; their names are labels."""
+    """Draw the terms of equation k over time, labelled by name, and their sum, the rate between doses."""
     times, x = solved(0)
     names, values = terms_along(found, k, x)
     size = np.nanmean(np.abs(values), axis=0) if values.size else np.zeros(0)
     order = np.argsort(-np.nan_to_num(size), kind="stable")
-    shown, rest = order[:6], order[6:]  # there are six colours beside that of the sum
+    shown, rest = order[:6], order[6:]  # six colours besides that of the sum
     for hue, i in zip(style.COLOURS, shown.tolist(), strict=False):
         axes.plot(times, values[:, i], color=hue, label=names[i])
     if rest.size:
@@ -175,7 +175,7 @@ def draw_contributions(axes: Axes, found: Discovery, k: int, solved: Solved) -> 
 
 
 def correlations(found: Discovery) -> tuple[list[str], Array] | None:
-    """The fitted constants of the law and their correlations, if known; of many those most correlated with another."""
+    """The fitted constants and their correlations, if known; of many constants the most correlated ones."""
     known = found.estimates
     if known is None:
         return None
@@ -191,7 +191,7 @@ def correlations(found: Discovery) -> tuple[list[str], Array] | None:
 
 
 def _names_of_free(equations: Equations, known: Estimates) -> list[str]:
-    """What the free constants are called, in the order of the covariance."""
+    """Names of the free constants, in the order of the covariance."""
     terms, variables = monomial_names(equations), equations.variables
     if len(terms) != known.law.n_monomials:
         return []
@@ -205,7 +205,7 @@ def _names_of_free(equations: Equations, known: Estimates) -> list[str]:
 
 
 def draw_correlations(axes: Axes, r: Array) -> None:
-    """The lower half of a matrix of correlations as coloured cells with their numbers."""
+    """Draw the lower half of a correlation matrix as coloured cells with numbers."""
     n = len(r)
     letters = style.NOTE_TEXT if n <= MAX_CONSTANTS // 2 else style.SMALL_TEXT
     for i in range(1, n):
@@ -222,12 +222,12 @@ def draw_correlations(axes: Axes, r: Array) -> None:
     axes.grid(visible=False)
 
 
-# Constants of groups that are drawn.
+# Largest number of varying constants with a forest plot.
 MAX_FORESTS = 6
 
 
 class GroupFit(NamedTuple):
-    """How the common law fits one group, with the share of its variance that its own curve explains (nan: no share)."""
+    """Fit of the common law to one group, with the share of variance that its own curve explains (nan: unknown)."""
 
     label: str
     r2: float
@@ -235,7 +235,7 @@ class GroupFit(NamedTuple):
 
 
 def group_fits(found: Discovery) -> list[GroupFit]:
-    """How the common law fits each group, in their order; empty without groups of their own constants."""
+    """Assess the fit of the common law to each group, in order; empty for a fit without groups."""
     if found.population is None:
         return []
     size = found.noise if np.all(np.isfinite(found.noise) & (found.noise > 0)) else np.ones(found.series.n_states)
@@ -243,8 +243,8 @@ def group_fits(found: Discovery) -> list[GroupFit]:
     spread = [float(np.sqrt(np.mean(left**2))) if left.size else np.nan for left in known]
     shares = np.full(len(spread), np.nan) if found.population.r2 is None else found.population.r2
     typical = float(np.nanmedian(spread)) if np.isfinite(spread).any() else 1.0
-    # With residuals three times as large as the typical group's, or a curve no better than the mean of its own data, a
-    # group does not follow the law.
+    # A group does not follow the law if its residuals are three times those of the typical group, or its curve is worse
+    # than the mean of its own data.
     return [
         GroupFit(label, r2, not (one > 3.0 * (typical or 1.0) or r2 < 0.0))
         for label, one, r2 in zip(found.population.labels, spread, shares.tolist(), strict=True)
@@ -252,17 +252,17 @@ def group_fits(found: Discovery) -> list[GroupFit]:
 
 
 def drawn_groups(fits: list[GroupFit]) -> list[int]:
-    """Sixty groups that are drawn: all, or those that do not follow the law and the first ones."""
+    """At most sixty groups to draw: first those that do not follow the law, then the others in order."""
     return sorted(sorted(range(len(fits)), key=lambda g: fits[g].follows)[:60])
 
 
 def drawn_state(found: Discovery) -> int:
-    """The state that panels of groups show: the first that was measured."""
+    """The state in panels of groups: the first measured one."""
     return int(np.argmax(measured(found.series)))
 
 
 def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
-    """A constant of every group with its 95 % interval, and the mean of all with its own as a band."""
+    """Draw a constant of every group with its 95 % interval, and the mean with its interval as a band."""
     labels = [] if found.population is None else found.population.labels
     places = np.arange(len(labels), dtype=float)
     ends = np.array([[np.nan if end is None else end for end in one.interval(g)] for g in range(len(labels))])
@@ -276,11 +276,11 @@ def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
         axes.axvspan(one.mean / ratio, one.mean * ratio, color=style.COLOURS[0], **style.LIGHT)
     known = np.concatenate([one.values, ends[np.isfinite(ends)], one.apart[np.isfinite(one.apart)]])
     low, high = ends_of(known)
-    # A group that hardly tells its constant must not flatten the others.
+    # A group with a very uncertain constant must not compress the others.
     reach = 3.0 * (float(np.nanmax(one.values) - np.nanmin(one.values)) or abs(float(np.nanmax(known))) or 1.0)
     middle = float(np.nanmedian(one.values))
     axes.set_xlim(max(low, middle - reach), min(high, middle + reach))
-    # Of more than 36 lines the labels would run into each other.
+    # More than 36 labels would overlap.
     step = -(-len(labels) // 36)
     axes.set_yticks(places[::step], [label[:14] for label in labels[::step]], fontsize=style.SMALL_TEXT)
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -288,7 +288,7 @@ def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
 
 
 def draw_group(axes: Axes, found: Discovery, g: int, k: int, fit: GroupFit) -> None:
-    """Data and curve of state k of one group; in another colour where it does not follow the law."""
+    """Draw data and curve of state k of one group, in another colour if it does not follow the law."""
     run = found.series.trajectories[g]
     times, curve = solution_of(found, g)
     axes.plot(times, curve[:, k], color=style.COLOURS[0 if fit.follows else 1])

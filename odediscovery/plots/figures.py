@@ -1,8 +1,8 @@
-"""What was found, as pictures in files: the fit, the Pareto front, the chain of units, checks and groups.
+"""Results as pictures in files: the fit, the Pareto front, the chain of units, checks and groups.
 
-Figures are made with matplotlib's object-oriented API: no global state, no window, nothing that
-meddles with a caller's own plots. Colours are told apart by everybody (Okabe and Ito), and no
-column name is read as mathematics: a `$` or `_` in it is just a letter.
+Figures are made with matplotlib's object-oriented API: no global state, no window, no effect on
+a caller's own plots. Colours are safe for colour-blind readers (Okabe and Ito), and column names
+are not read as mathematics: a `$` or `_` is an ordinary character.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ __all__ += ["FIGURES", "checks_figure", "fit_figure", "groups_figure", "pareto_f
 __all__ += ["weights_figure"]
 
 PICTURES = ("png", "svg", "pdf")
-# Groups side by side.
+# Groups per row.
 ACROSS = 6
-# States of a fit that are drawn.
+# Largest number of states of a fit to draw.
 MAX_PANELS = 12
 # Inches: the width of checks and groups; a row of panels, a constant in a matrix, a group in a forest; headline and
 # legend.
@@ -57,11 +57,11 @@ WIDE, ROW, CELL, GROUP, LEGEND = 13.0, 2.9, 0.34, 0.22, 0.7
 
 
 def fit_figure(discovery: Discovery) -> Figure:
-    """Data and integrated curves of every state, the residuals below, all trajectories."""
+    """Draw data, integrated curves and residuals of the first states for all trajectories."""
     series = discovery.series
     n = min(series.n_states, MAX_PANELS)
     rows = -(-n // 3)
-    # As few columns as these rows need: four states stand two by two.
+    # Use the fewest columns for these rows: four states form a square.
     columns = -(-n // rows)
     with rc_context(NAMES):
         figure = empty_figure(max(LEAST_WIDTH, PANEL * columns), HEIGHT * rows + LEGEND)
@@ -81,7 +81,7 @@ def fit_figure(discovery: Discovery) -> Figure:
 
 
 def pareto_figure(discovery: Discovery) -> Figure:
-    """Complexity against mean squared error: the front as a staircase, the choice marked."""
+    """Draw the Pareto front, complexity against mean squared error, with the chosen row marked."""
     rows, cost, error, chosen = front_of(discovery)
     names = {i: row.name for i, row in enumerate(rows) if row.name and i != chosen}
     best = rows[chosen]
@@ -102,7 +102,7 @@ def pareto_figure(discovery: Discovery) -> Figure:
 
 
 def weights_figure(discovery: Discovery) -> Figure:
-    """The law's units as annotated heat maps, input left, output right; the title says if a network was trained."""
+    """Draw the chain of units as annotated heat maps, input left, output right; the title describes the chain."""
     with rc_context(NAMES):
         network = discovery.network
         layers = () if network is None else network.layers
@@ -118,12 +118,12 @@ def weights_figure(discovery: Discovery) -> Figure:
 
 
 def checks_figure(discovery: Discovery) -> Figure:
-    """A row a state: terms, rates, autocorrelation and normal plot of residuals; correlations of constants below."""
+    """Draw terms, rates, autocorrelation and normal plot of residuals of each state, and correlations of constants."""
     states, known = checks.checks_of(discovery), checks.correlations(discovery)
     heights = [ROW] * len(states) + ([] if known is None else [min(stack(len(known[0]), CELL), ROW)])
     with rc_context(DENSE):
         figure = empty_figure(WIDE, sum(heights))
-        # Terms have names, so their panel is wider than the three others.
+        # The panel of terms is wider for their names.
         grid = figure.add_gridspec(len(heights), 4, width_ratios=(1.5, 1.0, 1.0, 1.0), height_ratios=heights)
         for k, (state, pictures) in enumerate(states):
             for column, (title, draw) in enumerate(pictures.items()):
@@ -133,7 +133,7 @@ def checks_figure(discovery: Discovery) -> Figure:
                 axes.set_title(title)
                 if column == 0:
                     axes.set_title(f"{with_unit(state, discovery.series.units)}: {title}")
-                    # Above the curves, so that the names cover none of them.
+                    # Make room for the names above the curves.
                     low, high = axes.get_ylim()
                     axes.set_ylim(low, high + 0.3 * (high - low))
                     axes.legend(loc="upper right", ncols=2)
@@ -148,9 +148,9 @@ def checks_figure(discovery: Discovery) -> Figure:
 
 
 def groups_figure(discovery: Discovery) -> Figure:
-    """Forest plots of the constants that differ, and every group's data and curve of the first measured state below."""
+    """Draw forest plots of the varying constants, and below data and curve of the first measured state per group."""
     population, series = discovery.population, discovery.series
-    assert population is not None  # Callers ask.
+    assert population is not None  # callers check
     fits, k = checks.group_fits(discovery), checks.drawn_state(discovery)
     shown, varying = checks.drawn_groups(fits), population.varying[: checks.MAX_FORESTS]
     rows = math.ceil(len(shown) / ACROSS)
@@ -169,13 +169,13 @@ def groups_figure(discovery: Discovery) -> Figure:
         grid = parts[-1].add_gridspec(rows, min(ACROSS, max(len(shown), 1)))
         first = None
         for place, g in enumerate(shown):
-            # One scale, so that groups are compared by sight.
+            # A common scale makes groups comparable.
             axes = parts[-1].add_subplot(grid[place // ACROSS, place % ACROSS], sharey=first)
             first = first or axes
             checks.draw_group(axes, discovery, g, k, fits[g])
             share = f"R\N{SUPERSCRIPT TWO} {fits[g].r2:.2f}" if np.isfinite(fits[g].r2) else ""
             axes.set_title(fits[g].label[:16], fontsize=SMALL_TEXT + 1, pad=2)
-            # Above the panel: within it no corner is free of samples for every law.
+            # Above the panel, since samples may fill any corner within.
             told, look = share + ", does not follow" * (not fits[g].follows), {"fontsize": SMALL_TEXT, "color": MUTED}
             axes.set_title(told, loc="right", pad=2, fontweight="normal", **look)
             axes.tick_params(labelsize=SMALL_TEXT)
@@ -197,7 +197,7 @@ def save_figures(
     kinds: Sequence[str] = (),
     pictures: Mapping[str, Callable[[Discovery], Figure]] = FIGURES,
 ) -> None:
-    """Write pictures into a folder, each whole or not at all, as PNG and in other kinds: "svg", "pdf"."""
+    """Write pictures into a folder, each completely or not at all, as PNG and in other `kinds`: "svg", "pdf"."""
     for name, draw in pictures.items():
         figure = draw(discovery)
         for kind in dict.fromkeys(("png", *kinds)):
@@ -205,12 +205,12 @@ def save_figures(
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF, by the ending of `path`, whole or not at all."""
+    """Write a figure as PNG, SVG or PDF, by the ending of `path`, completely or not at all."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in PICTURES:
         raise InputError(f"{path}: expected a picture that ends in .{', .'.join(PICTURES)}; name it so")
     stream = io.BytesIO()
-    # A letter that the font lacks is no reason to fail.
+    # A missing letter is no reason to fail.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(stream, format=kind)
@@ -221,7 +221,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def stack(count: int, each: float) -> float:
-    """Height of a picture of so many rows, in inches; they stand closer where there are too many."""
+    """Height of a picture of `count` rows, in inches; many rows are packed more closely."""
     return min(0.9 + each * count, 9.0)
 
 

@@ -20,39 +20,39 @@ from odediscovery.result.discovery import Discovery, curve_of
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import Band, band
 
-# The bands of more curves, and names of more in a legend, would hide each other.
+# More bands, or more names in a legend, would hide each other.
 MAX_BANDS, MAX_NAMES = 3, 7
 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """One trajectory and the curve of the equations through its start."""
+    """One trajectory and the curve of the equations from its start."""
 
     index: int  # in the series
     run: Trajectory
-    samples: NDArray[np.int_]  # places of those that are drawn
-    times: Array  # of the curve [n], those of the samples among them
+    samples: NDArray[np.int_]  # indices of the samples to draw
+    times: Array  # of the curve, including those of the samples [n]
     band: Band  # the curve with its half widths, nan where unknown
 
     @property
     def label(self) -> str:
-        """What the trajectory is called; a bare number says too little."""
+        """Name of the trajectory; a bare number is prefixed."""
         label = self.run.label or str(self.index + 1)
         return f"trajectory {label}" if label.isdigit() else label
 
     @property
     def seen(self) -> Array:
-        """Times of the samples that are drawn."""
+        """Times of the drawn samples."""
         return self.run.time[self.samples]
 
     @cached_property
     def points(self) -> Array:
-        """Measured values of the samples that are drawn [samples, states]."""
+        """Measured values of the drawn samples [samples, states]."""
         return self.run.values[self.samples]
 
     @cached_property
     def residuals(self) -> Array:
-        """Data minus curve at these samples [samples, states]."""
+        """Data minus curve at the drawn samples [samples, states]."""
         fitted: Array = self.points - self.band.curve[np.searchsorted(self.times, self.seen)]
         return fitted
 
@@ -65,40 +65,40 @@ class Course:
 
 
 def thinned(count: int, most: int) -> NDArray[np.int_]:
-    """Places of at most so many of `count` samples, the first and the last among them."""
+    """Indices of at most `most` of `count` samples, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
 def course_of(found: Discovery, j: int, most: int | None = None) -> Course:
-    """Trajectory j with its curve and bands, and at most so many of its samples."""
+    """Compute curve and bands of trajectory j, with at most `most` of its samples."""
     run = found.series.trajectories[j]
     samples = thinned(len(run.time), most or len(run.time))
     times = np.union1d(np.linspace(run.time[0], run.time[-1], style.CURVE_POINTS), run.time[samples])
     try:
         curve = band(found, times, trajectory=j)
-    except InputError:  # no covariance, as of a published recipe
+    except InputError:  # no covariance, as from a published recipe
         values = curve_of(found, j, times)
         curve = Band(values, *[np.full_like(values, np.nan)] * 2)
     return Course(j, run, samples, times, curve)
 
 
 def courses(found: Discovery) -> list[Course]:
-    """All trajectories with their curves."""
+    """Compute the curves of all trajectories."""
     return [course_of(found, j) for j in range(len(found.series.trajectories))]
 
 
 def colour(index: int, count: int) -> Any:
-    """Of one of so many trajectories."""
+    """Colour of a trajectory, one of `count`."""
     return style.COLOURS[index] if count <= len(style.COLOURS) else colormaps["viridis"](0.9 * index / (count - 1))
 
 
 def samples_look(runs: Sequence[Course], i: int) -> dict[str, Any]:
-    """How the measured values of the i-th of these trajectories are drawn."""
+    """Style of the measured values of trajectory i."""
     return rings(len(runs[i].samples)) | {"color": style.INK if len(runs) == 1 else colour(i, len(runs))}
 
 
 def draw_state(axes: Sequence[Axes], found: Discovery, runs: Sequence[Course], k: int) -> None:
-    """Data, curves and bands of state k in the first axes, and the residuals in the second, if there is one."""
+    """Draw data, curves and bands of state k in the first axes, and residuals in the second, if any."""
     top, below = axes[0], axes[1:]
     for i, one in enumerate(runs):
         look, name = samples_look(runs, i), one.label if 1 < len(runs) <= MAX_NAMES else "equations" * (not i)
@@ -119,14 +119,14 @@ def draw_state(axes: Sequence[Axes], found: Discovery, runs: Sequence[Course], k
 
 
 def _draw_bands(top: Axes, found: Discovery, runs: Sequence[Course], k: int) -> None:
-    """95 % bands behind the curves; a band as wide as if nothing were known does not flatten the data."""
+    """Draw 95 % bands behind the curves; very wide bands are clipped, so that the data stay visible."""
     within = (-np.inf, np.inf) if found.estimates is None else found.estimates.within(k)
     seen = np.concatenate([one.points[:, k] for one in runs])
     least = min(within[0], float(np.nanmin(seen, initial=0.0)))
     most = max(within[1], float(np.nanmax(seen, initial=0.0)))
     edges = [one.band.curve[:, k] for one in runs]
     for i, one in enumerate(runs if len(runs) <= MAX_BANDS else ()):
-        # A band is wide and smooth: half the points are enough.
+        # Bands are smooth, so half the points suffice.
         curve, inner, outer = (x[::2, k] for x in (one.band.curve, one.band.confidence, one.band.prediction))
         times, hue = one.times[::2], colour(i, len(runs))
         name = None if i else "95 % band of the curve"

@@ -16,12 +16,12 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 
-# How far errors below a cut of the axis stand below each other, as a factor.
+# Distance of errors below the cut of the axis, as a factor.
 CUT_STEP = 2.5
 
 
 def front_of(found: Discovery) -> tuple[list[FrontRow], Array, Array, int]:
-    """The rows of a front, simplest first, their complexities and errors, and the place of the chosen one."""
+    """The rows of a front, simplest first, their complexities and errors, and the index of the chosen one."""
     rows = sorted(found.front, key=lambda row: row.complexity)
     cost, error = (np.array([getattr(row, name) for row in rows], float) for name in ("complexity", "mse"))
     return rows, cost, error, next(i for i, row in enumerate(rows) if row.selected)
@@ -35,9 +35,9 @@ def draw_front(
     names: Mapping[int, str] | None = None,
     meaning: tuple[str, str] = ("candidate equations", "chosen"),
 ) -> None:
-    """A point a row, the staircase of the best so far, and a star for the choice.
+    """Draw a point per row, the staircase of the best so far, and a star for the chosen row.
 
-    Rows with names get marks of their own and places in the legend; `meaning` is that of plain points and of the star.
+    The first rows with names get marks of their own and entries in the legend; `meaning` labels plain points and star.
     """
     names, own, plain = names or {}, zip(style.COLOURS[2:], "sD^vP", strict=False), meaning[0]
     drawn, floor, lower = cut_axis(error)
@@ -58,7 +58,7 @@ def draw_front(
             plain = ""
         axes.plot(cost[i], drawn[i], ls="none", **look)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    if len(places) and cost[places].max() > 3.0 * np.median(cost[places]):  # linear, small laws would be one heap
+    if len(places) and cost[places].max() > 3.0 * np.median(cost[places]):  # on a linear axis, small laws would overlap
         axes.set_xscale("log")
         sizes = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
         axes.xaxis.set_major_locator(FixedLocator(sizes))
@@ -72,13 +72,13 @@ def draw_front(
 
 
 def cut_axis(error: Array) -> tuple[Array, float, NDArray[np.bool_]]:
-    """Errors as they are drawn, the foot of the axis, and which lie below it: those of nearly perfect laws."""
+    """Drawn positions of errors, the cut of the axis, and the errors below it, of nearly perfect laws."""
     known = error[np.isfinite(error)]
     positive = np.sort(known[known > 0])
     if not positive.size:
         return np.where(np.isfinite(error), 1.0, np.nan), 0.1, np.zeros(len(error), bool)
     gaps = positive[1:] / positive[:-1]
-    # The widest gap parts nearly perfect laws from the others, where it is wide enough.
+    # If the widest gap is wide enough, it separates nearly perfect laws from the others.
     wide = int(np.argmax(gaps)) if gaps.size else 0
     cut = positive[wide + 1] if gaps.size and gaps[wide] > 1e4 else positive[0]
     floor = float(cut) / 10.0
@@ -89,12 +89,12 @@ def cut_axis(error: Array) -> tuple[Array, float, NDArray[np.bool_]]:
 
 
 def _draw_cut(axes: Axes, cost: Array, error: Array, drawn: Array, floor: float) -> None:
-    """The line below which the axis is cut, with the errors that lie there as text."""
+    """Draw the line at which the axis is cut, and the errors below it as text."""
     axes.axhline(floor, ls=":", **style.HAIR)
     low, high = axes.get_ylim()
     label_decades(axes, floor, high)
     axes.set_ylim(min(low, float(drawn.min()) / CUT_STEP**3), high)
-    # At the left, where the staircase does not go.
+    # At the left, away from the staircase.
     left: dict[str, Any] = {"textcoords": "offset points", "va": "top", **style.NOTE}
     axes.annotate(
         "below: not to scale", (0.0, floor), (style.SAMPLE, 0.0), axes.get_yaxis_transform(), ha="left", **left
@@ -104,7 +104,7 @@ def _draw_cut(axes: Axes, cost: Array, error: Array, drawn: Array, floor: float)
 
 
 def meaning_of_complexity(found: Discovery) -> str:
-    """What the complexities of a front count, for the label of its axis."""
+    """Label of the axis of complexities, with their definition."""
     if found.settings.recipe != "default":
         return "complexity (parameters above 0.001, gates included)"
     if found.equations.power_sum is not None:

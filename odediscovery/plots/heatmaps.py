@@ -1,8 +1,8 @@
-"""A chain of arithmetic units drawn as the paper draws it (its Fig. 5): weights as heat maps.
+"""Heat maps of the weights of a chain of arithmetic units, as in Fig. 5 of the paper.
 
 Read from left to right: the states enter as columns of the first matrix, its rows are the
 hidden products, which enter as columns of the next matrix, whose rows are the rates. Every
-weight stands in its cell, so colour only leads the eye: blue is positive, red negative.
+weight is printed in its cell; colour only guides the eye: blue is positive, red negative.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from odediscovery.networks.chain import Layer, Network
 from odediscovery.plots.axes import COLOURS, GRID, INK, MUTED, NOTE, NOTE_TEXT, PAGE_TEXT, STRONG, empty_figure
 from odediscovery.runtime.arrays import Array
 
-# Inches: a cell, which holds seven letters of a number, and a letter of a name.
+# Inches: width of a cell for seven letters, height of a row, and width of a letter.
 CELL, ROW, LETTER = 0.68, 0.40, 0.085
 MEANING = {"real": "exponents", "imaginary": "imaginary exponents", "weight": "weights"}
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """A layer with the names of its inputs and outputs, which outputs are used, and readings of them."""
+    """A layer with the names of its inputs and outputs, used outputs, and formulas of the rows."""
 
     layer: Layer
     inputs: list[str]
@@ -38,25 +38,25 @@ class _Panel:
 
     @property
     def strips(self) -> dict[str, Array]:
-        """Arrays with one value an input, as gates have: drawn above the matrices."""
+        """Arrays with one value per input, such as gates, drawn above the matrices."""
         return {n: a for n, a in self.layer.arrays.items() if _is_strip(self.layer, n)}
 
     @property
     def blocks(self) -> dict[str, Array]:
-        """Matrices, then arrays with one value an output, such as biases, as columns."""
+        """Matrices, then arrays with one value per output, such as biases, as columns."""
         own = sorted(self.layer.arrays.items(), key=lambda item: -item[1].ndim)
         return {n: a.reshape(len(a), -1) for n, a in own if n not in self.strips}
 
     @property
     def width(self) -> float:
-        """In inches."""
+        """Width in inches."""
         cells = sum(a.shape[1] for a in self.blocks.values()) or len(self.inputs)
         letters = max(map(len, (*self.outputs, *self.strips))) + max(map(len, self.readings), default=0)
         return CELL * cells + LETTER * letters + 0.5
 
 
 def network_figure(network: Network, states: Sequence[str], time_name: str, title: str = "") -> Figure:
-    """The layers of a network side by side: from states (the columns of the first one) to rates (rows of the last)."""
+    """Draw the layers of a network side by side, from states (first columns) to rates (last rows)."""
     states = network.sees(states)
     panels = _panels(network, states, time_name)
     pairs = list(zip((*states, time_name), (*network.scale.size, network.scale.time), strict=True))
@@ -77,13 +77,13 @@ def network_figure(network: Network, states: Sequence[str], time_name: str, titl
 
 
 def mixed_inputs(layer: Layer) -> list[tuple[int, float]]:
-    """Inputs that a gate between 0 and 1 mixes with 1, each with its gate: what is raised there is no input."""
+    """Inputs that a gate strictly between 0 and 1 mixes with 1, each with its gate."""
     gates = np.clip(layer.arrays.get("gate", ()), 0.0, 1.0)
     return [(k, float(gate)) for k, gate in enumerate(gates) if 0.0 < gate < 1.0]
 
 
 def _mixture(name: str, gate: float) -> str:
-    """What a gate between 0 and 1 means for the rows."""
+    """Explain a gate between 0 and 1."""
     mixed = f"{_number(gate)} {name} + {_number(1.0 - gate)} is raised to the exponent, not {name}"
     return f"A gate between 0 and 1 mixes its input with 1: rows are no products of powers,\n{mixed}"
 
@@ -96,7 +96,7 @@ def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Pa
         after = network.layers[i + 1].arrays.values() if i + 1 < len(network.layers) else ()
         if after:
             used = np.any([np.any(a != 0, axis=0) for a in after if a.ndim == 2], axis=0)
-            # Of many hidden features only those are drawn that the next layer uses.
+            # If there are many hidden features, draw only those that the next layer uses.
             keep = used if layer.n_out > 8 and used.any() else keep
             outputs = [f"h{j + 1}" for j in range(layer.n_out)]
         if layer.functions:
@@ -117,23 +117,23 @@ def _is_strip(layer: Layer, name: str) -> bool:
 
 
 def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """What each row of a power unit says, "h1 = S^0.5*I^0.5"; nothing where rows are no products of powers."""
+    """Formula of each row of a power unit, "h1 = S^0.5*I^0.5"; empty if rows are not products of powers."""
     if "real" not in layer.arrays or np.any(layer.arrays.get("imaginary", 0.0)) or mixed_inputs(layer):
         return []
     powers = layer.arrays["real"] * (layer.arrays.get("gate", np.ones(layer.n_in)) > 0.5)
-    # What is raised to a power is (−x) of a mirrored state.
+    # The base of a mirrored state is (−x).
     bases = [f"({name})" if name.startswith("\N{MINUS SIGN}") else name for name in names]
     readings = []
     for output, row in zip(outputs, powers, strict=True):
         raised = zip(names, bases, map(_number, row), row, strict=True)
         factors = [name if text == "1" else f"{base}^{text}" for name, base, text, w in raised if w]
         readings.append(f"{output} = {'*'.join(factors) or '1'}")
-    # Longer ones would push the next matrix far away.
+    # Longer formulas would shift the next matrix too far.
     return readings if max(map(len, readings)) <= 44 else []
 
 
 def _draw_panel(axes: Axes, panel: _Panel) -> None:
-    """Strips of gates above; below them matrices and columns of biases side by side, and the readings."""
+    """Draw strips of gates, and below them matrices, columns of biases and formulas side by side."""
     x, y, columns, rows = 0.0, 0.0, [], []
     for name, strip in panel.strips.items():
         _draw_cells(axes, strip[None], x, y, gates=True)
@@ -168,7 +168,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
 
 
 def _draw_cells(axes: Axes, values: Array, x: float, y: float, *, gates: bool = False) -> None:
-    """Cells coloured by sign and size (square root, so that small ones show), with numbers."""
+    """Draw cells with numbers, coloured by sign and size (square root, to show small ones)."""
     largest = max(float(np.nanmax(np.abs(values), initial=0.0)), np.finfo(float).tiny)
     for (i, j), value in np.ndenumerate(values):
         hue, shade = COLOURS[0 if value > 0 else 1], STRONG * math.sqrt(abs(value) / largest)
@@ -182,7 +182,7 @@ def _draw_cells(axes: Axes, values: Array, x: float, y: float, *, gates: bool = 
 
 
 def _number(value: float) -> str:
-    """At most seven letters, so that it fits its cell."""
+    """Write a number in at most seven letters to fit its cell."""
     size = abs(value)
     if 1e-3 <= size < 1e3 or size == 0:
         text = f"{value:.3g}"

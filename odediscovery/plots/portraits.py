@@ -1,8 +1,7 @@
 """Phase portraits: one state against another, with the vector field of the equations.
 
-For a pair (x_i, x_k) arrows point along (dx_i/dt, dx_k/dt). Where there are other states or inputs,
-an arrow takes them as they are at the nearest point of the drawn curves, so that along a curve the
-arrows follow it.
+For a pair (x_i, x_k) arrows point along (dx_i/dt, dx_k/dt). Other states and inputs have their
+values at the nearest point of the drawn curves, so that arrows near a curve follow it.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from odediscovery.plots.fit import Course, colour, samples_look
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 
-# Arrows in a row and in a column, in cells of the same size.
+# Arrows per row and per column, in cells of equal size.
 ACROSS, UPWARDS = 13, 11
 
 
 def portrait_pairs(equations: Equations) -> list[tuple[int, int]]:
-    """Six pairs of states that are drawn, those that act on each other first."""
+    """At most six pairs of states to draw, coupled ones first."""
     symbols = equations.symbols[: len(equations.states)]
     free = [side.free_symbols for side in equations.right_hand_sides]
 
@@ -41,7 +40,7 @@ def portrait_pairs(equations: Equations) -> list[tuple[int, int]]:
 def draw_portrait(
     axes: Axes, found: Discovery, runs: Sequence[Course], pair: tuple[int, int], rest: Sequence[Resting] = ()
 ) -> None:
-    """Two states against each other; of a system of just two with its nullclines and resting points."""
+    """Draw two states against each other; for a system of two states with nullclines and resting points."""
     states, alone = found.equations.states, len(found.equations.states) == 2
     chosen = list(pair)
     at = np.concatenate([one.visited for one in runs])
@@ -70,7 +69,7 @@ def draw_portrait(
 def _draw_field(
     axes: Axes, equations: Equations, at: Array, pair: list[int], box: Sequence[tuple[float, float]]
 ) -> None:
-    """Arrows as one line with gaps: a hundred arrows in a few kilobytes."""
+    """Draw arrows as one line with gaps, which takes a few kilobytes for a hundred arrows."""
     centres = [
         low + (high - low) * (np.arange(n) + 0.5) / n for (low, high), n in zip(box, (ACROSS, UPWARDS), strict=True)
     ]
@@ -79,14 +78,14 @@ def _draw_field(
     apart = (grid[:, None, :] - at[None, :, pair]) / size
     x = at[np.argmin((apart**2).sum(axis=2), axis=1)].copy()
     x[:, pair] = grid
-    # In cells, so that a right angle on the page is one here.
+    # In units of cells, to preserve right angles on the page.
     rates = equations.rhs(x)[:, pair] / size * (ACROSS, UPWARDS)
     speed = np.hypot(*rates.T)
     moving = np.isfinite(speed) & (speed > 0)
     if not moving.any():
         return
     along = rates[moving] / speed[moving, None]
-    # Speeds differ by orders of magnitude: lengths follow their rank on a logarithmic scale.
+    # Speeds differ by orders of magnitude, so lengths are logarithmic.
     rank = np.log(speed[moving])
     rank = (rank - rank.min()) / (np.ptp(rank) or 1.0)
     along *= (0.3 + (0.85 - 0.3) * rank)[:, None]
@@ -99,7 +98,7 @@ def _draw_field(
 
 
 def _draw_nullclines(axes: Axes, equations: Equations, pair: list[int], box: Sequence[tuple[float, float]]) -> None:
-    """Where the rate of each of two states is 0."""
+    """Draw the nullclines of two states."""
     x, y = np.meshgrid(*(np.linspace(low, high, 160) for low, high in box))
     points = np.zeros((x.size, 2))
     points[:, pair] = np.stack([x.ravel(), y.ravel()], axis=1)
@@ -111,17 +110,16 @@ def _draw_nullclines(axes: Axes, equations: Equations, pair: list[int], box: Seq
             axes.contour(x, y, rate, [0.0], colors=[hue], linewidths=LINE_WIDTH, linestyles="dashed", zorder=Depth.DATA)
 
 
-# From how many starts in each direction resting points are sought, for one, two and three states.
+# Starts per direction in the search for resting points, for one, two and three states.
 STARTS = (25, 6, 4)
-# Points that are closer are one, or lie on the edge, of the size of the box.
+# Closer points are identical, or lie on the edge [size of the box].
 SAME = 1e-4
-# What a point is that has neighbours at which the system rests too, as where a sum is conserved: there is no one
-# place to name.
+# Kind of a point whose neighbours are resting points too, as if a sum is conserved; such points are not reported.
 LINE = "one of a line of points"
 
 
 class Resting(NamedTuple):
-    """A point at which all rates are 0, its kind in words, and whether the system comes back after a push."""
+    """A point at which all rates are 0, its kind in words, and whether it is stable."""
 
     point: tuple[float, ...]
     kind: str
@@ -129,7 +127,7 @@ class Resting(NamedTuple):
 
 
 def box_of(found: Discovery) -> Array:
-    """Ends between which points are sought [states, 2]: half a range beyond the data, but not below 0 for amounts."""
+    """Bounds of the search for resting points [states, 2]: half a range beyond the data, but at least 0 for amounts."""
     ends = []
     for values in pooled(found.series).T:
         seen = values[np.isfinite(values)]
@@ -140,9 +138,9 @@ def box_of(found: Discovery) -> Array:
 
 
 def resting_points(found: Discovery) -> list[Resting]:
-    """The points near the data at which the law rests, by the first state, but for whole lines of them.
+    """Find the isolated resting points of the law near the data, sorted by the first state.
 
-    Nothing for laws with inputs, of many states or of groups, or for data whose range leaves that of numbers.
+    The list is empty for laws with inputs, with more than three states or of groups, and if the range overflows.
     """
     equations, n = found.equations, len(found.equations.states)
     if equations.controls or found.population is not None or n > len(STARTS) or n != found.series.n_states:
@@ -162,11 +160,11 @@ def resting_points(found: Discovery) -> list[Resting]:
         return np.where(np.isfinite(value), value, 1e6)
 
     for start in product(*grid):
-        # On the edge a power may have no slope.
+        # On the edge a power may have an infinite slope.
         edge = 1e-3 * size
         inside = np.clip(np.array(start), box[:, 0] + edge, box[:, 1] - edge)
         x = root(rates, inside, options={"xtol": 1e-12}).x
-        # On an edge a power may have no value beyond it.
+        # Beyond an edge a power may be undefined.
         x = np.where(np.abs(x - box[:, 0]) < SAME * size, box[:, 0], x)
         x = np.where(np.abs(x) < 1e-9 * size, 0.0, x)
         known = any(np.abs((np.array(one.point) - x) / size).max() < SAME for one in made)
@@ -178,7 +176,7 @@ def resting_points(found: Discovery) -> list[Resting]:
 
 
 def _typical_rate(found: Discovery) -> Array:
-    """The size of every rate at the data [states]."""
+    """Largest size of every rate at the data [states]."""
     values = pooled(found.series)
     values = values[np.isfinite(values).all(axis=1)]
     with np.errstate(all="ignore"):
@@ -188,9 +186,9 @@ def _typical_rate(found: Discovery) -> Array:
 
 
 def _described(equations: Equations, x: Array, size: Array) -> Resting:
-    """The point with the kind that its eigenvalues tell."""
+    """Classify a point by the eigenvalues of the Jacobian."""
     n, steps = len(x), np.diag(1e-6 * size)
-    # Central differences [of, by], but not below 0.
+    # Central differences [of, by], with amounts at least 0.
     ends = np.array([x + steps, np.where(x >= 0, np.maximum(x - steps, 0.0), x - steps)])
     with np.errstate(all="ignore"):
         ahead, behind = equations.rhs(ends.reshape(2 * n, n)).reshape(2, n, n)
@@ -199,7 +197,7 @@ def _described(equations: Equations, x: Array, size: Array) -> Resting:
     if not np.isfinite(jacobian).all():
         return Resting(point, "not known", False)
     values = np.linalg.eigvals(jacobian)
-    # Differences of rates are exact to a share of the largest eigenvalue only.
+    # The error of differences is proportional to the largest eigenvalue.
     largest = np.abs(values).max() or 1.0
     real, turns = values.real, bool(np.any(np.abs(values.imag) > 1e-9 * largest))
     near = np.abs(real) <= 1e-3 * largest

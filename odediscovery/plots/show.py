@@ -1,4 +1,4 @@
-"""The fit, laws side by side and the choice of a pruned network as axes of matplotlib, for people who go on drawing."""
+"""The fit, several laws, and the choice of a pruned network as matplotlib axes for further drawing."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from odediscovery.plots.fit import course_of, courses, draw_state
 from odediscovery.plots.front import draw_front
 from odediscovery.result.discovery import Discovery
 
-# Panels of full width side by side, and columns of a legend; panels of more states are narrower.
+# Most panels of full width in a row, and most columns of a legend; more panels are narrower.
 MAX_WIDE = 4
 
 
 def plot_fit(found: Discovery, axes: Any = None) -> Any:
-    """Data, curves and 95 % bands, one picture a state.
+    """Draw data, curves and 95 % bands, one panel per state.
 
     Args:
         found: a result.
-        axes: matplotlib axes to draw in, one a state; None: a new figure of pyplot.
+        axes: matplotlib axes to draw in, one per state; None: a new figure of pyplot.
 
     Returns:
         The axes [states].
 
     Raises:
-        InputError: another number of axes.
+        InputError: the number of axes differs from the number of states.
 
     >>> from odediscovery import discover, settings_for, simulate_system
     >>> axes = plot_fit(discover(simulate_system("logistic"), settings_for(members=0)))
@@ -51,18 +51,18 @@ def plot_fit(found: Discovery, axes: Any = None) -> Any:
 
 
 def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = None) -> Any:
-    """The data and the curves of several results for them, one picture a state.
+    """Draw the data and the curves of several results, one panel per state.
 
     Args:
-        results: of the same data.
-        names: of the laws, for the legend.
-        axes: matplotlib axes to draw in, one a state; None: a new figure of pyplot.
+        results: results for the same data.
+        names: names of the laws for the legend.
+        axes: matplotlib axes to draw in, one per state; None: a new figure of pyplot.
 
     Returns:
         The axes [states].
 
     Raises:
-        InputError: another number of axes.
+        InputError: the number of axes differs from the number of states.
 
     >>> from odediscovery import fit_constants, simulate_system
     >>> series = simulate_system("logistic")
@@ -88,7 +88,7 @@ def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = No
 
 
 def pareto(path: PruningPath, axes: Any = None) -> tuple[Any, Any]:
-    """Number of parameters against error of all networks of a pruning path, the chosen one marked.
+    """Draw the error of all networks of a pruning path over their number of parameters, the chosen one marked.
 
     Args:
         path: from `prune`.
@@ -98,7 +98,7 @@ def pareto(path: PruningPath, axes: Any = None) -> tuple[Any, Any]:
         A DataFrame with a row for each network (parameters, mean_square, bic, chosen) and the axes.
 
     Raises:
-        InputError: no such path.
+        InputError: `path` is not a `PruningPath`.
 
     >>> from odediscovery import prune, simulate_system
     >>> from odediscovery.units import NAU
@@ -129,11 +129,11 @@ def pareto(path: PruningPath, axes: Any = None) -> tuple[Any, Any]:
 
 @contextmanager
 def _drawn_in(axes: Any, count: int) -> Iterator[Any]:
-    """Axes to draw in, one a state, in our style; no name is read as mathematics.
+    """Provide axes to draw in, one per state, in our style, without names read as mathematics.
 
-    A figure of our own gets one legend below it, those of others are theirs.
+    A new figure gets one legend below it; given axes get none.
     """
-    # A backend that pyplot loads meanwhile would lose its settings at the end: notebooks show what is `interactive`.
+    # Load the backend before the context, whose end would reset its settings, such as `interactive` in notebooks.
     plt.draw_if_interactive()  # type: ignore[no-untyped-call] # loads it
     with rc_context(NAMES):
         own = axes is None

@@ -1,8 +1,8 @@
-"""A result as one page that people look at: `report.html`, a single file that loads nothing.
+"""A result as one page: `report.html`, a single file that loads nothing.
 
-Words, formulas and drawings are made by the modules beside this one; here they meet the template.
-Jinja escapes every name of a column, whatever letters it has, and the page forbids itself any
-other script than its own, by its hash, and any address at all.
+The modules beside this one make words, formulas and drawings; here they fill the template.
+Jinja escapes every column name, and the security policy of the page allows only its own
+script, identified by its hash, and no connections.
 
 >>> from odediscovery import Equations
 >>> readings(Equations.parse(["x"], {"x": "0.3*x"}), np.array([[2.0]]))[0][0].striptags()
@@ -55,7 +55,7 @@ TEMPLATES.filters["without_breaks"] = words.without_breaks
 
 
 def report_html(found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None) -> str:
-    """The page of a result, with a forecast if any, and the versions it was found with (default: those of now)."""
+    """Build the page of a result, with a forecast, if any, and the versions of the fit (default: current ones)."""
     runs = drawings.drawn_runs(found)
     script = TEMPLATES.loader.get_source(TEMPLATES, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -77,7 +77,7 @@ def write_report(
     forecast: Forecast | None = None,
     made_with: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Write the page to a file, completely or not at all."""
     page = report_html(found, forecast, made_with).encode()
     try:
         write_whole(Path(path), page)
@@ -86,12 +86,12 @@ def write_report(
 
 
 def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
-    """What the page says."""
+    """Collect the texts and formulas of the page."""
     series, equations = found.series, found.equations
     visited = np.concatenate([d.visited for d in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
     long = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
-    # Of every equation its state, both sides as MathML, a sentence for every term, and whether nobody could read it.
+    # For every equation its state, both sides as MathML, a sentence for each term, and whether it is too long to read.
     parts = zip(equations.states, equation_rows(equations), told, long, strict=True)
     return {
         "found": found,
@@ -114,7 +114,7 @@ def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
 
 
 def _drawn(found: Discovery, runs: list[Course]) -> dict[str, Any]:
-    """What the page shows."""
+    """Collect the drawings of the page."""
     states, layers = found.equations.states, () if found.network is None else found.network.layers
     made, rest = drawings.front(found, runs[0]), resting_points(found)
     return {
@@ -138,7 +138,7 @@ def _drawn(found: Discovery, runs: list[Course]) -> dict[str, Any]:
 
 
 def notebook_html(found: Discovery) -> str:
-    """Equations as mathematics, the outcome, notes, and the front, folded.
+    """Build the notebook view: equations as mathematics, the outcome, notes, and the folded front.
 
     Args:
         found: a result.
@@ -152,7 +152,7 @@ def notebook_html(found: Discovery) -> str:
     groups = population.table() if population is not None and population.table_text() else None
     return TEMPLATES.get_template("notebook.html.j2").render(
         equations=equation_rows(found.equations),
-        # A name and its value stay on one line.
+        # Keep a name and its value on one line.
         facts=[line.replace(" = ", HELD) for line in _facts(found)],
         notes=list(found.messages),
         most_notes=MOST_NOTES,
@@ -163,9 +163,9 @@ def notebook_html(found: Discovery) -> str:
 
 
 def _facts(found: Discovery) -> list[str]:
-    """What stands below the mathematics: how the fit ended, names, groups, starts, units, stability."""
+    """Lines below the mathematics: outcome, named constants, groups, starts, units, stability."""
     named = found.name_text() if found.named is None else found.named.one_line()
-    # The mathematics shows the typical group; which constants differ, and how much, takes words.
+    # The mathematics shows the typical group; differences between groups need words.
     apart = "" if found.population is None else f"over groups:\n{found.equations_text()}"
     units = units_text(found.equations, found.series, found.named, found.textbook)
     told = (headline(found), named, apart, found.starts_text(), units, found.stability_text())

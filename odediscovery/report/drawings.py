@@ -1,6 +1,6 @@
-"""The pictures of the page: the functions that draw the pictures in files, each in a small drawing of its own.
+"""Drawings of the page, made by the functions that also draw the pictures in files.
 
-Of many samples, trajectories or states only some are drawn. Each curve is integrated once and serves every drawing.
+The numbers of samples, trajectories and states are limited. Each curve is integrated once for all drawings.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from odediscovery.runtime.arrays import Array
 
 
 def drawn_runs(found: Discovery) -> list[Course]:
-    """The trajectories that are drawn, with their curves: the colours of more than six could not be distinguished."""
+    """At most six trajectories to draw, with their curves: more colours could not be distinguished."""
     series = found.series
     chosen = thinned(len(series.trajectories), 6).tolist()
     panels = max(min(series.n_states, MAX_PANELS), 1) * len(chosen)
-    # Points of a panel, of 8000 in all of them.
+    # Points per panel, of 8000 in all panels.
     most = int(np.clip(8000 // panels, 25, 400))
     return [course_of(found, j, most) for j in chosen]
 
 
 def left_out(series: TimeSeries, runs: Sequence[Course]) -> str:
-    """What is not drawn, in one sentence; nothing where everything is."""
+    """Describe which part is drawn in one sentence; "" if everything is."""
     parts = []
     if series.n_states > MAX_PANELS:
         parts.append(f"the first {MAX_PANELS} of {series.n_states} states")
@@ -58,7 +58,7 @@ def left_out(series: TimeSeries, runs: Sequence[Course]) -> str:
 
 
 def fits(found: Discovery, runs: Sequence[Course]) -> list[tuple[str, bool, Markup | None]]:
-    """Data, curves and residuals: state, whether it was measured, and drawing."""
+    """Draw data, curves and residuals: state, whether it was measured, and drawing."""
     made = []
     seen = measured(found.series)[:MAX_PANELS].tolist()
     for k, (state, there) in enumerate(zip(found.series.states, seen, strict=False)):
@@ -68,13 +68,13 @@ def fits(found: Discovery, runs: Sequence[Course]) -> list[tuple[str, bool, Mark
     return made
 
 
-# The Pareto front: all rows are drawn, and the page's script shows the one whose point is clicked, without computing.
+# The Pareto front: all rows are drawn in advance, and the script of the page shows the one whose point is clicked.
 
 
 def front(found: Discovery, run: Course) -> dict[str, Any]:
-    """The rows of the front, simplest first, its drawing, and the rows' curves over the data of one trajectory.
+    """Draw the front, and the curve of each row, simplest first, over the data of one trajectory.
 
-    Rows that earlier versions kept without starts of their own are drawn from `borrowed` ones.
+    Rows from earlier versions without fitted starts are drawn from `borrowed` ones.
     """
     rows, cost, error, chosen = front_of(found)
     times = np.linspace(run.run.time[0], run.run.time[-1], style.PANEL_POINTS)
@@ -92,7 +92,7 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
 
     def draw_points(axes: Axes) -> None:
         draw_front(axes, cost, error, chosen)
-        # Rings around the points, of which the script shows one.
+        # Rings around the points; the script shows one of them.
         for i, y in enumerate(cut_axis(error)[0].tolist()):
             ring: dict[str, Any] = {"ms": 22.0, "mfc": "none", "mec": style.INK, "mew": style.LINE_WIDTH}
             axes.plot(cost[i], y, "o", gid=f"mark-{i}" + "-on" * (i == chosen), zorder=style.Depth.MARK, **ring)
@@ -103,7 +103,7 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
     scores = np.array([row.criterion for row in rows], dtype=float)
     least = float(np.min(scores[np.isfinite(scores)], initial=np.inf))
     differences = [float(x) - least if np.isfinite(x) else float("nan") for x in scores]
-    # Published recipes fit no starts: theirs are the same for all rows.
+    # Published recipes fit no starts, so all rows have the same.
     lost = any(row.initial_values is None for row in rows if not row.selected)
     return {
         "rows": rows,
@@ -117,7 +117,7 @@ def front(found: Discovery, run: Course) -> dict[str, Any]:
 
 
 def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[float], chosen: int) -> str:
-    """Why a row was chosen, in a sentence or two."""
+    """Explain the choice of a row in one or two sentences."""
     if any("was chosen by hand" in text for text in found.messages):
         return "This row was chosen by hand."
     own = differences[chosen]
@@ -139,17 +139,17 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
 
 
 def _curve(found: Discovery, row: FrontRow, one: Course, times: Array) -> Array:
-    """The row's solution, [times, states], from its own fitted start."""
+    """Solution of a row, [times, states], from its own fitted start."""
     starts = found.initial_values if row.initial_values is None else row.initial_values
     equations = found.equations_of(one.index) if row.selected else row.equations
-    # Tolerances for a picture; what needs more evaluations grows without bound.
+    # Tolerances for a picture; a solution that needs more evaluations diverges.
     return equations.simulate(starts[one.index], times, 1e-6, 1e-9, most_evaluations=10_000, controls=one.run.controls)
 
 
 def portraits(
     found: Discovery, runs: Sequence[Course], rest: Sequence[Resting]
 ) -> list[tuple[tuple[str, ...], Markup | None]]:
-    """Names of the axes, and phase portrait; of a single state its rate."""
+    """Draw phase portraits, each with the names of its axes; for a single state its rate."""
     states, runs = found.equations.states, [one for one in runs if len(one.visited)]
     if not runs:
         return []
@@ -166,7 +166,7 @@ def portraits(
 
 
 def state_checks(found: Discovery) -> list[dict[str, Any]]:
-    """Of the first states the terms in the order of their colours, and drawings by title."""
+    """Draw the checks of the first states: terms in the order of their colours, and drawings by title."""
     made = []
     for k, (state, pictures) in enumerate(checks.checks_of(found)):
         terms: list[str] = []
@@ -178,7 +178,7 @@ def state_checks(found: Discovery) -> list[dict[str, Any]]:
                 terms.extend(axes.get_legend_handles_labels()[1])
                 return drawn
 
-            # A single state has its rate among the portraits.
+            # The rate of a single state is among the portraits.
             if place != 1 or len(found.equations.states) > 1:
                 drawings[title] = svg(draw_named, f"check{k}x{place}", f"{title}: {state}", width=NARROW, height=SMALL)
         shown = {title: drawing for title, drawing in drawings.items() if drawing}
@@ -187,7 +187,7 @@ def state_checks(found: Discovery) -> list[dict[str, Any]]:
 
 
 def correlation_drawing(found: Discovery) -> dict[str, Any] | None:
-    """The constants by their numbers, and how they hang together; None where that is not known."""
+    """Draw the correlations of the numbered constants; None if unknown."""
     known = checks.correlations(found)
     if known is None:
         return None
@@ -197,7 +197,7 @@ def correlation_drawing(found: Discovery) -> dict[str, Any] | None:
 
 
 def groups(found: Discovery) -> dict[str, Any] | None:
-    """Groups side by side: forest plots, and a panel for every group; None without such."""
+    """Draw groups side by side: forest plots, and a panel for each group; None without groups."""
     population, fits, k = found.population, checks.group_fits(found), checks.drawn_state(found)
     if population is None:
         return None
@@ -214,7 +214,7 @@ def groups(found: Discovery) -> dict[str, Any] | None:
 
 
 def network(found: Discovery) -> Markup | None:
-    """The chain of units as heat maps; None without one that is small enough."""
+    """Draw the chain of units as heat maps; None without a chain of at most 400 weights."""
     chain = found.network
     if chain is None or not 0 < sum(layer.n_in * layer.n_out for layer in chain.layers) <= 400:
         return None
@@ -223,35 +223,35 @@ def network(found: Discovery) -> Markup | None:
         return inline(figure, "network", f"{describe_chain(found)}, from states to rates", shares=(1.0, 1.4))
 
 
-# Inches: one drawing of many, residuals beneath, portraits and the front.
+# Inches: width and height of small drawings, height of residuals, and of portraits and the front.
 NARROW, SMALL, RESIDUALS, TALL = 3.1, 2.1, 0.85, 3.3
 
 _COLOURS = {style.INK: "ink", style.MUTED: "muted", style.GRID: "grid", style.PAPER: "paper"}
 _COLOURS |= {colour.lower(): f"c{i}" for i, colour in enumerate(style.COLOURS)}
 _COLOUR = re.compile("|".join(_COLOURS))
-# The page says the family and the colour of letters, the drawing only how large they are.
+# The page sets family and colour of letters, the drawing only their size.
 _FONT = re.compile(r"font: (?:\w+ )*?([\d.]+px) .*?sans-serif")
 _PLACES = re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"')
-# Parts with a name of this kind are what clicking shows or hides; they share a class and a row, and some are on.
+# Clicking shows or hides parts with these names; they share a class and a row, and some are on at first.
 _ROW = re.compile(r' id="(mark|point|row)-(\d+)(-on)?"')
 _MARKS = re.compile(r"<g([^>]*)>((?:<use [^>]*/>){2,})")
 
 
 def svg(draw: Callable[..., Any], name: str, label: str, **size: float) -> Markup | None:
-    """What is drawn into a new `panel`, as an `<svg>` element of this unique name; None where `draw` answers False."""
+    """Draw into a new `panel`, and return an `<svg>` element of this unique name; None if `draw` returns False."""
     with rc_context(style.PAGE):
         figure, axes = panel(**size)
         return None if draw(*axes) is False else inline(figure, name, label)
 
 
 def panels(found: Discovery, draw: Callable[..., Any], name: str, told: str) -> list[tuple[str, Markup | None]]:
-    """The first states, each with a drawing of it as the k-th one."""
+    """The first states, each with its drawing by draw(k=k)."""
     states = found.equations.states[:MAX_PANELS]
     return [(state, svg(partial(draw, k=k), f"{name}{k}", f"{state}{told}")) for k, state in enumerate(states)]
 
 
 def panel(width: float = 4.2, height: float = 2.4, below: float = 0.0) -> tuple[Figure, list[Any]]:
-    """An empty figure of so many inches with one axes, or a second one under it."""
+    """An empty figure, measured in inches, with one axes, or with a second one below."""
     high = height + below
     figure = Figure(figsize=(width, high), facecolor="none")
     FigureCanvasAgg(figure)
@@ -268,10 +268,10 @@ def panel(width: float = 4.2, height: float = 2.4, below: float = 0.0) -> tuple[
 
 
 def inline(figure: Figure, name: str, label: str, shares: tuple[float, float] | None = None) -> Markup:
-    """A figure as an `<svg>` element in the style of the page; `shares` bound its width by shares of its own."""
+    """Convert a figure to an `<svg>` element in the style of the page; `shares` of its own width bound its width."""
     stream = io.StringIO()
-    # Names that it refers to are hashes with the name of the drawing: one result gives one page, and no two are alike.
-    # Letters that matplotlib's font lacks are the browser's to find.
+    # Identifiers are hashes with the name of the drawing: unique in a page, and the same for the same result.
+    # The browser supplies letters that matplotlib's font lacks.
     with warnings.catch_warnings(), rc_context(style.PAGE | {"svg.hashsalt": name}):
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         nobody = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -288,7 +288,7 @@ def inline(figure: Figure, name: str, label: str, shares: tuple[float, float] | 
 
 
 def _adopt(found: re.Match[str]) -> str:
-    """A tag of a file as one of the page: without names that nobody refers to, in the colours of the page."""
+    """Adapt a tag to the page: without unused names, in the colours of the page."""
     tag = found[0].replace("xlink:href", "href")
     if row := _ROW.search(tag):
         tag = tag.replace(row[0], f' class="{row[1]}{" on" * bool(row[3])}" data-row="{row[2]}"')
@@ -296,14 +296,14 @@ def _adopt(found: re.Match[str]) -> str:
         tag = re.sub(r' id="[^"]*"', "", tag)
     if "style=" in tag:
         tag = _COLOUR.sub(lambda hue: f"var(--{_COLOURS[hue[0]]})", _FONT.sub(r"font-size: \1", tag))
-    # Tenths of a point are exact enough.
+    # Round to tenths of a point.
     return _PLACES.sub(
         lambda place: re.sub(r"-?\d+\.\d+", lambda x: f"{float(x[0]):.1f}".removesuffix(".0"), place[0]), tag
     )
 
 
 def _share_style(found: re.Match[str]) -> str:
-    """What many marks have in common is said once, by what holds them."""
+    """Move the common style of many marks to their group."""
     looks = set(re.findall(r' style="[^"]*"', found[2]))
     if len(looks) != 1 or "style=" in found[1]:
         return found[0]

@@ -1,4 +1,4 @@
-"""A solution that `predict` made, as panels and a short table."""
+"""A solution by `predict` as panels and a short table."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from odediscovery.uncertainty.bands import band
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The equations integrated anew."""
+    """A solution of the equations at requested times."""
 
-    asked: Array  # times
-    times: Array  # these, and more between them for a smooth curve, increasing [n]
-    values: Array  # of the states at these times [n, states], nan behind a solution that grows without bound
-    half: Array | None  # half widths of 95 % intervals of new measurements [n, states]; None where unknown
-    start: Mapping[str, float]  # values that were given for it; none: the fitted ones
-    own_controls: bool = False  # whether they were given
-    notes: tuple[str, ...] = ()  # what the reader should know
+    asked: Array  # requested times, at most `CURVE_POINTS`
+    times: Array  # these and times between them for a smooth curve, increasing [n]
+    values: Array  # states at these times [n, states], nan after divergence
+    half: Array | None  # half widths of 95 % intervals of new measurements [n, states]; None if unknown
+    start: Mapping[str, float]  # start values given by the user; empty for the fitted ones
+    own_controls: bool = False  # whether the user gave controls
+    notes: tuple[str, ...] = ()  # remarks for the reader
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on from the data; if not, these are another experiment's and are not drawn."""
+        """Whether it continues the data; otherwise they belong to another experiment and are not drawn."""
         return not self.start and not self.own_controls
 
 
 def forecast_of(
     found: Discovery, asked: Array, start: Mapping[str, float] | None = None, controls: Signal | None = None
 ) -> Forecast:
-    """The equations integrated for a page, as `Discovery.simulate` does, with their intervals where these are known."""
+    """Integrate the equations for a page, as in `Discovery.simulate`, with intervals if these are known."""
     given, notes = dict(start or {}), []
     initial = start_values(given, found.initial_values[0], found.equations.states) if given else None
     shown = asked[thinned(len(asked), CURVE_POINTS)]
@@ -59,7 +59,7 @@ def forecast_of(
 
 
 def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Markup | None]]:
-    """A drawing a state: the first trajectory's data, if it goes on from them, and the curve."""
+    """Draw the curve of each state, with the data of the first trajectory if it continues them."""
     series, run, times = found.series, found.series.trajectories[0], forecast.times
 
     def draw(axes: Axes, k: int) -> None:
@@ -80,7 +80,7 @@ def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Mar
 
 
 def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, list[tuple[Markup, Markup]]]]:
-    """Some of the times, with value and half width of the interval of every state."""
+    """At most eight times, with value and half width of the interval of every state."""
     rows = []
     for when in forecast.asked[thinned(len(forecast.asked), 8)].tolist():
         i = int(np.searchsorted(forecast.times, when))

@@ -1,12 +1,12 @@
-"""Equations taken apart and typeset: terms, factors and constants with their errors, for any kind of law.
+"""Equations split into terms, factors and constants with their errors, and typeset, for any kind of law.
 
     dx_i/dt = sum of terms,    term = coefficient * product of bases ** exponents
 
-A base is a state or an input, a function of a sum of terms, or a sum in brackets. Laws that are known as numbers keep
-the standard errors of their constants; in any other expression these are unknown.
+A base is a state or an input, a function of a sum of terms, or a sum in brackets. Sums of products keep the standard
+errors of their constants; in other expressions these are unknown.
 
-Each term is a formula in MathML of its own, so that a long equation breaks between terms. Held exponents of 1/2 become
-a root, held negative ones a fraction.
+Each term is a separate formula in MathML, so that a long equation breaks between terms. Fixed exponents of 1/2 become
+a root, fixed negative ones a fraction.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from odediscovery.runtime.arrays import Array
 
 @dataclass(frozen=True)
 class Number:
-    """A constant; its standard error is 0 where it is held and nan where it is unknown."""
+    """A constant; its standard error is 0 if it is held, and nan if it is unknown."""
 
     value: float
     error: float = 0.0
-    # Digits beyond the two of its error, for constants that mean something together only.
+    # Digits beyond the two of its error, for constants that are only meaningful together.
     spare: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class Name:
-    """A state or an input, as the user called it."""
+    """A state or an input under the user's name."""
 
     name: str
 
@@ -63,7 +63,7 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Power:
-    """base ** exponent; the exponent is an expression only in laws that nobody fitted here."""
+    """base ** exponent; the exponent is an expression only in laws that were not fitted here."""
 
     base: Base
     exponent: Number | Bracket = Number(1.0)
@@ -71,7 +71,7 @@ class Power:
 
 @dataclass(frozen=True)
 class Term:
-    """coefficient * product of powers; no factors: a constant."""
+    """coefficient * product of powers; a constant without factors."""
 
     coefficient: Number
     factors: tuple[Power, ...] = ()
@@ -82,12 +82,12 @@ Base: TypeAlias = Name | Call | Bracket
 Side: TypeAlias = tuple[Term, ...]
 
 ONE = Number(1.0)
-# Decimals of an exponent that somebody set; one with more was fitted.
+# Most decimals of an exponent that was set; one with more was fitted.
 ROUND = 6
 
 
 def sides(equations: Equations) -> list[Side]:
-    """The terms of every equation, in the order in which they are printed."""
+    """Split every equation into terms, in the order of printing."""
     law = equations.law
     if law is None:
         by_symbol = dict(zip(equations.symbols, equations.variables, strict=True))
@@ -112,12 +112,12 @@ def sides(equations: Equations) -> list[Side]:
 
 
 def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, Array]:
-    """Standard errors in the places of the law's constants: nan unknown, 0 held."""
+    """Standard errors at the positions of the law's constants: nan if unknown, 0 if held."""
     known = equations.standard_errors
     if known is None:
         a, w, b, v = law.constants
         a, b = np.full_like(a, np.nan), np.full_like(b, np.nan)
-        # A round exponent is read as one that was set.
+        # Assume that a round exponent was set.
         w, v = (np.where(np.round(x, ROUND) == x, 0.0, np.nan) for x in (w, v))
     else:
         a, w, b, v = known.constants
@@ -150,7 +150,7 @@ def _powers(bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence
     return tuple(found)
 
 
-# Expressions of which no numbers are kept: from a file, or from a published recipe.
+# Expressions that are not sums of products: from a file, or from a published recipe.
 
 
 def _of_sum(expression: sympy.Expr, names: dict[sympy.Symbol, str]) -> Side:
@@ -190,7 +190,7 @@ def _of_power(part: sympy.Expr, names: dict[sympy.Symbol, str]) -> Power:
 
 
 DIGITS = 4
-# An expression of more terms and factors than this is no equation that anybody reads.
+# Expressions of more terms and factors are too long to read.
 MAX_SIDE_SIZE = 150
 MINUS = "\N{MINUS SIGN}"
 WRITTEN_ONE = Markup("<mn>1</mn>")
@@ -198,7 +198,7 @@ _INDEXED = re.compile(r"(.*?)_?(\d+)", re.DOTALL)
 
 
 def equation_rows(equations: Equations, *, errors: bool = True) -> list[tuple[Markup, list[Markup]]]:
-    """Every equation as its left-hand side and its terms, each a `<math>` element; without errors to a few digits."""
+    """Typeset the left-hand side and each term of every equation as `<math>` elements; few digits without `errors`."""
     dotted = any(len(_plain(name)) > 1 for name in equations.variables)
     time = name_mathml(equations.time_name)
     rows = []
@@ -210,7 +210,7 @@ def equation_rows(equations: Equations, *, errors: bool = True) -> list[tuple[Ma
 
 
 def size(side: Side) -> int:
-    """Terms and factors of a sum, with everything inside."""
+    """Count the terms and factors of a sum, nested ones included."""
     return sum(1 + sum(_size(p) for p in term.factors) for term in side)
 
 
@@ -229,7 +229,7 @@ def _side(side: Side, dotted: bool) -> list[Markup]:
 
 
 def _signed(side: Side, dotted: bool) -> list[Markup]:
-    """The terms of a sum with the signs before them."""
+    """Typeset the terms of a sum with their signs."""
     found = []
     for i, term in enumerate(side):
         sign = MINUS if term.coefficient.value < 0 else "+" if i else ""
@@ -239,7 +239,7 @@ def _signed(side: Side, dotted: bool) -> list[Markup]:
 
 
 def term_mathml(term: Term, dotted: bool) -> Markup:
-    """The absolute value of a term, without a surrounding `<math>`; `dotted`: with dots between factors."""
+    """Typeset a term without sign and without surrounding `<math>`; `dotted` puts dots between factors."""
     above, below = [], []
     for p in term.factors:
         if isinstance(p.exponent, Number) and p.exponent.error == 0.0 and p.exponent.value < 0:
@@ -251,7 +251,7 @@ def term_mathml(term: Term, dotted: bool) -> Markup:
     top = _product([written, *factors] if written != WRITTEN_ONE or not factors else factors, dotted)
     if not below:
         return top
-    # What stands alone under a line needs no brackets.
+    # A lone factor in a denominator needs no brackets.
     inner = below[0].base if len(below) == 1 and below[0].exponent == Number(1.0) else None
     under = _product(_factors(below, dotted), dotted)
     if isinstance(inner, Bracket):
@@ -260,7 +260,7 @@ def term_mathml(term: Term, dotted: bool) -> Markup:
 
 
 def _factors(powers: Sequence[Power], dotted: bool) -> list[Markup]:
-    """Each power, those of 1/2 under one root behind the others."""
+    """Typeset powers, those of 1/2 last under one root."""
     roots = [p.base for p in powers if p.exponent == Number(0.5)]
     found = [_power(p, dotted) for p in powers if p.exponent != Number(0.5)]
     if len(roots) == 1 and isinstance(roots[0], Bracket):
@@ -305,7 +305,7 @@ def _sum(side: Side, dotted: bool) -> Markup:
 
 
 def number_mathml(number: Number) -> Markup:
-    """A constant to the precision of its standard error, as text has it."""
+    """Typeset a constant to the precision of its standard error, as in text."""
     digits, error, power = split_number(law_constant(number.value, number.error, DIGITS, number.spare))
     found = Markup("<mn>{}</mn>").format(digits)
     if error:
@@ -316,18 +316,18 @@ def number_mathml(number: Number) -> Markup:
 
 
 def split_number(written: str) -> tuple[str, str, str]:
-    """The digits of a number, its error in parentheses and its power of ten, with minus signs instead of hyphens."""
+    """Split a number into digits, error in parentheses and power of ten, with minus signs instead of hyphens."""
     digits, error, power = re.fullmatch(r"([^(e]*)(\((?:\d+|\?)\))?(?:e(.*))?", written).groups("")  # type: ignore[union-attr]
     return digits.replace("-", MINUS), error, power.replace("-", MINUS)
 
 
 def name_text(name: str) -> Markup:
-    """A column name within a sentence or a table."""
+    """Mark up a column name within a sentence or a table."""
     return Markup("<var>{}</var>").format(name)
 
 
 def name_mathml(name: str) -> Markup:
-    """A column name: x1 gets an index, beta becomes the letter, longer names stand upright."""
+    """Typeset a column name: x1 gets an index, beta becomes the Greek letter, longer names are upright."""
     found = _INDEXED.fullmatch(name)
     if found and found[1]:
         return Markup("<msub>{}<mn>{}</mn></msub>").format(name_mathml(found[1]), found[2])

@@ -1,6 +1,6 @@
 """Every term of the equations in plain words: "S falls in proportion to the square root of S*I".
 
-A product with negative states may change its sign, so readings look at the values that the curves pass through.
+A product with negative states may change its sign, so sentences depend on the values along the curves.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _POWERS = {2.0: "the square of {}", 3.0: "the cube of {}", 0.5: "the square root
 
 
 def readings(equations: Equations, visited: Array) -> list[list[Markup]]:
-    """One sentence a term of every equation, in the order of `sides`, by values [n, variables] that curves pass."""
+    """Write a sentence for each term, in the order of `sides`, given values [n, variables] along the curves."""
     reader = _Reader(equations, visited)
     return [
         [reader.sentence(i, term) for term in side] if size(side) <= MAX_SIDE_SIZE else []
@@ -77,7 +77,7 @@ class _Reader:
         return Markup("{} {} {}{}").format(name_text(state), way, how, end)
 
     def _changing(self, state: str, term: Term, sign: float, alone: bool) -> Markup:
-        """Of a product that is now positive, now negative."""
+        """Describe a product that changes its sign."""
         name = name_text(state)
         if alone:
             way = "drawn back to" if sign < 0 else "driven away from"
@@ -95,7 +95,7 @@ class _Reader:
         return Markup(": alone, this would {} it in {} {}.").format(verb, constant(length, digits=FEW), unit)
 
     def _partner(self, i: int, term: Term) -> Markup:
-        """Where the same amount shows up with the other sign, if in just one equation."""
+        """Name the state that gains or loses the same amount, if there is exactly one."""
         states = self.equations.states
         found = [
             states[k]
@@ -115,7 +115,7 @@ class _Reader:
 
 
 def _opposite(a: Number, b: Number) -> bool:
-    """Whether one amount leaves here and arrives there, as far as the errors tell."""
+    """Whether two coefficients are opposite within their errors, so that one state gains what the other loses."""
     apart = abs(a.value + b.value)
     within = math.hypot(a.error, b.error)
     likely = not math.isfinite(within) or within == 0.0 or apart <= 3.0 * within
@@ -123,7 +123,7 @@ def _opposite(a: Number, b: Number) -> bool:
 
 
 def _range(values: Array) -> tuple[float, float]:
-    """Least and most, without what rounding or an integrator's overshoot adds: a millionth of the largest."""
+    """Range of values, ignoring a millionth of the largest, as from rounding or an integrator's overshoot."""
     seen = values[np.isfinite(values)]
     if not seen.size:
         return 0.0, 1.0
@@ -177,7 +177,7 @@ def _proportion(factors: Sequence[Power], state: str) -> Markup:
 
 
 def _split(factors: Iterable[Power]) -> tuple[list[Power], list[Power]]:
-    """What multiplies, and what divides with its exponent turned."""
+    """Separate multiplying factors from dividing ones, whose exponents change sign."""
     above, below = [], []
     for p in factors:
         if isinstance(p.exponent, Number) and p.exponent.value < 0:
@@ -198,13 +198,13 @@ def _phrase(factors: Iterable[Power]) -> Markup:
 
 
 def _levels(p: Power) -> tuple[str, float]:
-    """A state with its exponent, to be compared with a denominator's."""
+    """A state and its exponent, for comparison with a denominator."""
     known = isinstance(p.base, Name) and isinstance(p.exponent, Number)
     return (p.base.name, round(p.exponent.value, ROUND)) if known else ("", 0.0)  # type: ignore[union-attr]
 
 
 def _bounds(p: Power) -> list[tuple[str, float]]:
-    """The states, with exponents, in 1 + b x^n to the power 1."""
+    """States and exponents in a denominator 1 + b x^n."""
     if not isinstance(p.base, Bracket) or p.exponent != ONE:
         return []
     single = [term.factors[0] for term in p.base.inside if len(term.factors) == 1 and term.coefficient.value > 0]
@@ -212,7 +212,7 @@ def _bounds(p: Power) -> list[tuple[str, float]]:
 
 
 def _words(factors: Sequence[Power]) -> Markup:
-    """Factors in words; those of one power are told together: "the square root of S*I"."""
+    """Describe factors in words, those of equal power together: "the square root of S*I"."""
     groups: dict[float | Power, list[Power]] = {}
     for p in factors:
         told = isinstance(p.exponent, Number) and p.exponent.error == 0.0
@@ -247,7 +247,7 @@ def _base(base: Name | Call | Bracket, among: bool) -> Markup:
 
 
 def _plain(side: Side) -> Markup:
-    """A sum within a sentence, as a formula."""
+    """Write a sum as a formula within a sentence."""
     found = Markup("")
     for i, term in enumerate(side):
         minus = term.coefficient.value < 0

@@ -1,4 +1,4 @@
-"""What a result means, in plain words: its outcome, its notes, how to get it again."""
+"""A result in plain words: outcome, notes, constants, and the command that reproduces it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from odediscovery.result.named import constant_records, named_rows
 from odediscovery.result.survival import shares_of
 from odediscovery.settings import RECIPES, Settings, flag_of
 
-# Every verdict with a word for the style sheet and what it means for somebody who wants to use the equations.
+# Every verdict with a word for the style sheet and its meaning for users of the equations.
 MEANINGS = {
     "poor-fit": (
         "poor",
@@ -50,7 +50,7 @@ MEANINGS = {
 
 
 class Outcome(NamedTuple):
-    """What became of the fit: a word for the style sheet, a few words, a sentence or two."""
+    """Outcome of a fit: a word for the style sheet, a title, and one or two sentences."""
 
     kind: str
     title: str
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(found: Discovery) -> Outcome:
-    """The outcome, with what it means for somebody who wants to use the equations."""
+    """Describe the outcome and its meaning for users of the equations."""
     kind, meaning = MEANINGS[verdict(found)]
     form = "of their form" if is_of_a_form(found) else "that were found"
     remarks = " Remarks stand below, under What to know." * bool(found.messages)
@@ -66,7 +66,7 @@ def outcome(found: Discovery) -> Outcome:
 
 
 def explained(r2: float) -> str:
-    """The share of the variance that is explained, never rounded up to all of it."""
+    """Write the explained share of the variance, never rounded up to 100 %."""
     if not np.isfinite(r2):
         return "unknown"
     if r2 <= 0.0:
@@ -80,12 +80,12 @@ def explained(r2: float) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: "S, I and R", "a, b, c, d, e, f and 2 more"."""
+    """List names in a sentence: "S, I and R", "a, b, c, d, e, f and 2 more"."""
     return joined([*names[:6], *[f"{len(names) - 6} more"] * (len(names) > 6)])
 
 
 def notes(found: Discovery) -> list[str]:
-    """The messages as sentences that begin and end like sentences."""
+    """Turn messages into sentences with capital letter and full stop."""
     variables = (*found.equations.variables, found.series.time_name)
     sentences = []
     for message in shown_notes(found.messages):
@@ -97,7 +97,7 @@ def notes(found: Discovery) -> list[str]:
 
 
 def summary(found: Discovery) -> str:
-    """What was fitted, in one sentence."""
+    """Describe the fitted data in one line."""
     series = found.series
     first = min(float(run.time[0]) for run in series.trajectories)
     last = max(float(run.time[-1]) for run in series.trajectories)
@@ -115,7 +115,7 @@ def summary(found: Discovery) -> str:
 
 
 def command(found: Discovery) -> str | None:
-    """The command that fits the kept data again; None where a name has a comma, which no list on a command line can."""
+    """The command that repeats the fit of the saved data; None if a name has a comma, which lists cannot contain."""
     series, settings = found.series, found.settings
     parts = ["odediscovery", "fit", "data.csv"]
     if series.time_name != "t":
@@ -146,17 +146,17 @@ def command(found: Discovery) -> str | None:
 
 
 def quoted(word: str) -> str:
-    """A word as a shell reads it, in double quotes where it has a prime and nothing that is read in these."""
+    """Quote a word for a shell, in double quotes if it has a prime but no character special within them."""
     return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
 def without_breaks(text: str) -> Markup:
-    """Words as HTML in which no line breaks between the hyphens of an option."""
+    """Convert text to HTML in which lines do not break within an option."""
     return Markup(re.sub(r"--[a-z][a-z-]{1,24}", r'<span class="option">\g<0></span>', str(escape(text))))
 
 
 def _chosen_settings(settings: Settings) -> Iterator[tuple[dataclasses.Field[Any], Any, bool]]:
-    """Every option, its value, and whether it was changed from the recipe's own."""
+    """Every option, its value, and whether it differs from the recipe."""
     own = Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
     for field in dataclasses.fields(Settings):
         value = getattr(settings, field.name)
@@ -164,10 +164,10 @@ def _chosen_settings(settings: Settings) -> Iterator[tuple[dataclasses.Field[Any
 
 
 def _flags(settings: Settings) -> list[str]:
-    """Options that differ from the recipe's own, and the seed."""
+    """Flags of the options that differ from the recipe, and the seed."""
     words = ["--recipe", settings.recipe] if settings.recipe != "default" else []
     for field, value, changed in _chosen_settings(settings):
-        # Hidden states stand among the columns, and samples that were held out are not kept.
+        # Hidden states are among the columns, and held-out samples are not saved.
         if field.name in ("recipe", "hidden_states", "holdout") or not (changed or field.name == "seed"):
             continue
         option = flag_of(field.name)
@@ -180,7 +180,7 @@ def _flags(settings: Settings) -> list[str]:
 
 
 def settings_rows(settings: Settings) -> list[tuple[str, str, str, bool]]:
-    """Every option, its value, what it is, and whether it was changed from the recipe's own."""
+    """Rows of all options: name, value, help, and whether the value differs from the recipe."""
     rows = []
     for field, value, changed in _chosen_settings(settings):
         written = "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -190,7 +190,7 @@ def settings_rows(settings: Settings) -> list[tuple[str, str, str, bool]]:
 
 
 class Row(NamedTuple):
-    """One constant: what it is, its value to the place of its error, error and interval."""
+    """One constant: description, value rounded to its error, error and interval."""
 
     what: Markup
     value: Markup
@@ -200,7 +200,7 @@ class Row(NamedTuple):
 
 
 def constant_rows(found: Discovery) -> dict[str, list[Row]]:
-    """The constants of every equation, by state; of a form those with names, of no state; empty where none is known."""
+    """Rows of the constants by state, or of the named constants under ""; empty if no constants are known."""
     if found.named is not None:
         rows = []
         for one in named_rows(found.named, found.series, found.degrees_of_freedom):
@@ -219,7 +219,7 @@ def constant_rows(found: Discovery) -> dict[str, list[Row]]:
 def _estimate(
     what: Markup, value: float, error: float | None, ends: Sequence[float] | None, unit: str = "", spare: int = 0
 ) -> Row:
-    """The row of a fitted value, with as many digits as its equation shows."""
+    """Row of a fitted value, with the same digits as in its equation."""
     if error is None or not math.isfinite(error):
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
     shown = typeset(law_constant(value, error, DIGITS, spare))
@@ -227,7 +227,7 @@ def _estimate(
 
 
 def _products(found: Discovery) -> dict[tuple[bool, int | None], Markup]:
-    """The monomials of a law (False), and those in its brackets (True), with their places, as MathML."""
+    """Monomials of a law (False) and in its brackets (True) by their positions, as MathML."""
     dotted, written = any(len(name) > 1 for name in found.equations.variables), {}
     for side in sides(found.equations):
         brackets = [p.base.inside for term in side for p in term.factors if isinstance(p.base, Bracket)]
@@ -239,7 +239,7 @@ def _products(found: Discovery) -> dict[tuple[bool, int | None], Markup]:
 
 
 def _plain(entry: dict[str, Any]) -> bool:
-    """Whether it is an exponent that nobody writes."""
+    """Whether an entry is an exponent of 1, which is not written."""
     return "exponent" in entry["kind"] and bool(entry["snapped"]) and entry["value"] == 1.0
 
 
@@ -261,17 +261,17 @@ def _row(entry: dict[str, Any], products: dict[tuple[bool, int | None], Markup],
 
 
 def rounded(value: float, error: float) -> Markup:
-    """A value to the place of the second digit of its error, without the error."""
+    """Write a value to the second digit of its error, without the error."""
     return typeset(constant(value, error))
 
 
 def between(ends: Sequence[float] | None, error: float) -> Markup:
-    """An interval."""
+    """Write an interval, "" if unknown."""
     return Markup("") if ends is None else Markup("{} to {}").format(*(rounded(end, error) for end in ends))
 
 
 def typeset(written: str) -> Markup:
-    """A number without its error, with a minus sign instead of a hyphen and its power of ten raised."""
+    """Typeset a number without its error, with a minus sign instead of a hyphen and a raised power of ten."""
     digits, _, power = split_number(written)
     if not power:
         return Markup(digits)
@@ -280,7 +280,7 @@ def typeset(written: str) -> Markup:
 
 
 def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
-    """Start values of the first trajectories: label, time, a row a state."""
+    """Start values of the first trajectories: label, time, one row per state."""
     rows, series, errors = [], found.series, found.initial_value_errors
     most = max(60 // len(found.equations.states), 1)
     for j, run in enumerate(series.trajectories[:most]):
@@ -296,7 +296,7 @@ def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
 
 
 class Share(NamedTuple):
-    """In what share of bootstrap fits a term came back; `printed` if it is in the equations."""
+    """Share of bootstrap fits with a term; `printed` if it is in the equations."""
 
     term: Markup
     share: float

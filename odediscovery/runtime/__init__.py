@@ -1,1 +1,1 @@
-"""What long work stands on: progress, limits, files, devices, task pools. Nothing about ODEs."""
+"""Infrastructure without ODEs: progress, limits, files, devices, task pools."""

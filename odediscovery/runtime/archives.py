@@ -1,7 +1,7 @@
-"""Documents (JSON) and arrays (npz) that strangers may have written: read without trusting them.
+"""Safe reading of documents (JSON) and arrays (npz) from untrusted sources, and writing of archives.
 
-Numbers, nesting and sizes have limits, and arrays are checked before memory is taken for them. The same arrays give the
-same bytes, so that a hash of the file says what is in it.
+Numbers, nesting and sizes have limits, and arrays are checked before memory is allocated. The same arrays give the
+same bytes, so that a hash of the file identifies its content.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import numpy as np
 from odediscovery.errors import InputError
 
 Built = TypeVar("Built")
-# What building a value of a document raises if the document was cut short or altered.
+# Errors raised in building a value from a truncated or altered document.
 DAMAGED = (
     *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
     *(RuntimeError, MemoryError, zlib.error),
 )
-# Longer files are none of ours: a result of 300 states with all its samples is a tenth of it.
+# Longer files are not ours: a result of 300 states with all its samples is a tenth as long.
 MAX_BYTES = 2**30
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value that a document spells."""
+    """Parse a JSON document within limits."""
     try:
         return json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
     except RecursionError:
@@ -38,7 +38,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file of a sensible size."""
+    """Read a file of at most `MAX_BYTES`."""
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is no file; fit the data again")
@@ -69,19 +69,19 @@ def _refuse(name: str) -> float:
 
 
 def pack(head: str, words: object, arrays: Mapping[str, Any]) -> bytes:
-    """The content of an npz file."""
+    """Pack a JSON document and arrays as the content of an npz file."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, array in {head: np.array(json.dumps(words, allow_nan=False)), **arrays}.items():
             entry = io.BytesIO()
             np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
-            # The oldest date that the format knows.
+            # A constant date, the earliest of the format, so that equal arrays give equal bytes.
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), entry.getvalue())
     return stream.getvalue()
 
 
 def unpack(content: bytes, path: Path, head: str, build: Callable[[Any, dict[str, Any]], Built]) -> Built:
-    """What `build` makes of the words and the arrays that `pack` put into a file."""
+    """Pass the document and the arrays written by `pack` to `build`, and return its value."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > len(content):
@@ -96,19 +96,19 @@ def unpack(content: bytes, path: Path, head: str, build: Callable[[Any, dict[str
 
 
 def _stored(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """The bytes of an entry, which we never compress."""
+    """Read an entry, which must be uncompressed."""
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
         raise ValueError(f"its entry {entry.filename!r} is compressed")
     return archive.read(entry)
 
 
 def _array(content: bytes) -> np.ndarray[Any, Any]:
-    """The array in an npy file, whose header has to fit its length."""
+    """Read the array in an npy file whose header agrees with its length."""
     stream = io.BytesIO(content)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError("arrays of an unknown version")
     shape, fortran, kind = np.lib.format.read_array_header_1_0(stream)
-    # We write masks, whole numbers, floats and text.
+    # Only masks, whole numbers, floats and text are written.
     if kind.hasobject or kind.kind not in "biufU" or kind.names is not None:
         raise ValueError(f"arrays of {kind}")
     if any(n < 0 for n in shape) or math.prod(shape) * kind.itemsize != len(content) - stream.tell():

@@ -1,4 +1,4 @@
-"""The types of arrays that pass between modules, the lengths of their columns, and powers of few of them."""
+"""Types of arrays that pass between modules, norms of columns, and products of powers."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
-# Numbers below it have squares, and sums of many squares, within the range of floats.
+# Below it, squares and sums of many squares stay within the range of floats.
 SQUARED = 1e150
-# What divides, or has its logarithm taken, is at least this, and so are bases of fractional powers: it changes
-# no other number, 1 divided by it is a float, and 0 log(0) is 0.
+# Lower bound of divisors, of arguments of logarithms and of bases of fractional powers: so small that it changes no
+# other number, but its inverse is finite, and 0 log(0) is 0.
 ABOVE_ZERO = 1e-300
 
 
 def column_norms(columns: Array, axis: int = 0, keepdims: bool = False) -> Array:
-    """|c| = (sum c^2)^(1/2) along an axis, also where a square is beyond the range of floats."""
+    """|c| = (sum c^2)^(1/2) along an axis, even if squares exceed the range of floats."""
     if max(columns.max(initial=0.0), -columns.min(initial=0.0)) < SQUARED:
         return np.asarray(np.linalg.norm(columns, axis=axis, keepdims=keepdims))
     largest = np.abs(columns).max(axis=axis, keepdims=True, initial=0.0)
     scale = np.where((largest > SQUARED) & np.isfinite(largest), largest, 1.0)
-    with np.errstate(over="ignore"):  # what is beyond the range even so is infinite
+    with np.errstate(over="ignore"):  # norms beyond the range are infinite
         norms = scale * np.linalg.norm(columns / scale, axis=axis, keepdims=True)
     return np.asarray(norms if keepdims else norms.squeeze(axis))
 
 
 def products_by_column(y: Array, exponents: Array, least: Array) -> Array:
-    """prod_k max(y_k, least[j, k]) ** W[j, k] for y [..., K], [..., J]: each power once, those of 0 never."""
+    """prod_k max(y_k, least[j, k]) ** W[j, k] [..., J] for y [..., K], computing each non-zero power once."""
     known: dict[tuple[int, float, float], Array] = {}
     products = np.ones((*y.shape[:-1], len(exponents)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
@@ -46,27 +46,27 @@ def products_by_column(y: Array, exponents: Array, least: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SparsePowers:
-    """prod_k max(y_k, least[j, k]) ** W[j, k], where nearly all W are 0: only the others are taken.
+    """prod_k max(y_k, least[j, k]) ** W[j, k] for sparse W: zeros are skipped.
 
     >>> cubic = SparsePowers.of(np.array([[0.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2)))
     >>> cubic.products(np.array([2.0, 3.0])).tolist()
     [9.0, 1.0]
     """
 
-    columns: NDArray[np.intp]  # of every row those with W != 0, and others to fill up [rows, most]
+    columns: NDArray[np.intp]  # per row those with W != 0, padded with others [rows, most]
     exponents: Array  # of these columns
     least: Array
 
     @classmethod
     def of(cls, exponents: Array, least: Array) -> SparsePowers:
-        """From all exponents and least bases [rows, features]."""
+        """Build from all exponents and least bases [rows, features]."""
         most = int(np.count_nonzero(exponents, axis=1).max(initial=0))
         columns = np.argsort(exponents == 0.0, axis=1, kind="stable")[:, :most]
         kept, floor = np.take_along_axis(exponents, columns, axis=1), np.take_along_axis(least, columns, axis=1)
         return cls(columns, kept, floor)
 
     def products(self, y: Array) -> Array:
-        """Those of y [..., features] -> [..., rows]."""
+        """Compute the products for y [..., features] as [..., rows]."""
         products: Array = np.ones((*y.shape[:-1], len(self.columns)))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             for columns, w, lowest in zip(self.columns.T, self.exponents.T, self.least.T, strict=True):

@@ -1,11 +1,11 @@
-"""Tasks on a dask cluster: the same functions and tasks as in processes of this machine.
+"""Tasks on a dask cluster, with the same interface as processes of this machine.
 
     odediscovery -- tasks --> scheduler -- tasks --> worker -- task --> its child process
 
-A task says which data, settings and seeds, its result is a row. Those of a lost worker are given to others; each is
-counted off once, whatever was run twice. The child is the one of `workers`: time limits hold, a crash costs one task
-and no worker, and a worker that computes still answers. Neither scheduler nor workers load torch. joblib's dask backend
-cannot end tasks that run.
+A task names data, settings and seeds; its result is a row. Tasks of a lost worker are reassigned, and each result is
+returned once even if a task ran twice. The child process is that of `workers`: time limits hold, a crash costs one task
+but no worker, and a busy worker still responds. Neither scheduler nor workers load torch. joblib's dask backend cannot
+end running tasks.
 
 Source: https://distributed.dask.org (resilience, `allowed-failures`).
 """
@@ -34,11 +34,11 @@ except ImportError:
 
 @contextmanager
 def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
-    """The cluster of the scheduler at an address, for as long as one works with it."""
+    """Connect to the cluster of the scheduler at an address for the duration of a context."""
     if distributed is None:
         raise InputError('--backend dask needs the package distributed: pip install "odediscovery[dask]"')
     try:
-        # A client that could not begin is hard to get rid of: what can be seen before is.
+        # Check address and certificate first, since a client that failed to start is hard to remove.
         distributed.comm.get_address_host_port(scheduler)
         secure = distributed.Security().get_connection_args("client")["ssl_context"]
         if scheduler.startswith("tls:") and secure is None:
@@ -57,13 +57,13 @@ def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A dask cluster, a `Backend`. As many tasks run side by side as its workers have threads."""
+    """A dask cluster as a `Backend`: its number of parallel tasks is the number of threads of its workers."""
 
     client: Any
-    say: Callable[[str], None]  # hears when there are no workers
+    say: Callable[[str], None]  # reports a lack of workers
 
     def results(self, function: Function, tasks: Tasks, limit: float = math.inf, stopping: Stopping = never) -> Ended:
-        """See `Backend`. A task whose worker is lost again and again is a `Failure`."""
+        """See `Backend`; a task whose worker is lost repeatedly is a `Failure`."""
         run, served, own = uuid.uuid4().hex, packed(function), _own()
         running = {
             self.client.submit(
@@ -86,7 +86,7 @@ class Cluster:
             self._leave(run, list(running))
 
     def _watch(self, running: Iterable[Any], had_workers: bool) -> bool:
-        """Whether there are workers; says so once when there are none."""
+        """Whether there are workers; reports once if there are none."""
         if self.client.status == "closed" or any(future.cancelled() for future in running):
             raise _gone()
         has_workers = any(self.client.nthreads().values())
@@ -96,7 +96,7 @@ class Cluster:
         return has_workers
 
     def _leave(self, run: str, running: list[Any]) -> None:
-        """End the tasks that still run, and the processes that ran them."""
+        """End running tasks and their processes."""
         if self.client.status != "running":
             return
         self.client.cancel(running)
@@ -104,7 +104,7 @@ class Cluster:
 
 
 def _result_of(result: Any) -> Any:
-    """What a future brought: the result of its task, or why there is none."""
+    """Return the result of a future or its `Failure`, or raise the error of the cluster."""
     if isinstance(result, list):
         return result[0]
     if isinstance(result, BaseException):  # a cancelled future
@@ -124,17 +124,17 @@ def _gone() -> FitError:
     return FitError("the dask scheduler was lost; what was finished is kept, and the same command goes on from there")
 
 
-# From here on: what happens on a worker of the cluster, in threads side by side.
+# The rest runs on a worker of the cluster, in parallel threads.
 
 _lock = threading.Lock()
-# Of each run that uses this worker, the child processes that have no task now.
+# Idle child processes of each run on this worker.
 _idle: dict[str, list[Child]] = {}
-# Runs that were left.
+# Runs that have ended.
 _over: set[str] = set()
 
 
 def _unit(run: str, asked: dict[str, str], function: bytes, task: bytes, limit: float) -> list[Any]:
-    """The result of a task or its failure, as a list of one."""
+    """Run a task, and return its result or `Failure` as a list of one."""
     other = [f"{name} {version}" for name, version in asked.items() if _own().get(name) != version]
     if other:
         raise FitError(
@@ -154,7 +154,7 @@ def _unit(run: str, asked: dict[str, str], function: bytes, task: bytes, limit: 
 
 
 def _end_children(run: str) -> None:
-    """End what a run has on this worker; tasks that it still has end at their next look."""
+    """End the processes of a run on this worker; its running tasks end at their next check."""
     with _lock:
         _over.add(run)
         left = _idle.pop(run, [])
@@ -164,5 +164,5 @@ def _end_children(run: str) -> None:
 
 @cache
 def _own() -> dict[str, str]:
-    """Versions of what numbers depend on, but for Python, which dask itself looks after."""
+    """Versions of the libraries that numbers depend on, without Python, which dask checks itself."""
     return {name: version for name, version in versions().items() if name != "python"}

@@ -1,4 +1,4 @@
-"""Where tensors lie: on the processor, or on a GPU by CUDA. Only those who train know of devices."""
+"""Devices for tensors, the processor or a CUDA GPU, which only training uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from odediscovery.errors import InputError, unknown_name
 
 T = TypeVar("T")
-# By the names that `--device` has.
+# By the names of `--device`.
 _DEVICES = {"cpu": torch.device("cpu"), "cuda": torch.device("cuda")}
 
 
@@ -23,23 +23,23 @@ def device_of(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch finds no GPU here; use --device cpu")
     if name == "cuda":
-        # Convolutions would be rounded to ten bits there, and results not be those of the CPU.
+        # TF32 would round convolutions to ten bits, and results would differ from those of the CPU.
         torch.backends.cudnn.allow_tf32 = False
     return _DEVICES[name]
 
 
 def use_threads(threads: int | None) -> None:
-    """Train with so many threads: by default one, as a second one waits longer than it works at small tensors."""
+    """Set the number of threads of torch, by default one: with small tensors a second one mostly waits."""
     torch.set_num_threads(threads or 1)
 
 
 def moved(value: T, device: torch.device) -> T:
-    """A frozen value with all its tensors on a device; modules are copied."""
+    """Copy a value with all its tensors and modules to a device."""
     found: Any = value
     if isinstance(value, Tensor):
         found = value.to(device)
     elif isinstance(value, nn.Module):
-        # Modules move in place, and others hold this one.
+        # Modules move in place, and this one is shared.
         found = copy.deepcopy(value).to(device)
     elif isinstance(value, tuple):
         found = tuple(moved(part, device) for part in value)

@@ -1,7 +1,7 @@
-"""Files and folders that appear whole or not at all; a folder has one writer at a time.
+"""Files and folders that are written completely or not at all; a folder has one writer at a time.
 
-They are written beside their place and then renamed, or exchanged with an old folder in one step of the file system: a
-reader, a full disk or a killed program sees the old or the new one, never a mixture.
+They are written beside their place and then renamed, or exchanged with an old folder in one step of the file system:
+readers see the old or the new one, never a mixture, even after a full disk or a killed program.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from odediscovery.errors import InputError
 
 try:
     import fcntl
-except ImportError:  # Windows: writers of one folder cannot see each other there.
+except ImportError:  # Windows, where writers of one folder cannot detect each other
     fcntl = None  # type: ignore[assignment]
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: beside it first, then renamed; links stay, devices and pipes are written to."""
+    """Write a file completely or not at all by renaming; links are followed, devices and pipes written directly."""
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(content)
         return
@@ -45,7 +45,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Try it out where the path's nearest existing folder is; nothing stays behind."""
+    """Check that the nearest existing folder of a path is writable, by a temporary file."""
     begin = path.absolute().parent if path.is_file() else path
     nearest = next(p for p in (begin, *begin.absolute().parents) if p.exists())
     try:
@@ -57,17 +57,17 @@ def check_writable(path: Path, option: str) -> None:
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to write a folder, for as long as `claimed` gives it."""
+    """The right to write a folder within the context of `claimed`."""
 
-    folder: Path  # as it was named
+    folder: Path  # as given by the user
     place: Path  # links resolved
     prefix: str  # of the names of temporary folders of this place
 
     def replace(self, fill: Callable[[Path], None], own: Collection[str]) -> None:
-        """Let a new folder take the place. Files of the old one that are not `own` stay in it."""
+        """Replace the folder by one that `fill` writes, keeping files of the old one that are not `own`."""
         inside = not _is_movable(self.place)
         new = (self.place if inside else self.place.parent) / f"{self.prefix}.{uuid.uuid4().hex[:8]}.part"
-        # What killed writers left: nobody else writes while this claim is held.
+        # Leftovers of killed writers: no other writer exists during this claim.
         for path in list(new.parent.glob(f"{self.prefix}.*.part")):
             shutil.rmtree(path, ignore_errors=True)
         self.place.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class Claim:
             shutil.rmtree(new, ignore_errors=True)
 
     def _exchange(self, new: Path, own: Collection[str]) -> bool:
-        """Put the new folder in place in one step; False where the file system cannot."""
+        """Put the new folder in place in one step; False if the file system cannot."""
         if not self.place.exists() or not any(self.place.iterdir()):
             os.rename(new, self.place)
             return True
@@ -91,7 +91,7 @@ class Claim:
         _link_foreign(self.place, new, own)
         if not _exchanged(new, self.place):
             return False
-        # What somebody else put there since then.
+        # Files that were added in the meantime.
         for path in [p for p in new.iterdir() if p.name not in own and not (self.place / p.name).exists()]:
             os.rename(path, self.place / path.name)
         return True
@@ -99,7 +99,7 @@ class Claim:
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[Claim]:
-    """The right to write a folder; a second writer is refused. Folders made above it go again if they stay empty."""
+    """Claim the right to write a folder, for one writer at a time; remove folders made above it if they stay empty."""
     place = folder.resolve()
     prefix = f".odediscovery-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}"
     made = _make_parents(place)
@@ -110,7 +110,7 @@ def claimed(folder: Path) -> Iterator[Claim]:
             yield Claim(folder, place, prefix)
         finally:
             if lock is not None:
-                # While it is held: whoever waits for it finds that its file is gone, and makes a new one.
+                # Delete it while the lock is held: a waiting writer then finds it gone and makes a new one.
                 (above / f"{prefix}.lock").unlink(missing_ok=True)
                 os.close(lock)
     finally:
@@ -120,14 +120,14 @@ def claimed(folder: Path) -> Iterator[Claim]:
 
 
 def _make_parents(place: Path) -> list[Path]:
-    """The folders above a place that did not exist, innermost first; now they do."""
+    """Make the missing folders above a place, and return them, innermost first."""
     missing = list(itertools.takewhile(lambda parent: not parent.exists(), place.parents))
     place.parent.mkdir(parents=True, exist_ok=True)
     return missing
 
 
 def _locked(path: Path, folder: Path) -> int | None:
-    """A lock that the system gives back when this program ends, however it ends; None where there are none."""
+    """Take a lock that the system releases when this program ends; None on systems without locks."""
     if fcntl is None:
         return None
     while True:
@@ -144,13 +144,13 @@ def _locked(path: Path, folder: Path) -> int | None:
         except FileNotFoundError:
             pass
         except OSError:
-            # A file system without locks.
+            # The file system has no locks.
             return lock
         os.close(lock)
 
 
 def _is_movable(place: Path) -> bool:
-    """Whether another folder may take this place: no mount, nothing that we stand in, and room beside it."""
+    """Whether a folder can be replaced: no mount, not above the working directory, in a writable folder."""
     if not place.is_dir():
         return True
     with contextlib.suppress(OSError):
@@ -160,22 +160,22 @@ def _is_movable(place: Path) -> bool:
 
 
 def _exchanged(new: Path, place: Path) -> bool:
-    """Let two folders exchange their names at once; False where that is not possible."""
+    """Exchange the names of two folders atomically; False if this is impossible."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     if rename is None:
         return False
-    # <fcntl.h> and <linux/fs.h>: AT_FDCWD for paths as they are, and RENAME_EXCHANGE.
+    # <fcntl.h> and <linux/fs.h>: AT_FDCWD and RENAME_EXCHANGE.
     if not rename(-100, os.fsencode(new), -100, os.fsencode(place), 2):
         return True
     code = ctypes.get_errno()
-    # What a file system answers that cannot exchange folders, or may not move this one.
+    # Errors of file systems that cannot exchange folders, or may not move this one.
     if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES):
         return False
     raise OSError(code, os.strerror(code), str(place))
 
 
 def _link_foreign(old: Path, new: Path, own: Collection[str]) -> None:
-    """Give the new folder all that is not `own`, as the same files where the system has links."""
+    """Put everything that is not `own` into the new folder, by hard links if possible, else by copies."""
     for path in old.iterdir():
         if path.name in own or (new / path.name).exists():
             continue
@@ -192,7 +192,7 @@ def _link_foreign(old: Path, new: Path, own: Collection[str]) -> None:
 
 
 def _move_one_by_one(new: Path, place: Path, own: Collection[str]) -> None:
-    """Rename files in the order of `own`; a program killed in between leaves a mixture that its hashes tell."""
+    """Rename files in the order of `own`; if the program is killed meanwhile, hashes reveal the mixture."""
     made = {path.name for path in new.iterdir()}
     for name in own:
         if name in made:
@@ -202,7 +202,7 @@ def _move_one_by_one(new: Path, place: Path, own: Collection[str]) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Wait until the disk holds it, where the system can say so: a name must not outlive its content."""
+    """Flush a path to disk, if the system can: after a crash a name must not exist without its content."""
     with contextlib.suppress(OSError):
         file = os.open(path, os.O_RDONLY)
         try:

@@ -1,12 +1,12 @@
-"""How long work tells where it is, how it is asked to stop, and how much time and memory it may take.
+"""Progress of long work, requests to stop it, and its limits of time and memory.
 
-A stage announces itself with `stage`, calls `step` as it goes, and asks `stopping` between two steps; when that is not
-None it returns the best it has. Long steps call `check_time`, which ends work that `Monitor.patient` surrounds with
-`TimeIsUp`, so that the result is there by the limit, or at most a tenth of it later.
+A stage announces itself with `stage`, calls `step` after each step, and checks `stopping` between steps; if that is not
+None it returns the best so far. Long steps call `check_time`, which ends work within `Monitor.patient` by `TimeIsUp`:
+the result is ready by the limit, or at most a tenth of it later.
 
-What memory is allowed stands once, where a fit begins (`at_most`). Batches are cut into parts that fit
-(`fitting_at_once`); what cannot be cut is left out (`has_room`). Trainings of large tensors double their speed by
-keeping what they free (`keep_freed_memory`), which the system would hand out anew page by page.
+The memory limit is set once, where a fit begins (`at_most`). Batches are split into parts that fit (`fitting_at_once`);
+work that cannot be split is skipped (`has_room`). Training with large tensors is twice as fast if freed memory is kept
+(`keep_freed_memory`), since the system would return it page by page.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-# Why work ends that took the time which it takes where nobody set a limit.
+# Reason for the end of work that used up its default time.
 TIME_SPENT = "time spent"
-# Event of the log: a stage was left out because there was no memory for it.
+# Event of the log: a stage was skipped for lack of memory.
 OUT_OF_MEMORY = "memory"
-# Shares of what a search leaves for what follows it (`remainder_of`) after which a search that was asked to stop,
-# the judging of what it found, what is said of it, and pictures end.
+# Shares of the remainder after a search (`remainder_of`) at which an interrupted search, the judging of its results,
+# the notes and the pictures end.
 SEARCHING, JUDGING, TELLING, DRAWING = 0.1, 0.3, 0.4, 0.5
 
 T = TypeVar("T")
 S = TypeVar("S")
-# What limits count.
+# The clock for limits.
 _clock: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.monotonic)
-# Whether the work under way has to end; None: whenever it likes.
+# Whether the current work has to end; None: without limit.
 _is_over: ContextVar[Callable[[], bool] | None] = ContextVar("is_over", default=None)
 
 
 class TimeIsUp(Exception):
-    """The limit is overrun by as much as it may be: who began the work goes on with the best so far."""
+    """The tolerated overrun is used up: the caller continues with the best so far."""
 
 
 def check_time() -> None:
-    """What long steps call again and again, a microsecond each."""
+    """Raise `TimeIsUp` if the time is up; long steps call this repeatedly, at a microsecond each."""
     if is_time_up():
         raise TimeIsUp
 
 
 def is_time_up() -> bool:
-    """Whether `check_time` would end the work; for work that goes on with something coarser instead."""
+    """Whether `check_time` would end the work, for work that can continue with a coarser method."""
     is_over = _is_over.get()
     return is_over is not None and is_over()
 
 
 @contextmanager
 def on_processor_time() -> Iterator[None]:
-    """Limits of monitors made within count processor seconds: neighbours end no measured fit early."""
+    """Let monitors made within count processor time, so that other processes do not end a measured fit early."""
     before = _clock.set(time.process_time)
     try:
         yield
@@ -64,13 +64,13 @@ def on_processor_time() -> Iterator[None]:
 
 
 def now() -> float:
-    """Seconds by the clock that limits count here; see `on_processor_time`."""
+    """Seconds by the clock for limits, see `on_processor_time`."""
     return _clock.get()()
 
 
 def remainder_of(limit: float | None) -> float:
-    """Seconds that a search leaves for judging, telling and drawing what it found: five, or a tenth of the limit of
-    the whole work if that is more, but never more than half of it.
+    """Seconds after a search for judging, notes and pictures: the larger of five and a tenth of the limit of the
+    whole work, but at most half of it.
 
     >>> [remainder_of(limit) for limit in (4.0, 20.0, 600.0)]
     [2.0, 5.0, 60.0]
@@ -79,7 +79,7 @@ def remainder_of(limit: float | None) -> float:
 
 
 def searching_until(limit: float) -> float:
-    """Seconds from the start after which a search ends, so that the result is there by 1.1 of the limit.
+    """Seconds from the start after which a search ends, so that the result is ready by 1.1 times the limit.
 
     >>> [round(searching_until(limit), 3) for limit in (5.0, 10.0, 60.0, 600.0)]
     [3.75, 7.9, 60.0, 600.0]
@@ -91,15 +91,15 @@ def searching_until(limit: float) -> float:
 
 @dataclass
 class Monitor:
-    """Counts seconds against a limit and remembers a request to stop.
+    """Counts seconds against a limit and records a request to stop.
 
     Args:
-        max_seconds: limit in seconds of the clock, or None for none.
-        started: when the work began, by the clock.
-        log: what `note` was told, in order.
-        processor_seconds: of the process, after which the search should end with what it has; None for
-            no such end.
-        clock: the wall's, `time.monotonic`, but within `on_processor_time`.
+        max_seconds: limit in seconds of the clock, or None for no limit.
+        started: start of the work by the clock.
+        log: entries of `note`, in order.
+        processor_seconds: processor time of the process at which the search should end with the best
+            so far; None for no limit.
+        clock: `time.monotonic`, except within `on_processor_time`.
 
     >>> monitor = Monitor(max_seconds=60)
     >>> monitor.stopping() is None
@@ -123,11 +123,11 @@ class Monitor:
         return self.clock() - self.started
 
     def interrupt(self) -> None:
-        """Ask the work to end with the best it has (Ctrl-C calls this)."""
+        """Request the work to end with the best so far, as Ctrl-C does."""
         self._interrupted = self.clock() if self._interrupted is None else self._interrupted
 
     def stopping(self) -> str | None:
-        """Why the work should end now ("interrupted", "time limit" or "time spent"), or None to go on."""
+        """Why the work should end now ("interrupted", "time limit" or "time spent"), or None to continue."""
         if self._interrupted is not None:
             return "interrupted"
         if self.max_seconds is not None and self.seconds() > searching_until(self.max_seconds):
@@ -138,8 +138,8 @@ class Monitor:
 
     @contextmanager
     def patient(self, share: float) -> Iterator[None]:
-        """Surround work that `check_time` may end, once the search's own time or a request to stop has passed, and
-        this share of the remainder that a search leaves (`remainder_of`) after it.
+        """Let `check_time` end the work within, at this share of `remainder_of` after the end of the search time
+        or after a request to stop.
         """
         limit = self.max_seconds
         more = share * remainder_of(limit)
@@ -156,7 +156,7 @@ class Monitor:
             _is_over.reset(before)
 
     def in_time(self, share: float, work: Callable[[], T], otherwise: S) -> T | S:
-        """What `work` gives, or `otherwise` where its time is up before it ends, by its share of the remainder.
+        """Do `work` within its share of the remainder, and return its result, or `otherwise` if the time is up first.
 
         >>> Monitor().in_time(0.5, lambda: "done", "the best so far")
         'done'
@@ -169,12 +169,12 @@ class Monitor:
             return otherwise
 
     def is_overdue(self, share: float) -> bool:
-        """Whether `in_time` would not begin work of this share any more."""
+        """Whether it is too late for `in_time` to begin work of this share."""
         return self.in_time(share, lambda: False, True)
 
     def spend(self, seconds: float | None, whole: float | None = None) -> None:
-        """End the work after so many seconds of the processor from now; None: no such end any more. For those who show
-        the progress `whole` is what this part and all later ones may take together.
+        """End the work after `seconds` of processor time from now; None removes the limit. For the display of
+        progress, `whole` is the limit of this and all later parts together.
         """
         now = time.process_time()
         self.processor_seconds = None if seconds is None else now + seconds
@@ -182,7 +182,7 @@ class Monitor:
             self._begun, self._whole = (self.seconds(), now), whole
 
     def bound(self) -> tuple[float, float] | None:
-        """What share of the time is over that the whole work may take, and the seconds left; None without a bound.
+        """Share of the time limit of the whole work that has passed, and the seconds left; None without a limit.
 
         >>> share, left = Monitor(max_seconds=60, started=time.monotonic() - 15).bound()
         >>> round(share, 2), round(left)
@@ -193,35 +193,35 @@ class Monitor:
             bounds.append((min(seconds / self.max_seconds, 1.0), max(self.max_seconds - seconds, 0.0)))
         if self._whole:
             spent = time.process_time() - self._begun[1]
-            # Beside other work a second of the processor takes longer.
+            # Under load, a second of processor time takes longer than a second.
             pace = max((seconds - self._begun[0]) / max(spent, 1e-3), 1.0) if spent > 1.0 else 1.0
             bounds.append((min(spent / self._whole, 1.0), max(self._whole - spent, 0.0) * pace))
         return min(bounds, key=lambda one: one[1], default=None)
 
     def left_text(self) -> str:
-        """The time left, as it is known: a bound where there is one."""
+        """The time left as text if it is bounded, else the time so far."""
         known = self.bound()
         if known is None:
             return f"{self.seconds():.0f} s so far"
         return f"at most {known[1]:.0f} s left" if known[1] >= 0.5 else "finishing"
 
     def stage(self, name: str, steps: int) -> None:
-        """The stage called `name` begins, which will take about `steps` steps."""
+        """Announce the stage `name` of about `steps` steps."""
 
     def step(self, done: int, loss: float | None = None) -> None:
-        """`done` steps of the stage are over; `loss` is the best so far, dimensionless."""
+        """Report that `done` steps of the stage are complete; `loss` is the best so far, dimensionless."""
 
     def note(self, **fields: object) -> None:
-        """`fields` worth keeping in the log (one JSON line), never needed for the result."""
+        """Add `fields` to the log (one JSON line); results never depend on them."""
         self.log.append({"seconds": round(self.seconds(), 3), **fields})
 
 
-# Letters of the line of a bar, and of the bar itself.
+# Widths of the line and of its bar, in letters.
 _LETTERS, _BAR = 78, 20
 
 
 class DrawnMonitor(Monitor):
-    """A `Monitor` with one bar for the whole work, by the `display` of a notebook or on a line of the terminal."""
+    """A `Monitor` with one progress bar for the whole work, in a notebook (`display`) or on a terminal."""
 
     def __init__(self, max_seconds: float | None, display: Any = None) -> None:
         super().__init__(max_seconds)
@@ -236,12 +236,12 @@ class DrawnMonitor(Monitor):
         self._draw()
 
     def stopping(self) -> str | None:
-        """As of every monitor; since all work asks it often, the bar moves here too."""
+        """As in `Monitor`; it is called often, so the bar is updated here too."""
         self._draw()
         return super().stopping()
 
     def line(self) -> str:
-        """The bar as text, on one line of 78 letters.
+        """The bar as text on one line of 78 letters.
 
         >>> drawn = DrawnMonitor(60.0)
         >>> drawn.stage("train", 10)
@@ -256,7 +256,7 @@ class DrawnMonitor(Monitor):
         return text[:_LETTERS]
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._handle is not None:
             self._handle.update({"text/html": ""}, raw=True)
         elif self._drawn and self._display is None:
@@ -278,7 +278,7 @@ class DrawnMonitor(Monitor):
 
 
 def _write(text: str) -> None:
-    """A text on standard error, if somebody is there to read it."""
+    """Write a text to standard error, and ignore a closed one."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -286,7 +286,7 @@ def _write(text: str) -> None:
 
 @contextmanager
 def drawn(monitor: Monitor | None, max_seconds: float | None) -> Iterator[Monitor]:
-    """A given monitor, with this limit if it has none, or one that draws itself where somebody looks on."""
+    """Use a given monitor, with this limit if it has none, or a new one, drawn in notebooks and terminals."""
     if monitor is not None:
         own = monitor.max_seconds
         if own is None and max_seconds is not None:
@@ -318,7 +318,7 @@ _allowed: ContextVar[float] = ContextVar("allowed", default=float("inf"))
 
 @contextmanager
 def at_most(gigabytes: float) -> Iterator[None]:
-    """Surround work that plans with so much memory: one step may take a quarter of it, several stand side by side.
+    """Limit the planned memory of the work within; a single step may take a quarter, since several may coexist.
 
     >>> with at_most(1.0):
     ...     fitting_at_once(100, 25e6), has_room(1e9)
@@ -332,17 +332,17 @@ def at_most(gigabytes: float) -> Iterator[None]:
 
 
 def has_room(needed: float) -> bool:
-    """Whether a step may take so many bytes."""
+    """Whether a step may take this number of bytes."""
     return needed <= 0.25 * _allowed.get()
 
 
 def fitting_at_once(count: int, each: float) -> int:
-    """How many of `count` members that take `each` bytes may stand side by side, at least 1."""
+    """How many of `count` members of `each` bytes fit into memory at once, at least 1."""
     return max(1, int(min(float(count), 0.25 * _allowed.get() / max(each, 1.0))))
 
 
 def keep_freed_memory() -> bool:
-    """Tell glibc to keep up to 1 GiB of freed memory; False where the C library is another."""
+    """Tell glibc to keep up to 1 GiB of freed memory; False with another C library."""
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -1,4 +1,4 @@
-"""Versions of what numbers depend on."""
+"""Versions of the software that numbers depend on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odediscovery import __version__
 
 
 def versions() -> dict[str, str]:
-    """Of Python, this package and the libraries that numbers depend on."""
+    """Versions of Python, this package and the libraries that numbers depend on."""
     known = {"python": sys.version.split()[0], "odediscovery": __version__}
     for library in ("torch", "torchdiffeq", "scipy", "numpy", "sympy"):
         try:

@@ -1,8 +1,8 @@
-"""Tasks in processes of their own, each with a time limit that holds whatever the task does.
+"""Tasks in separate processes, each with an enforced time limit.
 
-A task that exceeds its limit, raises, or takes its process down ends as a `Failure`; a fresh process goes on. Joblib
-and `concurrent.futures` cannot end a task that runs, and pebble's processes share a pipe, which one that dies may
-block. `cluster` runs the same tasks elsewhere; both places are a `Backend`.
+A task that exceeds its limit, raises, or crashes its process ends as a `Failure`; after the loss of a process a new
+one takes over. Joblib and `concurrent.futures` cannot end a running task, and pebble's processes share a pipe, which a
+dying one may block. `cluster` runs the same tasks elsewhere; both are a `Backend`.
 
 Processes are spawned, not forked: threads of numerical libraries do not survive a fork.
 """
@@ -27,26 +27,26 @@ from typing import Any, Protocol, TypeAlias
 
 from odediscovery.errors import FitError, InputError
 
-# Time between two looks at limits and at requests to stop.
+# Time between checks of limits and of requests to stop.
 POLL_SECONDS = 0.2
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _starting = threading.Lock()
 
 Function: TypeAlias = Callable[[Any], Any]
 Tasks: TypeAlias = Sequence[Any]
-# Asked now and then; no further results come once the answer is not None.
+# Called repeatedly; the results end once its value is not None.
 Stopping: TypeAlias = Callable[[], object]
 # The number of a task, and its result or `Failure`.
 Ended: TypeAlias = Iterator[tuple[int, Any]]
 
 
 def never() -> None:
-    """The answer of those who let all tasks end."""
+    """Never stop: the default of `Stopping`."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A task without a result: why, in one line, and how many seconds it ran."""
+    """A task without a result: the reason, in one line, and its seconds."""
 
     reason: str
     seconds: float
@@ -56,17 +56,17 @@ class Backend(Protocol):
     """Where tasks run."""
 
     def results(self, function: Function, tasks: Tasks, limit: float = math.inf, stopping: Stopping = never) -> Ended:
-        """function(task) of all tasks, each once, as they end; leaving the loop ends what still runs.
+        """Yield function(task) of all tasks, each once, as they end; leaving the loop ends running tasks.
 
-        `function` is importable by its name. The clock of a task starts when its process has imported what that needs;
-        after `limit` seconds of the wall's clock the process is killed.
+        `function` is importable by its name. The clock of a task starts when its process has imported `function`;
+        after `limit` seconds of wall time the process is killed.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes of this machine, a `Backend`: so many tasks run side by side, each in a process with one thread."""
+    """Processes of this machine as a `Backend`: `jobs` tasks run in parallel, each in a process with one thread."""
 
     jobs: int = 1
 
@@ -84,7 +84,7 @@ class Processes:
                 while not leaving.is_set() and (item := next(waiting, None)):
                     try:
                         ended.put((item[0], child.run(packed(item[1]), limit, leaving.is_set)))
-                    except Exception as error:  # is the caller's, whose thread this is not
+                    except Exception as error:  # raised again in the caller's thread
                         ended.put((item[0], error))
 
         threads = [threading.Thread(target=run_in_turn, daemon=True) for _ in range(min(self.jobs, len(tasks)))]
@@ -105,14 +105,14 @@ class Processes:
                 thread.join()
 
 
-# One task after the other, in a process of its own.
+# One task after the other, in a separate process.
 IN_TURN = Processes(1)
 
 
 def results_of_tasks(
     backend: Backend, function: Function, tasks: Tasks, limit: float = math.inf, stopping: Stopping = never
 ) -> Ended:
-    """As `Backend.results`, but a task that failed before its limit is done once more before its `Failure` comes."""
+    """Yield as `Backend.results`, but repeat a task that failed before its limit once before yielding its `Failure`."""
     waiting = list(range(len(tasks)))
     for last in (False, True):
         again = []
@@ -127,19 +127,19 @@ def results_of_tasks(
 
 
 def packed(value: Any) -> bytes:
-    """What a pipe between processes would carry; a `Child` unpacks it."""
+    """Pickle a value as for a pipe between processes; a `Child` unpacks it."""
     return bytes(ForkingPickler.dumps(value))
 
 
 class Child:
-    """A process that applies a (packed) function to one task after the other, and ends with who needs it."""
+    """A process that applies a packed function to successive tasks, and ends with its parent."""
 
     def __init__(self, function: bytes) -> None:
         self._function = function
         self._process: BaseProcess | None = None
 
     def run(self, task: bytes, limit: float, leaving: Callable[[], bool]) -> Any:
-        """The result of a task, or its `Failure`."""
+        """Run a task, and return its result or `Failure`."""
         if self._process is None:
             self._start()
             begun = self._ask(self._function, math.inf, leaving)
@@ -166,7 +166,7 @@ class Child:
         other.close()
 
     def _ask(self, message: bytes, limit: float, leaving: Callable[[], bool]) -> Any:
-        """The answer of the process to a message."""
+        """Send a message to the process, and return its reply or a `Failure`."""
         began, reason = time.monotonic(), "the run was left"
         while self._process is not None and not leaving():
             try:
@@ -187,7 +187,7 @@ class Child:
 
 
 def _serve(connection: Connection) -> None:
-    """The life of a process: one task after the other until nobody listens."""
+    """Serve tasks in a process until its connection is closed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     function = connection.recv()
     connection.send(None)
@@ -205,7 +205,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed cannot end its children, and nobody wants their results."""
+    """End this process when its parent ends, since a killed parent cannot end its children."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -214,18 +214,18 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _for_children() -> Iterator[None]:
-    """What a process inherits: one thread, and no ear for Ctrl-C, which is the parent's matter."""
+    """Prepare what a process inherits: one thread, and Ctrl-C blocked, which the parent handles."""
     blocks = hasattr(signal, "pthread_sigmask")
-    # The worker of a dask cluster is a daemon of its nanny, and those may have no children.
+    # The worker of a dask cluster is a daemon of its nanny, and daemons may not have children.
     own = multiprocessing.current_process()
     with _starting:
-        # Dask has its workers give memory back at once, which makes work on small arrays take twice as long.
+        # Dask lets workers return memory at once, which doubles the time of work on small arrays.
         changed = (*_ONE_THREAD, "MALLOC_TRIM_THRESHOLD_")
         before = {name: os.environ.pop(name) for name in changed if name in os.environ}
         daemon, own.daemon = own.daemon, False
         os.environ.update(_ONE_THREAD)
         if blocks:
-            ensure_running()  # what it starts would unblock Ctrl-C
+            ensure_running()  # started later, it would unblock Ctrl-C
             heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield

@@ -118,7 +118,7 @@ def julia_points() -> list[Point]:
 
 
 def kept_points(recipe: str = "as-run") -> list[Point]:
-    """The 300 runs of the full grid in this package, kept for where there is no time to train them again."""
+    """Load the 300 saved runs of the full grid in this package, to avoid training them again."""
     return _points("kept_fsir_runs.csv", recipe)
 
 

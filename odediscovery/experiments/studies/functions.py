@@ -33,7 +33,7 @@ from odediscovery.runtime.arrays import Mask
 from odediscovery.units import UNITS, AbstractUnit, Dense
 
 ARITHMETIC = ("NAC", "NAU", "NALU")
-# The words "fail outside" as a number: so many times the error inside.
+# The words "fail outside" as a number: ratio to the error inside.
 FAILS = 10.0
 
 
@@ -146,7 +146,7 @@ def _remarks(ran: Sequence[Ran]) -> str:
 # Sizes of the autoencoders, ends of their training and test ranges.
 SIZES = (1, 8, 8, 8, 1)
 EDGE, FAR_EDGE = 5.0, 20.0
-# An error outside that is no more than rounding is no failure.
+# An error outside of at most rounding size is not a failure.
 ROUNDING = 1e-6
 
 
