@@ -350,8 +350,8 @@ def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> li
     >>> circle = Equations.parse(["x", "v"], {"x": "v", "v": "-4*x"})
     >>> t = np.linspace(0.0, 5.0, 40)
     >>> series = TimeSeries.from_arrays(t, circle.simulate([1.0, 0.0], t), ["x", "v"])
-    >>> closed_orbit(circle, series, np.array([[1.0, 0.0]]))[0][:63]
-    'the only trajectory is one closed orbit, gone round in 3.14: te'
+    >>> closed_orbit(circle, series, np.array([[1.0, 0.0]]))[0][:61]
+    'the only trajectory is one closed orbit of period 3.14: terms'
     """
     spread = np.nanmax(pooled(series), axis=0) - np.nanmin(pooled(series), axis=0)
     moving, time = spread > 0, series.trajectories[0].time

@@ -144,7 +144,7 @@ def test_no_law_is_headed_as_found_where_another_row_is_about_as_good():
     close = dataclasses.replace(found.front[0], criterion=found.front[1].criterion + 1.0)
     contested = dataclasses.replace(found, front=(close, found.front[1]))
     assert "law found, others about as good: R2" in contested.summary()
-    assert outcome(contested).kind == "stopped" and "compare them all" in outcome(contested).meaning
+    assert outcome(contested).kind == "stopped" and "before you believe one" in outcome(contested).meaning
     twin = dataclasses.replace(found, front=(dataclasses.replace(close, equations=found.equations), found.front[1]))
     assert "law found: R2" in twin.summary()
     doubted = dataclasses.replace(contested, messages=(Note("it drifts", Weight.DOUBT),))
