@@ -1,64 +1,63 @@
-"""The constants of a law at the maximum of the likelihood: on intervals, on whole trajectories, on ever longer pieces.
+"""Maximum likelihood fits of a law's constants, on intervals, trajectories and pieces, and shorter forms of the law.
 
-Intervals. What a law leaves between samples, from every measured start,
+Intervals. Residuals of a law between samples, from every measured start,
 
     x(t + h; x(t)) - x(t + h)
 
-Where there is no noise every sample is a start: constants come out to all the digits that the data have, however far
-whole trajectories of chaos carry an error, and the law of one half of the samples says what it is worth by the other.
+Without noise every sample is a start: constants are exact to the digits of the data, however much chaos magnifies
+errors over whole trajectories, and a law fitted to one half of the samples can be tested on the other.
 
 Whole trajectories, with standard errors.
 
     minimise  sum over trajectories, samples, states of ((x(t; theta, x0) - data) / sigma)^2
 
-over coefficients, exponents and start values, with scipy's LSODA at tight tolerance: an
-adaptive solver of another family than training used, so what training owed to its own solver
-does not reach the printed constants. The Jacobian comes from the variational equations
-(`solve/sensitivities.py`), and the covariance of constants and start values is (J^T J)^-1 at the minimum.
+over coefficients, exponents and start values, with adaptive solvers at tight tolerance instead of
+the fixed steps of training, so that errors of the latter do not affect the reported constants.
+The Jacobian comes from the variational equations (`solve/sensitivities.py`), and the covariance
+of constants and start values is (J^T J)^-1 at the minimum.
 
-Pieces. Chaos forgets its start, so a law is fitted to short pieces with starts of their own. These determine the
+Pieces. Chaos forgets its start, so a law is fitted to short pieces with separate starts. These determine the
 constants poorly; but once the law fits them, two neighbours can be joined, since the first one ends nearly where the
 second one begins. So the fit proceeds to longer trajectories, over which small errors of the constants would grow,
 until joining fails (multiple shooting; Bock, Randwertproblemmethoden zur Parameteridentifizierung, 1987).
 
-Tied equations. One that follows from a conserved sum, x_l' = sum_r M[l, r] (A y^W)_r, has each monomial with what the
-others leave of it. Where that is nothing but error, as in S' = -r, I' = r - b I, R' = b I, the monomial only passes
+Tied equations. An equation that follows from a conserved sum, x_l' = sum_r M[l, r] (A y^W)_r, has the balance of each
+monomial in the others. If that is zero within error, as in S' = -r, I' = r - b I, R' = b I, the monomial only passes
 from one state to another, and
 
     g . theta = sum_r M[l, r] A[r, j] = 0
 
-is a constraint on the constants: theta and their covariance C become what they are under it,
+is a constraint on the constants. Theta and its covariance C are conditioned on it:
 theta - C g (g C g)^-1 g . theta and C - C g (g C g)^-1 g C.
 
 Source: Seber and Lee, Linear Regression Analysis (2003), Sec. 3.8 (least squares under a linear
 constraint; here to second order in the constants).
 
-At last, standard errors of the constants in the user's units.
+Finally, standard errors of the constants in the user's units.
 
-A law written shorter: simple exponents, short decimals, quotients with fewer constants.
+Shorter forms of a law have simple exponents, short decimals, or fewer constants in quotients and functions. A refit
+decides whether each is as good.
 
-A refit says of each shorter law whether it is as good.
-
-Simple exponents. A law with x^0.98(3) is better written with x. First all exponents are tried at once, by the
+Simple exponents. A law with x^0.98(3) is better written with x. First all exponents are snapped at once, by the
 quadratic approximation of the likelihood; where that does not hold (two growth terms whose exponents can only
-be determined together), they are tried one after another. At last, values taken are exchanged for others nearby.
-A value is taken only if the criterion, which charges a held simple value less than a fitted constant, falls.
+be determined together), they are snapped one after another. A value is accepted only if the criterion, which charges
+a simple value less than a fitted constant, falls.
 
-Short decimals. A constant v known within e is by chance as near to a decimal of d digits as that with probability
+Short decimals. A constant v known within e is as close to a decimal of d digits by chance with probability
 
     P = 2 max(|v - m|, e) / 10 ** (k - d + 1),    m the decimal, k the power of ten of v
 
-Where P is next to nothing the decimal is what was meant, and shorter: to write v takes ln(|v| / e), to write m
-d ln 10. A law of such constants is taken where what it leaves is worse by less than it saves
+If P is tiny, the decimal is the true value, and shorter: to write v takes ln(|v| / e), to write m d ln 10. Such
+decimals are accepted if the misfit rises by less than they save
 (Rissanen, Modeling by shortest data description, Automatica 14, 1978).
 
 Terms over one sum.
 
     u = 1 + b z:    m = m/u + b m z/u,    1/u = 1 - b z + ...
 
-Of m, m/u and m z/u any two can stand for the third, so that a x/(c + x) may come as a - a c/(c + x).
-Each equation is written with those two that leave it the fewest terms. Where b z stays small, two terms without b say
-the same as m/u; so does one for a function that is nearly straight along the data, as the sine of a small angle is.
+Any two of m, m/u and m z/u can express the third, so a x/(c + x) may be found as a - a c/(c + x). Each equation is
+written with the two that give it the fewest terms. Where b z stays small, two terms without b replace m/u; likewise a
+straight line replaces a function that is nearly linear along the data, such as the sine of a small angle.
 
 Functions of one state.
 
@@ -66,9 +65,9 @@ Functions of one state.
     18 x^1.06 - 20.6 x                    may be    a x/(1 + b x),
     104 sin(x) - 105 x                    may be    a x + c x^3.
 
-Terms with the same other factors add up to a function of one state along the data. Where a shorter one follows
-it there, the search may have met the longer one first: two terms bend together as one over a sum does, and
-none of their constants moves alone. The inner constant is looked for on a grid, all else is linear.
+Terms with the same other factors add up to a function of one state along the data. A shorter function may follow it
+there if the search found the longer one first: two terms together bend like one over a sum, and none of their
+constants can change alone. The inner constant is searched on a grid; all else is linear.
 """
 
 from __future__ import annotations
@@ -117,19 +116,19 @@ from odediscovery.solve.sensitivities import (
 
 # Runge-Kutta steps over one sample interval.
 STEPS = 24
-# What a law that leaves nothing may leave [mean squared increment of an interval, variance of whole trajectories].
+# Largest squared residual of an exact law [mean squared increment of an interval, variance of whole trajectories].
 EXACT_SQUARES = 1e-11
-# What a law leaves that needs no more refinement, and steps may change [mean squared increment].
+# Squared residual that needs no refinement, and largest effect of finer steps [mean squared increment].
 SHARP = 1e-18
-# Gain of a step below which a law in noise that is compared with others has converged [of the criterion]; a
-# hundredth of what counts as evidence; along a curved valley such steps go on for hundreds.
+# Gain of a step below which a law in noise that is compared with others has converged [of the criterion]; a hundredth
+# of what counts as evidence; along a curved valley, hundreds of such steps would follow.
 CONVERGED = 0.05
-# (series and what is known of it, law with the starts to begin from) -> refined constants.
+# (problem, law with initial guesses for the starts) -> refined constants.
 Refit = Callable[[Problem, Polished], Polished]
 
 
 def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps: int = STEPS) -> list[Array]:
-    """What a law leaves at the ends of intervals from measured starts + shift, [intervals, states] a trajectory."""
+    """Residuals of a law at the ends of intervals from measured starts + shift, [intervals, states] per trajectory."""
     runs = p.smooth.trajectories
     x = np.concatenate([t.values[:-1] for t in runs]) + shift
     h = np.concatenate([np.diff(t.time) for t in runs])[:, None] / steps
@@ -147,14 +146,14 @@ def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps
     return errors
 
 
-@np.errstate(all="ignore")  # a law that runs away leaves more than any bound, and nothing to warn of
+@np.errstate(all="ignore")  # a law that blows up exceeds any bound, without need for a warning
 def sharpened(p: Problem, law: PowerSum, free: Free, *, told: bool = False) -> PowerSum | None:
-    """The law with constants that leave least of the intervals between samples, each from its measured start:
+    """Fit the free constants to the intervals between samples, each from its measured start:
 
         minimise  sum over intervals and states of ((x(t + h; x(t)) - x(t + h)) / increment)^2
 
-    by Gauss-Newton. None where there is noise, or the law leaves more of the intervals than the digits of the data
-    do, or intervals do not know each free constant, if they have to have `told` them.
+    by Gauss-Newton. None if the data are noisy, incomplete or constrained, if residuals exceed those of an exact law,
+    or if `told` and the intervals do not determine each constant.
     """
     if not (p.clean and p.complete and p.knowledge is None and (~p.constant).any() and count(free)):
         return None
@@ -170,20 +169,20 @@ def sharpened(p: Problem, law: PowerSum, free: Free, *, told: bool = False) -> P
 
 
 def _tells_apart(slopes: Array) -> bool:
-    """Whether intervals know each constant, not combinations alone; slopes [intervals, states, constants]."""
+    """Whether intervals determine each constant, not only combinations; slopes [intervals, states, constants]."""
     rows = slopes.reshape(-1, slopes.shape[2])
     return bool(np.linalg.cond(rows / np.maximum(column_norms(rows), ABOVE_ZERO)) < 1e6)
 
 
 @np.errstate(all="ignore")
 def holds_outside(p: Problem, law: PowerSum) -> bool:
-    """Whether a law that is fitted to the inner half of the samples does about as well in the outer half.
+    """Whether a law fitted to the inner half of the samples holds about as well in the outer half.
 
         mean of r^2 / (1 + h) outside  <=  30 times the mean of r^2 inside,
 
-    h the leverage of an interval, and each constant is ten standard errors from 0 by what the inner half leaves. A law
-    holds everywhere; its first terms, or a curve through the data, hold where they were fitted. Only for data without
-    noise, of which no more is asked than that it tells such terms apart.
+    h the leverage of an interval, with each constant at least ten standard errors from 0 by the residuals of the inner
+    half. A law holds everywhere, but its first terms, or a curve through the data, only where they were fitted. False
+    for data that are noisy or incomplete.
     """
     free = but_whole_powers(law)
     if not (p.clean and p.complete and count(free)):
@@ -209,14 +208,14 @@ def holds_outside(p: Problem, law: PowerSum) -> bool:
 
 
 class _IntervalFit:
-    """A law whose free constants are fitted to intervals; `left` is what it leaves of them, [intervals, states]."""
+    """A law whose free constants are fitted to intervals, with relative residuals `left`, [intervals, states]."""
 
     def __init__(self, p: Problem, law: PowerSum, free: Free) -> None:
         self.p, self.law, self.free = p, law, free
         self.moving = ~p.constant
         self.size = np.sqrt(increment_squares(p))[self.moving]
         self.steps, self.left = STEPS, self._errors(law, STEPS)
-        # Where states turn fast within an interval the solver needs more steps to be no part of what is left.
+        # Where states change fast within an interval, more steps keep solver error out of the residuals.
         while self.steps < 16 * STEPS and np.mean(self.left**2) <= SETTLED:
             finer = self._errors(law, 2 * self.steps)
             enough = np.mean((finer - self.left) ** 2) <= SHARP
@@ -225,7 +224,7 @@ class _IntervalFit:
                 break
 
     def refine(self, rows: Mask) -> Array | None:
-        """Fit to some intervals; slopes of all by the constants [intervals, states, constants], None if infinite."""
+        """Fit to some intervals; return slopes of all [intervals, states, constants], None if not finite."""
         slopes = self._slopes()
         for _ in range(4):
             if not np.isfinite(slopes).all():
@@ -245,7 +244,7 @@ class _IntervalFit:
 
     @property
     def constants(self) -> Array:
-        """Those that are fitted."""
+        """The fitted constants."""
         return picked(self.law, self.free)
 
     def _with(self, u: Array) -> PowerSum:
@@ -256,7 +255,7 @@ class _IntervalFit:
         return found
 
     def _slopes(self) -> Array:
-        # A few steps are enough for differences.
+        # A few steps suffice for finite differences.
         u, here = self.constants, self._errors(self.law, 6)
         shifts = np.diag(1e-7 * np.maximum(np.abs(u), 1.0))
         return np.stack([(self._errors(self._with(u + h), 6) - here) / h.sum() for h in shifts], axis=2)
@@ -277,21 +276,21 @@ def polish(
     fully: bool = True,
     ftol: float | None = None,
 ) -> PolishedLaw[Law]:
-    """The law's non-zero constants and start values at the maximum of the likelihood.
+    """Fit a law's constants and start values by maximum likelihood on whole trajectories.
 
-    The law is dimensionless, in the units of the series; start values to begin from are [trajectories, states],
-    without controls. A law that cannot be integrated comes back as it is, with `finite=False`.
+    The law is dimensionless, in the units of the series; initial guesses for the start values are [trajectories,
+    states], without controls. A law that cannot be integrated is returned unchanged, with `finite=False`.
 
     Args:
-        floor: standard deviation that rounding and integration alone explain [states]; no
-            standard error is computed from smaller residuals.
+        floor: standard deviation due to rounding and integration alone [states]; no standard
+            error is computed from smaller residuals.
         nonnegative: states whose start value is fitted through its square root.
         free: which constants are fitted (default: all that are not zero).
-        most: most evaluations of the Jacobian; 0 takes constants and starts as they are.
-        relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory
-            (default: all alike).
-        sums: conserved sums with their values, which the start values keep.
-        fully: whether constants are wanted as near to the maximum as can be, not only the likelihood.
+        most: most evaluations; 0 leaves constants and starts unchanged.
+        relative_sigma: noise of each sample relative to the others, [samples, states] per trajectory
+            (default: all equal).
+        sums: conserved sums and their values, which the start values obey.
+        fully: whether constants are fitted to full precision, rather than the likelihood alone.
         ftol: relative change of the squares that ends the fit (default: by `fully`).
     """
     a, w, b, v = law.constants
@@ -314,7 +313,7 @@ def polish(
         return PolishedLaw(law, unknown, initial, joint, free, squares, counts, finite=False, plain_squares=plain)
     fitted = len(u) / max(int(np.count_nonzero(counts)), 1)
     left = np.sqrt(squares / np.maximum(counts - fitted, 1.0))
-    # Each state's sigma anew from its residuals, and starts from their roots.
+    # Each state's sigma is re-estimated from its residuals.
     own = sigma / np.maximum(left, floor)
     joint = _covariance(model, series, own, starts, u[model.n_constants :].reshape(initial.shape), now)
     errors = _errors(law, free, joint)
@@ -324,19 +323,19 @@ def polish(
 def as_it_is(
     law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, free: Free, relative_sigma: Sequence[Array]
 ) -> Polished:
-    """The law and its starts, integrated once and not refined, for when there is no time left; see `polish`."""
+    """Integrate a law once without refining it, when no time is left; see `polish`."""
     squares, plain, counts = residual_squares(law, series, initial, relative_sigma, tolerance(sigma))
     joint, finite = Covariance.nothing_known(count(free) + initial.size), bool(np.isfinite(squares).all())
     return Polished(law, _unknown(law), initial, joint, free, squares, counts, finite=finite, plain_squares=plain)
 
 
 def _unknown(law: Law) -> Law:
-    """Errors of which nothing is known."""
+    """Unknown errors: nan for every constant."""
     return law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
 
 
 def _errors(law: Law, free: Free, joint: Covariance) -> Law:
-    """Standard errors of the free constants, 0 for those that are held."""
+    """Standard errors of the free constants, 0 for fixed ones."""
     a, w, b, v = (np.zeros_like(c) for c in law.constants)
     deviations = np.sqrt(np.maximum(np.diag(joint.matrix)[: count(free)], 0.0))
     return law.with_constants(*filled((a, w, b, v), free, deviations))
@@ -345,24 +344,24 @@ def _errors(law: Law, free: Free, joint: Covariance) -> Law:
 def _covariance(
     model: TrajectoryResiduals, series: TimeSeries, factor: Array, starts: Starts, roots: Array, now: Evaluation
 ) -> Covariance:
-    """(J^T J)^-1 of constants and start values, the rows of each state times a factor [states]."""
+    """(J^T J)^-1 of constants and start values, with the rows of each state multiplied by a factor [states]."""
     rows = [np.broadcast_to(factor, t.values.shape).ravel() for t in series.trajectories]
     slopes = block_diag(np.eye(model.n_constants), *(starts.slopes(q, j) for j, q in enumerate(roots)))
     return Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
 
 
 def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, ftol: float) -> tuple[Array, Evaluation]:
-    """Unknowns at the minimum and what is known there; scipy's trust-region reflective method."""
-    # scipy asks for residuals and Jacobian one after the other: the latest point is remembered.
+    """Minimise by scipy's trust-region reflective method; return the unknowns and their evaluation."""
+    # scipy requests residuals and Jacobian separately, so the latest point is cached.
     latest: Evaluation | None = now
     at, effort = u.tobytes(), now.effort
-    # A law that blows up is worse than any other, also than where a poor one begins.
+    # A law that blows up must score worse than any other, even than a poor initial guess.
     wall = np.full_like(now.residual, 1e8 * max(1.0, float(np.abs(now.residual).max())))
 
     def evaluated(v: Array) -> Evaluation | None:
         nonlocal at, latest
         if at != v.tobytes():
-            # Steps of constants that have run far away leave the range of numbers.
+            # Steps of constants that diverge may overflow.
             at, latest = v.tobytes(), model.evaluate(v, effort) if np.isfinite(v).all() else None
         return latest
 
@@ -373,8 +372,8 @@ def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, f
     def jacobian(v: Array) -> Array:
         nonlocal effort
         value = evaluated(v)
-        assert value is not None  # scipy asks for the Jacobian of accepted points only
-        # What a step that went too far needed says nothing of those that follow.
+        assert value is not None  # scipy requests the Jacobian of accepted points only
+        # The effort of a rejected step is no guide to later ones.
         effort = value.effort
         return value.jacobian
 
@@ -389,9 +388,9 @@ def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, f
 
 
 def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) -> Polished:
-    """The law with constants refined on ever longer pieces, as far as they can be followed.
+    """Refine a law that fits the pieces on ever longer ones, as far as it can follow them.
 
-    Begins with a law that fits the pieces, which remains where not even two can be joined.
+    The law is unchanged if no neighbours can be joined.
     """
     now, best = pieces, found
     samples = sum(len(t.time) for t in whole.data.trajectories)
@@ -413,14 +412,14 @@ def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) 
 
 
 def _mean_square(found: Polished) -> float:
-    # Every start that is fitted takes away residual.
+    # Every fitted start reduces the residuals.
     return float(found.squares.sum() / max(found.counts.sum() - found.initial.size, 1.0))
 
 
 def balance(found: Polished) -> Polished:
-    """The law without terms of tied equations that are no more than error; constants under that.
+    """Remove terms of tied equations that are zero within error; condition the constants on that.
 
-    Its squares and starts are still those of the law given.
+    Squares and starts remain those of the given law.
     """
     law, free, joint = found.law, found.free, found.joint
     if law.stoichiometry is None:
@@ -437,9 +436,9 @@ def balance(found: Polished) -> Polished:
         held = weights @ np.where(free[0][:, j], 0.0, law.coefficients[:, j])
         left, variance = float(g @ theta + held), float(g @ joint.matrix[: len(g), : len(g)] @ g)
         sizes = np.abs(weights * law.coefficients[:, j])
-        # Within three standard errors (99.7 % of a normal distribution) or the accuracy of the solvers that judge.
+        # Within three standard errors (99.7 % of a normal distribution) or the accuracy of the solvers.
         nothing = left**2 < 3.0**2 * variance or abs(left) < 1e-6 * sizes.max()
-        # One place alone has nothing that it could be balanced by.
+        # A single coefficient has no other to balance it.
         if np.count_nonzero(sizes) < 2 or not nothing or not variance > 0.0:
             continue
         theta = theta - joint.matrix[: len(g), : len(g)] @ g / variance * left
@@ -455,9 +454,9 @@ def balance(found: Polished) -> Polished:
 
 
 def _without(found: Polished, met: list[tuple[int, int]], index: dict[tuple[int, int], int]) -> Polished:
-    """The law with the coefficients that meet known ones held: nothing is left of them to fit.
+    """Fix coefficients that are determined by known ones.
 
-    Given are their equations and monomials, and the places of the free coefficients among the free constants.
+    `met` holds their equations and monomials, `index` the places of free coefficients among the free constants.
     """
     free = (found.free[0].copy(), *found.free[1:])
     for place in met:
@@ -467,7 +466,7 @@ def _without(found: Polished, met: list[tuple[int, int]], index: dict[tuple[int,
 
 
 def _close(a: Array, weights: Array, j: int, fitted: Mask) -> None:
-    """The smallest fitted coefficient of monomial j from the others, so that nothing is left at all."""
+    """Set the smallest fitted coefficient of monomial j so that the monomial balances exactly."""
     rows = np.flatnonzero((weights != 0) & (a[:, j] != 0))
     open_rows = rows[fitted[rows, j]]
     last = open_rows[np.argmin(np.abs(a[open_rows, j]))]
@@ -479,10 +478,10 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     """Standard errors in the user's units, by the delta method with the full covariance.
 
     A user's coefficient is A (s_i / T) prod_k s_k^-W[j, k], and a weight of an inner sum
-    B prod_k s_k^-V[j, k]: their relative errors also feel the exponents of the states,
+    B prod_k s_k^-V[j, k]: their relative errors also depend on the exponents of the states,
     d ln A' = d ln A - sum_k ln(s_k) dW[j, k].
 
-    In the places of the law's constants; 0 for what was held at a round number, nan where unknown.
+    Returned in the places of the law's constants; 0 for round fixed values, nan where unknown.
     """
     law, free = polished.law, polished.free
     user = law.unscaled(scale.state, scale.time)
@@ -507,7 +506,7 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
 
 
 def without_rounding(values: Array) -> Array:
-    """Values without the last few bits, in which a change of units there and back leaves its rounding.
+    """Values without the rounding errors that a change of units and back leaves in their last bits.
 
     >>> without_rounding(np.array([0.9999999999999998, 0.10000000000000003, 2.0 / 3.0])).tolist()
     [1.0, 0.1, 0.6666666666666666]
@@ -517,7 +516,7 @@ def without_rounding(values: Array) -> Array:
 
 
 def _round(exponents: Array) -> Mask:
-    """Round values, to which exponents are set; others were held where an earlier fit left them."""
+    """Mask of round exponents, which are fixed by choice; others were fixed at values from an earlier fit."""
     round_ones: Mask = (np.round(exponents, 6) == exponents) | np.isin(exponents, list(SIMPLE))
     return round_ones
 
@@ -541,11 +540,11 @@ def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
     return jacobian
 
 
-# (law, what is free, start values to begin from [trajectories, states]) -> polished and judged.
+# (law, masks of free constants, initial guesses for starts [trajectories, states]) -> polished and judged.
 RefitLaw = Callable[[PowerSum, Free, Array], Judged]
 
 
-# Shorter laws of a kind that are refitted, the shortest first.
+# Most shorter laws of a kind that are refitted, shortest first.
 TRIES = 3
 
 
@@ -566,7 +565,7 @@ def snap(row: Judged, refit: RefitLaw) -> Judged:
 
 
 def _one_by_one(row: Judged, refit: RefitLaw) -> Judged:
-    """The row after simple values were taken one after another, the likeliest first."""
+    """The row after exponents were snapped one after another, the likeliest first."""
     while True:
         for _, place, value in _goals(row.polished)[:3]:
             after = refit(*_fixed(row.polished, {place: value}))
@@ -584,10 +583,10 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
     goals = []
     for j, k in np.argwhere(polished.free[1]):
         error = max(float(errors[j, k]), ABOVE_ZERO)
-        # Without its power a term costs nothing for it.
+        # An exponent of 0 costs nothing.
         for value, penalty in ((0.0, 0.0), *((value, snap_penalty(value)) for value in SIMPLE)):
             misfit = ((law.exponents[j, k] - value) / error) ** 2
-            # Whatever its error says, the nearest are tried; farther away the likelihood tells them apart.
+            # Very near values are tried whatever the error; others only if the likelihood allows them.
             near = abs(law.exponents[j, k] - value) < 5e-3
             if near or misfit < min(worth, 5.0):
                 goals.append((misfit + penalty - worth, (int(j), int(k)), value))
@@ -595,7 +594,7 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
 
 
 def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[PowerSum, Free, Array]:
-    """Law, mask and starts with some exponents held; all other unknowns move along by the conditional mean."""
+    """Law, masks and starts with some exponents fixed and all other unknowns at their conditional mean."""
     law, free, initial = polished.law, polished.free, polished.initial
     index_of = {tuple(p): i for i, p in enumerate(np.argwhere(free[1]).tolist())}
     n_a = int(free[0].sum())
@@ -604,7 +603,7 @@ def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[Po
     change = np.array(list(places.values())) - theta[index]
     c = polished.joint.matrix
     step = c[:, index] @ np.linalg.lstsq(c[np.ix_(index, index)], change, rcond=None)[0]
-    # Far from the minimum a linear step is worse than none.
+    # Far from the minimum a linear step only does harm.
     near = [np.all(np.abs(part) <= 1.0) for part in (step[: len(theta)], step[len(theta) :])]
     moved = theta + step[: len(theta)] if near[0] else theta.copy()
     start = initial + step[len(theta) :].reshape(initial.shape) if all(near) else initial
@@ -617,7 +616,7 @@ def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[Po
 
 
 def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
-    """Monomials that became equal as one; exponents stay held where they were."""
+    """Merge equal monomials; fixed exponents stay fixed."""
     merged = law.merged()
     rows = [int(np.flatnonzero((law.exponents == w).all(axis=1))[0]) for w in merged.exponents]
     held = free[1][rows].reshape(merged.exponents.shape)
@@ -625,7 +624,7 @@ def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
 
 
 def without_terms(found: Polished, terms: Mask) -> tuple[PowerSum, Free]:
-    """The law without some terms [states, monomials], and what of it is fitted."""
+    """The law without the given `terms` [states, monomials], and the masks of its free constants."""
     a, *others = found.law.constants
     free_a, free_w, free_b, free_v = found.free
     law = found.law.with_constants(np.where(terms, 0.0, a), *others)
@@ -633,7 +632,7 @@ def without_terms(found: Polished, terms: Mask) -> tuple[PowerSum, Free]:
 
 
 def without_unused(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
-    """The law with equal monomials as one, and without functions and sums that no monomial has."""
+    """The law with equal monomials merged, and without unused functions and sums."""
     law, free = merge_monomials(law, free)
     compact = law.compact()
     return (law, free) if compact.exponents.shape == law.exponents.shape else (compact, but_whole_powers(compact))
@@ -644,14 +643,14 @@ def without_unused(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
 
 @dataclass(frozen=True)
 class Rounded:
-    """A law some of whose constants are short decimals in the user's units; the others are what they were."""
+    """A law with some constants rounded to short decimals in the user's units, the others unchanged."""
 
     polished: Polished  # in units of the scale
-    saved: float  # by writing these constants so, in units of twice the log-likelihood
+    saved: float  # by rounding these constants, in units of twice the log-likelihood
 
 
 def nearest_decimal(value: float, error: float) -> tuple[float, float] | None:
-    """The short decimal that a constant is, and what that saves in units of twice the log-likelihood; None for others.
+    """The short decimal that equals a constant, and its saving in units of twice the log-likelihood, or None.
 
     >>> nearest_decimal(0.07500000002, 1e-9)[0]
     0.075
@@ -671,7 +670,7 @@ def nearest_decimal(value: float, error: float) -> tuple[float, float] | None:
 
 
 def round_constants(found: Polished, scale: Scale) -> Rounded | None:
-    """The law, without flows, with every constant that is a short decimal in the user's units set to it; or None."""
+    """Round every constant that is a short decimal in the user's units; None if there are none. Not for flows."""
     user, errors = found.law.unscaled(scale.state, scale.time), unscaled_errors(found, scale)
     constants, free, saved = [c.copy() for c in user.constants], [mask.copy() for mask in found.free], 0.0
     for values, of, left, rates in zip(constants, errors.constants, free, _printed(user), strict=True):
@@ -694,7 +693,7 @@ def round_constants(found: Polished, scale: Scale) -> Rounded | None:
 
 
 def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
-    """What each constant is multiplied by when it is printed: an exponent of exp(r x) is a rate, exp(w r x)."""
+    """Factors by which constants are multiplied in print: an exponent w of exp(r x) appears in the rate, exp(w r x)."""
     a, w, b, v = (np.ones_like(c) for c in law.constants)
     if law.features is not None:
         n = law.features.states
@@ -705,16 +704,13 @@ def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
     return a, w, b, v
 
 
-# Shared monomials.
-
-
 # Terms over one sum.
 
 
 def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
-    """Laws with fewer constants in their terms over sums, and what of each is fitted, the shortest first.
+    """Laws with fewer constants in terms over sums, and the masks of their free constants, shortest first.
 
-    The sizes of terms are compared at states x [samples, states].
+    Sizes of terms are compared at states x [samples, states].
 
     >>> from odediscovery.laws.power_sum import Features, Sums
     >>> monod = Features(1, (), Sums(np.array([[0.5]]), np.array([[1.0]])))  # u = 1 + x/2
@@ -727,11 +723,11 @@ def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
         return []
     a, w, b, v = law.constants
     off = np.abs(v - np.round(v))
-    # Powers inside sums that are nearly whole are tried as such.
+    # Nearly whole powers inside sums are also tried as whole ones.
     nearly_whole = (off > 0).any() and (off < 0.1).all()
     wholes = [law, law.with_constants(a, w, b, np.round(v))] if nearly_whole else [law]
     plain = [one for whole in wholes for one in (whole, *_straightened(whole, x))]
-    # Two sums may have to be written anew before a whole part that they share goes.
+    # Two sums may have to be rewritten before a shared polynomial part cancels.
     starts = [start for one in plain for start in (one, *_rewritten(one, x, without=1))]
     shorter = sorted((one for start in starts for one in _shortened(start, x)), key=count_constants)
     found: list[PowerSum] = []
@@ -742,7 +738,7 @@ def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
 
 
 def _is_same(one: PowerSum, other: PowerSum) -> bool:
-    """Whether two laws have the same terms, whatever stands before them."""
+    """Whether two laws have the same terms, whatever their coefficients."""
     pairs = zip(one.constants, other.constants, strict=True)
     return all(a.shape == b.shape and bool(((a != 0) == (b != 0)).all()) for a, b in pairs) and bool(
         np.allclose(one.exponents, other.exponents)
@@ -750,7 +746,7 @@ def _is_same(one: PowerSum, other: PowerSum) -> bool:
 
 
 def _shortened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
-    """The law and all shorter ones on the way to the shortest: what is small along the data may be needed."""
+    """The law and all shorter ones on the way to the shortest, as discarded small terms may be needed."""
     yield law.compact()
     for _ in range(law.n_monomials):
         terms = np.count_nonzero(law.coefficients)
@@ -762,22 +758,22 @@ def _shortened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
 
 
 def count_constants(law: PowerSum) -> int:
-    """Terms, constants inside the sums, fitted exponents, and functions."""
+    """The number of terms, constants inside sums, fitted exponents, and functions."""
     functions = 0 if law.features is None else len(law.features.functions)
     return count(but_whole_powers(law)) + functions
 
 
 def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
-    """The law with the straight line that 1/u or a function nearly is instead of it, for each of them.
+    """The law with each nearly straight 1/u or function in turn replaced by a line.
 
-    The line of 1/u is one in z, or in the state that z is a power of; that of a function is one in its state.
+    The line of 1/u is in z, 1/z, or the state of which z is a power; that of a function is in its state.
     """
     for each in (*_straight_sums(law, x), *_straight_functions(law, x)):
         yield _with_line(law, *each)
 
 
 def _single_sums(law: PowerSum) -> Iterator[tuple[int, float, Array]]:
-    """Sums u = 1 + b z of one monomial each: which of the features u is, b, and the exponents of z."""
+    """Sums u = 1 + b z of one monomial: the feature index of u, b, and the exponents of z."""
     if law.features is not None:
         sums, first = law.features.sums, law.features.simple
         for k in range(len(sums)):
@@ -788,7 +784,7 @@ def _single_sums(law: PowerSum) -> Iterator[tuple[int, float, Array]]:
 
 
 def _straight_sums(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """What 1/u of a sum is, along which z or 1/z it is nearly straight, and the line."""
+    """The exponents of a nearly straight 1/u, those of z, 1/z or a state along which it is, and the line."""
     for k, _, z in _single_sums(law):
         u = -np.eye(law.exponents.shape[1])[k]
         # Where b z is much larger than 1, 1/u is nearly 1/(b z).
@@ -801,21 +797,21 @@ def _straight_sums(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Arra
 
 
 def _straight_functions(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """What a function is, the state along which it is nearly straight, and the line."""
+    """The exponents of a nearly straight function, those of its state, and the line."""
     if law.features is None:
         return
     n = law.features.states
     for k, function in enumerate(law.features.functions):
         z, f = np.zeros(law.features.size), np.zeros(law.features.size)
         z[function.state], f[n + k] = 1.0, 1.0
-        # A line through the origin is one constant less.
+        # A line through the origin saves a constant.
         line, off = _line(law, f, z, x, level=bool(STATE_FUNCTIONS[function.name].value(np.zeros(1)).any()))
         if off < 0.3 and (law.exponents[:, n + k] == 1.0).any():
             yield f, z, line
 
 
 def _line(law: PowerSum, f: Array, z: Array, x: Array, *, level: bool = True) -> tuple[Array, float]:
-    """The line c + d z that f nearly is [2], c = 0 without a level, and how far it is from it, in ranges of f."""
+    """The line c + d z nearest to f, [c, d] with c = 0 without a level, and its distance in ranges of f."""
     with np.errstate(all="ignore"):
         along, over = PowerSum(np.ones((1, 2)), np.stack([z, f]), law.features).monomials(x).T
     if not (np.isfinite(along) & np.isfinite(over)).all():
@@ -826,7 +822,7 @@ def _line(law: PowerSum, f: Array, z: Array, x: Array, *, level: bool = True) ->
 
 
 def _with_line(law: PowerSum, f: Array, z: Array, line: Array) -> PowerSum:
-    """The law with c + d z instead of each f; not yet compact, so that other features keep their places."""
+    """The law with c + d z in place of each f, not yet compact, so that other features keep their places."""
     k = int(np.flatnonzero(f)[0])
     over = law.exponents[:, k] == f[k]
     a, w = law.coefficients, law.exponents
@@ -836,9 +832,9 @@ def _with_line(law: PowerSum, f: Array, z: Array, line: Array) -> PowerSum:
 
 
 def _rewritten(law: PowerSum, x: Array, without: int | None = None) -> Iterator[PowerSum]:
-    """The law with the terms over one sum, for each sum and each m, written as shortly as can be.
+    """The law with terms over one sum rewritten as briefly as possible, for each sum and each m.
 
-    Or with that of m, m/u and m z/u which it has to be `without` written as the others, whatever is shorter.
+    With `without`, that one of m, m/u and m z/u is always replaced by the other two.
     """
     for k, b, z in _single_sums(law):
         u = np.eye(law.exponents.shape[1])[k]
@@ -848,20 +844,20 @@ def _rewritten(law: PowerSum, x: Array, without: int | None = None) -> Iterator[
 
 
 def _with_fewest(law: PowerSum, x: Array, rows: Array, b: float, without: int | None) -> PowerSum:
-    """The law with m, m/u and m z/u, the given rows, as two of them at most in each equation."""
+    """The law with the fewest of m, m/u and m z/u, the given rows, in each equation."""
     near = np.abs(law.exponents[:, None] - rows[None]).max(axis=2) < 1e-9
     three = law.coefficients @ near.astype(float)
-    # What each of the three is in terms of the two others.
+    # Each of the three in terms of the other two.
     instead = np.array([[0.0, 1.0, b], [1.0, 0.0, -b], [1.0 / b, -1.0 / b, 0.0]])
     with np.errstate(all="ignore"):
         size = np.sqrt(np.mean(PowerSum(three, rows, law.features).monomials(x) ** 2, axis=0))
     a = three.copy()
-    # Where a monomial leaves the range of numbers nothing can be compared, and the law stays.
+    # If a monomial overflows, sizes cannot be compared, and the law stays unchanged.
     compared = list(three) if np.isfinite(size).all() else []
     for i, old in enumerate(compared):
         ways = [np.where(np.arange(3) == k, 0.0, old + old[k] * instead[k]) for k in range(3)]
         ways = [old, *ways] if without is None else [ways[without]]
-        # Terms of a fiftieth of the largest are tried as none.
+        # Terms below a fiftieth of the largest are discarded, subject to the refit.
         kept = [np.where(np.abs(w) * size > 0.02 * np.max(np.abs(w) * size), w, 0.0) for w in ways]
         a[i] = min(kept, key=np.count_nonzero)
     others = ~near.any(axis=1)
@@ -872,7 +868,7 @@ def _with_fewest(law: PowerSum, x: Array, rows: Array, b: float, without: int | 
 # Functions of one state.
 
 
-# Where a power is sought, it stands among the powers of a form.
+# Marks a power to be searched among the powers of a form.
 _SOUGHT = -1.0
 
 
@@ -880,8 +876,8 @@ _SOUGHT = -1.0
 class _Form:
     """a_1 x^p_1 + ... + a_n x^p_n / (1 + b x^q)."""
 
-    powers: tuple[float, ...]  # p, one a term; one that is `_SOUGHT` is the inner constant
-    q: int = 0  # of the sum that the last term stands over; 0 for none
+    powers: tuple[float, ...]  # p of each term; `_SOUGHT` marks the inner constant
+    q: int = 0  # power in the sum below the last term; 0 for no sum
 
     @property
     def is_polynomial(self) -> bool:
@@ -889,13 +885,13 @@ class _Form:
         return not self.q and _SOUGHT not in self.powers
 
     def constants(self, x: Array) -> Array:
-        """Values of the inner constant b or p to compare; one that says nothing where there is none."""
-        if self.q:  # b x^q is 1 within a factor of 100 where x is usual
+        """Values of the inner constant b or p to compare; a dummy if the form has none."""
+        if self.q:  # b x^q is 1 within a factor of 100 at the median x
             return np.geomspace(0.01, 100.0, 41) / float(np.median(x)) ** self.q
         return np.geomspace(0.21, 2.9, 41) if _SOUGHT in self.powers else np.zeros(1)
 
     def with_constant(self, inner: float) -> Array:
-        """The powers with the one that was found."""
+        """The powers, with `inner` for the one to be searched."""
         return np.array([inner if p == _SOUGHT else p for p in self.powers])
 
     def columns(self, x: Array, inner: float) -> Array:
@@ -914,12 +910,12 @@ _FORMS = (
     _Form((1.0, 3.0)),
     _Form((_SOUGHT, 1.0)),
 )
-# Those beside a level, as c + a/(1 + b x).
+# Forms with a constant level, such as c + a/(1 + b x).
 _LEVEL_FORMS = (_Form((0.0, 0.0), 1), _Form((0.0, 0.0), 2), _Form((0.0, 2.0)), _Form((0.0, 3.0)), _Form((0.0, _SOUGHT)))
 
 
 def shorten_functions(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
-    """Laws with a shorter function of one state instead of several terms, and what of each is fitted.
+    """Laws with a shorter function of one state in place of several terms, and the masks of free constants.
 
     Functions are compared along states x [samples, states].
 
@@ -942,7 +938,7 @@ def shorten_functions(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
 
 
 def _of_state(law: PowerSum, k: int) -> Mask:
-    """Features that are functions of state k alone, bool [features]."""
+    """Mask of features that depend on state k alone, bool [features]."""
     own = np.zeros(law.exponents.shape[1], bool)
     own[k] = True
     if law.features is None:
@@ -957,7 +953,7 @@ def _of_state(law: PowerSum, k: int) -> Mask:
 
 
 def _groups(law: PowerSum, k: int) -> Iterator[Mask]:
-    """Terms that differ in a function of state k alone, two of them or more, bool [monomials]."""
+    """Groups of at least two terms that differ only in a function of state k, bool [monomials]."""
     own = _of_state(law, k)
     varies = (law.exponents[:, own] != 0).any(axis=1)
     others = np.where(own, 0.0, law.exponents)
@@ -968,9 +964,9 @@ def _groups(law: PowerSum, k: int) -> Iterator[Mask]:
 
 
 def _shorter(law: PowerSum, group: Mask, k: int, x: Array) -> list[tuple[int, float, PowerSum]]:
-    """Laws with a shorter function instead of a group's terms: number of constants, how far off, law.
+    """Laws with a shorter function in place of a group's terms: number of constants, distance, law.
 
-    Of each number of constants there are the nearest with powers alone and the nearest over a sum.
+    For each number of constants, the nearest form of powers alone and the nearest over a sum are returned.
     """
     own, along = _of_state(law, k), x[:, k]
     rest = np.where(own, 0.0, law.exponents[group][0])
@@ -980,7 +976,7 @@ def _shorter(law: PowerSum, group: Mask, k: int, x: Array) -> list[tuple[int, fl
     if not np.isfinite(terms).all():
         return []
     flat = (inside == 0.0).all(axis=1)
-    # What is a level alone in its equation stays one.
+    # A level without other terms of the group in its equation stays as it is.
     levels = law.coefficients[:, group][:, flat].sum(axis=1)
     bent = (law.coefficients[:, group][:, ~flat] != 0).any(axis=1)
     nearest: dict[tuple[int, bool], tuple[int, float, PowerSum]] = {}
@@ -993,14 +989,14 @@ def _shorter(law: PowerSum, group: Mask, k: int, x: Array) -> list[tuple[int, fl
         new = _with_form(law, group, (k, rest), form, inner, placed)
         one = count_constants(new), off, new
         kind = one[0], form.q > 0
-        # A tenth of the range of the terms is near enough to be tried.
+        # Within a tenth of the range of the terms, a form is worth a refit.
         if off <= 0.1 and one[0] < count_constants(law) and off < nearest.get(kind, (0, np.inf))[1]:
             nearest[kind] = one
     return list(nearest.values())
 
 
 def _fit(form: _Form, terms: Array, along: Array) -> tuple[float, float, Array]:
-    """How far a form is at best from terms [samples, equations], its inner constant, and a [terms, equations]."""
+    """The least distance of a form from terms [samples, equations], its inner constant, and a [terms, equations]."""
     best: tuple[float, float, Array] = (np.inf, 0.0, np.zeros((len(form.powers), terms.shape[1])))
     scale = np.maximum(np.ptp(terms, axis=0), ABOVE_ZERO)
     for inner in form.constants(along):
@@ -1013,9 +1009,9 @@ def _fit(form: _Form, terms: Array, along: Array) -> tuple[float, float, Array]:
 
 
 def _with_form(law: PowerSum, group: Mask, of: tuple[int, Array], form: _Form, inner: float, a: Array) -> PowerSum:
-    """The law with a level and the terms of a form instead of a group of terms.
+    """The law with a level and the terms of a form in place of a group of terms.
 
-    They are of a state and have other factors of these exponents; `a` has the coefficients [states, 1 + terms].
+    `of` is their state and the exponents of their other factors, `a` their coefficients [states, 1 + terms].
     """
     k, rest = of
     features = law.features or Features(law.n_states)
