@@ -134,7 +134,7 @@ def notes_on(series, damping, starts):
 
 def test_a_closed_orbit_is_told_with_its_period():
     (note,) = notes_on(oscillator(0.0, [1.0], 5.0, noise=0.1), 0.0, [1.0])
-    assert "closed orbit, of period 3.14:" in note
+    assert "closed orbit of period 3.14:" in note
 
 
 @pytest.mark.parametrize(
