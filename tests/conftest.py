@@ -20,7 +20,7 @@ from jaxtyping import install_import_hook
 CHECKED = ("odediscovery.ivp", "odediscovery.solve", "odediscovery.fitting", "odediscovery.stages")
 TABLE = Path(__file__).parent / "files" / "seconds.txt"
 SECONDS = {name: float(told) for told, name in (line.split(maxsplit=1) for line in TABLE.read_text().splitlines())}
-SLOW, LEAST = 0.4, 0.2
+SLOW, LEAST = 0.3, 0.2
 TOOK = Counter()
 
 
