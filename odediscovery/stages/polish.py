@@ -11,7 +11,7 @@ Whole trajectories, with standard errors.
 
     minimise  sum over trajectories, samples, states of ((x(t; theta, x0) - data) / sigma)^2
 
-over coefficients, exponents and start values, with adaptive solvers at tight tolerance instead of
+over coefficients, exponents and start values, with scipy's LSODA at tight tolerance instead of
 the fixed steps of training, so that errors of the latter do not affect the reported constants.
 The Jacobian comes from the variational equations (`solve/sensitivities.py`), and the covariance
 of constants and start values is (J^T J)^-1 at the minimum.
