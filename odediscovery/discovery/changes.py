@@ -581,7 +581,7 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
             return verdict
         each = block_misfits(p, verdict.rows[i])
         monitor.step(k + 2)
-        if each.sum() < least:
+        if each.sum() < least and (each < own).sum() > len(own) / 2:
             least, chosen = float(each.sum()), i
     if chosen == verdict.chosen:
         return verdict
