@@ -142,14 +142,9 @@ class _Task:
     @cached_property
     def path(self) -> Path:
         """The samples as a path in the user's units."""
-        data = self.fitter.data
-        runs = [
-            dataclasses.replace(run, time=run.time * self.fitter.scale.time, values=x * self.fitter.scale.state)
-            for run, x in zip(data.trajectories, self.filled, strict=True)
-        ]
-        with_controls = zip(runs, self.series.trajectories, strict=True)
-        runs = [dataclasses.replace(run, controls=own.controls) for run, own in with_controls]
-        return Path.of(dataclasses.replace(data, trajectories=tuple(runs)))
+        series = append_controls(self.series)
+        runs = tuple(dataclasses.replace(run, values=_filled(run)) for run in series.trajectories)
+        return Path.of(dataclasses.replace(series, trajectories=runs))
 
     def led(self, constants: Array) -> PolishedForm | None:
         """A rough fit from these constants, by way of ever longer pieces if they fail; None if these fail too."""
