@@ -61,7 +61,7 @@ from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_grow
 from odediscovery.settings import Settings
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
-from odediscovery.stages.regression import polynomials, propose_terms, shared_products
+from odediscovery.stages.regression import fewest_terms, polynomials, propose_terms, shared_products
 from odediscovery.textbook.fit import FittedForm, as_law, criterion_of
 
 GROWN = 8  # grown laws that are pruned, the best ones
@@ -84,6 +84,9 @@ def exact_law(at: Search) -> Iterator[Proposal]:
         whole = all_whole(law.exponents)
         # Over one sample interval, solutions are nearly linear in the coefficients.
         yield Proposal([law], whole=whole, linear=whole, found_by="regression")
+        short = fewest_terms(simplest(at.new, at.problem).law, at.problem) if at.new and whole else None
+        if short is not None:
+            yield Proposal([short], whole=True, linear=True, found_by="regression")
 
 
 def plain_exact_law(at: Search) -> Iterator[Proposal]:

@@ -10,6 +10,10 @@ loose penalty give smaller and larger laws to prune from, none the whole of a sm
 
 Source: weak-form SINDy; Schaeffer and McCalla, Sparse model selection via integral terms (2017).
 
+Where states depend on each other, laws with different terms have equal rates: while S + I + R stays N, an epidemic
+recovers by g I or by g (S I + I^2 + I R) / N. Backward elimination ends at either by chance; which terms give the rates
+of a law with the fewest constants is a regression.
+
 Which terms would explain the data better than a law f does? If it follows them it is near the true one, f + g, in
 effect: to first order in g
 
@@ -35,6 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from odediscovery.data.series import pooled
 from odediscovery.families import Family, Terms, power_is_rate
 from odediscovery.laws.power_sum import (
     FUNCTION_COST,
@@ -276,6 +281,51 @@ def _best_step(steps: Sequence[tuple[Array, float]], worth: float, samples: int)
         if score < least:
             least, chosen = float(score), a
     return least, chosen
+
+
+def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
+    """The law with the fewest products of whole powers that has the same rates in all samples.
+
+        minimise |S_i| so that sum_{m in S_i} a_im x^w_m = f_i(x) in all samples x, for each equation i
+
+    None if no equation becomes shorter, or the law is not a sum of products of whole powers.
+    """
+    used = law.coefficients != 0
+    degree = int(law.exponents[used.any(axis=0)].sum(axis=1).max(initial=0.0))
+    # What the user knows is not for us to rewrite.
+    if law.features is not None or law.constants[3].size or p.knowledge is not None or not degree:
+        return None
+    exponents = products(law.n_states, degree)
+    if len(exponents) > 500:
+        return None
+    values = pooled(p.data)
+    x = values[np.unique(np.linspace(0, len(values) - 1, 500).astype(int))]
+    columns = np.prod(x[:, None, :] ** exponents, axis=2)
+    allowed, rates = allowed_products(p, exponents), law.rhs(x)
+    shorter = np.zeros((law.n_states, len(exponents)))
+    kept = law.coefficients.copy()
+    for i in np.flatnonzero(used.sum(axis=1) > 1):
+        found = _alone(columns[:, allowed[i]], rates[:, i], int(used[i].sum()) - 1)
+        if found is not None:
+            shorter[i, allowed[i]], kept[i] = found, 0.0
+    if not shorter.any():
+        return None
+    return PowerSum(np.hstack([kept, shorter]), np.vstack([law.exponents, exponents])).merged()
+
+
+def _alone(columns: Array, rates: Array, most: int) -> Array | None:
+    """Coefficients of the fewest columns, at most `most`, that give the rates; None if so few do not."""
+    size = np.linalg.norm(columns, axis=0)
+    size = np.where(size > 0.0, size, 1.0)
+    for level in best_subsets(columns / size, rates, np.arange(len(size)), most, 1, pairs=True):
+        subset = list(level[0])
+        values = np.linalg.lstsq(columns[:, subset] / size[subset], rates, rcond=None)[0] / size[subset]
+        missed = np.linalg.norm(columns[:, subset] @ values - rates)
+        if missed <= 1e-5 * np.linalg.norm(rates):
+            coefficients = np.zeros(len(size))
+            coefficients[subset] = values
+            return coefficients
+    return None
 
 
 @dataclass(frozen=True, eq=False)

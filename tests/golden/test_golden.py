@@ -16,6 +16,7 @@ REPLAYED = (
     "odebench/clean/3",
     "odebench/clean/25",
     "classics/clean/fsir",
+    "classics/clean/sir",
     "random-53001/clean/mass-action-0",
     "random-53002/digits-4/oscillators-1",
     "random-53001/noise-0.01/compartments-0",
