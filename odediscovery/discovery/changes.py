@@ -52,7 +52,7 @@ from odediscovery.judge.criterion import (
 from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, thinned, walk_as_good, weaker_between
 from odediscovery.judge.remarks import undetermined_exponents
 from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, value_penalty
-from odediscovery.laws.records import SETTLED, Candidate, Judged, Origin, Polished, interval
+from odediscovery.laws.records import SETTLED, Candidate, FittedForm, Judged, Origin, Polished, interval
 from odediscovery.problem.problem import Problem, prepare
 from odediscovery.result.discovery import Discovery, rest
 from odediscovery.result.front import FrontRow
@@ -87,7 +87,6 @@ from odediscovery.stages.polish import (
 )
 from odediscovery.stages.prune import EXTREMA, window_length
 from odediscovery.textbook.fit import (
-    FittedForm,
     Fitter,
     as_judged,
     as_numbers,
@@ -241,7 +240,7 @@ def lower_noise(verdict: Verdict) -> Verdict:
     if p.clean or not quiet.any():
         return verdict
     p = dataclasses.replace(p, noise=np.where(quiet, np.sqrt(share) * p.noise, p.noise))
-    return Verdict.of(p, [judge_on(p, r.polished, r.origin) for r in rows])
+    return verdict.with_rows([judge_on(p, r.polished, r.origin) for r in rows], p)
 
 
 def _is_printable(p: Problem, law: PowerSum) -> bool:
@@ -268,7 +267,7 @@ def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
             row = row if short is row else _shortened(p, short, partial(shorten_quotients, x=x), monitor)
         best = min(best, row.criterion)
         rows.append(row)
-    return Verdict.of(p, rows)
+    return verdict.with_rows(rows)
 
 
 def _shortened(
@@ -307,7 +306,7 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
             best = min(best, row.criterion)
         rows.append(row)
         monitor.step(i + 1)
-    return Verdict.of(p, rows)
+    return verdict.with_rows(rows)
 
 
 def refit(
@@ -717,7 +716,7 @@ def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
     rows = _judged_forms(p, fitted)
     if not rows:
         raise FitError("no law could be integrated through the data; another --library may have one")
-    return Verdict.of(p, rows)
+    return dataclasses.replace(Verdict.of(p, rows), named=tuple(fitted))
 
 
 def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
@@ -739,19 +738,17 @@ def seconds_for(task: Task) -> float | None:
     return SMALL_SECONDS if small else SECONDS
 
 
-def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> Verdict:
-    """The verdict with textbook laws that could win among its rows; unchanged on pieces of trajectories.
+def join_textbook(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The verdict with named laws that are sums of powers and could win among its rows.
 
     If the time is up, only the best two compete: a hasty law must not win for lack of rivals.
     """
     p = verdict.p
-    if p.heads is not None:
-        return verdict
-    ranked = sorted(((criterion_of(p, one), i) for i, one in enumerate(fitted)), key=lambda pair: pair[0])
-    hopeful = [fitted[i] for score, i in ranked if score < verdict.best.criterion + 50.0]
+    ranked = sorted(((criterion_of(p, one), i) for i, one in enumerate(verdict.named)), key=lambda pair: pair[0])
+    hopeful = [verdict.named[i] for score, i in ranked if score < verdict.best.criterion + 50.0]
     # A stop must take effect soon.
     hopeful = hopeful[:2] if monitor.stopping() else hopeful
-    return Verdict.of(p, [*verdict.rows, *_judged_forms(p, hopeful)])
+    return verdict.with_rows([*verdict.rows, *_judged_forms(p, hopeful)])
 
 
 def _judged_forms(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
@@ -778,8 +775,8 @@ def _acts(fitter: Fitter, p: Problem, fitted: FittedForm, row: Judged) -> bool:
     return not _has_idle_constants(fitter, p, fitted)
 
 
-def prefer_textbook(verdict: Verdict) -> Verdict:
-    """The verdict for a textbook law with no more constants that is about as good as the best law.
+def prefer_named(verdict: Verdict) -> Verdict:
+    """The verdict for a law with a name that has no more constants and is about as good as the best law, or better.
 
     Laws whose terms are all significant come first. A sine of small angles is linear: of two equally good laws, the
     one without functions is chosen.
@@ -793,19 +790,17 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
         and row.criterion < best.criterion + NO_EVIDENCE
         and count_constants(row.polished, p.scale.state) <= most
     ]
-    return dataclasses.replace(verdict, chosen=min(rows)[-1]) if rows else verdict
+    verdict = dataclasses.replace(verdict, chosen=min(rows)[-1]) if rows else verdict
+    return dataclasses.replace(verdict, form=_preferred_form(verdict) if verdict.named else None)
 
 
-def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm | None:
-    """The claimed textbook law if it is not a sum of powers; None otherwise.
+def _preferred_form(verdict: Verdict) -> FittedForm | None:
+    """The law with a name that is claimed in place of the best sum of powers; None if it is one, or there is none.
 
-    It explains the data better, or about as well with no more constants. Two tied coefficients of the best law count
-    as one constant, as in the form.
+    Two tied coefficients of the best law count as one constant, as in the form.
     """
     p, best = verdict.p, verdict.best
-    if p.heads is not None or not fitted:
-        return None
-    own = _meant(p, fitted)
+    own = _meant(p, verdict.named)
     # Sums of powers are among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
@@ -834,33 +829,26 @@ def _has_idle_constants(fitter: Fitter, p: Problem, fitted: FittedForm) -> bool:
     return any(each is None or each[0] <= 0.0 <= each[1] for each in ends)
 
 
-def stand_beside(
-    found: Discovery,
-    verdict: Verdict,
-    whole: Problem,
-    fitted: Sequence[FittedForm],
-    winner: FittedForm | None,
-    task: Task,
-) -> Discovery:
-    """The result with textbook laws on its front, and the name of the chosen law.
+def with_named(found: Discovery, verdict: Verdict, whole: Problem, task: Task) -> Discovery:
+    """The result with laws with names on its front, and the name of the claimed law.
 
     Args:
-        verdict: on the samples to which the textbook laws were fitted.
+        verdict: on the samples to which the named laws were fitted.
         whole: the problem of the result, perhaps with all samples where the search used fewer.
     """
-    series, p = found.series, verdict.p
+    series, p, winner = found.series, verdict.p, verdict.form
     if series.controls or p.heads is not None or p.constant.all() or found.equations.states != series.states:
         return found
     fitter, moved = Fitter.of(p), whole.data is not p.data
     if winner is not None:
-        found = _chosen(found, winner, fitter, whole, task)
-    others = [one for one in fitted if one is not winner]
+        found = _claiming(found, winner, fitter, whole, task)
+    others = [one for one in verdict.named if one is not winner]
     if moved:
         others = _on_all_samples(whole, others, found.initial_values)
     found = dataclasses.replace(found, front=merged(found.front, [row_of(whole, one, series) for one in others]))
     if winner is not None:
         return found
-    same = next((one for one in fitted if has_terms_of(one.equations, found.equations)), None)
+    same = next((one for one in verdict.named if has_terms_of(one.equations, found.equations)), None)
     if same is None or moved:
         same = recognise(p, found.equations, verdict.best.polished.initial)
     if moved and same is not None:
@@ -881,7 +869,7 @@ def _on_all_samples(whole: Problem, fitted: Sequence[FittedForm], starts: Array)
     return [one for one in moved if one is not None]
 
 
-def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, whole: Problem, task: Task) -> Discovery:
+def _claiming(found: Discovery, winner: FittedForm, fitter: Fitter, whole: Problem, task: Task) -> Discovery:
     """The result with a textbook law as its answer, fitted to all samples."""
     form = dataclasses.replace(winner.form, starts=tuple(winner.constants.tolist()))
     fitted = len(winner.starts) == len(found.series.trajectories)

@@ -30,17 +30,16 @@ from odediscovery.discovery.changes import (
     judge_shortlist,
     judge_textbook,
     lower_noise,
-    named_winner,
     noiseless,
-    prefer_textbook,
+    prefer_named,
     prefer_what_predicts,
     refine_constants,
     seconds_for,
     simplify_exponents,
     simplify_quotients,
-    stand_beside,
     stay_with_few,
     textbook_laws,
+    with_named,
     write_short,
 )
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
@@ -62,7 +61,7 @@ from odediscovery.judge.criterion import NO_EVIDENCE, Verdict
 from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
 from odediscovery.judge.remarks import check_extrapolation, closed_orbit, unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.records import Candidate, Polished
+from odediscovery.laws.records import Candidate, FittedForm, Polished
 from odediscovery.problem.problem import Problem, break_controls, with_breaks, without_controls
 from odediscovery.result.discovery import Discovery, outliers, rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, at_most, drawn
@@ -71,7 +70,7 @@ from odediscovery.search.refinement import count_independent, shorten_windows
 from odediscovery.search.search import search, train_networks, vocabulary
 from odediscovery.settings import Settings
 from odediscovery.textbook.broken import broken_note, find_break, fit_broken
-from odediscovery.textbook.fit import FittedForm, criterion_of, fit_textbook
+from odediscovery.textbook.fit import criterion_of, fit_textbook
 
 
 def discover(
@@ -186,13 +185,17 @@ def _judge_laws(
         p, polished = monitor.in_time(JUDGING, lambda: cut_until_followed(whole, candidates, monitor), nothing)
         verdict = lower_noise(judge_shortlist(p, candidates, polished, monitor))
         verdict = _unless_late(monitor, count_independent, verdict)
-        verdict = _unless_late(monitor, partial(join_textbook, fitted=named, monitor=monitor), verdict)
+        if p.heads is None:
+            # Laws with names are fitted to whole trajectories.
+            verdict = replace(verdict, named=tuple(named))
+            verdict = _unless_late(monitor, partial(join_textbook, monitor=monitor), verdict)
     else:
         verdict = count_independent(judge_textbook(whole, named))
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     for change in CHANGES:
-        verdict = monitor.in_time(JUDGING, partial(change.make, verdict, task, whole), verdict)
-    return _told(task, verdict, named, asked)
+        if verdict.form is None:  # the terms of a form are not chosen one by one
+            verdict = monitor.in_time(JUDGING, partial(change.make, verdict, task, whole), verdict)
+    return _told(task, verdict, asked)
 
 
 @dataclass(frozen=True)
@@ -228,8 +231,8 @@ CHANGES = (
     ),
     Change(
         "names",
-        "a textbook law with no more constants is claimed if it is about as good",
-        lambda verdict, task, whole: prefer_textbook(verdict),
+        "a law with a name and no more constants is claimed if it is about as good, or if it is better",
+        lambda verdict, task, whole: prefer_named(verdict),
     ),
     Change(
         "refined constants",
@@ -265,20 +268,19 @@ def _unless_late(monitor: Monitor, step: Callable[[Verdict], Verdict], verdict: 
     return monitor.in_time(JUDGING, lambda: step(verdict), verdict)
 
 
-def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Sequence[FittedForm]) -> Discovery:
+def _told(task: Task, judged: Verdict, asked: Sequence[FittedForm]) -> Discovery:
     """The verdict as a result, with as many notes as time allows.
 
     Args:
-        named: textbook laws, and those requested by the user.
-        asked: the latter.
+        asked: laws requested by the user.
     """
     settings, monitor, nothing = task.settings, task.monitor, list[str]()
-    wide = monitor.in_time(TELLING, lambda: [*explain_open_exponents(judged, monitor)], nothing)
-    winner = monitor.in_time(TELLING, lambda: named_winner(judged, named), None)
+    of_terms = judged.form is None
+    wide = monitor.in_time(TELLING, lambda: [*explain_open_exponents(judged, monitor)], nothing) if of_terms else []
     verdict, series = judge_all_samples(task, judged)
-    verdict = _unless_late(monitor, partial(write_short, monitor=monitor), verdict)
+    verdict = _unless_late(monitor, partial(write_short, monitor=monitor), verdict) if of_terms else verdict
     plain = conclude(verdict, series, settings, monitor)
-    found = monitor.in_time(TELLING, lambda: stand_beside(plain, judged, verdict.p, named, winner, task), plain)
+    found = monitor.in_time(TELLING, lambda: with_named(plain, judged, verdict.p, task), plain)
 
     claimed = found.outcome != "poor-fit"
     followed, alone = claimed and verdict.p.heads is None, not series.controls
@@ -286,14 +288,13 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
     def tell() -> Iterator[Sequence[str]]:
         yield [] if claimed else turning_state(verdict.p)
         yield explain_dominated(found)
-        # Notes on the best sum of powers do not concern a claimed law of another kind.
-        yield wide if winner is None else []
-        yield unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
+        yield wide
+        yield unidentifiable_combinations(verdict.p, verdict.best.polished) if of_terms else []
         yield check_extrapolation(found.equations, series, found.initial_values) if alone else []
         yield closed_orbit(found.equations, series, found.initial_values) if followed and alone else []
         yield rest(found) if claimed else []
         yield outliers(found, verdict.p) if followed and not verdict.p.clean else []
-        yield notes_on(judged, asked, winner, task.series)
+        yield notes_on(judged, asked, task.series)
 
     scarce = any(line.get("event") == OUT_OF_MEMORY for line in monitor.log)
     told = [*rivals(found), *([memory_spent(settings.max_memory)] if scarce else [])]

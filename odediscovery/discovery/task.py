@@ -31,13 +31,13 @@ from odediscovery.judge.criterion import Verdict
 from odediscovery.judge.notes import Note, cannot_be_continued, continued, in_order, tried
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Form, read_form
+from odediscovery.laws.records import FittedForm
 from odediscovery.problem.problem import Problem, pose_known, thin_series, with_known_states
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import GIGABYTE, SEARCHING, Monitor
 from odediscovery.settings import Settings
 from odediscovery.textbook.fit import (
-    FittedForm,
     Fitter,
     criterion_of,
     named_constants,
@@ -155,13 +155,11 @@ def laws_asked_for(task: Task, p: Problem) -> list[FittedForm]:
     return found
 
 
-def notes_on(
-    verdict: Verdict, asked: Sequence[FittedForm], winner: FittedForm | None, series: TimeSeries
-) -> list[Note]:
+def notes_on(verdict: Verdict, asked: Sequence[FittedForm], series: TimeSeries) -> list[Note]:
     """Notes that compare each requested law with the chosen one."""
     if not asked or verdict.p.heads is not None:
         return []
-    p = verdict.p
+    p, winner = verdict.p, verdict.form
     fitter, best = Fitter.of(p), verdict.best.criterion if winner is None else criterion_of(p, winner)
     behind = [0.0 if fit is winner else criterion_of(p, fit) - best for fit in asked]
     pairs = zip(asked, behind, strict=True)

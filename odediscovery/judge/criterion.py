@@ -37,7 +37,7 @@ import numpy as np
 from odediscovery.data.series import pooled
 from odediscovery.judge.notes import Note
 from odediscovery.laws.power_sum import SIMPLE, Free, PowerSum, cost, count, picked, powers, value_penalty
-from odediscovery.laws.records import Candidate, Judged, Origin, Polished
+from odediscovery.laws.records import Candidate, FittedForm, Judged, Origin, Polished
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.stages.prune import wald_statistic
@@ -328,8 +328,10 @@ class Verdict:
 
     p: Problem  # the data that they were judged on: whole trajectories, or pieces of them
     rows: tuple[Judged, ...]  # the rows of the Pareto front and their rivals
-    chosen: int  # index of the law that is claimed
+    chosen: int  # index of the law that is claimed, or of the best sum of powers if a form is
     reasons: tuple[Note, ...] = ()  # why closer laws were not chosen, for the reader
+    named: tuple[FittedForm, ...] = ()  # laws with named constants; those that are sums of powers are also rows
+    form: FittedForm | None = None  # the one of `named` that is claimed, if it is no sum of powers
 
     @classmethod
     def of(cls, p: Problem, rows: Sequence[Judged]) -> Verdict:
@@ -340,6 +342,10 @@ class Verdict:
     def best(self) -> Judged:
         """The law that is claimed."""
         return self.rows[self.chosen]
+
+    def with_rows(self, rows: Sequence[Judged], p: Problem | None = None) -> Verdict:
+        """The verdict on other rows, perhaps on other data, for the one with the smallest criterion."""
+        return dataclasses.replace(self, p=p or self.p, rows=tuple(rows), chosen=choose(rows))
 
     def passed_over(self, chosen: int, why: Callable[[int], Note]) -> Verdict:
         """The verdict for another law; `why` makes the note from the complexity of the previous one."""

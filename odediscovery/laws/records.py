@@ -34,7 +34,7 @@ from odediscovery.data.dates import date_of_time
 from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
 from odediscovery.laws.compiled import FilledForm
-from odediscovery.laws.equations import Equations
+from odediscovery.laws.equations import Equations, Form
 from odediscovery.laws.expressions import constant, function_name
 from odediscovery.laws.power_sum import Features, Free, PowerSum, Sums, count, signs
 from odediscovery.runtime.archives import pack, unpack
@@ -589,3 +589,47 @@ class PolishedLaw(Generic[Law]):
 
 Polished: TypeAlias = PolishedLaw[PowerSum]
 PolishedForm: TypeAlias = PolishedLaw[FilledForm]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedForm:
+    """A form with constants at the maximum of the likelihood.
+
+    Args:
+        says: its name; empty for a form without one.
+        form: with named constants.
+        found: its constants in the user's units, in the order of the form; starts and squares are dimensionless.
+        scale: by which the states were divided.
+    """
+
+    says: str
+    form: Form
+    found: PolishedForm
+    scale: Scale
+
+    @property
+    def constants(self) -> Array:
+        """Constants in the user's units and the order of the form."""
+        return self.found.law.values
+
+    @property
+    def starts(self) -> Array:
+        """First states in the user's units [trajectories, states]."""
+        starts: Array = self.found.initial * self.scale.state[: self.found.initial.shape[1]]
+        return starts
+
+    @property
+    def equations(self) -> Equations:
+        """The equations with numbers in place of the constants."""
+        return self.form.with_constants(self.constants.tolist())
+
+    @property
+    def squares(self) -> Array:
+        """Sum of squared residuals of every state in the user's units [states]."""
+        squares: Array = (self.found.plain_squares * self.scale.state**2)[: self.found.initial.shape[1]]
+        return squares
+
+    @property
+    def counts(self) -> Array:
+        """Observed values of every state [states]."""
+        return self.found.counts[: self.found.initial.shape[1]]

@@ -32,7 +32,7 @@ from odediscovery.judge.claim import (
 )
 from odediscovery.judge.criterion import CLOSE, score
 from odediscovery.laws.power_sum import SIMPLE, PowerSum, but_whole_powers
-from odediscovery.laws.records import SETTLED, Candidate, FoundBy, Polished
+from odediscovery.laws.records import SETTLED, Candidate, FittedForm, FoundBy, Polished
 from odediscovery.problem.problem import Problem, apply_knowledge, fixed_mask, has_little_noise, rounding_share
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
@@ -41,7 +41,7 @@ from odediscovery.settings import Settings
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import EXACT_SQUARES
 from odediscovery.stages.prune import Elimination, NoRoomError, all_whole, prune_laws, whole_features
-from odediscovery.textbook.fit import FittedForm, Fitter, as_numbers, is_left_to_noise
+from odediscovery.textbook.fit import Fitter, as_numbers, is_left_to_noise
 
 
 def at_rest(p: Problem) -> Candidate:

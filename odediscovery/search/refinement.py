@@ -198,7 +198,7 @@ def with_independent(verdict: Verdict, share: Array) -> Verdict:
         before, after = (judge_on(of, row.polished, row.origin) for of in (p, fewer))
         return dataclasses.replace(row, criterion=row.criterion + after.criterion - before.criterion)
 
-    return Verdict.of(fewer, [again(row) for row in verdict.rows])
+    return verdict.with_rows([again(row) for row in verdict.rows], fewer)
 
 
 def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | None:
@@ -206,14 +206,14 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
 
     Only the constants of the claimed law are refined on them.
     """
-    rows, chosen, scale = verdict.rows, verdict.chosen, verdict.p.scale
-    kept = non_dominated(rows, chosen, scale.state)
+    chosen, scale = verdict.chosen, verdict.p.scale
+    kept = non_dominated(verdict.rows, chosen, scale.state)
     monitor.stage("all samples", len(kept))
     found: dict[int, Judged] = {}
     # A start without a sample has to be fitted before a law can follow.
     initial, measured_starts = p.initial, complete(p.data) is p.data
     for i in sorted(kept, key=lambda i: i != chosen):
-        before = rows[i].polished
+        before = verdict.rows[i].polished
         law = before.law.unscaled(scale.state, scale.time).rescaled(p.scale.state, p.scale.time)
         # Once chaos has carried a law away, no fit brings it back, and trying takes longer than all else.
         most = FOLLOWED if p.clean else LOST
@@ -226,10 +226,11 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
                 return None
             initial = after.initial
         if after.finite:
-            found[i] = judge_on(p, after, rows[i].origin)
+            found[i] = judge_on(p, after, verdict.rows[i].origin)
         monitor.step(len(found))
     order = [i for i in kept if i in found]
-    return Verdict(p, tuple(found[i] for i in order), order.index(chosen), verdict.reasons)
+    rows = tuple(found[i] for i in order)
+    return dataclasses.replace(verdict, p=p, rows=rows, chosen=order.index(chosen))
 
 
 def follows(p: Problem, found: Polished, most: float = LOST) -> bool:

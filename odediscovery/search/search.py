@@ -25,7 +25,7 @@ from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family
 from odediscovery.judge.claim import WHOLE_POWER, interval_squares, is_explained
 from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.records import Candidate, FoundBy
+from odediscovery.laws.records import Candidate, FittedForm, FoundBy
 from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.moves import (
@@ -62,7 +62,7 @@ from odediscovery.settings import Settings
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import fewest_terms, polynomials, propose_terms, shared_products
-from odediscovery.textbook.fit import FittedForm, as_law, criterion_of
+from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # grown laws that are pruned, the best ones
 MANY_STATES = 10  # most changing states for which richer families are tried

@@ -15,11 +15,12 @@ import numpy as np
 from odediscovery.judge.notes import Note, changing_constant
 from odediscovery.laws.equations import Form
 from odediscovery.laws.expressions import constant, identifiers
+from odediscovery.laws.records import FittedForm
 from odediscovery.problem.problem import Problem
 from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.textbook.fit import FittedForm, Fitter, criterion_of
+from odediscovery.textbook.fit import Fitter, criterion_of
 
 # Times that are tried, first over the whole range, then between the neighbours of the best; cost
 TIMES = 12

@@ -33,7 +33,7 @@ from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_express
 from odediscovery.laws.equations import Equations, Form, read_law
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import Free, PowerSum
-from odediscovery.laws.records import Judged, Origin, PolishedForm
+from odediscovery.laws.records import FittedForm, Judged, Origin, PolishedForm
 from odediscovery.problem.problem import Problem, count_peaks, has_little_noise, step_at
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
@@ -457,50 +457,6 @@ ROUNDS = 2
 EVALUATIONS = 40
 # Change of squares that ends a fit [relative]
 CONVERGED = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class FittedForm:
-    """A form with constants at the maximum of the likelihood.
-
-    Args:
-        says: its name; empty for a form without one.
-        form: with named constants.
-        found: its constants in the user's units, in the order of the form; starts and squares are dimensionless.
-        scale: by which the states were divided.
-    """
-
-    says: str
-    form: Form
-    found: PolishedForm
-    scale: Scale
-
-    @property
-    def constants(self) -> Array:
-        """Constants in the user's units and the order of the form."""
-        return self.found.law.values
-
-    @property
-    def starts(self) -> Array:
-        """First states in the user's units [trajectories, states]."""
-        starts: Array = self.found.initial * self.scale.state[: self.found.initial.shape[1]]
-        return starts
-
-    @property
-    def equations(self) -> Equations:
-        """The equations with numbers in place of the constants."""
-        return self.form.with_constants(self.constants.tolist())
-
-    @property
-    def squares(self) -> Array:
-        """Sum of squared residuals of every state in the user's units [states]."""
-        squares: Array = (self.found.plain_squares * self.scale.state**2)[: self.found.initial.shape[1]]
-        return squares
-
-    @property
-    def counts(self) -> Array:
-        """Observed values of every state [states]."""
-        return self.found.counts[: self.found.initial.shape[1]]
 
 
 @dataclass(frozen=True, eq=False)
