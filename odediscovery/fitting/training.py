@@ -28,7 +28,7 @@ Loss = Callable[[Tensor, float], Tensor]  # (theta, progress in [0, 1]) -> loss 
 def loss_and_gradient(
     loss: Loss, theta: Float[Tensor, "members parameters"], progress: float
 ) -> tuple[Float[Tensor, " members"], Float[Tensor, "members parameters"]]:
-    """Losses [members] and their gradients; inf and 0 for members where either is not finite."""
+    """Compute losses [members] and their gradients; inf and 0 for members where either is not finite."""
     theta = theta.detach().requires_grad_(True)
     value = loss(theta, progress)
     (gradient,) = torch.autograd.grad(torch.where(value.isfinite(), value, 0.0).sum(), theta)
@@ -53,7 +53,7 @@ class FirstOrder:
     schedule: str = "one-cycle"  # "one-cycle" (rises over the first fifth, then a half cosine to 0) or "constant"
 
     def learning_rate(self, step: int) -> float:
-        """Learning rate at a `step`, counted from 0."""
+        """Return the learning rate at a `step`, counted from 0."""
         if self.schedule == "constant":
             return self.rate
         part = (step + 1) / self.steps
@@ -165,7 +165,7 @@ def _line_search(
 
 
 def _two_loop(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """-H gradient by the two-loop recursion, in which pairs with rho = 0 have no effect."""
+    """Compute -H gradient by the two-loop recursion, in which pairs with rho = 0 have no effect."""
     q, alphas = gradient, []
     for s, y, rho in reversed(pairs):
         alpha = rho * (s * q).sum(dim=1)
@@ -207,7 +207,7 @@ class TrainingWindows:
         return cls(plain, start, duration, target, tensor(plain.weight), tensor(plain.grid), controls, gradients)
 
     def predict(self, field: VectorField, theta: Theta) -> Ends:
-        """States at the end of every interval, [members, B, L, n]."""
+        """Integrate to the end of every interval, [members, B, L, n]."""
         x, found = self.start.expand(theta.shape[0], *self.start.shape), []
         for j in range(self.target.shape[1]):
             own = self.controls and self.controls.at((slice(None), j))
@@ -216,12 +216,12 @@ class TrainingWindows:
         return torch.stack(found, dim=2)
 
     def loss(self, field: VectorField, theta: Theta) -> Float[Tensor, " members"]:
-        """Mean squared weighted residual of every member, [members]."""
+        """Compute the mean squared weighted residual of every member, [members]."""
         residual = (self.predict(field, theta) - self.target) * self.weight
         return residual.square().sum(dim=(1, 2, 3)) / (self.weight > 0).sum()
 
     def refined(self, field: VectorField, theta: Theta, accuracy: float) -> TrainingWindows:
-        """The same windows with step grids fine enough for these members; see `Windows.refined`."""
+        """Refine the step grids until they are fine enough for these members; see `Windows.refined`."""
         rhs, device = field.rhs(theta), self.start.device
 
         @torch.no_grad()

@@ -44,7 +44,7 @@ from odediscovery.solve.grids import (
 )
 
 GROWTH = 2.0  # factor on the damping after a failed step, doubled at each further failure
-# A root of exactly 0 has no gradient and would never leave: starts are fitted from at least this
+# A square root of exactly 0 has no gradient and would stay 0, so starts are fitted from at least this
 # [standard deviations of the noise].
 AWAKE = 0.1
 
@@ -57,7 +57,7 @@ class Residuals(Protocol):
     """
 
     def solve(self, unknowns: Array) -> Array:
-        """Predictions of the model [members, ...] at unknowns [members, unknowns]."""
+        """Compute predictions of the model [members, ...] at unknowns [members, unknowns]."""
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
         """Weighted residuals [members, R]."""
@@ -90,7 +90,7 @@ class LeastSquares:
     normal: Float[np.ndarray, "members unknowns unknowns"]
 
 
-@np.errstate(all="ignore")  # a law that blows up is only a bad fit, not worth a warning
+@np.errstate(all="ignore")  # a law that diverges is only a bad fit, not worth a warning
 def levenberg_marquardt(
     problem: Residuals,
     unknowns: Float[np.ndarray, "members unknowns"],
@@ -144,7 +144,7 @@ def levenberg_marquardt(
 
 
 def _damped_anew(damping: Array, growth: Array, better: Mask, gain: Array, model_gain: Array) -> tuple[Array, Array]:
-    """Updated damping and its next growth, by Nielsen's rule, after a good and after a failed step:
+    """Update the damping and its next growth by Nielsen's rule, after a good and after a failed step:
 
     damping * max(1/3, 1 - (2 gain / predicted gain - 1)^3),    damping * growth,  growth * 2
     """
@@ -155,7 +155,7 @@ def _damped_anew(damping: Array, growth: Array, better: Mask, gain: Array, model
 
 
 def finite_squares(residuals: Array) -> Array:
-    """Sums of squares of residuals [members, R]; inf where they are nan."""
+    """Sum the squares of residuals [members, R]; inf where they are nan."""
     squares: Array = np.nan_to_num(np.square(residuals).sum(axis=1), nan=np.inf)
     return squares
 
@@ -163,7 +163,7 @@ def finite_squares(residuals: Array) -> Array:
 def _normal_equations(
     problem: Residuals, unknowns: Array, free: Mask, solved: Array | None
 ) -> tuple[Array, Array, Array]:
-    """Sum of squares, J^T J and J^T r over free unknowns (unit rows for others), in batches that fit in memory."""
+    """Compute sum of squares, J^T J and J^T r over free unknowns (unit rows for others), in batches if needed."""
     members, size = unknowns.shape
     if members > 1 and size > 300:  # all members together may not fit in memory
         # Sensitivities and their stages: about eight arrays of the size of the Jacobian.
@@ -192,13 +192,13 @@ def _normal_equations(
 
 
 def _added_at(places: Indices, parts: Array, count: int) -> Array:
-    """Sums of the parts that share a place, [count]."""
+    """Sum the parts that share a place, [count]."""
     found: Array = np.bincount(places.ravel(), weights=parts.ravel(), minlength=count).astype(float, copy=False)
     return found
 
 
 def _in_blocks(problem: Residuals, unknowns: Array, free: Mask, solved: Array | None) -> tuple[Array, Array, Indices]:
-    """Residuals and Jacobian from `BlockResiduals.blocks`, or else as one block of the free columns.
+    """Compute residuals and Jacobian by `BlockResiduals.blocks`, or else as one block of the free columns.
 
     Where most unknowns are fixed, products of their columns would dominate the cost.
     """
@@ -210,7 +210,7 @@ def _in_blocks(problem: Residuals, unknowns: Array, free: Mask, solved: Array | 
 
 
 def compact(free: Bool[np.ndarray, "members unknowns"]) -> Int[np.ndarray, "members free"]:
-    """Places of the free parameters of each member, [members, F]; F is the largest number in any member."""
+    """Return the places of each member's free parameters, [members, F], F the largest number in any member."""
     most = max(int(free.sum(axis=1).max(initial=0)), 1)
     places: Indices = np.argsort(~free, axis=1, kind="stable")[:, :most]
     return places
@@ -219,7 +219,7 @@ def compact(free: Bool[np.ndarray, "members unknowns"]) -> Int[np.ndarray, "memb
 def within(
     matrix: Float[np.ndarray, "members unknowns unknowns"], columns: Int[np.ndarray, "members free"]
 ) -> Float[np.ndarray, "members free free"]:
-    """Submatrices [members, F, F] of [members, U, U], with rows and columns at given places [members, F]."""
+    """Select submatrices [members, F, F] of [members, U, U], with rows and columns at places [members, F]."""
     member = np.arange(len(columns))[:, None, None]
     block: Array = matrix[member, columns[:, :, None], columns[:, None, :]]
     return block
@@ -232,7 +232,7 @@ def damped_steps(
     ridge: float,
     least: float,
 ) -> Float[np.ndarray, "members unknowns"]:
-    """Damped steps of members with all unknowns free, finite even for a matrix of zeros if `least` is positive:
+    """Compute damped steps with all unknowns free, finite even for a matrix of zeros if `least` is positive:
 
         (J^T J + damping diag(J^T J) + (ridge max diag(J^T J) + least) I) step = -J^T r
 
@@ -249,7 +249,7 @@ def damped_steps(
 NormalEquations: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
 
 
-@np.errstate(all="ignore")  # a member that blows up is only a bad fit, not worth a warning
+@np.errstate(all="ignore")  # a member that diverges is only a bad fit, not worth a warning
 def descend(
     equations: NormalEquations,
     unknowns: Float[np.ndarray, "members unknowns"],
@@ -303,8 +303,8 @@ def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> 
 
 
 def is_definite(matrices: Float[np.ndarray, "members free free"]) -> Bool[np.ndarray, " members"]:
-    """Which symmetric matrices are finite and positive definite."""
-    # LAPACK accepts nan, to which products of slopes of 1e200 lead.
+    """Mask the symmetric matrices that are finite and positive definite."""
+    # LAPACK accepts nan, which products of huge slopes cause.
     finite: Mask = np.asarray(np.isfinite(matrices).all(axis=(1, 2)))
     if not finite.all():
         found: Mask = finite & is_definite(np.where(finite[:, None, None], matrices, np.eye(matrices.shape[-1])))
@@ -344,7 +344,7 @@ class Windows:
         return b, length, n
 
     def predict(self, chain: AnyChain, theta: Theta) -> Ends:
-        """States at the end of every interval, [members, B, L, n]."""
+        """Integrate to the end of every interval, [members, B, L, n]."""
         rhs, found = chain.rhs(theta), []
         x = np.broadcast_to(self.start, (len(theta), *self.start.shape))
         with np.errstate(all="ignore"):
@@ -355,14 +355,14 @@ class Windows:
         return np.stack(found, axis=2)
 
     def refined(self, chain: AnyChain, theta: Theta, accuracy: float) -> Windows:
-        """The same windows with step grids fine enough for these members.
+        """Refine the step grids until they are fine enough for these members.
 
         The error over an interval is at most `accuracy` times the standard deviation of its residual.
         """
         return self.refined_for(chain.rhs(theta), len(theta), accuracy)
 
     def refined_for(self, rhs: Rhs, members: int, accuracy: float) -> Windows:
-        """The same windows refined for `members` members with any function `rhs` as dx/dt."""
+        """Refine the step grids for `members` members with any function `rhs` as dx/dt."""
         b, length, n = self.size
         begin = np.concatenate([self.start[:, None], self.target[:, :-1]], axis=1).reshape(b * length, n)
         usual = self.weight.reshape(-1, n)
@@ -413,9 +413,9 @@ def cut(
 
 
 def _window(t: Trajectory, s: Trajectory, of_noise: Array, weight: Array, intervals: range) -> tuple[Array, ...]:
-    """One window of trajectory t, with smooth values s, as a row of each array of `Windows`, controls last.
+    """Cut one window of trajectory t, with smooth values s, as a row of each array of `Windows`, controls last.
 
-    Intervals beyond the end of the trajectory have no duration and no weight.
+    Intervals beyond the end of the trajectory have zero duration and weight.
     """
     first, stop = intervals.start, min(intervals.stop, len(t.time) - 1)
     short = intervals.stop - stop
@@ -437,7 +437,7 @@ def _window(t: Trajectory, s: Trajectory, of_noise: Array, weight: Array, interv
 
 
 def _control_lines(t: Trajectory, intervals: slice, short: int) -> tuple[Array, ...]:
-    """Initial values and slopes of controls in some intervals, nan for other states; empty without controls."""
+    """Return initial values (nan for other states) and slopes of controls in some intervals; empty without controls."""
     if t.controls is None:
         return ()
     entry, slope = t.controls.values[intervals], t.controls.slopes[intervals]
@@ -449,13 +449,12 @@ def _control_lines(t: Trajectory, intervals: slice, short: int) -> tuple[Array, 
 
 
 def short_windows(p: Problem, length: int | None = 1) -> Windows:
-    """Windows of `length` intervals, or of all (None), from smoothed starts, with residuals in units of each state's
-    increments."""
+    """Cut windows of `length` intervals (None: all) from smoothed starts, with residuals in units of increments."""
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(np.sqrt(increment_squares(p)), 1e-12))
     return cut(p.data, p.smooth, weight, length, relative_sigma=p.relative_sigma)
 
 
-# A law that blows up is only a bad fit, not worth a warning.
+# A law that diverges is only a bad fit, not worth a warning.
 _QUIET = np.errstate(all="ignore")
 
 
@@ -526,20 +525,20 @@ class LongResiduals:
         return b * n
 
     def pack(self, theta: Theta) -> Unknowns:
-        """Unknowns [members, P + starts] with the windows' own starts as initial guess."""
+        """Build unknowns [members, P + starts] with the windows' own starts as initial guess."""
         s, weight = self.windows.start, self.windows.first_weight.max(axis=0)
         least = AWAKE * np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0.0)
         s = np.where(self.nonnegative, np.sqrt(np.maximum(s, least).clip(0.0)), s)
         return np.concatenate([theta, np.tile(s.reshape(1, -1), (len(theta), 1))], axis=1)
 
     def starts(self, unknowns: Unknowns) -> States:
-        """Start states [members, windows, states]."""
+        """Return start states [members, windows, states]."""
         b, _, n = self.windows.size
         q = unknowns[:, unknowns.shape[1] - b * n :].reshape(-1, b, n)
         return np.where(self.nonnegative, q * q, q)
 
     def _rows(self, start: Array, ends: Array) -> Array:
-        """Weighted residuals by window, those of its start first [members, windows, rows]."""
+        """Arrange weighted residuals by window, those of its start first [members, windows, rows]."""
         w = self.windows
         first, later = (start - w.first) * w.first_weight, (ends - w.target) * w.weight
         return np.concatenate([first[:, :, None], later], axis=2).reshape(*start.shape[:2], -1)
@@ -594,7 +593,7 @@ class LongResiduals:
         Float[np.ndarray, "members windows rows columns"],
         Int[np.ndarray, "members windows columns"],
     ]:
-        """Residuals and Jacobian by window, with columns for the free parameters and the window's own start."""
+        """Compute residuals and Jacobian by window, with columns for the free parameters and the window's own start."""
         w = self.windows
         b, length, n = w.size
         theta, start = unknowns[:, : -self.n_starts], self.starts(unknowns)

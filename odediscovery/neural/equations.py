@@ -29,7 +29,7 @@ def equations(
         states: names, or symbols, of the states in the order of its inputs.
         snapped: the readable limit instead of the exact formula: gates and weights at 0 or 1 where the unit tends to
             these, no epsilon, no imaginary exponents, and states assumed positive (negative if their scale is).
-            Warnings report whatever that rounds or leaves out.
+            Warnings report what this rounds or omits.
         digits: significant digits to which numbers are rounded; None for all digits of the weights.
         member: index of the network among those side by side, 0 being the best from `train`.
 
@@ -84,7 +84,7 @@ def equations(
 
 
 def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
-    """The expression rounded to significant digits, with whole numbers as integers."""
+    """Round an expression to significant digits, with whole numbers as integers."""
 
     def near(number: sympy.Float) -> sympy.Number:
         told = float(f"{float(number):.{digits}g}")

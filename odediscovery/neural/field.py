@@ -59,7 +59,7 @@ class Field(nn.Module):
             )
 
     def forward(self, t: Tensor | float, x: Tensor) -> Tensor:
-        """dx/dt [..., states] of states x [..., states] in the units of the data, independent of time t; members, if
+        """Evaluate dx/dt [..., states] at x [..., states] in the units of the data, independent of time t; members, if
         any, are the leading axis."""
         found: Tensor = self.chain(x / self.state) * (self.state / self.time)
         return found
@@ -71,7 +71,7 @@ class Field(nn.Module):
         return found
 
     def member(self, index: int) -> Field:
-        """The network at `index` among those side by side, without an axis of members.
+        """Return the network at `index` among those side by side, without an axis of members.
 
         Raises:
             InputError: there is no such member.
@@ -83,7 +83,7 @@ class Field(nn.Module):
 
 
 def units_of(field: nn.Module) -> tuple[AbstractUnit, ...]:
-    """The units of a chain (a unit, an `nn.Sequential` of units, or a `Field`), input first, if they fit together."""
+    """Return the units of a chain (a unit, an `nn.Sequential` or a `Field`), input first, if they fit together."""
     chain = tuple(_parts(field))
     for part in chain:
         if not isinstance(part, AbstractUnit):
@@ -110,7 +110,7 @@ def _parts(field: nn.Module) -> Iterator[Any]:
 
 
 def restarts(units: tuple[AbstractUnit, ...], members: int, generator: torch.Generator | None) -> VectorField:
-    """The chain itself and restarts drawn from its units' initialisers; or its own members, if it has any."""
+    """Return the chain with restarts drawn from its units' initialisers, or its own members, if it has any."""
     own = VectorField.of(units)
     if units[0].members is not None or members == 1:
         return own
@@ -150,5 +150,5 @@ def posed(field: nn.Module, series: TimeSeries, verb: str) -> Problem:
 
 
 def scaled(field: VectorField, scale: Scale, member: int | None = None) -> Field:
-    """A batch of networks, or one of its members, in the units of the data."""
+    """Convert a batch of networks, or one of its members, to the units of the data."""
     return Field(field.modules(member), torch.tensor(scale.state), scale.time)

@@ -1,4 +1,4 @@
-"""The networks that a fit trains: a power unit and a sum, constrained by what is known of the states."""
+"""The networks that a fit trains: a power unit and a sum, constrained by what is known about the states."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def random_members(p: Problem, widths: Sequence[int], seed: int, unit: str = "Re
 
 
 def _with_imaginary(field: VectorField, seed: int) -> VectorField:
-    """NPU members with random initial imaginary exponents: at 0, where the paper starts, they have no gradient for
-    positive states."""
+    """Draw random initial imaginary exponents: at 0, where the paper starts, they have no gradient for positive
+    states."""
     place, theta = field.place(0, "imaginary"), field.theta.clone()
     draw = torch.rand(theta[:, place].shape, generator=torch.Generator().manual_seed(seed), dtype=theta.dtype)
     theta[:, place] = 0.1 * (2.0 * draw - 1.0) * field.free[:, place]

@@ -124,7 +124,7 @@ def prune(
 
 
 def _without_imaginary(field: VectorField) -> VectorField:
-    """The field with imaginary exponents at 0; only the refit can compensate for their loss."""
+    """Set imaginary exponents to 0; only the refit can compensate for their loss."""
     theta = field.theta.clone()
     for unit, values in zip(field.units, field.unpack(theta), strict=True):
         if isinstance(unit, AbstractPowerUnit) and unit.has_imaginary:
@@ -133,7 +133,7 @@ def _without_imaginary(field: VectorField) -> VectorField:
 
 
 def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]:
-    """The best network for each number of parameters, from large to small, refitted to convergence.
+    """Find the best network for each number of parameters, from large to small, refitted to convergence.
 
     Refits during pruning end early: two monomials that nearly cancel form a long valley, which disappears with one of
     them.
@@ -166,7 +166,7 @@ def _path(p: Problem, field: VectorField, monitor: Monitor) -> list[PrunedField]
 
 
 def _without_unread(problem: Residuals, unknowns: Array, free: Mask, parameters: int) -> Array:
-    """The unknowns with removed parameters at 0 wherever that does not change the fit.
+    """Set removed parameters to 0 wherever that does not change the fit.
 
     A weight beyond its clip has no local influence either, but setting it to 0 would change the fit.
     """

@@ -116,7 +116,7 @@ def train_members(
 
 
 def gates(field: VectorField) -> Tensor:
-    """Mask of the entries of theta that are relevance gates, bool [P]."""
+    """Mask the entries of theta that are relevance gates, bool [P]."""
     mask = torch.zeros_like(field.free[0])
     for i, name, place, _ in field.slices():
         mask[place] = name in field.units[i].gates
@@ -124,7 +124,7 @@ def gates(field: VectorField) -> Tensor:
 
 
 def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> Loss:
-    """The loss(theta, progress) [members] with an L1 weight that rises over the first half of the gradient steps, and
+    """Build loss(theta, progress) [members] with an L1 weight that rises over the first half of the gradient steps, and
     with gates drawn to 1 between 40 and 70 % of them."""
     gate, weight = gates(field), torch.zeros_like(field.theta[0])
     for i, name, place, _ in field.slices():

@@ -148,7 +148,7 @@ class Problem:
         return float(np.max(self.noise[moving] / spread, initial=0.0))
 
     def without_noise(self, exact: PowerSum | None) -> Problem:
-        """The problem with its samples taken as exact, because coarse sampling looked like noise."""
+        """Treat the samples as exact, because coarse sampling looked like noise."""
         return dataclasses.replace(
             self,
             smooth=self.data,
@@ -170,7 +170,7 @@ class Problem:
         return float(count.max() / sum(len(t.time) - 1 for t in self.smooth.trajectories))
 
     def pieces(self, length: int) -> Problem:
-        """The problem with every trajectory cut into runs of about `length` samples."""
+        """Cut every trajectory into runs of about `length` samples."""
 
         def cut(series: TimeSeries) -> TimeSeries:
             parts = [t.part(rows) for t in series.trajectories for rows in _runs(len(t.time), length)]
@@ -204,7 +204,7 @@ class Problem:
 
 
 def _runs(samples: int, length: int) -> list[slice]:
-    """Consecutive slices of about `length` samples."""
+    """Return consecutive slices of about `length` samples."""
     count = max(samples // length, 1)
     edges = np.linspace(0, samples, count + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
@@ -216,20 +216,20 @@ def has_little_noise(p: Problem) -> bool:
 
 
 def rounding_share(p: Problem) -> float:
-    """Mean square of the residuals due to rounding and integration, over changing states, in units of the noise."""
+    """Compute the mean square of rounding and integration errors, over changing states, in units of the noise."""
     share = p.floor / np.maximum(p.noise, p.floor)
     return 1.0 if p.constant.all() else float(np.mean(share[~p.constant] ** 2))
 
 
 def increment_squares(p: Problem) -> Array:
-    """Mean squared increment of every state between samples, 1 where it has no equation [states]."""
+    """Compute the mean squared increment of every state between samples, 1 where it has no equation [states]."""
     increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
     squares: Array = np.where(p.constant, 1.0, np.mean(increments**2, axis=0))
     return squares
 
 
 def count_peaks(values: Array, prominence: float) -> int:
-    """Number of local maxima with a prominence of at least `prominence`; a plateau counts once, an end never.
+    """Count local maxima with a prominence of at least `prominence`; a plateau counts once, an end never.
 
     A maximum stands out from the higher of its two bases: the lowest values on either side before the next higher
     value. scipy.signal defines it in the same way, but takes long to load.
@@ -243,14 +243,14 @@ def count_peaks(values: Array, prominence: float) -> int:
     peaks = np.flatnonzero((z[1:-1] > z[:-2]) & (z[1:-1] > z[2:])) + 1
     if not len(peaks):
         return 0
-    # A single valley lies before, between and behind maxima.
+    # There is a single valley before, between and after maxima.
     tops, lows = z[peaks].tolist(), np.minimum.reduceat(z, np.append(0, peaks)).tolist()
     left, right = _bases(tops, lows[:-1]), _bases(tops[::-1], lows[:0:-1])[::-1]
     return sum(top - max(bases) >= prominence for top, *bases in zip(tops, left, right, strict=True))
 
 
 def _bases(tops: list[float], lows: list[float]) -> list[float]:
-    """The lowest value before each maximum, back to a higher one; lows[i] lies just before tops[i]."""
+    """Return the lowest value before each maximum, back to a higher one; lows[i] lies just before tops[i]."""
     bases, higher = [], list[tuple[float, float]]()
     for top, low in zip(tops, lows, strict=True):
         while higher and higher[-1][0] <= top:
@@ -261,9 +261,9 @@ def _bases(tops: list[float], lows: list[float]) -> list[float]:
 
 
 def linear_relation(p: Problem) -> tuple[Array, float] | None:
-    """Coefficients c and d of sum_k c_k x_k = d in all samples, up to noise, in the user's units.
+    """Find c and d such that sum_k c_k x_k = d in all samples, up to noise, in the user's units.
 
-    The direction of least spread of the samples; None where this spread exceeds noise and rounding, or
+    c is the direction of least spread of the samples; None if this spread exceeds noise and rounding, or if
     that of another direction is not clearly larger.
     """
     x = pooled(p.data)
@@ -288,11 +288,11 @@ def linear_relation(p: Problem) -> tuple[Array, float] | None:
 
 
 def redundant_states(p: Problem) -> Mask:
-    """The state that equations can do without in noise, if there is one, bool [states].
+    """Mask the redundant state of noisy data, if there is one, bool [states].
 
     It hardly changes, x = m (1 + d), so that every power of it is linear in d,
     x^w = m^w (1 + w d + O(d^2)), and it is a linear combination of the others in all samples.
-    With it every law could be written in many ways, as differences of large terms.
+    With it, every law could be written in many ways, as differences of large terms.
     """
     found: Mask = np.zeros(p.data.n_states, dtype=bool)
     relation = None if p.clean else linear_relation(p)
@@ -306,27 +306,27 @@ def redundant_states(p: Problem) -> Mask:
 
 
 def apply_knowledge(p: Problem, law: PowerSum) -> PowerSum:
-    """The dimensionless law nearest to the given one that agrees with the knowledge."""
+    """Impose the knowledge on a dimensionless law."""
     return law if p.knowledge is None else p.knowledge.impose(law)
 
 
 def in_user_units(p: Problem, law: PowerSum) -> PowerSum:
-    """The dimensionless law in the user's units, known constants exactly as given."""
+    """Convert a dimensionless law to the user's units, with known constants exactly as given."""
     user = law.unscaled(p.scale.state, p.scale.time)
     if p.given is None:
         return user
     exact = p.given.impose(user)
-    # Rounding may merge two monomials: their standard errors would then have no place.
+    # Rounding may merge two monomials, and their standard errors would no longer match.
     return exact if exact.coefficients.shape == user.coefficients.shape else user
 
 
 def fixed_mask(p: Problem, law: PowerSum) -> tuple[Mask, Mask] | None:
-    """Known coefficients [states, monomials] and exponents [monomials, features], or None."""
+    """Mask known coefficients [states, monomials] and exponents [monomials, features]; None without knowledge."""
     return None if p.knowledge is None else p.knowledge.fixed_mask(law)
 
 
 def apply_knowledge_to_fit(p: Problem, law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
-    """`apply_knowledge`, and the constants that are free in the new law: only those free in the old one."""
+    """Impose the knowledge on a law, and return it with the masks of the constants that remain free."""
     known = p.knowledge
     if known is None:
         return law, free
@@ -351,7 +351,7 @@ class Interpolation(NamedTuple):
 
     @property
     def sentences(self) -> list[str]:
-        """What the reader should know about it."""
+        """Sentences that report the interpolation to the user."""
         if not self.degree:
             return []
         return [
@@ -363,7 +363,7 @@ class Interpolation(NamedTuple):
 
 
 def find_interpolation(series: TimeSeries) -> Interpolation:
-    """Error of interpolated values, and the evidence for interpolation."""
+    """Detect values interpolated by a solver, and estimate their error."""
     best = none = Interpolation(np.zeros(series.n_states))
     values = pooled(series)
     spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
@@ -378,7 +378,7 @@ def find_interpolation(series: TimeSeries) -> Interpolation:
             kink = np.sqrt((across**2).sum(axis=0) / np.maximum((~within).sum(axis=0), 1))
             samples = (degree + 1) / max(1.0 - most, 1.0 / len(within))
             long = max(len(t.time) for t in series.trajectories)
-            # Measured errors between samples are 0.03 to 0.06, and they add up.
+            # The factor was measured as 0.03 to 0.06 between samples, and errors accumulate.
             sigma = 0.06 * samples**2 * math.sqrt(long) * kink
             share_off = float((sigma / np.where(spread > 0.0, spread, np.inf))[~series.is_control].max(initial=0.0))
             # An error in one state moves the others by 1 % of the largest, as measured on random laws.
@@ -388,7 +388,7 @@ def find_interpolation(series: TimeSeries) -> Interpolation:
 
 
 def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
-    """Pseudo-residuals of all windows, and which windows lie within one step, both [windows, states]."""
+    """Compute pseudo-residuals of all windows, and mask the windows within one step, both [windows, states]."""
     here, within = [], []
     for t in series.trajectories:
         seen = np.flatnonzero(np.isfinite(t.values).all(axis=1))[:MOST_SAMPLES]
@@ -410,13 +410,13 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
 
 
 def columns_of_groups(settings: Settings) -> list[str]:
-    """Columns that starts and covariates need; they are constant within a group."""
+    """List the columns that starts and covariates need; they are constant within a group."""
     named = [value for _, value in map(known_start, settings.starts) if isinstance(value, str)]
     return list(dict.fromkeys([*settings.covariate, *(value for value in named if value != OF_SAMPLE)]))
 
 
 def of_groups(series: TimeSeries, name: str) -> Array:
-    """The values of a column that is constant within each group [groups]."""
+    """Return the values of a column that is constant within each group [groups]."""
     if name not in series.controls:
         raise unknown_name("column of groups", name, (*series.controls, *series.states))
     k, found = series.controls.index(name), []
@@ -432,7 +432,7 @@ def of_groups(series: TimeSeries, name: str) -> Array:
 
 
 def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
-    """The series with what was recorded of its samples, without the columns used only for starts and covariates."""
+    """Attach known starts, limits, counts and doses to a series; drop columns used only for starts and covariates."""
     limits = dict(map(detection_limit, settings.censored))
     if not (settings.starts or limits or settings.cumulative or settings.doses):
         return series
@@ -468,7 +468,7 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
 
 
 def _starts(series: TimeSeries, settings: Settings) -> Array:
-    """Known first values [trajectories, states], nan where unknown."""
+    """Return known first values [trajectories, states], nan where unknown."""
     found = np.full((len(series.trajectories), series.n_states), np.nan)
     for state, value in map(known_start, settings.starts):
         i = series.states.index(state)
@@ -484,7 +484,7 @@ def _starts(series: TimeSeries, settings: Settings) -> Array:
 
 
 def _count_noise(run: Trajectory, recorded: Recorded, states: tuple[str, ...]) -> Array | None:
-    """Standard deviations of the values; those of cumulative counts are the roots of their increments."""
+    """Return standard deviations of the values; those of cumulative counts are the roots of their increments."""
     if not recorded.counted.any():
         return run.sigma
     sigma = np.full(run.values.shape, np.nan) if run.sigma is None else run.sigma.copy()
@@ -503,7 +503,7 @@ def _count_noise(run: Trajectory, recorded: Recorded, states: tuple[str, ...]) -
 
 
 def without_controls(series: TimeSeries, names: list[str]) -> TimeSeries:
-    """The series without some of its controls."""
+    """Remove some controls from a series."""
     if not names:
         return series
     kept = [k for k, name in enumerate(series.controls) if name not in names]
@@ -517,12 +517,12 @@ def without_controls(series: TimeSeries, names: list[str]) -> TimeSeries:
 
 
 def dose_columns(settings: Settings) -> list[str]:
-    """Columns of doses."""
+    """List the columns of doses."""
     return list(dict.fromkeys(column for _, column in map(dose_column, settings.doses)))
 
 
 def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
-    """Statements that each dose enters its state, as a user would write them."""
+    """Write the statements that each dose enters its state, as a user would."""
     names, known = identifiers([*series.states, *series.controls]), []
     if settings.vary is None and any(map(dose_factor, settings.doses)):
         raise InputError("--doses with a factor that is fitted belongs to groups: it needs --vary all, none or auto")
@@ -536,7 +536,7 @@ def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
 
 
 def given_amounts(series: TimeSeries, run: Trajectory, settings: Settings) -> Array | None:
-    """Amounts that doses added to each state up to each sample [samples, states]; None without doses."""
+    """Sum the amounts that doses added to each state up to each sample [samples, states]; None without doses."""
     if not settings.doses or run.controls is None:
         return None
     found = np.zeros(run.values.shape)
@@ -548,13 +548,13 @@ def given_amounts(series: TimeSeries, run: Trajectory, settings: Settings) -> Ar
 
 
 def break_controls(settings: Settings, time_name: str) -> dict[str, float]:
-    """Names and times of the steps, in order."""
+    """Return names and times of the steps, in order."""
     times = break_times(settings.breaks, time_name) if settings.breaks is not None else []
     return {f"after_{time:g}": time for time in times}
 
 
 def with_breaks(series: TimeSeries, settings: Settings) -> TimeSeries:
-    """The series with a control for each break, 0 before it and 1 from then on."""
+    """Add a control for each break, 0 before it and 1 from then on."""
     named = break_controls(settings, series.time_name)
     new = {name: time for name, time in named.items() if name not in series.controls}
     for time in new.values():
@@ -570,7 +570,7 @@ def with_breaks(series: TimeSeries, settings: Settings) -> TimeSeries:
 
 
 def step_at(run: Trajectory, times: Sequence[float] | Array) -> Trajectory:
-    """A trajectory with an empty sample at each break, and the steps as held controls."""
+    """Add an empty sample at each break to a trajectory, and the steps as held controls."""
     inside = [time for time in times if run.time[0] < time < run.time[-1]]
     whole = np.union1d(run.time, inside)
     old = np.searchsorted(whole, run.time)
@@ -589,10 +589,7 @@ def step_at(run: Trajectory, times: Sequence[float] | Array) -> Trajectory:
 
 
 def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowledge) -> TimeSeries:
-    """The series with samples of the latent states that follow from conserved sums.
-
-    Other latent states keep nan.
-    """
+    """Compute samples of the latent states that follow from conserved sums; the others stay nan."""
     unknown = {series.states.index(name) for name in latent}
     while unknown:
         for conserved in (c for c in known.conserved if c.value is not None):
@@ -647,7 +644,7 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge) -> Problem:
 
 
 def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
-    """The series with samples of state i computed from the other states of a sum."""
+    """Compute samples of state i from the other states of a sum."""
     c, value = conserved.weights, conserved.value
     assert value is not None
     others = np.where(np.arange(len(c)) == i, 0.0, c) / c[i]
@@ -672,7 +669,7 @@ FITTED = 5  # least number of neighbours for a parabola
 
 
 def thin_series(series: TimeSeries) -> TimeSeries:
-    """The series with about 1000 samples (clean) or 300 (noisy); unchanged if it is short.
+    """Thin a series to about 1000 samples (clean) or 300 (noisy), more with many extrema; a short one is unchanged.
 
     Series with controls, counts, limits or known starts are unchanged: controls are linear only between all samples.
     """
@@ -700,7 +697,7 @@ def thin_series(series: TimeSeries) -> TimeSeries:
 
 
 def _count_extrema(t: Trajectory, prominence: Array) -> int:
-    """Clear extrema of the state with the most, and one for each end."""
+    """Count the clear extrema of the state with the most, and one for each end."""
     counts = [0]
     for y, least in zip(t.values.T, prominence, strict=True):
         y = y[np.isfinite(y)]
@@ -714,7 +711,7 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
 
 
 def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
-    """The samples without missing values, if they are enough to select from."""
+    """Drop samples with missing values if enough others remain."""
     whole = np.isfinite(t.values[:, seen]).all(axis=1)
     if whole.all() or whole.mean() < WORTH * share:
         return t
@@ -722,7 +719,7 @@ def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
 
 
 def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
-    """Samples at equal steps of time and path, so that they stay close where states move fast."""
+    """Select samples at equal steps of time and path, so that they stay dense where states change fast."""
     size = np.where(spread > 0.0, spread, np.inf)
     path = np.nan_to_num(np.abs(np.diff(t.values, axis=0) / size)).sum(axis=1)
     time = np.diff(t.time)
@@ -736,12 +733,12 @@ def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
 
 
 def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
-    """About the most neighbours, up to `most`, that parabolas and noise explain; means across spikes are useless."""
+    """Find about the most neighbours, up to `most`, that parabolas and noise explain: means would destroy spikes."""
     k = most
     while k > 1:
         left = np.concatenate([_left_of_parabolas(t.values, 3 * k) for t in series.trajectories])
         whole = np.isfinite(left)
-        # On 40 chaotic systems up to 30 means were as accurate as samples; 2000 misled.
+        # On 40 chaotic systems, means up to a ratio of 30 were as accurate as samples; at 2000 they misled.
         if (np.where(whole, left, 0.0).sum(axis=0) <= 30.0 * noise**2 * whole.sum(axis=0))[noise > 0.0].all():
             break
         k = int(0.75 * k)
@@ -749,7 +746,7 @@ def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
 
 
 def _left_of_parabolas(values: Array, length: int) -> Array:
-    """Variances of runs of samples about parabolas [runs, states]; nan where a value is missing."""
+    """Compute variances of runs of samples about parabolas [runs, states]; nan where a value is missing."""
     count = len(values) // length
     if not count:
         return np.full((1, values.shape[1]), np.nan)
@@ -760,7 +757,7 @@ def _left_of_parabolas(values: Array, length: int) -> Array:
 
 
 def _average(t: Trajectory, k: int) -> Trajectory:
-    r"""The mean of each k neighbours, moved to their mid-time along a parabola p through a wider neighbourhood.
+    r"""Average each k neighbours, and move the mean to their mid-time along a parabola p through a wider neighbourhood.
 
         x(m) = mean(y) + p(m) - mean(p(t)),    variance  \sigma^2 / k
 
@@ -787,7 +784,7 @@ def _average(t: Trajectory, k: int) -> Trajectory:
 
 
 def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[float, float]:
-    """Value of one state at a time from the samples inside, and its standard deviation."""
+    """Estimate one state at a time from the samples inside, with its standard deviation."""
     y = wide.values[:, i]
     sigma = np.ones_like(y) if wide.sigma is None else wide.sigma[:, i]
     seen = np.isfinite(y) & np.isfinite(sigma)
@@ -805,7 +802,7 @@ def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[fl
 
 
 def _pick_runs(trajectories: list[Trajectory]) -> list[Trajectory]:
-    """All trajectories, or runs of neighbours spread evenly if there are too many samples."""
+    """Return all trajectories, or runs of neighbours spread evenly if there are too many samples."""
     if sum(len(t.time) for t in trajectories) <= MOST_CLEAN:
         return trajectories
     runs = []
@@ -832,7 +829,7 @@ class _Noise(NamedTuple):
 
 
 def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
-    """The series made dimensionless, with its noise, signs and resolution.
+    """Make a series dimensionless, and determine its noise, signs and resolution.
 
     Without smoothing, `smooth` is the data, with straight lines over gaps: enough to judge a law.
     """
@@ -874,7 +871,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
 
 
 def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
-    """The noise of a dimensionless series: as given, from its rounding, or estimated."""
+    """Determine the noise of a dimensionless series: as given, from its rounding, or estimated."""
     spread, relative, uniform = np.nanstd(pooled(data), axis=0), relative_noise(data), estimate_noise(data)
     # Without noise the residuals of polynomials are curvature. Noise proportional to a state that is mostly near 0
     # shows only on the scale of its own relative sigma.
@@ -906,7 +903,7 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
 
 
 def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, Mask, Mask]:
-    """The states that are nonnegative, and those that are nonpositive, within noise; no state is both."""
+    """Return the noise (uniform for stray states), and masks of nonnegative and nonpositive states within noise."""
     values = pooled(data)
     explained = np.maximum(4.0 * noise.sigma * np.concatenate(noise.relative), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
@@ -925,7 +922,7 @@ def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, 
 
 
 def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
-    """The noise given by the user: standard deviation of each state, and relative ones of its samples.
+    """Return the noise given by the user: standard deviation of each state, and relative ones of its samples.
 
         noise = sqrt(mean(sigma^2)),    relative = sigma / noise
 
@@ -943,7 +940,7 @@ def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
 
 
 def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
-    """Where the estimated noise contradicts the given one, one sentence per state."""
+    """Report where the estimated noise contradicts the given one, one sentence per state."""
     messages = []
     for i in np.flatnonzero((noise.given > 0) & (noise.estimated > 0)):
         ratio = float(noise.estimated[i] / noise.given[i])
@@ -961,10 +958,10 @@ def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
 
 
 def find_strays(values: Sequence[Array], noise: Array) -> Mask:
-    """States that are slightly below 0 in at most one sample of each trajectory, bool [states].
+    """Mask the states that are slightly below 0 in at most one sample of each trajectory, bool [states].
 
     A state that changes sign stays below 0 for a while. A single negative sample is noise, even
-    where noise that was taken to grow with the state seemed to vanish near 0.
+    where noise that was assumed to grow with the state seemed to vanish near 0.
 
     >>> find_strays([np.array([[-0.3, -0.3], [1.2, -0.2], [2.1, 0.9]])], noise=np.array([0.1, 0.1]))
     array([ True, False])
@@ -976,19 +973,19 @@ def find_strays(values: Sequence[Array], noise: Array) -> Mask:
 
 
 def _filled(data: TimeSeries) -> TimeSeries:
-    """The series for smoothing: values in place of limits, and no jumps of doses."""
+    """Prepare a series for smoothing: values in place of limits, and no jumps of doses."""
     runs = [dataclasses.replace(t, values=t.recorded.filled(t.values)) if t.recorded else t for t in data.trajectories]
     return dataclasses.replace(data, trajectories=tuple(runs))
 
 
 def _dosed(data: TimeSeries) -> Mask:
-    """Which states receive doses [states]."""
+    """Mask the states that receive doses [states]."""
     given = [t.recorded.given for t in data.trajectories if t.recorded is not None and t.recorded.given is not None]
     return np.any([g.any(axis=0) for g in given], axis=0) if given else np.zeros(data.n_states, bool)
 
 
 def _with_doses(smoothed: TimeSeries, data: TimeSeries) -> TimeSeries:
-    """The smoothed series with the doses that `_filled` removed."""
+    """Restore the doses that `_filled` removed to the smoothed series."""
     runs = []
     for run, t in zip(smoothed.trajectories, data.trajectories, strict=True):
         given = None if t.recorded is None else t.recorded.given
@@ -1009,13 +1006,13 @@ def _check_sizes(series: TimeSeries) -> None:
 
 
 def pose(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Problem, Knowledge]:
-    """The series with the states that follow from knowledge, its problem, and that knowledge."""
+    """Return the series with the states that follow from knowledge, its problem, and that knowledge."""
     whole, known = with_known_states(series, settings)
     return drop_appended_controls(whole), pose_known(whole, known, settings), known
 
 
 def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
-    """The series with latent states, sampled where knowledge determines them, and controls as last states."""
+    """Add latent states, sampled where knowledge determines them, and controls as last states."""
     own = with_recorded(with_breaks(with_latent_states(series, settings.hidden_states), settings), settings)
     whole = append_controls(own)
     known = knowledge(
@@ -1029,7 +1026,7 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
         nonnegative_flows=settings.nonnegative_flows,
     )
     check_known(known, whole)
-    # Doses act only as the statements say.
+    # Doses appear only in the equations that the statements give.
     doses = np.isin(known.states, dose_columns(settings))
     known = dataclasses.replace(known, forbidden=known.forbidden | (doses & ~doses[:, None]))
     if whole.units:
@@ -1038,7 +1035,7 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
 
 
 def pose_known(series: TimeSeries, known: Knowledge, settings: Settings) -> Problem:
-    """The problem of a series from `with_known_states`.
+    """Pose the problem of a series from `with_known_states`.
 
     A redundant state appears in no equation unless known terms need it.
     """

@@ -45,18 +45,18 @@ from odediscovery.textbook.fit import Fitter, as_numbers, is_left_to_noise
 
 
 def at_rest(p: Problem) -> Candidate:
-    """The law of states that never change: x' = 0, except for known terms."""
+    """Return the law of states that never change: x' = 0, except for known terms."""
     n = p.data.n_states
     law = apply_knowledge(p, PowerSum(np.zeros((n, 1)), np.zeros((1, n))))
     return Candidate(law, p.initial, 0.0, 0, whole_features(law, p, True), fixed_mask(p, law))
 
 
 def each_alone(p: Problem) -> Candidate:
-    """The law of uncoupled states, by regression on the integral form.
+    """Fit the law of uncoupled states by regression on the integral form:
 
         x_i' = a_i + b_i x_i
 
-    It is quickly found for any number of states.
+    This is fast for any number of states.
     """
     n, runs = p.data.n_states, p.smooth.trajectories
     length = np.concatenate([np.diff(run.time) for run in runs])[:, None]
@@ -74,20 +74,20 @@ def each_alone(p: Problem) -> Candidate:
 
 
 def as_grown(p: Problem, law: PowerSum) -> Candidate:
-    """The candidate of an unpruned law, its constants unchanged except for what is known."""
+    """Make a candidate of an unpruned law, its constants unchanged except for known ones."""
     law = apply_knowledge(p, law)
     squares = interval_squares(law, p)[~p.constant]
     return Candidate(law, p.initial, float(squares.mean()), 0, whole_features(law, p, True), fixed_mask(p, law))
 
 
 def warm_start(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candidate]:
-    """Candidates pruned from laws found earlier, which are given in the user's units."""
+    """Prune laws found earlier, given in the user's units, to candidates; on clean data rich ones stay as they are."""
     scaled = [law.rescaled(p.scale.state, p.scale.time) for law in laws if law.n_monomials]
     # Real powers of negative states do not exist.
     scaled = [law for law in scaled if not law.mirrored]
     found: list[Candidate] = []
     if p.clean:
-        # On clean data, pruning has nothing to remove from them.
+        # On clean data, rich laws have nothing to prune.
         rich = [law for law in scaled if law.features is not None]
         scaled = [law for law in scaled if law.features is None]
         found = [as_grown(p, law) for law in rich]
@@ -99,7 +99,7 @@ def warm_start(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[C
 
 
 def simplest(candidates: Sequence[Candidate], p: Problem) -> Candidate:
-    """The best candidate on clean data, where a misfit below integration error earns nothing more."""
+    """Return the best candidate on clean data, where a misfit below integration error gains nothing more."""
     return min(candidates, key=lambda c: score(c, p.samples, SETTLED))
 
 
@@ -127,7 +127,7 @@ class Search:
     before: tuple[Candidate, ...] = ()  # candidates found before the current move
     new: list[Candidate] = field(default_factory=list)  # candidates from the last proposal
     reference: PowerSum | None = None  # the law that richer families extend; its equations beyond doubt stay
-    unrivalled: Candidate | None = None  # a candidate along whose trajectory no terms of any family do better
+    unrivalled: Candidate | None = None  # a candidate for which no family offers better terms along its trajectory
     # Cache of the equations in doubt, bool [states], of each law examined.
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
     # Cache of candidates refined until they follow the data, with the pieces that they follow; None for a candidate
@@ -135,7 +135,7 @@ class Search:
     followed: dict[Candidate, tuple[Problem, Polished] | None] = field(default_factory=dict)
 
     def follow(self, c: Candidate) -> tuple[Problem, Polished] | None:
-        """The candidate refined to follow the data closely, or None; see `follow_closely`."""
+        """Refine a candidate to follow the data closely, or return None; see `follow_closely`."""
         if c not in self.followed:
             self.followed[c] = follow_closely(self.problem, c)
         return self.followed[c]
@@ -169,7 +169,7 @@ class Condition:
         return Condition(says, lambda at: not self.holds(at))
 
     def _in_and(self) -> str:
-        """The words, in brackets where "and" beside an "or" would be ambiguous."""
+        """Return the words, in brackets where "and" beside an "or" would be ambiguous."""
         return f"({self.says})" if ", or " in self.says else self.says
 
 
@@ -182,12 +182,12 @@ class Proposal:
     """Laws to be pruned side by side."""
 
     laws: Sequence[PowerSum]  # dimensionless
-    whole: bool = False  # whether their exponents are whole numbers and stay
+    whole: bool = False  # whether their exponents are whole numbers and stay fixed
     linear: bool = False  # whether elimination may remove several terms at once, if BIC approves
     found_by: FoundBy | Sequence[FoundBy] = "growing"  # the stage that they come from, or that of each
 
     def source(self, law: int) -> FoundBy:
-        """The stage that a law comes from."""
+        """Return the stage that a law comes from."""
         return self.found_by if isinstance(self.found_by, str) else self.found_by[law]
 
 
@@ -235,8 +235,8 @@ class Move:
     pruning: Pruning  # how the laws are pruned
     enough: Condition = NEVER  # stops the proposals
     until: Condition = NEVER  # ends the search
-    # Whether it is made although the time is up: such moves are quick then, and laws of the first moves alone may
-    # blow up on whole trajectories.
+    # Whether it is made even after the time is up: such moves are quick then, and the laws of the first moves alone
+    # may diverge on whole trajectories.
     late: bool = False
     last: bool = False  # whether it is made after the search has ended
 
@@ -275,10 +275,10 @@ LARGE_SERIES = 2000
 
 
 def in_doubt(at: Search, law: PowerSum) -> Mask:
-    """Equations that leave residuals beyond noise, or do not look like a law, bool [states].
+    """Mask the equations with residuals beyond noise, or that do not look like a law, bool [states].
 
-    The first terms of a series may fit intervals exactly. Refined on whole trajectories, they leave autocorrelated
-    residuals, whereas a true law leaves none, or noise alone. So a law reveals noise that is too small to be
+    The first terms of a series may fit intervals exactly. Refined on whole trajectories, their residuals are
+    autocorrelated, whereas those of a true law are zero or noise. So a law reveals noise that is too small to be
     estimated without it.
     """
     if law not in at.doubts:
@@ -299,9 +299,9 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
 
 
 def likeliest(at: Search) -> Candidate:
-    """The candidate with the best score, which in little noise gains little from fitting closer than the noise.
+    """Return the candidate with the best score; in little noise, fits closer than the noise gain nothing.
 
-    There, solvers and smoothing leave errors below the estimated noise, which further terms would fit.
+    There, errors of solvers and smoothing are below the estimated noise, and further terms would fit them.
     """
     return min(at.candidates, key=lambda c: _score(at, c))
 
@@ -312,15 +312,15 @@ def _score(at: Search, c: Candidate) -> float:
 
 
 def is_convincing(at: Search, best: Candidate) -> bool:
-    """Whether the best law leaves noise only, follows the data closely, and is short where noise may hide a series.
+    """Whether the best law's residuals are noise, it follows the data, and it is short where noise may hide a series.
 
-    A law may fit each window and yet not join them: each has a start of its own. A short law with
-    three or more changing states need not follow the data, as it may be chaotic.
+    A law may fit each window, which has its own start, and yet not follow whole trajectories. A short
+    law with three or more changing states need not follow the data, as it may be chaotic.
     """
     p, short = at.problem, is_short(best.law)
     if not leaves_noise(p, best) or _cancels(best.law, p) or not (short or _may_have_many_terms(best.law, p)):
         return False
-    if short and (~p.constant).sum() >= CHAOTIC_STATES:  # in chaos even the true law may leave the trajectory
+    if short and (~p.constant).sum() >= CHAOTIC_STATES:  # in chaos even the true law may diverge from the data
         return True
     return at.follow(best) is not None
 
@@ -336,7 +336,7 @@ def may_be_it(at: Search, best: Candidate) -> bool:
 
 
 def is_unrivalled(at: Search, best: Candidate) -> bool:
-    """Whether the best law may be it, is short or needs all its terms, and no terms along its trajectory do as well.
+    """Whether the best law is plausible, is short or needs all its terms, and regression along it offers no rival.
 
     This accepts odd powers in noise: if they were a series or an approximation of another law, that law's own terms
     would explain more, or as much with fewer constants. It also accepts residuals slightly above the noise, which may
@@ -359,7 +359,7 @@ def may_be_long(at: Search, best: Candidate) -> bool:
 
 
 def was_sought_in_vain(at: Search, best: Candidate) -> bool:
-    """Whether terms were sought in vain along the best law, one with the same terms, or one that scores as well."""
+    """Whether no better terms were found along the best law, one with the same terms, or one that scores as well."""
     sought = at.unrivalled
     if sought is None:
         return False
@@ -401,10 +401,9 @@ def leaves_noise_alone(at: Search, best: Candidate) -> bool:
 
 
 def is_named(at: Search, best: Candidate) -> bool:
-    """Whether a textbook law that is not a sum of powers leaves noise alone, with at most the best law's constants.
+    """Whether a textbook law that is no sum of powers leaves only noise, with at most the best law's constants.
 
-    It joins the candidates, which are sums, only when all are judged. Richer families need not search for what is
-    already known.
+    It joins the candidates, which are sums, only when all are judged. Richer families then need not be searched.
     """
     p = at.problem
     fitter, most = Fitter.of(p), sum(int((part != 0).sum()) for part in best.law.constants)
@@ -418,7 +417,7 @@ def is_named(at: Search, best: Candidate) -> bool:
 
 
 def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
-    """Whether residuals are bounded as those of rounding to half a unit of the last digit.
+    """Whether residuals are bounded like those of rounding to half a unit of the last digit.
 
     Normal noise of the same variance reaches twice as far.
     """
@@ -434,10 +433,10 @@ def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
 def has_odd_powers(at: Search, best: Candidate) -> bool:
     """Whether the best law has a power that is significantly not simple, or that the data do not determine.
 
-    A law with such free powers may be short and leave noise only, and yet be an approximation. With almost no noise,
-    an approximation would leave larger residuals. Functions of a state that never changes its sign are as odd: sines
-    of an amount approximate any smooth curve. So are the first terms of the series of a sine whose others noise
-    hides.
+    A law with such free powers may be short with residuals of noise, and yet be an approximation. With almost no
+    noise, an approximation would have larger residuals. Functions of a state that never changes its sign are also
+    odd, since sines of an amount approximate any smooth curve; so are the first terms of a sine's series if noise
+    hides the others.
     """
     law, p, n = best.law, at.problem, at.problem.data.n_states
     if _has_functions_of_amounts(law, p) or _may_be_sine(law, p):
@@ -462,7 +461,7 @@ def _may_be_sine(law: PowerSum, p: Problem) -> bool:
 
 
 def begins_a_sine(law: PowerSum, p: Problem) -> Mask:
-    """Equations with two terms that differ by the square of a state that changes its sign, bool [states].
+    """Mask the equations with two terms that differ by the square of a state that changes its sign, bool [states].
 
     Examples: x - x^3 / 6 + ..., and x v^2 for x^3 on the single orbit of a pendulum without friction.
     """
@@ -475,6 +474,6 @@ def begins_a_sine(law: PowerSum, p: Problem) -> Mask:
 
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:
-    """Whether a power clearly differs from all of `SIMPLE` and 0, or is not determined by the data."""
+    """Whether a power significantly differs from all of `SIMPLE` and 0, or is not determined by the data."""
     apart = np.abs(exponents[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1)
     return bool(((apart > np.maximum(0.03, 3.0 * errors)) | (errors > 0.3)).any())

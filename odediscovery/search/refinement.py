@@ -53,12 +53,12 @@ NEAR = 1e-3
 
 
 def sigma_of(p: Problem) -> Array:
-    """Standard deviation by which residuals are divided [states]."""
+    """Return the standard deviation by which residuals are divided [states]."""
     return np.maximum(p.noise, p.floor)
 
 
 def residual_sigma(p: Problem, found: Polished) -> Array:
-    """Standard deviation of a law's residuals, at least the floor [states]."""
+    """Compute the standard deviation of a law's residuals, at least the floor [states]."""
     sigma: Array = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
     return sigma
 
@@ -115,7 +115,7 @@ def follow_closely(p: Problem, c: Candidate) -> tuple[Problem, Polished] | None:
 
 
 def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Judged:
-    """The row with constants refined on longer pieces, judged on the original ones."""
+    """Refine a row's constants on longer pieces, and judge it on the original ones."""
     monitor.stage("join pieces", 1)
 
     def refit(q: Problem, found: Polished) -> Polished:
@@ -125,7 +125,7 @@ def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Jud
 
 
 def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
-    """The row with constants found on other data, judged on the original data."""
+    """Give a row the constants found on other data, and judge it on the original data."""
     if better is row.polished:
         return row
     law = better.law
@@ -142,7 +142,7 @@ def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
 
 
 def without_excess(p: Problem, row: Judged) -> Judged:
-    """The row without terms that the conserved sums do not require."""
+    """Remove terms of tied equations that balance to zero within error; see `balance`."""
     return row if p.knowledge is None else with_constants(p, row, balance(row.polished))
 
 
@@ -185,7 +185,7 @@ def count_independent(verdict: Verdict) -> Verdict:
 
 
 def without_memory(r: Array) -> Array:
-    """Share of samples that count as independent if neighbours correlate by r: (1 - r) / (1 + r)."""
+    """Return the share of samples that count as independent if neighbours correlate by r: (1 - r) / (1 + r)."""
     return (1.0 - r) / (1.0 + r)
 
 
@@ -215,7 +215,7 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
     for i in sorted(kept, key=lambda i: i != chosen):
         before = verdict.rows[i].polished
         law = before.law.unscaled(scale.state, scale.time).rescaled(p.scale.state, p.scale.time)
-        # Once chaos has carried a law away, no fit brings it back, and trying takes longer than all else.
+        # Once a law has diverged in chaos, no fit recovers, and trying takes longer than all else.
         most = FOLLOWED if p.clean else LOST
         ahead = i == chosen and measured_starts
         if ahead and not follows(p, refined(p, law, before.free, initial, sigma_of(p), 0), most):
@@ -258,7 +258,7 @@ def leaves_nothing(p: Problem, found: Polished) -> bool:
 
 
 def shorten_windows(p: Problem) -> Problem:
-    """The problem with windows halved until errors of their starts stay small.
+    """Halve the windows until errors of their starts stay small.
 
     A law of whole powers measures their growth. Windows keep their length if fewer than three or more than ten states
     change, if data are clean, short or incomplete, or if no such law explains the intervals.
@@ -285,7 +285,7 @@ def is_long(p: Problem, length: int) -> bool:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
-    """Mean squared error that the starts of windows cause at their samples, in units of the noise variance.
+    """Compute the mean squared error that the starts of windows cause at their samples [variance of the noise].
 
     `carried` holds Phi of every interval, [intervals, states, states] for each trajectory.
     """
@@ -308,10 +308,10 @@ def is_growable(p: Problem) -> bool:
 
 
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
-    """The problem with its samples taken as exact if some law of whole powers has no residuals on intervals.
+    """Treat the samples as exact if some law of whole powers, or of sines, has no residuals on intervals.
 
-    With coarsely sampled fast changes, noise cannot be estimated before a law is known. Whole powers suffice: if they
-    fit clean data exactly, real ones could hardly be distinguished from them.
+    With coarsely sampled fast changes, noise cannot be estimated before a law is known. Real powers are not tried: if
+    whole ones fit clean data exactly, they could hardly be distinguished from real ones.
     """
     if not p.complete or _is_rounded(p) or _shows_noise_alone(p):
         return p
@@ -327,7 +327,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             break
         if law is not None and _leaves_nothing(law, taken):
             return p.without_noise(law)
-    # A state that changes its sign may turn fast by a sine; what looks like more noise is not only curvature.
+    # A state that changes its sign may be driven by a sine; more noise than 5 % is not only curvature.
     if not p.clean and (~p.nonnegative & ~p.constant).any() and p.noisiness <= 0.05:
         for law in grow(taken, family=TRIGONOMETRIC, max_monomials=QUICK_MONOMIALS, monitor=monitor)[:1]:
             if _leaves_nothing(law, taken):
@@ -336,11 +336,11 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
 
 
 def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
-    """A law of whole powers, refitted with all products up to its degree and reduced to those that matter.
+    """Refit a law of whole powers with all products up to its degree, and keep the significant ones.
 
-    Regression and pruning discard terms that are small beside their own errors; with exact constants, spurious terms
-    are a million times smaller than true ones. None for laws with functions or too many products, and where intervals
-    do not determine the constants.
+    Regression and pruning discard terms that are small compared to their own errors; with exact constants, spurious
+    terms are a million times smaller than true ones. None for laws with functions or too many products, and where
+    intervals do not determine the constants.
     """
     n, w = law.n_states, law.exponents
     if law.features is not None or law.stoichiometry is not None or not (all_whole(w) and (w >= 0.0).all()):
@@ -407,7 +407,7 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
 
 
 def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chain:
-    """The law fitted to intervals, with solver steps refined until they suffice for the fitted law."""
+    """Fit the law to intervals, refining solver steps until they suffice for the fitted law."""
     windows, grid = short_windows(p), None
     for _ in range(4):
         windows = windows.refined(chain, chain.theta, accuracy)

@@ -64,12 +64,12 @@ from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import fewest_terms, polynomials, propose_terms, shared_products
 from odediscovery.textbook.fit import as_law, criterion_of
 
-GROWN = 8  # grown laws that are pruned, the best ones
+GROWN = 8  # best grown laws that are pruned
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
 def grow_powers(at: Search, most: int) -> list[PowerSum]:
-    """Sums of real powers grown on the integral form, the best first."""
+    """Grow sums of real powers on the integral form, the best first."""
     p = at.problem
     if not at.settings.grow or not is_growable(p):
         return []
@@ -78,7 +78,7 @@ def grow_powers(at: Search, most: int) -> list[PowerSum]:
 
 
 def exact_law(at: Search) -> Iterator[Proposal]:
-    """The law that proved the data to be noiseless, if one did."""
+    """Propose the law that proved the data to be noiseless, if one did, and a shorter one with the same rates."""
     law = at.problem.exact
     if law is not None:
         whole = all_whole(law.exponents)
@@ -90,14 +90,14 @@ def exact_law(at: Search) -> Iterator[Proposal]:
 
 
 def plain_exact_law(at: Search) -> Iterator[Proposal]:
-    """The law of `exact_law` without terms that vanish once all constants are exact; see `plain_law`."""
+    """Propose the law of `exact_law` without terms that vanish once all constants are exact; see `plain_law`."""
     found = None if at.problem.exact is None else plain_law(at.problem.exact, at.problem)
     if found is not None:
         yield Proposal([found], whole=True, found_by="regression")
 
 
 def named_laws(at: Search) -> Iterator[Proposal]:
-    """The two likeliest textbook laws that are sums of powers."""
+    """Propose the two likeliest textbook laws that are sums of powers."""
     p = at.problem
     fitted = sorted(at.named(), key=lambda one: criterion_of(p, one))
     scaled = [law.rescaled(p.scale.state, p.scale.time) for one in fitted if (law := as_law(one)) is not None]
@@ -108,7 +108,7 @@ def named_laws(at: Search) -> Iterator[Proposal]:
 
 
 def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Iterator[Proposal]]:
-    """The same proposals without laws whose residuals are too large to be worth pruning; see `is_near`."""
+    """Drop laws whose residuals are too large to be worth pruning from proposals; see `is_near`."""
 
     def nearest(at: Search) -> Iterator[Proposal]:
         for proposal in laws(at):
@@ -120,7 +120,7 @@ def near(laws: Callable[[Search], Iterator[Proposal]]) -> Callable[[Search], Ite
 
 
 def sines_for_a_series(at: Search) -> Iterator[Proposal]:
-    """Textbook laws with sines that fit closely, then laws grown where an equation may be the series of a sine.
+    """Propose textbook laws with sines that fit closely, then laws grown where an equation may be a sine's series.
 
     Laws without functions are left to later moves, where simpler laws compete with them.
     """
@@ -140,7 +140,7 @@ def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
 
 
 def few_powers(at: Search) -> Iterator[Proposal]:
-    """Grown laws of few monomials; the best of them is the reference for richer families."""
+    """Propose grown laws of few monomials; the best of them is the reference for richer families."""
     p = at.problem
     powers = grow_powers(at, min(QUICK_MONOMIALS, at.settings.hidden))
     at.reference = powers[0] if powers else None
@@ -157,7 +157,7 @@ def is_near(law: PowerSum, p: Problem) -> bool:
 
 
 def richer_families(at: Search) -> Iterator[Proposal]:
-    """Laws of each richer family, the best first, until no equation of the reference or of a new law is in doubt."""
+    """Propose laws of each richer family until no equation of the reference or of a new law is in doubt."""
     p = at.problem
     if (~p.constant).sum() > MANY_STATES:
         return
@@ -178,13 +178,13 @@ def richer_families(at: Search) -> Iterator[Proposal]:
 
 
 def _as_they_are(laws: Sequence[PowerSum], *, whole: bool) -> Proposal:
-    """Grown laws of a family; with whole powers and without sums, only coefficients remain to be fitted."""
+    """Propose grown laws; with whole powers and without sums, only coefficients remain to be fitted."""
     linear = whole and not any(law.features is not None and len(law.features.sums) for law in laws)
     return Proposal(laws, whole=whole, linear=linear)
 
 
 def _from_simple_to_rich(at: Search) -> list[Family]:
-    """The families in the order in which they are tried."""
+    """Return the families in the order in which they are tried."""
     p = at.problem
     if not p.nonnegative[~p.constant].all():
         return list(at.families)
@@ -192,19 +192,19 @@ def _from_simple_to_rich(at: Search) -> list[Family]:
 
 
 def _with_whole_powers(law: PowerSum) -> PowerSum:
-    """The law with nearly whole powers rounded: equations in doubt distort the powers of the others."""
+    """Round nearly whole powers: equations in doubt distort the powers of the others."""
     a, w, *inner = law.constants
     whole = np.round(w)
     return law.with_constants(a, np.where(np.abs(w - whole) < WHOLE_POWER, whole, w), *inner)
 
 
 def trained_members(at: Search) -> Iterator[Proposal]:
-    """Random networks trained on one-interval windows."""
+    """Propose laws of random networks trained on one-interval windows."""
     yield Proposal(_trained(at), found_by="training")
 
 
 def trained_and_grown(at: Search) -> Iterator[Proposal]:
-    """Grown laws, and random networks trained on one-interval windows where powers may be real."""
+    """Propose grown laws, and laws of networks trained on one-interval windows where powers may be real."""
     p, trained = at.problem, list[PowerSum]()
     grown = grow_powers(at, at.settings.hidden)
     # Where every state changes its sign, powers are whole, and training would find nothing new.
@@ -224,7 +224,7 @@ def _trained(at: Search) -> list[PowerSum]:
 
 
 def whole_powers(at: Search) -> Iterator[Proposal]:
-    """Laws of whole powers by regression; on coarse samples also all products up to degree two, fitted.
+    """Propose laws of whole powers by regression; on coarse samples also all products up to degree two, fitted.
 
     Smoothing flattens coarse samples, so the products are fitted to the samples themselves.
     """
@@ -236,20 +236,20 @@ def whole_powers(at: Search) -> Iterator[Proposal]:
 
 
 def few_products(at: Search) -> Iterator[Proposal]:
-    """Laws whose equations share a few products, by regression, unless regression confirms the best law."""
+    """Propose laws whose equations share a few products, unless regression confirms the best law."""
     known = likeliest(at).law if at.candidates else None
     yield Proposal(shared_products(at.problem, known), whole=True, linear=True, found_by="regression")
 
 
 def freed_powers(at: Search) -> Iterator[Proposal]:
-    """The best law, its powers of nonnegative states freed to be real, if it has any."""
+    """Propose the best law with real powers of nonnegative states, if it has any."""
     p, best = at.problem, likeliest(at)
     if not p.integer_exponents and (best.law.exponents[:, : p.data.n_states][:, p.nonnegative] != 0).any():
         yield Proposal([best.law], found_by=[best.found_by])
 
 
 def swapped_monomials(at: Search) -> Iterator[Proposal]:
-    """The four best sums of powers with one monomial replaced by 1, a state or a product of two, in all equations."""
+    """Propose the four best sums of powers with one monomial replaced by 1, a state or a product of two."""
     p = at.problem
     pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
     laws: list[PowerSum] = []
@@ -276,13 +276,13 @@ def swapped_monomials(at: Search) -> Iterator[Proposal]:
 
 
 def _form(law: PowerSum) -> bytes:
-    """Which states occur in which monomials of which equations, regardless of order."""
+    """Encode which states occur in which monomials of which equations, regardless of order."""
     rows = zip(law.exponents != 0, (law.coefficients != 0).T, strict=True)
     return b"".join(sorted(w.tobytes() + a.tobytes() for w, a in rows))
 
 
 def noisy_families(at: Search) -> Iterator[Proposal]:
-    """Grown laws of each family with whole powers that is tried on noisy data."""
+    """Propose grown laws of each family with whole powers that is tried on noisy data."""
     if (~at.problem.constant).sum() > MANY_STATES:
         return
     for family in _from_simple_to_rich(at):
@@ -295,10 +295,10 @@ def noisy_families(at: Search) -> Iterator[Proposal]:
 
 
 def terms_along_the_best(at: Search) -> Iterator[Proposal]:
-    """Terms proposed by regression along the trajectory of the best law, repeated along each better one.
+    """Propose terms by regression along the trajectory of the best law, repeated along each better one.
 
-    The best law is unrivalled if no family improves on it. With controls or constraints nothing is proposed: the
-    regression treats all terms as free.
+    The best law is unrivalled if no family improves on it. With controls or constraints nothing is proposed, since
+    the regression treats all terms as free.
     """
     p, sought = at.problem, [f for f in at.families if f.in_noise]
     known = p.data.controls or p.knowledge is not None
@@ -321,7 +321,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
         yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole, found_by="regression")
         least = min((score(c, p.samples) for c in at.new), default=np.inf)
-        # A law that is hardly better would yield the same terms.
+        # Regression along a law that is hardly better would propose the same terms.
         idle = 0 if least < score(best, p.samples) - 1.0 else idle + 1
         family = next(families) if idle else family
 
@@ -349,7 +349,7 @@ class Vocabulary:
 
 
 def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> Vocabulary:
-    """The vocabulary that --library names: "powers,sums" for these alone, "no-functions" for all but these.
+    """Parse the values of --library: "powers,sums" for these alone, "no-functions" for all but these.
 
     Every family includes powers; textbook laws are excluded only by "no-textbook".
     """
@@ -393,7 +393,7 @@ def _is_improvable(at: Search) -> bool:
 
 
 def _of_best(says: str, holds: Callable[[Search, Candidate], bool]) -> Condition:
-    """A condition on the likeliest law, false while there is no law."""
+    """Make a condition on the likeliest law, false while there is no law."""
     return Condition(says, lambda at: bool(at.candidates) and holds(at, likeliest(at)))
 
 
@@ -670,7 +670,7 @@ def search(
 def train_networks(
     p: Problem, before: Sequence[PowerSum], settings: Settings, monitor: Monitor
 ) -> tuple[Problem, list[Candidate]]:
-    """Train networks, prune them to laws, and return the problem that they compare on with all candidates.
+    """Train networks, prune them to laws, and return the problem on which they are compared with all candidates.
 
         random starts -> Adam, LBFGS under L1, gates drawn to 1 -> pruned -> (judged, polished, simplified)
 
@@ -692,7 +692,7 @@ def train_networks(
 
 
 def families_table() -> str:
-    """The families of laws, from simple to rich, as a Markdown table."""
+    """Return the families of laws, from simple to rich, as a Markdown table."""
     rows = [
         (f.name, f.says, f.chain, "real" if f.real_exponents else "whole", "yes" if f.in_noise else "no")
         for f in FAMILIES
@@ -701,7 +701,7 @@ def families_table() -> str:
 
 
 def moves_table() -> str:
-    """The moves in their order, as a Markdown table."""
+    """Return the moves in their order, as a Markdown table."""
     rows = [
         (str(i), m.name, m.when.says, m.says, m.pruning.says, "" if m.until is NEVER else m.until.says)
         for i, m in enumerate(MOVES, start=1)

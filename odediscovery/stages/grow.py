@@ -1,19 +1,18 @@
-"""Warm start: laws grown term by term on the integral form, without an ODE being solved.
+"""Warm start: grow laws term by term on the integral form, without solving an ODE.
 
-The coefficients are linear given the exponents and are eliminated (variable projection), so that only exponents are
-searched. Each law refines the path of the states between the samples, which takes the error of the interpolation out
-of its own residuals. The steps, in the order of this file:
+Given the exponents, the coefficients are linear and are eliminated (variable projection), so that only exponents are
+searched. Each law refines the path of the states between the samples, which removes the interpolation error from its
+residuals. The steps, in the order of this file:
 
-1. Equations are grown one by one and joined, monomials that coincide being shared; then again on the path that the
-   joined law refined, where the terms of one equation are candidates for the others. A law of which nothing is left
-   ends this.
-2. One equation grows by the candidates of a grid that would explain most of what it leaves, a few laws of each size
-   side by side, until one more gains nothing.
-3. Of large libraries subsets of columns are sought by linear algebra alone; only the best of each size are fitted.
-4. From rich laws the weakest constants, by Wald statistic, are left out side by side, and the best of what is refitted
-   goes on; two monomials that became alike are made one, so are two sums over the same monomials, and an
-   exponential that is a straight line over the data becomes one. An information criterion ranks what is met.
-5. Exponents and constants of sums of many laws are fitted side by side by Levenberg-Marquardt, as stacks of arrays.
+1. Grow each equation alone and join them, sharing monomials that coincide; repeat on the path refined by the joined
+   law, where the terms of one equation are candidates for the others. Stop at a short law that fits exactly.
+2. Extend an equation by the candidates that explain most of its residuals, keeping a few laws of each size, until
+   another term gains nothing.
+3. Search subsets of a large library by linear algebra alone; fit only the best of each size.
+4. Remove constants from rich laws: try those with the smallest Wald statistics side by side and continue from the best
+   refit. Also tried: merging two similar monomials or two sums over the same monomials, and replacing an exponential
+   that is nearly linear over the data. An information criterion ranks all laws found.
+5. Fit exponents and constants of sums of many laws side by side by Levenberg-Marquardt, as stacks of arrays.
 """
 
 from __future__ import annotations
@@ -49,21 +48,21 @@ from odediscovery.stages.integral_form import (
     with_sum,
 )
 
-# Most monomials of a law, and of one that is only looked for quickly.
+# Most monomials of a law, and in a quick search.
 MOST_MONOMIALS, QUICK_MONOMIALS = 8, 5
-# Correlation from which on two columns are one.
+# Columns with a larger correlation count as equal.
 ALIKE = 0.98
-# New monomials, or pairs of them, that are tried on every law.
+# Number of new monomials, or pairs of them, tried for every law.
 TRIED = 6
-# A law that leaves more on the first path is not the right one [mean square of what the path leaves uncertain].
+# A law with a larger mean square residual on the first path is wrong [variance due to noise and path].
 PROMISING = 1e4
 # Difference of exponents up to which equations share a monomial, and relative difference of the constants of sums.
 SHARED = 0.05
-# A column that keeps a smaller share of its length beside others depends on them.
+# A column is linearly dependent if its part orthogonal to the others is a smaller share of its norm.
 DEPENDENT = 1e-5
-# Subsets of one size that are kept, and of them those of one kind.
+# Most subsets kept of each size, and of each kind among them.
 BEAM, OF_A_KIND = 100, 3
-# Numbers that are worked on at once: subsets times their columns times columns of the library.
+# Numbers per batch: subsets times their columns times columns of the library.
 AT_ONCE = 100_000
 
 
@@ -76,27 +75,27 @@ def grow(
     max_monomials: int = MOST_MONOMIALS,
     monitor: Monitor | None = None,
 ) -> tuple[PowerSum, ...]:
-    """Laws dx_i/dt = sum_j A[i, j] prod_k y_k^W[j, k] of several sizes, the best first.
+    """Grow laws dx_i/dt = sum_j A[i, j] prod_k y_k^W[j, k] of several sizes, and return the best first.
 
     Args:
         p: the data, dimensionless.
         family: what the monomials are made of.
-        known, doubtful: a law of powers, and the equations [states] that are sought anew; the
-            others are made of its terms (default: all are sought).
+        known, doubtful: a law of powers, and the equations [states] to search again; the others
+            are built from its terms (default: all are searched).
         max_monomials: most monomials of one law.
-        monitor: can end the growing early; what was found so far is returned.
+        monitor: can stop the search early; the laws found so far are returned.
     """
     monitor = monitor or Monitor()
     integer = ~p.nonnegative | p.integer_exponents
     values = np.concatenate([t.values for t in p.data.trajectories])
-    # A dimensionless state that spreads by less is a constant.
+    # A dimensionless state with a smaller range is constant.
     changing = np.nanmax(values, axis=0) - np.nanmin(values, axis=0) > 1e-12
     features = features_for(family, integer, changing, p.scale.state)
     problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer & family.real_inside)
     equations = np.flatnonzero(changing & ~p.data.is_control)
     if not len(equations):
         return ()
-    # A tenth of what is expected of a residual counts as none.
+    # Residuals below a tenth of their expected size count as zero.
     fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
     grid = grid_for(problem, family, integer, changing)
     if not len(grid):
@@ -107,20 +106,20 @@ def grow(
             rows = known.exponents[known.coefficients[equations[e]] != 0]
             grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, features.size - features.states))))
     fit, starts = separately(fit, grids, max_monomials, monitor)
-    # Of a plain sum of products, pruning on the differential equations tells what may go; a sum that does nothing
-    # would be one more constant to every stage behind this one.
+    # A plain sum of products is pruned later on the differential equations; but an idle inner sum would burden every
+    # later stage with another constant.
     rich = [m for m in starts[:1] if len(m.sums) or not is_plain(fit, m)]
     found = descents(fit, rich, monitor, settle=True)
     return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[:12])
 
 
-# 1. Equations one by one, and joined.
+# 1. Equations grown alone, and joined.
 
 
 def separately(fit: Fit, grids: Sequence[Terms], most: int, monitor: Monitor) -> tuple[Fit, list[Projected]]:
-    """Equations grown one by one from a grid each and joined, again and again on the path that this refines.
+    """Grow each equation from its own grid and join them, repeatedly on the path that the joined law refines.
 
-    What one equation is made of is a candidate for the others in the next round.
+    Terms of one equation are candidates for the others in the next round.
     """
     grid = max(grids, key=len)
     path = fit.problem.interpolated()
@@ -137,8 +136,8 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, monitor: Monitor) ->
             break
         law = joined(fit, [laws[0] for laws in singles], path)
         if not found and law.squares.min() > PROMISING:
-            # Right monomials leave much less on the first path already: no better path helps these, and
-            # no equation has terms that could help another.
+            # The right monomials have much smaller residuals even on the first path, so neither a better path nor
+            # the terms of the other equations can help.
             return fit, [law]
         path = law.path
         fit = on_path(fit, path, grid)
@@ -147,25 +146,25 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, monitor: Monitor) ->
             break
         found.append(law)
         others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in singles])
-        # In noise the path of the first round is too rough to end with, and equations share terms.
+        # In noise, the path of the first round is too rough to stop at, and shared terms are not yet tried.
         if is_plain(fit, law) and (around or not fit.problem.noisy.any()):
             break
     return fit, found[::-1]
 
 
 def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
-    """The same fit with intervals weighted by how certain integrals of candidates are on this path."""
+    """Return the same fit with intervals weighted by the accuracy of the candidates' integrals on this path."""
     problem = fit.problem.weighted(path, grid.rows[grid.constant == 0][:400])
     return Fit(problem, fit.equations, problem.counts[fit.equations], fit.floor)
 
 
 def is_plain(fit: Fit, law: Projected) -> bool:
-    """Whether a law leaves nothing and has three terms at most in every equation, which need no second look."""
+    """Whether a law is exact with at most three terms in each equation, and needs no further search."""
     return fit.exact(law) and bool(law.used.sum(axis=1).max() <= 3)
 
 
 def single_laws(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) -> list[Projected]:
-    """Laws for one equation alone, the best first, judged with the error of the path."""
+    """Grow laws for one equation on a given path, the best first."""
     if grid.many:
         return rich_laws(fit, path, grid, monitor)
     levels = climb_sizes(fit, path, grid, most, monitor)
@@ -176,11 +175,10 @@ def single_laws(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) 
 
 
 def shared_laws(fit: Fit, path: Path, grid: Terms, others: Terms, monitor: Monitor) -> list[Projected]:
-    """Laws of one equation made of low powers and what the other equations were found to be made of.
+    """Find laws of one equation made of low powers and the terms found in the other equations.
 
-    A flux that leaves one state and enters another stands in both equations. Among thousands of candidates
-    it is missed where many others explain nearly as much alone; among a few it is found. Laws that leave more than
-    the path leaves uncertain are none.
+    A flux from one state to another appears in both equations. Among thousands of candidates, many explain nearly as
+    much alone and it is missed; among a few it is found. Returns none if residuals exceed the error of the path.
     """
     low = np.all((grid.rows >= 0) & (grid.rows == np.round(grid.rows)), axis=1) & (grid.rows.sum(axis=1) <= 2)
     functions = grid.rows[:, fit.problem.features.states :].any(axis=1)
@@ -188,7 +186,7 @@ def shared_laws(fit: Fit, path: Path, grid: Terms, others: Terms, monitor: Monit
     # m / (1 + b z) and m z / (1 + b z) differ by a multiple of m: the shorter law may need either.
     with_inner = Terms(others.rows + others.inner, others.constant, others.inner, others.power)
     shared = others.and_also(with_inner)
-    # Among many candidates others explain nearly as much alone: the fewest come first.
+    # The smaller set of candidates comes first, where fewer others explain nearly as much.
     for short in (plain, plain | (grid.lengths <= 1)):
         few = grid.select(np.flatnonzero(short)).and_also(shared)
         found = best_of_each(fit, subset_laws(fit, path, few, monitor, few=True))
@@ -198,7 +196,7 @@ def shared_laws(fit: Fit, path: Path, grid: Terms, others: Terms, monitor: Monit
 
 
 def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Projected:
-    """The laws of single equations as one law with shared monomials and sums."""
+    """Join laws of single equations into one law with shared monomials and sums, and refit it."""
     first, sums, places = fit.problem.features.size, NO_SUMS, list[Indices]()
     for part in parts:
         at = []
@@ -223,7 +221,7 @@ def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Projected:
 
 
 def terms_of(fit: Fit, model: Projected) -> Terms:
-    """The monomials of a law as candidates, those with one sum over one monomial at most."""
+    """Return the monomials of a law as candidates, except those with several sums or sums of several monomials."""
     first = fit.problem.features.size
     found = Terms.products(np.zeros((0, first)))
     for row in model.exponents:
@@ -240,13 +238,13 @@ def terms_of(fit: Fit, model: Projected) -> Terms:
 
 
 def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) -> list[list[Projected]]:
-    """The three best laws each with 1, 2, ... monomials on one path, until one more gains nothing."""
+    """Find the three best laws with 1, 2, ... monomials on one path, until another monomial gains nothing."""
     levels = [[empty(fit, path)]]
     penalty = 2 * np.log(fit.counts.sum())
     columns = columns_of(grid, fit.problem, path, fit.equations)
     while len(levels) <= most and monitor.stopping() is None:
         wider = ((model, [c]) for model in levels[-1] for c in proposals(fit, model, columns))
-        # One level of a long series takes minutes: a limit must hold within it.
+        # One level of a long series takes minutes, so the time limit is checked within it.
         chosen = list(itertools.takewhile(lambda _: monitor.stopping() is None, wider))
         if not chosen:
             break
@@ -254,7 +252,7 @@ def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) 
             chosen += [(levels[0][0], pair) for pair in pairs(fit, columns)]
         found = optimise_all(fit, [extended(fit, model, grid, new) for model, new in chosen], monitor)
         kept: list[Projected] = []
-        # Of laws that explain the same the smallest is kept.
+        # Of laws with the same score, the smallest is kept.
         for model in sorted(found, key=lambda m: (round(m.score), m.size)):
             if all(abs(model.score - k.score) > 1e-2 for k in kept):
                 kept.append(model)
@@ -270,18 +268,18 @@ def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, monitor: Monitor) 
 
 
 def empty(fit: Fit, path: Path) -> Projected:
-    """No monomials."""
+    """Return the law without monomials."""
     w = np.zeros((0, fit.problem.features.size))
     return fit.model(Draft(w, np.zeros((len(fit.equations), 0), dtype=bool), w != 0, NO_SUMS, path))
 
 
 def extended(fit: Fit, model: Projected, terms: Terms, new: Sequence[int]) -> Draft:
-    """The law with more monomials in every equation."""
+    """Add monomials to every equation of a law."""
     sums, places, first, old = model.sums, list[int | None](), terms.rows.shape[1], len(model.exponents)
     for c in new:
         place = None
         if terms.constant[c]:
-            # A sum whose constant differs by less than a factor of four will become the same.
+            # Sums whose constants differ by less than a factor of four converge to the same sum.
             sums, place = with_sum(sums, Sums(terms.constant[c : c + 1, None], terms.inner[c : c + 1]), 4.0)
         places.append(place)
     w = np.zeros((old + len(new), first + len(sums)))
@@ -294,7 +292,7 @@ def extended(fit: Fit, model: Projected, terms: Terms, new: Sequence[int]) -> Dr
 
 
 def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
-    """The candidates that explain most of the residuals, no two of them alike."""
+    """Return the candidates that explain most of the residuals, without near duplicates."""
     linear = fit.linear(model)
     columns = linear.projected(columns)
     norm = np.linalg.norm(columns, axis=1, keepdims=True)
@@ -313,11 +311,11 @@ def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
 
 
 def pairs(fit: Fit, columns: Array) -> list[list[int]]:
-    """The pairs of candidates that explain most of one equation together."""
+    """Return the pairs of candidates that together explain most of the first equation."""
     unit, y = columns[0], fit.target[0]
     taken, chosen = np.zeros(unit.shape[1]), list[list[int]]()
     for _, *pair in _best_pairs(unit.T @ unit, unit.T @ y, float(y @ y), 2000, 1e-7):
-        # Neighbours of a pair on the grid lead to the same law.
+        # Neighbouring pairs on the grid lead to the same law.
         if taken[pair].max() < 2:
             chosen.append(pair)
             taken[pair] += 1
@@ -330,12 +328,12 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
 
 
 def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
-    """Laws of one equation from a large library: the best subsets, fitted, of short terms before all.
+    """Find laws of one equation from a large library by fitting the best subsets, those of short terms first.
 
-    Only those that leave next to nothing are worth a way down.
+    Only promising laws are then simplified.
     """
     found = best_of_each(fit, subset_laws(fit, path, grid.select(np.flatnonzero(grid.lengths <= 1)), monitor, few=True))
-    # Enough short terms meet any curve: fewer terms that are longer may be the law.
+    # Enough short terms fit any curve, while the true law may have fewer, longer terms.
     if not (found and is_plain(fit, found[0])):
         found = best_of_each(fit, found + subset_laws(fit, path, grid, monitor))
     near = [m for m in found[:2] if m.squares.max() < PROMISING]
@@ -343,9 +341,9 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Proje
 
 
 def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: bool = False) -> list[Projected]:
-    """The best subsets of 1 to 5 terms as laws, until one is exact.
+    """Fit the best subsets of 1 to 5 terms as laws, until one is exact.
 
-    Where the candidates are `few`, none has to stand for those that are like it.
+    With `few` candidates, similar ones are all tried.
     """
     columns = columns_of(grid, fit.problem, path, fit.equations)
     alike, children = (0.9999, 30) if few else (ALIKE, 10)
@@ -356,7 +354,7 @@ def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: boo
         if monitor.stopping() is not None:
             break
         begun = [extended(fit, start, grid, subset) for subset in level]
-        # A few steps tell which of them are worth a whole fit.
+        # A few steps tell which subsets deserve a full fit.
         quick = sorted(optimise_all(fit, begun, steps=4), key=lambda model: model.score)
         found += optimise_all(fit, quick[:5])
         if any(fit.exact(model) for model in found):
@@ -375,18 +373,18 @@ def best_subsets(
     children: int = 10,
     pairs: bool = False,
 ) -> list[list[tuple[int, ...]]]:
-    """The best subsets S of 1, 2, ..., `most` columns of norm 1 [samples, C], `listed` of each size, the best first.
+    """Return the best subsets S of 1, 2, ..., `most` columns of norm 1 [samples, C], `listed` per size, best first.
 
         minimise |y - sum_{c in S} a_c column_c|^2
 
-    Growing greedily loses terms that explain little alone: a wide beam of subsets is kept, with few of each kind
-    (columns of one kind differ by a constant that is fitted later). Each is extended by so many `children`, no two of
-    a correlation above `alike`, and of two columns all `pairs` are looked at, if asked for. Subsets grow by one
-    column at a time and then lose one at a time: three columns that explain little in pairs are found as four of
-    which one is idle.
+    Greedy growth misses terms that explain little alone, so a wide beam of subsets is kept, with few of each kind
+    (columns of one kind differ by a constant that is fitted later). Each subset gets up to `children` extensions, no
+    two with a correlation above `alike`; with `pairs`, all pairs of columns are compared. Subsets grow by one column
+    at a time and then lose one at a time: three columns that explain little in pairs are found as four of which one
+    is idle.
 
-    Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam; the way
-    back as in the floating search of Pudil, Novovicova and Kittler (Pattern Recognition Letters 15, 1994).
+    Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam; backward steps
+    as in the floating search of Pudil, Novovicova and Kittler (Pattern Recognition Letters 15, 1994).
 
     >>> t = np.linspace(0.0, 1.0, 9)
     >>> library = np.stack([t**0, t, t**2, t**3], axis=1)
@@ -397,7 +395,7 @@ def best_subsets(
     alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[:2000]
     columns, kinds = columns[:, alone], kinds[alone]
     gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
-    # What explains little alone may be needed: the best column of every kind is a start.
+    # Columns that explain little alone may be needed, so the search starts from the best column of every kind.
     starts = np.sort(np.unique(kinds, return_index=True)[1])[:150]
     single: list[tuple[int, ...]] = [(int(c),) for c in starts]
     beam = single
@@ -415,7 +413,7 @@ def best_subsets(
             break
         beam = _best(found, kinds)
         levels.append(found)
-    # Columns that explain little without a third one come in with a fourth, which may then go.
+    # Columns that explain little in pairs enter with a fourth one, which may then be removed.
     for k in range(len(levels) - 1, 0, -1):
         for part in _parts(_best(levels[k], kinds), len(b)):
             levels[k - 1].update(_without_one(gram, b, total, np.array(part)))
@@ -424,11 +422,11 @@ def best_subsets(
 
 
 def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float) -> list[tuple[float, int, int]]:
-    """What pairs of columns leave of y, squared, and the pairs that leave least."""
+    """Return the pairs of columns with the smallest sums of squared residuals, as (squares, k, m)."""
     rows = max(AT_ONCE // max(len(b), 1), 1)
     best: list[tuple[float, int, int]] = []
     for first in range(0, len(b), rows):
-        # Of a symmetric matrix the part right of this block's diagonal.
+        # The matrix is symmetric: only the part to the right of this block's diagonal is needed.
         rho, own, other = gram[first : first + rows, first:], b[first : first + rows, None], b[first:]
         apart = 1.0 - rho**2
         explained = (own**2 + other**2 - 2.0 * rho * (own * other)) / np.maximum(apart, dependent)
@@ -445,16 +443,16 @@ def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float
 
 
 def _inverse_root(gram: Array, subsets: Indices) -> Array:
-    """L^-1 of L L^T = G, the products of the columns of each subset [subsets, size, size]."""
+    """Return L^-1 [subsets, size, size], where L L^T = G is the Gram matrix of each subset."""
     inside = gram[subsets[:, :, None], subsets[:, None]] + DEPENDENT**2 * np.eye(subsets.shape[1])
     found: Array = np.linalg.inv(np.linalg.cholesky(inside))
     return found
 
 
 def _without_one(gram: Array, b: Array, total: float, subsets: Indices) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Subsets [subsets, size] with one column less, and what these leave of y, squared.
+    """Yield each subset [subsets, size] without each of its columns, and its sum of squared residuals.
 
-    Without the coefficient a_j the rest leaves a_j^2 / (G^-1)_jj more.
+    Removing column j adds a_j^2 / (G^-1)_jj to the squares.
     """
     inverse = _inverse_root(gram, subsets)
     of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
@@ -466,14 +464,14 @@ def _without_one(gram: Array, b: Array, total: float, subsets: Indices) -> Itera
 
 
 def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:
-    """The subsets of one size, as many at a time as stay in the cache."""
+    """Split the subsets of one size into batches that fit in the cache."""
     if beam:
         many = max(AT_ONCE // (columns * len(beam[0])), 1)
         yield from (beam[first : first + many] for first in range(0, len(beam), many))
 
 
 def _best(found: dict[tuple[int, ...], float], kinds: Indices) -> list[tuple[int, ...]]:
-    """The subsets that leave least, few of each kind."""
+    """Return the subsets with the smallest residuals, few of each kind."""
     seen: dict[tuple[int, ...], int] = {}
     kept = []
     for subset in sorted(found, key=lambda s: found[s]):
@@ -489,9 +487,9 @@ def _best(found: dict[tuple[int, ...], float], kinds: Indices) -> list[tuple[int
 def _extensions(
     gram: Array, b: Array, total: float, subsets: Indices, alike: float, children: int
 ) -> Iterator[tuple[int, int, float]]:
-    """Columns that subsets [subsets, size] gain most by: which subset, which column, what is then left of y, squared.
+    """Yield the best columns to add to each subset [subsets, size], as (subset, column, squared residuals).
 
-    All subsets side by side, since each is a small system.
+    All subsets are solved side by side, since each is a small system.
     """
     inverse = _inverse_root(gram, subsets)
     projected = inverse @ gram[subsets]
@@ -517,11 +515,11 @@ def _extensions(
         free[each, k] = False
 
 
-# 4. The way down: one constant less at a time.
+# 4. Simplification, one constant at a time.
 
 
 def descents(fit: Fit, models: Sequence[Projected], monitor: Monitor, *, settle: bool) -> list[Projected]:
-    """Every law on the way from each rich one to a single constant, all side by side; each may refine its own path."""
+    """Simplify each law down to a single constant and return all laws met; with `settle`, each refines its path."""
     found, live = list(models), [model for model in models if model.size > 1]
     while live and monitor.stopping() is None:
         tried = [simpler(fit, model) for model in live]
@@ -533,7 +531,7 @@ def descents(fit: Fit, models: Sequence[Projected], monitor: Monitor, *, settle:
 
 
 def best_of_each(fit: Fit, models: Sequence[Projected]) -> list[Projected]:
-    """The best model of every structure, by the criterion."""
+    """Keep the best model of each structure, and sort them by the criterion."""
     best: dict[object, Projected] = {}
     for model in models:
         if model.structure not in best or model.score < best[model.structure].score:
@@ -542,7 +540,7 @@ def best_of_each(fit: Fit, models: Sequence[Projected]) -> list[Projected]:
 
 
 def simpler(fit: Fit, model: Projected) -> list[Draft]:
-    """Laws with one constant less or two monomials made one, not refitted."""
+    """Propose laws with one constant less, merged monomials or sums, or a linear factor for an exponential."""
     constants = (model.used, model.powers, model.sums.weights != 0)
     places = [
         (statistic[row, column], kind, row, column)
@@ -559,7 +557,7 @@ def simpler(fit: Fit, model: Projected) -> list[Draft]:
 
 
 def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> Draft:
-    """The law with fewer constants: empty and coinciding monomials go."""
+    """Restrict a law to the given constants, and drop unused and duplicate monomials and sums."""
     first = fit.problem.features.size
     exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
     exponents[:, first:][:, ~weights.any(axis=1)] = 0.0
@@ -577,7 +575,7 @@ def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> 
 
 
 def _with_nearest_merged(fit: Fit, model: Projected) -> list[Draft]:
-    """The two nearest monomials made one, if any are within half a whole power."""
+    """Merge the two nearest monomials, if their exponents differ by at most half a power."""
     w = model.exponents.copy()
     gaps = [(float(np.abs(w[a] - w[b]).max()), a, b) for a, b in itertools.combinations(range(len(w)), 2)]
     nearest, a, b = min(gaps, default=(np.inf, 0, 0))
@@ -596,7 +594,7 @@ def _with_nearest_merged(fit: Fit, model: Projected) -> list[Draft]:
 
 
 def _with_one_sum_less(fit: Fit, model: Projected) -> list[Draft]:
-    """Sums over the same monomials made one."""
+    """Merge each sum into an earlier one over the same monomials."""
     first, found = fit.problem.features.size, []
     for a in range(len(model.sums)):
         later = np.arange(a + 1, len(model.sums))
@@ -611,7 +609,7 @@ def _with_one_sum_less(fit: Fit, model: Projected) -> list[Draft]:
 
 
 def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
-    """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x for r < 0.3 / rms of the state."""
+    """Replace each exp(r x) that is nearly linear over the data, |r| < 0.3 / rms of the state, by a factor x."""
     n, found = len(fit.problem.row), []
     for j, k in np.argwhere(model.powers):
         if k in exp_features(fit.problem) and abs(model.exponents[j, k]) < 0.3:
@@ -623,9 +621,9 @@ def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
 
 
 def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
-    """(constant / standard error)^2 of A [equations, m], W [m, features] and B; inf if 0.
+    """Compute (constant / standard error)^2 of A [equations, m], W [m, features] and B; inf for unused ones.
 
-    A whole exponent is judged with all others held.
+    A whole exponent is judged with all others held fixed.
     """
     linear = fit.linear(model)
     sigma = np.sqrt(model.squares + fit.floor)
@@ -652,7 +650,7 @@ def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
     spread = np.where(free, np.diag(covariance), held)
     of_w, of_sums = np.full(model.exponents.shape, np.inf), np.full(model.sums.weights.shape, np.inf)
     squares = np.concatenate([model.exponents[tuple(places.T)], model.sums.weights[tuple(of_b.T)]]) ** 2
-    with np.errstate(over="ignore"):  # inf where there is no variance at all
+    with np.errstate(over="ignore"):  # inf where the variance is zero
         statistic = squares / np.maximum(spread[: len(squares)], ABOVE_ZERO)
     of_w[tuple(places.T)], of_sums[tuple(of_b.T)] = np.split(statistic, [len(places)])
     return of_a, of_w, of_sums
@@ -662,14 +660,14 @@ def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
 
 
 def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None, steps: int = 20) -> list[Projected]:
-    """All free constants of every law by Levenberg-Marquardt, in the order of the laws.
+    """Fit all free constants of every law by Levenberg-Marquardt; results are in the order of the laws.
 
         (J'J + lambda diag J'J) d(W, B, V) = -J'r    for every law at once, each with its own lambda
 
-    J is Kaufman's Jacobian (BIT 15, 1975): what the integrals of the monomials change by, times A, projected
-    off them. Not `fitting.windows.levenberg_marquardt`: what falls is a likelihood whose variances change with every
-    step, no sum of squares, exponents have bounds, and whole exponents stay. Once the monitor asks to stop, laws
-    that were not begun are left out.
+    J is Kaufman's Jacobian (BIT 15, 1975): the derivative of the integrals times A, projected off the integrals.
+    `fitting.windows.levenberg_marquardt` does not apply: the objective is a likelihood whose variances change with
+    every step, exponents have bounds, and whole exponents are fixed. Once the monitor requests a stop, laws not yet
+    started are omitted.
     """
     found: dict[int, Projected] = {}
     for alike in _stacks(laws):
@@ -680,7 +678,7 @@ def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None
 
 
 def settled(fit: Fit, model: Projected) -> Projected:
-    """Constants optimised and the path refined in turn, until neither helps."""
+    """Alternate between fitting the constants and refining the path, until neither helps."""
     best, worse = model, 0
     for _ in range(12):
         (model,) = optimise_all(fit, [model.along(fit.problem.refined(fit.rates_of(model)))])
@@ -696,14 +694,14 @@ def settled(fit: Fit, model: Projected) -> Projected:
 
 
 def _stacks(laws: Sequence[Draft]) -> Iterator[list[int]]:
-    """Places of laws on one path that are fitted together."""
+    """Split the laws into batches on the same path that are fitted together; yield their indices."""
     paths: dict[int, list[int]] = {}
     for k, law in enumerate(laws):
         paths.setdefault(id(law.path), []).append(k)
     for places in paths.values():
         largest = max(len(laws[k].exponents) + len(laws[k].sums) for k in places)
         values = laws[places[0]].path.log[..., 0].size * max(largest, 1)
-        # So many that their monomials at the nodes are a million values.
+        # Monomials at the nodes of a batch are about a million values.
         together = max(1_000_000 // values, 1)
         yield from (places[k : k + together] for k in range(0, len(places), together))
 
@@ -711,7 +709,7 @@ def _stacks(laws: Sequence[Draft]) -> Iterator[list[int]]:
 def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Projected]:
     path = laws[0].path
     free = tuple(Places.of_each(kind) for kind in zip(*(fit.places(law) for law in laws), strict=True))
-    # Monomials inside sums of whole exponents stay what they are.
+    # With whole exponents only, monomials inside sums are constant.
     whole_inside = not free[2].own.size
     now = evaluated(fit, path, Constants.of(laws, fit.problem.features.size))
     size = sum(p.own.shape[1] for p in free)
@@ -730,14 +728,14 @@ def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Projected]:
         moved[live] = better = gain > 0
         now.put(live[better], tried.take(np.flatnonzero(better)))
         damping[live] = np.where(better, np.maximum(damping[live] / 10.0, 1e-9), damping[live] * 10.0)
-        # A gain of the score that says nothing, or no step that helps.
+        # Converged, or no step helps.
         ended = np.where(better, gain < 1e-3, damping[live] > 1e4)
         live = live[~ended]
     return [now.model(k, law) for k, law in enumerate(laws)]
 
 
 def _moved(fit: Fit, now: Stack, live: Indices, free: Sequence[Places], shift: Array) -> Constants:
-    """Constants of some of the laws after a step, within their bounds."""
+    """Move the constants of the live laws by a step, within their bounds."""
     w, b, v = now.w[live], now.b[live], now.v[live]
     ends = np.cumsum([p.own.shape[1] for p in free])
     step_w, step_b, step_v = (part[p.own] for part, p in zip(np.split(shift, ends[:-1], axis=1), free, strict=True))
@@ -756,12 +754,12 @@ def _moved(fit: Fit, now: Stack, live: Indices, free: Sequence[Places], shift: A
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """Of laws side by side, which calling NumPy for one by one would take ten times longer than their arithmetic.
+    """Constants of many laws in shared arrays, since NumPy calls for one law at a time would dominate the run time.
 
         rate_i = sum_j A[i, j] prod_k y_k ** W[j, k],  y = (x, f(x), u),  u_l = 1 + sum_j B[l, j] prod_k x_k ** V[j, k]
 
-    What has fewer monomials or sums than others has empty ones behind its own, monomials that no equation uses and
-    sums that are 1. Nodes and samples are the last axis throughout.
+    Laws with fewer monomials or sums than others are padded with unused monomials and with sums equal to 1. Nodes and
+    samples are the last axis throughout.
     """
 
     w: Array  # W, [laws, monomials, features], sums last
@@ -771,7 +769,7 @@ class Constants:
 
     @classmethod
     def of(cls, laws: Sequence[Draft], first: int) -> Constants:
-        """Those of some laws of `first` states and functions."""
+        """Collect the constants of laws of `first` states and functions."""
         m, sums = max(len(d.exponents) for d in laws), max(len(d.sums) for d in laws)
         inside = max(len(d.sums.exponents) for d in laws)
         w, b = np.zeros((len(laws), m, first + sums)), np.zeros((len(laws), sums, inside))
@@ -799,16 +797,16 @@ class Stack(Constants):
     score: Array  # the minimised likelihood, [laws]
 
     def take(self, laws: Indices) -> Stack:
-        """Some of the laws."""
+        """Select some of the laws."""
         return Stack(*(getattr(self, f.name)[laws] for f in fields(self)))
 
     def put(self, laws: Indices, others: Stack) -> None:
-        """Others in the place of some of the laws."""
+        """Replace some of the laws by others."""
         for f in fields(self):
             getattr(self, f.name)[laws] = getattr(others, f.name)
 
     def model(self, k: int, law: Draft) -> Projected:
-        """Law k, which began as `law`."""
+        """Return law k, which started as `law`."""
         m, sums, inside = len(law.exponents), len(law.sums), len(law.sums.exponents)
         w = self.w[k, :m, : law.exponents.shape[1]]
         own = Sums(self.b[k, :sums, :inside], self.v[k, :inside]) if sums else law.sums
@@ -818,7 +816,7 @@ class Stack(Constants):
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Constants of one kind in every law; places beyond a law's own count as nothing."""
+    """Places of the free constants of one kind in every law, padded to the same number."""
 
     row: Indices  # [laws, places]
     of: Indices  # columns, [laws, places]
@@ -826,7 +824,7 @@ class Places:
 
     @classmethod
     def of_each(cls, places: Sequence[Indices]) -> Places:
-        """From rows and columns of every law, [places, 2]."""
+        """Build from rows and columns of every law, [places, 2]."""
         most = max(map(len, places))
         own = np.arange(most) < np.array([[len(p)] for p in places])
         index = np.zeros((len(places), most, 2), dtype=np.int64)
@@ -834,7 +832,7 @@ class Places:
         return cls(index[..., 0], index[..., 1], own)
 
     def take(self, laws: Indices) -> Places:
-        """Those of some laws."""
+        """Select some of the laws."""
         return Places(self.row[laws], self.of[laws], self.own[laws])
 
     @property
@@ -845,7 +843,7 @@ class Places:
 
 
 def _products(path: Path, exponents: Array, more: Array | None = None) -> Array:
-    """prod_k x_k ** W[l, j, k], times exp(more), at the nodes, [laws, monomials, nodes]."""
+    """Compute prod_k x_k ** W[l, j, k], times exp(more), at the nodes, [laws, monomials, nodes]."""
     log = exponents @ path.log_rows
     if more is not None:
         log += more
@@ -857,7 +855,7 @@ def _products(path: Path, exponents: Array, more: Array | None = None) -> Array:
 
 
 def evaluated(fit: Fit, path: Path, at: Constants, inside: Array | None = None) -> Stack:
-    """Laws with the best coefficients, as `solve` has them; `inside` is taken for what it is where it is known."""
+    """Solve for the best coefficients of every law, as `solve` does; `inside` is reused where it is known."""
     check_time()
     first = at.v.shape[2]
     with np.errstate(all="ignore"):  # trial exponents may be anything
@@ -882,7 +880,7 @@ def evaluated(fit: Fit, path: Path, at: Constants, inside: Array | None = None) 
 
 
 def jacobian(fit: Fit, path: Path, now: Stack, free: Sequence[Places]) -> Array:
-    """d residual / d (W, B, V) with A held, [laws, equations, places, samples]; 0 in places that are not own."""
+    """Compute d residual / d (W, B, V) with A fixed, [laws, equations, places, samples]; 0 in padded places."""
     first, law = now.v.shape[2], np.arange(len(now.w))[:, None]
     of_w, of_b, of_v = free
     # A law of constant rates has no places at all.
@@ -912,7 +910,7 @@ def jacobian(fit: Fit, path: Path, now: Stack, free: Sequence[Places]) -> Array:
 
 
 def normal_equations(fit: Fit, path: Path, now: Stack, free: Sequence[Places]) -> tuple[Array, Array]:
-    """Normal matrices [laws, places, places] and gradients [laws, places] of the weighted residuals."""
+    """Compute normal matrices [laws, places, places] and gradients [laws, places] of the weighted residuals."""
     jac = jacobian(fit, path, now, free)
     with np.errstate(all="ignore"):
         jac -= (jac @ now.q) @ now.q.swapaxes(2, 3)

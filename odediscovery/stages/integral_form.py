@@ -1,21 +1,21 @@
-"""The integral form of a law on a smoothed path, and the regression of coefficients and exponents on it.
+"""The integral form of a law on a smoothed path, and regression of coefficients and exponents on it.
 
 Increments of the states equal integrals of their right-hand sides:
 
     x_i(t_b) - x_i(t_a) = sum_j A[i, j] * integral_a^b prod_k x_k(t) ** W[j, k] dt
 
-With the path x(t) between the samples interpolated (smoothed in noise) and Gauss quadrature in
-every sample interval, the coefficients A are linear given the exponents W; no ODE is solved and
-nothing is differentiated. The path can be refined by a law: integrate its rates along the old
-path, interpolate (or smooth) only what is left over. For the right law little is left over, and
-the error of the interpolation goes with it.
+The path x(t) between the samples is interpolated (smoothed in noise), and integrals are computed by
+Gauss quadrature in every sample interval. Given the exponents W, the coefficients A are then linear;
+no ODE is solved and nothing is differentiated. A law can refine the path: integrate its rates along
+the old path, and interpolate (or smooth) only the residuals. For the right law these are small, and
+so is the interpolation error.
 
-Variable projection: A is solved for at every W, and what W minimises is
+Variable projection: A is solved for at every W, and W minimises
 
     sum_i N_i ln(|y_i - sum_j A[i, j] G_i,j(W)|^2 / N_i + floor_i^2)
 
-That is the likelihood of residuals whose size is unknown and differs from state to state; the floor
-is what no law can explain (digits of the data, noise of a start).
+This is the likelihood of residuals whose variance is unknown and differs between states; no law
+explains residuals below the floor (digits of the data, noise of a start).
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ Places = Indices
 
 # Gauss nodes of every sample interval.
 NODES = 8
-# Value nearest to zero that powers and logarithms of states and sums see [rms of the state].
+# Lower bound of states and sums in powers and logarithms [rms of the state].
 LEAST = 1e-9
 # Logarithm of the largest power.
 MOST_LOG = 200.0
 # Least and largest exponent of a state.
 LEAST_EXPONENT, MOST_EXPONENT = -3.0, 6.0
-# Keeps columns of coinciding monomials solvable [norm of a column].
+# Ridge that keeps least squares with coinciding monomials solvable [norm of a column].
 RIDGE = 1e-11
 
 
 def _gauss() -> tuple[Array, Array, Array]:
-    """Nodes c and weights b on [0, 1], and B with B[i, :] f(c) = integral_0^c_i f."""
+    """Return nodes c and weights b on [0, 1], and B with B[i, :] f(c) = integral_0^c_i f."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     c, b = (nodes + 1) / 2, weights / 2
     # Integrals of the monomials 1, c, c^2, ... up to each node, in the basis of Lagrange.
@@ -74,16 +74,16 @@ class Path:
 
     log: Array  # ln |y|, [intervals, nodes, features]
     negative: Mask  # where y < 0
-    coarse: Path | None = None  # the same by a lower order: what differs is the error of the interpolation
+    coarse: Path | None = None  # the same by a lower order: the difference is the interpolation error
 
     @classmethod
     def of(cls, y: Array, integer: Mask, smallest: Array, coarse: Path | None = None) -> Path:
-        """From y; features without `integer` exponents are nonnegative, noise aside."""
+        """Build from y; features without `integer` exponents are nonnegative, noise aside."""
         magnitude = np.where(integer, np.abs(y), y)
         return cls(np.log(np.maximum(magnitude, smallest)), (y < 0) & integer, coarse)
 
     def with_sums(self, sums: Sums) -> Path:
-        """The same with the sums u as further features; they have to be positive."""
+        """Append the sums u, which must be positive, as features."""
         if not len(sums):
             return self
         u = 1.0 + self.monomials(sums.exponents) @ sums.weights.T
@@ -98,7 +98,7 @@ class Path:
         return np.ascontiguousarray(self.log.reshape(-1, self.log.shape[-1]).T)
 
     def monomials(self, exponents: Array) -> Array:
-        """prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
+        """Compute prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
         with np.errstate(invalid="ignore", over="ignore"):  # trial exponents may be anything
             values = np.exp(np.minimum(self.log @ exponents.T, MOST_LOG))
         if self.negative.any():
@@ -109,7 +109,7 @@ class Path:
 
 @dataclass(frozen=True, eq=False)
 class Integral:
-    """Samples, intervals and how integrals up to the samples become residuals."""
+    """Samples and intervals of the data, and the operations that turn integrals into residuals."""
 
     time: Array  # of all trajectories in one column, [samples]
     values: Array  # the same, [samples, states], nan = missing
@@ -119,25 +119,25 @@ class Integral:
     before: Indices  # the previous observed sample of the trajectory, or the sample itself, [states, samples]
     row: Mask  # whether the sample gives a residual for a state, [states, samples]
     noise: Array  # standard deviation of the noise, [states]
-    features: Features  # what the power layer sees, without sums
+    features: Features  # inputs of the power layer, without sums
     integer: Mask  # features with whole exponents only, [features]
     real_inside: Mask  # features whose exponents inside sums are fitted, [features]
     given: Array  # controls, the last states, at the nodes of every interval, [intervals, nodes, given]
-    factors: tuple[Array, ...]  # Cholesky factors (two diagonals) of the covariance of the rows, one a state
-    counts: Array  # residuals of every state, uncertain ones counted in part, [states]
-    target: Array  # observed states as `reduced` gives integrals, [states, samples]
-    # States of whose residuals noise is the larger part, [states]; where the path is smoothed its own error, which
-    # nobody knows, is as large.
+    factors: tuple[Array, ...]  # Cholesky factors (two diagonals) of the covariance of each state's rows
+    counts: Array  # number of residuals of every state, uncertain ones counted in part, [states]
+    target: Array  # observed states, transformed by `reduced`, [states, samples]
+    # States whose residuals are mostly noise, [states]; never those with a smoothed path, whose unknown error is as
+    # large.
     noisy: Mask
 
     @classmethod
     def of(
         cls, series: TimeSeries, noise: Array, integer: Mask, features: Features, real_inside: Mask | None = None
     ) -> Integral:
-        """From a dimensionless series; every state is observed in every trajectory.
+        """Build from a dimensionless series.
 
         Args:
-            integer: states with whole exponents only [states]; of the functions all are such but exp.
+            integer: states with whole exponents only [states]; so are all functions except exp.
             real_inside: states whose exponents inside sums are real [states] (default: none).
         """
         of_functions = np.array([not power_is_rate(f) for f in features.functions], dtype=bool)
@@ -171,14 +171,14 @@ class Integral:
 
     @property
     def smoothed(self) -> Mask:
-        """States whose path is smoothed, not interpolated."""
+        """States whose path is smoothed rather than interpolated."""
         return np.asarray(self.noise > CLEAN_SHARE * np.nanstd(self.values, axis=0))
 
     def _whitened(self, error: Array) -> Integral:
-        """With rows of unit variance, given the relative error of the integrals [states, samples].
+        """Scale rows to unit variance, given the relative error of the integrals [states, samples].
 
-        Two causes: noise s of the samples, which neighbouring differences share,
-        covariance 2 s^2 and -s^2; and the path between the samples, which they do not.
+        The error has two parts: noise s of the samples, which neighbouring differences share
+        (covariance 2 s^2 and -s^2), and the independent error of the path between samples.
         """
         observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
         states = np.arange(len(self.row))
@@ -186,7 +186,7 @@ class Integral:
         factors, counts, noisy = [], np.zeros(len(states)), np.zeros(len(states), dtype=bool)
         for i, rows in enumerate(self.row):
             e = error[i, rows]
-            # Relative errors below 1e-6 are as good as none.
+            # Relative errors below 1e-6 are negligible.
             usual = max(float(np.median(e)) if len(e) else 0.0, 1e-6)
             size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, LEAST)
             noise, least = self.noise[i] ** 2, usual
@@ -204,10 +204,10 @@ class Integral:
         return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
 
     def weighted(self, path: Path, exponents: Array) -> Integral:
-        """Rows weighted down where interpolations of different order give different integrals.
+        """Weight rows down where interpolations of different order give different integrals.
 
-        What counts is the median of the relative difference over many monomials: near a
-        singular start it is thousands of times larger than elsewhere, and so is the error.
+        The error is the median relative difference over many monomials: near a singular
+        start it is thousands of times larger than elsewhere.
         """
         states = np.arange(len(self.row))
         fine = self.differences(self.cumulative(path.monomials(exponents)), states)
@@ -217,16 +217,16 @@ class Integral:
         return self._whitened(np.median(change / np.where(size > 0, size, 1.0), axis=2))
 
     def differences(self, cumulative: Array, states: Indices) -> Array:
-        """Integrals between neighbouring samples of some states, [states, samples, columns].
+        """Return integrals between neighbouring samples of some states, [states, samples, columns].
 
-        From integrals up to the samples, [samples, columns] or one such for every state.
+        `cumulative` holds integrals up to the samples, [samples, columns] or one such for every state.
         """
         full = np.broadcast_to(cumulative, (len(states), *cumulative.shape[-2:]))
         result: Array = full - full[np.arange(len(states))[:, None], self.before[states]]
         return result
 
     def reduced(self, cumulative: Array, states: Indices) -> Array:
-        """The differences as independent rows of unit variance, 0 where there is no row."""
+        """Transform the differences to independent rows of unit variance, 0 where there is no row."""
         result = self.differences(cumulative, states)
         for e, i in enumerate(states):
             if self.row[i].any():
@@ -235,17 +235,17 @@ class Integral:
         return result
 
     def cumulative(self, nodes: Array) -> Array:
-        """Integrals from the start to every sample, [samples, columns], of values at nodes."""
+        """Integrate values at nodes from the start to every sample, [samples, columns]."""
         return self._accumulated(self._over_intervals(nodes))
 
     def _over_intervals(self, nodes: Array) -> Array:
-        """Integrals over every interval, [intervals, ...], of values at nodes [intervals, nodes, ...]."""
+        """Integrate values at nodes [intervals, nodes, ...] over every interval, [intervals, ...]."""
         found: Array = np.einsum("q,iq...->i...", WEIGHT, nodes)
         found *= self.step.reshape(-1, *[1] * (found.ndim - 1))
         return found
 
     def _accumulated(self, inner: Array) -> Array:
-        """Integrals from the start to every sample, [samples, columns], of those over intervals."""
+        """Sum integrals over intervals from the first one to every sample, [samples, columns]."""
         total = np.zeros((len(self.time), inner.shape[1]))
         total[self.left + 1] = inner
         result: Array = np.cumsum(total, axis=0)
@@ -253,10 +253,10 @@ class Integral:
 
     @cached_property
     def operators(self) -> tuple[Array, ...]:
-        """`reduced` of integrals over intervals as a matrix for every state, [samples, intervals].
+        """Matrix of each state that applies `reduced` to integrals over intervals, [samples, intervals].
 
-        Small laws are fitted thousands of times: one product is many times quicker than the three steps.
-        None where the matrices would be large.
+        Small laws are fitted thousands of times, and one product is many times faster than the three steps.
+        Empty if the matrices would be large.
         """
         size = len(self.left)
         if size * len(self.time) > 160_000:
@@ -264,19 +264,19 @@ class Integral:
         return tuple(self.reduced(self._accumulated(np.eye(size)), np.arange(len(self.row))))
 
     def integrals(self, nodes: Array, states: Indices) -> Array:
-        """Integrals as rows of residuals, [states, samples, columns], of values [intervals, nodes, columns]."""
+        """Integrate values [intervals, nodes, columns] to rows of residuals, [states, samples, columns]."""
         if not self.operators:
             return self.reduced(self.cumulative(nodes), states)
         inner = self._over_intervals(nodes)
         return np.stack([self.operators[i] @ inner for i in states])
 
     def rows(self, nodes: Array, states: Indices) -> Array:
-        """Integrals of many laws as rows of residuals, [laws, states, columns, samples].
+        """Integrate values of many laws to rows of residuals, [laws, states, columns, samples].
 
-        Of values at nodes, [laws, states, columns, nodes], or one such for all states.
+        `nodes` holds values at nodes, [laws, states, columns, nodes], or one such for all states.
         """
         laws, own, columns, _ = nodes.shape
-        # Law by law: on one large product BLAS may set threads, which cost many times what they bring.
+        # Law by law: for one large product BLAS may start threads, which cost far more than they gain.
         over = (nodes.reshape(laws, own, columns, len(self.left), NODES) @ WEIGHT) * self.step
         if self.operators:
             return np.stack([over[:, e % own] @ self.operators[i].T for e, i in enumerate(states)], axis=1)
@@ -286,17 +286,17 @@ class Integral:
         return found.transpose(2, 0, 3, 1)
 
     def interpolated(self) -> Path:
-        """The path from the samples alone."""
+        """Interpolate (or smooth) the samples alone."""
         return self._path(np.zeros_like(self.values), np.zeros((len(self.left), NODES, 1)))
 
     def refined(self, rates: Array) -> Path:
-        """The path that a law's rates along the old one [intervals, nodes, states] give, plus what is left over."""
+        """Integrate a law's rates along the old path [intervals, nodes, states], and interpolate the residuals."""
         at_samples = self.cumulative(rates)
         partial = np.einsum("pq,iqc->ipc", PARTIAL, rates) * self.step[:, None, None]
         return self._path(at_samples, at_samples[self.left][:, None, :] + partial)
 
     def _path(self, at_samples: Array, at_nodes: Array) -> Path:
-        """A model's path, plus the spline through what it leaves of the samples."""
+        """Add a spline through the residuals at samples to a model's path."""
         left_over = self.values - at_samples
         nodes = self.time[self.left][:, None] + self.step[:, None] * NODE
         x = np.broadcast_to(at_nodes, (*nodes.shape, self.values.shape[1])).copy()
@@ -304,7 +304,7 @@ class Integral:
         bounds = [*self.first, len(self.time)]
         for a, b in itertools.pairwise(bounds):
             inside = (self.left >= a) & (self.left < b)
-            if (empty := ~np.isfinite(left_over[a:b]).any(axis=0)).any():  # others tell what is usual
+            if (empty := ~np.isfinite(left_over[a:b]).any(axis=0)).any():  # use the mean of other trajectories
                 left_over[a, empty] = np.nanmean(left_over[:, empty], axis=0)
             for i in range(x.shape[2] - self.given.shape[2]):
                 seen = a + np.flatnonzero(np.isfinite(left_over[a:b, i]))
@@ -314,14 +314,14 @@ class Integral:
         driven = slice(x.shape[2] - self.given.shape[2], None)
         x[..., driven] = rough[..., driven] = self.given
         smallest = np.full(self.features.size, LEAST)
-        # Within 0.3 standard deviations of zero noise says nothing of a power.
+        # Within 0.3 standard deviations of zero, a noisy state does not determine its powers.
         smallest[: len(self.row)] = np.maximum(LEAST, np.where(self.smoothed, 0.3 * self.noise, 0.0))
         lower = Path.of(self.features.values(rough), self.integer, smallest)
         return Path.of(self.features.values(x), self.integer, smallest, lower)
 
 
 def _neighbours(seen: Mask, first: Indices) -> tuple[Indices, Mask]:
-    """`Integral.before` and `Integral.row` of what was seen [states, samples].
+    """Compute `Integral.before` and `Integral.row` from the mask of observed values [states, samples].
 
     `first` is the first sample of each sample's trajectory [samples].
     """
@@ -333,7 +333,7 @@ def _neighbours(seen: Mask, first: Indices) -> tuple[Indices, Mask]:
 
 
 def _given(series: TimeSeries) -> Array:
-    """Controls at the nodes of every interval, [intervals, nodes, controls]."""
+    """Evaluate controls at the nodes of every interval, [intervals, nodes, controls]."""
     found = [
         np.zeros((len(t.time) - 1, NODES, 0))
         if t.controls is None
@@ -344,7 +344,7 @@ def _given(series: TimeSeries) -> Array:
 
 
 def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
-    """A spline and one of another order; where the first smooths, the other goes through what it makes of samples."""
+    """Return a spline and one of another order; if the first smooths, the other interpolates its values at samples."""
     if smoothed and len(t) >= 5:
         spline = smoothing_spline(t, y)
         return spline, of_higher_order(t, spline)
@@ -354,28 +354,28 @@ def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
 
 
 def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
-    """What the power layer of a family sees, without sums."""
+    """Return the inputs of a family's power layer, without sums."""
     return Features(len(integer), family.features(~integer, changing, size))
 
 
 def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Terms:
-    """The candidates of a family."""
+    """Return the candidate terms of a family."""
     monomials = problem.interpolated().monomials
     return family.candidates(Seen(problem.features.functions, family.functions, integer, changing, monomials))
 
 
 def columns_of(terms: Terms, problem: Integral, path: Path, equations: Indices) -> Array:
-    """Integrals of candidates as columns of norm 1, [equations, samples, candidates]."""
+    """Integrate candidates and scale them to columns of norm 1, [equations, samples, candidates]."""
     columns = problem.integrals(values_of(terms, path), equations)
     norm = column_norms(columns, axis=1, keepdims=True)
-    # A larger one has a single sample that counts.
+    # A larger column is dominated by a single sample.
     usable = (norm > 0) & (norm < SQUARED)
     unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)
     return unit
 
 
 def values_of(terms: Terms, path: Path) -> Array:
-    """Values of candidates along a path, [intervals, nodes, candidates]."""
+    """Evaluate candidates along a path, [intervals, nodes, candidates]."""
     values = path.monomials(terms.rows)
     summed = np.flatnonzero(terms.constant)
     if len(summed):
@@ -395,13 +395,13 @@ class Linear:
     residual: Array  # target - columns @ coefficients, [equations, samples]
 
     def projected(self, columns: Array) -> Array:
-        """What of columns [equations, samples, c] the monomials cannot express."""
+        """Project columns [equations, samples, c] off the span of the monomials."""
         result: Array = columns - self.q @ (self.q.transpose(0, 2, 1) @ columns)
         return result
 
 
 def solve(columns: Array, target: Array, used: Mask) -> Linear:
-    """min |target_i - columns_i a_i|^2 over the used coefficients of every equation i.
+    """Minimise |target_i - columns_i a_i|^2 over the used coefficients of every equation i.
 
     >>> t = np.arange(4.0)
     >>> columns = np.stack([t, t**2], axis=1)[None]
@@ -422,7 +422,7 @@ def solve(columns: Array, target: Array, used: Mask) -> Linear:
         own = columns[e] if k == m else columns[e][:, of]
         size = np.sqrt(np.einsum("tk,tk->k", own, own))
         size[~(size > 0)] = 1.0
-        # LAPACK itself: laws are so small that numpy's checks would take most of the time.
+        # LAPACK is called directly: for such small systems, numpy's checks would take most of the time.
         stacked = np.concatenate([own / size, RIDGE * unit[:k, :k]])
         reflected, tau, _, _ = dgeqrf(stacked)
         thin = dorgqr(reflected, tau)[0][:samples]
@@ -449,7 +449,7 @@ class Draft:
         return self.path.with_sums(self.sums)
 
     def along(self, path: Path) -> Draft:
-        """The same law on another path."""
+        """Return the same law on another path."""
         return Draft(self.exponents, self.used, self.powers, self.sums, path)
 
 
@@ -469,7 +469,7 @@ class Projected(Draft):
 
     @property
     def structure(self) -> tuple[frozenset[tuple[bytes, bytes]], bytes]:
-        """Which monomials stand in which equations, with which features and whole exponents."""
+        """Key of which monomials appear in which equations, with which features and whole exponents."""
         whole = self.exponents == np.round(self.exponents)
         # One number stands for all that are not whole.
         kinds = np.where(whole, self.exponents, 0.25)
@@ -478,13 +478,13 @@ class Projected(Draft):
 
 
 def with_sum(sums: Sums, own: Sums, factor: float) -> tuple[Sums, int]:
-    """Sums with one more, unless they have it but for constants within a factor, and its place among them."""
+    """Append a sum unless it is present up to constants within a factor; return the sums and its index."""
     place = sums.alike(own, factor)
     return (sums.and_also(own), len(sums)) if place is None else (sums, place)
 
 
 def exp_features(problem: Integral) -> Indices:
-    """Features that are exponential functions."""
+    """Return the indices of features that are exponential functions."""
     return len(problem.row) + np.flatnonzero([power_is_rate(f) for f in problem.features.functions])
 
 
@@ -503,19 +503,19 @@ class Fit:
         return self.problem.target[self.equations]
 
     def criterion(self, model: Projected) -> float:
-        """Bayes' information criterion: less is better."""
+        """Compute the Bayesian information criterion (lower is better)."""
         return model.score + model.size * float(np.log(self.counts.sum()))
 
     def exact(self, model: Projected) -> bool:
-        """Whether what every equation leaves is below the floor, or explained by noise.
+        """Whether the residuals of every equation are below the floor, or explained by noise.
 
-        Noise is believed where it is most of what is expected of the residuals: they are no larger then,
-        and neighbours are not alike.
+        Noise explains them if it is expected to dominate, they are no larger than expected, and neighbours
+        are not significantly correlated.
         """
         left = ~(model.squares < self.floor)
         if not left.any():
             return True
-        # The mean square of mere noise lies within three of its standard deviations.
+        # The mean square of pure noise, within three standard deviations.
         expected = 1.0 + 3.0 * np.sqrt(2.0 / self.counts)
         noise = self.problem.noisy[self.equations] & (model.squares <= expected)
         if not noise[left].all():
@@ -523,16 +523,16 @@ class Fit:
         e = self.linear(model).residual
         rows = self.problem.row[self.equations].sum(axis=1)
         r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), ABOVE_ZERO)
-        # Two standard deviations of a correlation of nothing: the usual 95 %.
+        # Two standard deviations of the correlation of independent residuals: the usual 95 %.
         return bool((r < 2.0 / np.sqrt(rows))[left].all())
 
     def linear(self, law: Draft) -> Linear:
-        """The least squares problem of a law's coefficients."""
+        """Solve least squares for a law's coefficients."""
         columns = self.problem.integrals(law.seen.monomials(law.exponents), self.equations)
         return solve(columns, self.target, law.used)
 
     def model(self, law: Draft) -> Projected:
-        """The law with the best coefficients."""
+        """Return the law with the best coefficients."""
         check_time()
         linear = self.linear(law)
         squares = np.sum(linear.residual**2, axis=1) / self.counts
@@ -540,12 +540,12 @@ class Fit:
         return Projected(law.exponents, law.used, law.powers, law.sums, law.path, linear.coefficients, squares, score)
 
     def rates_of(self, model: Projected) -> Array:
-        """Rates of all states at the nodes of the model's path; other equations are zero."""
+        """Evaluate the rates of all states at the nodes of the model's path; other equations are zero."""
         rates: Array = model.seen.monomials(model.exponents) @ self._of_all_states(model).T
         return rates
 
     def law(self, model: Projected) -> PowerSum:
-        """The model as a law of all states; other equations are zero."""
+        """Return the model as a law of all states; other equations are zero."""
         features = Features(len(self.problem.row), self.problem.features.functions, model.sums)
         return PowerSum(self._of_all_states(model), model.exponents, features).compact()
 
@@ -555,7 +555,7 @@ class Fit:
         return coefficients
 
     def places(self, model: Draft) -> tuple[Places, Places, Places]:
-        """Where W, B and V are free: whole exponents stay."""
+        """Return the places of the free constants in W, B and V; whole exponents are fixed."""
         inside = np.array(np.nonzero(model.sums.exponents)).T
         of_v = inside[self.problem.real_inside[inside[:, 1]]]
         whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])

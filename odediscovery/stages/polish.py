@@ -128,7 +128,7 @@ Refit = Callable[[Problem, Polished], Polished]
 
 
 def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps: int = STEPS) -> list[Array]:
-    """Residuals of a law at the ends of intervals from measured starts + shift, [intervals, states] per trajectory."""
+    """Compute residuals at the ends of intervals from measured starts + shift, [intervals, states] per trajectory."""
     runs = p.smooth.trajectories
     x = np.concatenate([t.values[:-1] for t in runs]) + shift
     h = np.concatenate([np.diff(t.time) for t in runs])[:, None] / steps
@@ -146,21 +146,21 @@ def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps
     return errors
 
 
-@np.errstate(all="ignore")  # a law that blows up exceeds any bound, without need for a warning
+@np.errstate(all="ignore")  # a law that diverges exceeds any bound, without need for a warning
 def sharpened(p: Problem, law: PowerSum, free: Free, *, told: bool = False) -> PowerSum | None:
     """Fit the free constants to the intervals between samples, each from its measured start:
 
         minimise  sum over intervals and states of ((x(t + h; x(t)) - x(t + h)) / increment)^2
 
     by Gauss-Newton. None if the data are noisy, incomplete or constrained, if residuals exceed those of an exact law,
-    or if `told` and the intervals do not determine each constant.
+    or if each constant must be determined by the intervals (`told`) but is not.
     """
     if not (p.clean and p.complete and p.knowledge is None and (~p.constant).any() and count(free)):
         return None
     fit = _IntervalFit(p, law, free)
     if not np.mean(fit.left**2) <= SETTLED:
         return None
-    if not told and np.mean(fit.left**2) <= SHARP:  # it was sharpened before
+    if not told and np.mean(fit.left**2) <= SHARP:  # sharpened before
         return law
     slopes = fit.refine(np.ones(len(fit.left), dtype=bool))
     if slopes is None or (told and not _tells_apart(slopes)):
@@ -181,8 +181,8 @@ def holds_outside(p: Problem, law: PowerSum) -> bool:
         mean of r^2 / (1 + h) outside  <=  30 times the mean of r^2 inside,
 
     h the leverage of an interval, with each constant at least ten standard errors from 0 by the residuals of the inner
-    half. A law holds everywhere, but its first terms, or a curve through the data, only where they were fitted. False
-    for data that are noisy or incomplete.
+    half. A true law holds everywhere, but a truncated series or an empirical curve only where it was fitted. False for
+    data that are noisy or incomplete.
     """
     free = but_whole_powers(law)
     if not (p.clean and p.complete and count(free)):
@@ -330,12 +330,12 @@ def as_it_is(
 
 
 def _unknown(law: Law) -> Law:
-    """Unknown errors: nan for every constant."""
+    """Return unknown errors: nan for every constant."""
     return law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
 
 
 def _errors(law: Law, free: Free, joint: Covariance) -> Law:
-    """Standard errors of the free constants, 0 for fixed ones."""
+    """Compute standard errors of the free constants, 0 for fixed ones."""
     a, w, b, v = (np.zeros_like(c) for c in law.constants)
     deviations = np.sqrt(np.maximum(np.diag(joint.matrix)[: count(free)], 0.0))
     return law.with_constants(*filled((a, w, b, v), free, deviations))
@@ -344,7 +344,7 @@ def _errors(law: Law, free: Free, joint: Covariance) -> Law:
 def _covariance(
     model: TrajectoryResiduals, series: TimeSeries, factor: Array, starts: Starts, roots: Array, now: Evaluation
 ) -> Covariance:
-    """(J^T J)^-1 of constants and start values, with the rows of each state multiplied by a factor [states]."""
+    """Compute (J^T J)^-1 of constants and start values, with the rows of each state multiplied by a factor [states]."""
     rows = [np.broadcast_to(factor, t.values.shape).ravel() for t in series.trajectories]
     slopes = block_diag(np.eye(model.n_constants), *(starts.slopes(q, j) for j, q in enumerate(roots)))
     return Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
@@ -355,7 +355,7 @@ def minimise(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, f
     # scipy requests residuals and Jacobian separately, so the latest point is cached.
     latest: Evaluation | None = now
     at, effort = u.tobytes(), now.effort
-    # A law that blows up must score worse than any other, even than a poor initial guess.
+    # A law that diverges must score worse than any other, even than a poor initial guess.
     wall = np.full_like(now.residual, 1e8 * max(1.0, float(np.abs(now.residual).max())))
 
     def evaluated(v: Array) -> Evaluation | None:
@@ -436,7 +436,7 @@ def balance(found: Polished) -> Polished:
         held = weights @ np.where(free[0][:, j], 0.0, law.coefficients[:, j])
         left, variance = float(g @ theta + held), float(g @ joint.matrix[: len(g), : len(g)] @ g)
         sizes = np.abs(weights * law.coefficients[:, j])
-        # Within three standard errors (99.7 % of a normal distribution) or the accuracy of the solvers.
+        # Not significant: within three standard errors (99.7 %), or within the accuracy of the solvers.
         nothing = left**2 < 3.0**2 * variance or abs(left) < 1e-6 * sizes.max()
         # A single coefficient has no other to balance it.
         if np.count_nonzero(sizes) < 2 or not nothing or not variance > 0.0:
@@ -475,7 +475,7 @@ def _close(a: Array, weights: Array, j: int, fitted: Mask) -> None:
 
 
 def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
-    """Standard errors in the user's units, by the delta method with the full covariance.
+    """Compute standard errors in the user's units, by the delta method with the full covariance.
 
     A user's coefficient is A (s_i / T) prod_k s_k^-W[j, k], and a weight of an inner sum
     B prod_k s_k^-V[j, k]: their relative errors also depend on the exponents of the states,
@@ -506,7 +506,7 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
 
 
 def without_rounding(values: Array) -> Array:
-    """Values without the rounding errors that a change of units and back leaves in their last bits.
+    """Remove the rounding errors that a change of units and back leaves in the last bits of values.
 
     >>> without_rounding(np.array([0.9999999999999998, 0.10000000000000003, 2.0 / 3.0])).tolist()
     [1.0, 0.1, 0.6666666666666666]
@@ -516,13 +516,13 @@ def without_rounding(values: Array) -> Array:
 
 
 def _round(exponents: Array) -> Mask:
-    """Mask of round exponents, which are fixed by choice; others were fixed at values from an earlier fit."""
+    """Mask the round exponents, which are fixed by choice; others were fixed at values from an earlier fit."""
     round_ones: Mask = (np.round(exponents, 6) == exponents) | np.isin(exponents, list(SIMPLE))
     return round_ones
 
 
 def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
-    """d (constants in the user's units) / d (those of the law), [constants, constants]."""
+    """Compute d (constants in the user's units) / d (those of the law), [constants, constants]."""
     user = law.unscaled(scale.state, scale.time)
     a, w, b, v = law.constants
     unit = law.with_constants(np.ones_like(a), w, np.ones_like(b), v)
@@ -552,7 +552,7 @@ TRIES = 3
 
 
 def snap(row: Judged, refit: RefitLaw) -> Judged:
-    """The row with simple exponents wherever that lowers its criterion."""
+    """Snap exponents to simple values wherever that lowers the criterion."""
     together = [g for g in _goals(row.polished) if g[0] < 0.0]
     places: dict[tuple[int, int], float] = {}
     for _, place, value in together:
@@ -565,7 +565,7 @@ def snap(row: Judged, refit: RefitLaw) -> Judged:
 
 
 def _one_by_one(row: Judged, refit: RefitLaw) -> Judged:
-    """The row after exponents were snapped one after another, the likeliest first."""
+    """Snap exponents one after another, the likeliest first."""
     while True:
         for _, place, value in _goals(row.polished)[:3]:
             after = refit(*_fixed(row.polished, {place: value}))
@@ -577,7 +577,7 @@ def _one_by_one(row: Judged, refit: RefitLaw) -> Judged:
 
 
 def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
-    """(expected change of the criterion, place of an exponent, simple value), best first."""
+    """List (expected change of the criterion, place of an exponent, simple value), best first."""
     law, errors = polished.law, polished.errors.exponents
     worth = constant_penalty(law.n_states, polished.counts.sum())
     goals = []
@@ -586,7 +586,7 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
         # An exponent of 0 costs nothing.
         for value, penalty in ((0.0, 0.0), *((value, snap_penalty(value)) for value in SIMPLE)):
             misfit = ((law.exponents[j, k] - value) / error) ** 2
-            # Very near values are tried whatever the error; others only if the likelihood allows them.
+            # Very near values are tried regardless of the error; others only if the likelihood allows them.
             near = abs(law.exponents[j, k] - value) < 5e-3
             if near or misfit < min(worth, 5.0):
                 goals.append((misfit + penalty - worth, (int(j), int(k)), value))
@@ -594,7 +594,7 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
 
 
 def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[PowerSum, Free, Array]:
-    """Law, masks and starts with some exponents fixed and all other unknowns at their conditional mean."""
+    """Fix some exponents and move all other unknowns to their conditional mean; return law, masks and starts."""
     law, free, initial = polished.law, polished.free, polished.initial
     index_of = {tuple(p): i for i, p in enumerate(np.argwhere(free[1]).tolist())}
     n_a = int(free[0].sum())
@@ -624,7 +624,7 @@ def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
 
 
 def without_terms(found: Polished, terms: Mask) -> tuple[PowerSum, Free]:
-    """The law without the given `terms` [states, monomials], and the masks of its free constants."""
+    """Remove `terms` [states, monomials] from a law; return it with the masks of its free constants."""
     a, *others = found.law.constants
     free_a, free_w, free_b, free_v = found.free
     law = found.law.with_constants(np.where(terms, 0.0, a), *others)
@@ -632,7 +632,7 @@ def without_terms(found: Polished, terms: Mask) -> tuple[PowerSum, Free]:
 
 
 def without_unused(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
-    """The law with equal monomials merged, and without unused functions and sums."""
+    """Merge equal monomials, and drop unused functions and sums."""
     law, free = merge_monomials(law, free)
     compact = law.compact()
     return (law, free) if compact.exponents.shape == law.exponents.shape else (compact, but_whole_powers(compact))
@@ -650,7 +650,7 @@ class Rounded:
 
 
 def nearest_decimal(value: float, error: float) -> tuple[float, float] | None:
-    """The short decimal that equals a constant, and its saving in units of twice the log-likelihood, or None.
+    """Find the short decimal that equals a constant, and its saving in units of twice the log-likelihood, or None.
 
     >>> nearest_decimal(0.07500000002, 1e-9)[0]
     0.075
@@ -693,7 +693,7 @@ def round_constants(found: Polished, scale: Scale) -> Rounded | None:
 
 
 def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
-    """Factors by which constants are multiplied in print: an exponent w of exp(r x) appears in the rate, exp(w r x)."""
+    """Return the factors of constants in print: an exponent w of exp(r x) appears in the rate, exp(w r x)."""
     a, w, b, v = (np.ones_like(c) for c in law.constants)
     if law.features is not None:
         n = law.features.states
@@ -708,7 +708,7 @@ def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
 
 
 def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
-    """Laws with fewer constants in terms over sums, and the masks of their free constants, shortest first.
+    """Find laws with fewer constants in terms over sums, with masks of their free constants, shortest first.
 
     Sizes of terms are compared at states x [samples, states].
 
@@ -746,7 +746,7 @@ def _is_same(one: PowerSum, other: PowerSum) -> bool:
 
 
 def _shortened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
-    """The law and all shorter ones on the way to the shortest, as discarded small terms may be needed."""
+    """Yield the law and ever shorter ones: not only the shortest, since discarded small terms may be needed."""
     yield law.compact()
     for _ in range(law.n_monomials):
         terms = np.count_nonzero(law.coefficients)
@@ -758,13 +758,13 @@ def _shortened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
 
 
 def count_constants(law: PowerSum) -> int:
-    """The number of terms, constants inside sums, fitted exponents, and functions."""
+    """Count terms, constants inside sums, fitted exponents, and functions."""
     functions = 0 if law.features is None else len(law.features.functions)
     return count(but_whole_powers(law)) + functions
 
 
 def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
-    """The law with each nearly straight 1/u or function in turn replaced by a line.
+    """Replace each nearly linear 1/u or function in turn by a straight line.
 
     The line of 1/u is in z, 1/z, or the state of which z is a power; that of a function is in its state.
     """
@@ -773,7 +773,7 @@ def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
 
 
 def _single_sums(law: PowerSum) -> Iterator[tuple[int, float, Array]]:
-    """Sums u = 1 + b z of one monomial: the feature index of u, b, and the exponents of z."""
+    """Yield sums u = 1 + b z of one monomial: the feature index of u, b, and the exponents of z."""
     if law.features is not None:
         sums, first = law.features.sums, law.features.simple
         for k in range(len(sums)):
@@ -784,7 +784,7 @@ def _single_sums(law: PowerSum) -> Iterator[tuple[int, float, Array]]:
 
 
 def _straight_sums(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """The exponents of a nearly straight 1/u, those of z, 1/z or a state along which it is, and the line."""
+    """Yield the exponents of each nearly linear 1/u, those of its argument (z, 1/z or a state), and the line."""
     for k, _, z in _single_sums(law):
         u = -np.eye(law.exponents.shape[1])[k]
         # Where b z is much larger than 1, 1/u is nearly 1/(b z).
@@ -797,7 +797,7 @@ def _straight_sums(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Arra
 
 
 def _straight_functions(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """The exponents of a nearly straight function, those of its state, and the line."""
+    """Yield the exponents of each nearly linear function, those of its state, and the line."""
     if law.features is None:
         return
     n = law.features.states
@@ -811,7 +811,7 @@ def _straight_functions(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array,
 
 
 def _line(law: PowerSum, f: Array, z: Array, x: Array, *, level: bool = True) -> tuple[Array, float]:
-    """The line c + d z nearest to f, [c, d] with c = 0 without a level, and its distance in ranges of f."""
+    """Fit f by a line c + d z (c = 0 without a level); return [c, d] and the largest error in ranges of f."""
     with np.errstate(all="ignore"):
         along, over = PowerSum(np.ones((1, 2)), np.stack([z, f]), law.features).monomials(x).T
     if not (np.isfinite(along) & np.isfinite(over)).all():
@@ -822,7 +822,7 @@ def _line(law: PowerSum, f: Array, z: Array, x: Array, *, level: bool = True) ->
 
 
 def _with_line(law: PowerSum, f: Array, z: Array, line: Array) -> PowerSum:
-    """The law with c + d z in place of each f, not yet compact, so that other features keep their places."""
+    """Substitute c + d z for each f, without compacting the law, so that other features keep their places."""
     k = int(np.flatnonzero(f)[0])
     over = law.exponents[:, k] == f[k]
     a, w = law.coefficients, law.exponents
@@ -832,7 +832,7 @@ def _with_line(law: PowerSum, f: Array, z: Array, line: Array) -> PowerSum:
 
 
 def _rewritten(law: PowerSum, x: Array, without: int | None = None) -> Iterator[PowerSum]:
-    """The law with terms over one sum rewritten as briefly as possible, for each sum and each m.
+    """Rewrite terms over one sum with the fewest terms, for each sum and each m.
 
     With `without`, that one of m, m/u and m z/u is always replaced by the other two.
     """
@@ -844,7 +844,7 @@ def _rewritten(law: PowerSum, x: Array, without: int | None = None) -> Iterator[
 
 
 def _with_fewest(law: PowerSum, x: Array, rows: Array, b: float, without: int | None) -> PowerSum:
-    """The law with the fewest of m, m/u and m z/u, the given rows, in each equation."""
+    """Use the fewest of m, m/u and m z/u, the given rows, in each equation."""
     near = np.abs(law.exponents[:, None] - rows[None]).max(axis=2) < 1e-9
     three = law.coefficients @ near.astype(float)
     # Each of the three in terms of the other two.
@@ -885,17 +885,17 @@ class _Form:
         return not self.q and _SOUGHT not in self.powers
 
     def constants(self, x: Array) -> Array:
-        """Values of the inner constant b or p to compare; a dummy if the form has none."""
+        """Return values of the inner constant b or p to compare; a dummy if the form has none."""
         if self.q:  # b x^q is 1 within a factor of 100 at the median x
             return np.geomspace(0.01, 100.0, 41) / float(np.median(x)) ** self.q
         return np.geomspace(0.21, 2.9, 41) if _SOUGHT in self.powers else np.zeros(1)
 
     def with_constant(self, inner: float) -> Array:
-        """The powers, with `inner` for the one to be searched."""
+        """Return the powers, with `inner` for the one to be searched."""
         return np.array([inner if p == _SOUGHT else p for p in self.powers])
 
     def columns(self, x: Array, inner: float) -> Array:
-        """x^p and x^p / (1 + b x^q) at x [samples] -> [samples, terms]."""
+        """Evaluate x^p and x^p / (1 + b x^q) at x [samples] -> [samples, terms]."""
         columns: Array = x[:, None] ** self.with_constant(inner)
         if self.q:
             columns[:, -1] /= 1.0 + inner * x**self.q
@@ -915,7 +915,7 @@ _LEVEL_FORMS = (_Form((0.0, 0.0), 1), _Form((0.0, 0.0), 2), _Form((0.0, 2.0)), _
 
 
 def shorten_functions(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
-    """Laws with a shorter function of one state in place of several terms, and the masks of free constants.
+    """Find laws with a shorter function of one state in place of several terms, with masks of free constants.
 
     Functions are compared along states x [samples, states].
 
@@ -938,7 +938,7 @@ def shorten_functions(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
 
 
 def _of_state(law: PowerSum, k: int) -> Mask:
-    """Mask of features that depend on state k alone, bool [features]."""
+    """Mask the features that depend on state k alone, bool [features]."""
     own = np.zeros(law.exponents.shape[1], bool)
     own[k] = True
     if law.features is None:
@@ -953,7 +953,7 @@ def _of_state(law: PowerSum, k: int) -> Mask:
 
 
 def _groups(law: PowerSum, k: int) -> Iterator[Mask]:
-    """Groups of at least two terms that differ only in a function of state k, bool [monomials]."""
+    """Yield groups of at least two terms that differ only in a function of state k, bool [monomials]."""
     own = _of_state(law, k)
     varies = (law.exponents[:, own] != 0).any(axis=1)
     others = np.where(own, 0.0, law.exponents)
@@ -964,7 +964,7 @@ def _groups(law: PowerSum, k: int) -> Iterator[Mask]:
 
 
 def _shorter(law: PowerSum, group: Mask, k: int, x: Array) -> list[tuple[int, float, PowerSum]]:
-    """Laws with a shorter function in place of a group's terms: number of constants, distance, law.
+    """Replace a group's terms by shorter functions; return number of constants, distance and law of each.
 
     For each number of constants, the nearest form of powers alone and the nearest over a sum are returned.
     """
@@ -996,7 +996,7 @@ def _shorter(law: PowerSum, group: Mask, k: int, x: Array) -> list[tuple[int, fl
 
 
 def _fit(form: _Form, terms: Array, along: Array) -> tuple[float, float, Array]:
-    """The least distance of a form from terms [samples, equations], its inner constant, and a [terms, equations]."""
+    """Fit a form to terms [samples, equations]; return its distance, inner constant, and a [terms, equations]."""
     best: tuple[float, float, Array] = (np.inf, 0.0, np.zeros((len(form.powers), terms.shape[1])))
     scale = np.maximum(np.ptp(terms, axis=0), ABOVE_ZERO)
     for inner in form.constants(along):
@@ -1009,9 +1009,9 @@ def _fit(form: _Form, terms: Array, along: Array) -> tuple[float, float, Array]:
 
 
 def _with_form(law: PowerSum, group: Mask, of: tuple[int, Array], form: _Form, inner: float, a: Array) -> PowerSum:
-    """The law with a level and the terms of a form in place of a group of terms.
+    """Replace a group of terms by a level and the terms of a form.
 
-    `of` is their state and the exponents of their other factors, `a` their coefficients [states, 1 + terms].
+    `of` is their state and the exponents of their other factors, `a` the new coefficients [states, 1 + terms].
     """
     k, rest = of
     features = law.features or Features(law.n_states)

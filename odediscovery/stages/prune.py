@@ -1,7 +1,7 @@
 """Pruning of laws of any origin, side by side and constant by constant, to candidates for the judge.
 
-A penalty biases constants, so every step here refits without one. From a rich law down to a single parameter, each
-step removes the one whose loss worsens the fit least: those with the smallest Wald statistics w_p are tried side by
+A penalty biases constants, so every step refits without one. From a rich law down to a single parameter, each step
+removes the parameter whose loss worsens the fit least: those with the smallest Wald statistics w_p are tried side by
 side, each from the optimal-brain-surgeon estimate, and the removal with the best refit is kept.
 
     C = (J^T J)^-1,    w_p = theta_p^2 / C_pp,    theta <- theta - C_:R (C_RR)^-1 theta_R for parameters R together
@@ -70,10 +70,10 @@ Approval: TypeAlias = Callable[[Array, Array, Indices], Mask]
 
 
 def is_without_influence(normal: Array, unknowns: Array, free: Mask, parameters: int) -> Mask:
-    """Free parameters whose column of the Jacobian is zero, such as those of unused rows.
+    """Find free parameters whose column of the Jacobian is zero, such as those of unused rows.
 
     Influence is measured by a step of 1 and by a step of the parameter's own size: with a negative power of a state
-    near 0, a step of 1 is so large that all others would seem to have no influence.
+    near 0, a step of 1 is so large that all other parameters would seem to have no influence.
     """
     diagonal = normal.diagonal(axis1=1, axis2=2)[:, :parameters]
     dead = free[:, :parameters].copy()
@@ -83,8 +83,8 @@ def is_without_influence(normal: Array, unknowns: Array, free: Mask, parameters:
 
 
 def inverse_of(normal: Array) -> Array:
-    """C = (J^T J)^-1 of every member, scaled before it is inverted, from J^T J [members, U, U]."""
-    # One member whose products of slopes overflow would make LAPACK fail for all.
+    """Compute C = (J^T J)^-1 of every member from J^T J [members, U, U], scaled before inversion."""
+    # A single member with overflow would make LAPACK fail for all.
     finite: Mask = np.asarray(np.isfinite(normal).all(axis=(1, 2)))
     if not finite.all():
         normal = normal.copy()
@@ -98,7 +98,7 @@ def inverse_of(normal: Array) -> Array:
 
 
 def wald_statistic(contrast: Array, values: Array, inverse: Array) -> float:
-    """Linear estimate of the misfit added if combinations become 0: d^T (A C A^T)^-1 d with d = A theta.
+    """Estimate linearly the misfit added if combinations become 0: d^T (A C A^T)^-1 d with d = A theta.
 
     Takes A [combinations, F], theta [F] and C [F, F].
 
@@ -113,7 +113,7 @@ def wald_statistic(contrast: Array, values: Array, inverse: Array) -> float:
 
 
 def estimate_without(unknowns: Array, inverse: Array, removed: Mask) -> Array:
-    """Linear estimate of the other unknowns when the `removed` ones [members, trials, F] become 0.
+    """Estimate linearly the other unknowns when the `removed` ones [members, trials, F] become 0.
 
     theta - C_:R (C_RR)^-1 theta_R, computed for all sets R at once with unit rows outside R.
     """
@@ -129,14 +129,14 @@ def estimate_without(unknowns: Array, inverse: Array, removed: Mask) -> Array:
 
 
 def _solved(matrices: Array, targets: Array) -> Array:
-    """matrices^-1 targets; nan for a matrix with entries that are not finite."""
+    """Solve matrices^-1 targets; nan for a matrix with entries that are not finite."""
     finite = np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
     usable = np.where(finite[..., None, None], matrices, np.eye(matrices.shape[-1]))
     return np.where(finite[..., None], np.linalg.solve(usable, targets[..., None])[..., 0], np.nan)
 
 
 def _scale_of(matrix: Array) -> Array:
-    """1 / square root of the diagonal of each matrix."""
+    """Compute 1 / square root of the diagonal of each matrix."""
     scale: Array = 1.0 / np.sqrt(np.maximum(matrix.diagonal(axis1=-2, axis2=-1), ABOVE_ZERO))
     return scale
 
@@ -147,9 +147,9 @@ def _scale_of(matrix: Array) -> Array:
 def merge_twins(
     chain: AnyChain, fit: LeastSquares, free: Mask, near: float, refit: Refit, approves: Approval
 ) -> tuple[LeastSquares, Mask]:
-    """Merge the two most similar rows of a power unit, if closer than `near`, in members where that is approved.
+    """Merge the two most similar rows of the last power unit, if closer than `near` and approved, in each member.
 
-    Elimination cannot find two rows that became the same monomial, as each alone is needed.
+    Elimination cannot remove one of two rows that became the same monomial, as each alone is needed.
     """
     if not chain.pairs:
         return fit, free
@@ -244,7 +244,7 @@ class Elimination:
     linear: bool = False
 
 
-@np.errstate(all="ignore")  # members that blow up are dropped
+@np.errstate(all="ignore")  # members that diverge are dropped
 def eliminate(chain: AnyChain, problem: Residuals, unknowns: Array, monitor: Monitor, how: Elimination) -> list[Pruned]:
     """Eliminate parameters of every member one after another, from the first refit down to a single one.
 
@@ -310,7 +310,7 @@ def _without_idle(fit: LeastSquares, free: Mask, p: int, *, zero: bool) -> tuple
 
 
 def _repeated(left: Indices, squares: Array) -> Mask:
-    """Members that repeat an earlier one: the same number of parameters and the same misfit."""
+    """Find members that repeat an earlier one: the same number of parameters and the same misfit."""
     same = (left[:, None] == left) & (np.abs(np.log(squares[:, None] / squares)) < 1e-4)
     repeated: Mask = np.tril(same, -1).any(axis=1)
     return repeated
@@ -344,10 +344,10 @@ def _remove(
 
 
 def _trials(fit: LeastSquares, free: Mask, p: int, linear: bool, approves: Approval) -> tuple[Mask, Array, Indices]:
-    """The removals and initial guesses of each trial, both [members, 1 + trials, U], and `bulk`.
+    """Return the removals and initial guesses of each trial, both [members, 1 + trials, U], and `bulk`.
 
-    Trial 0 removes the `bulk` [members] parameters with the smallest Wald statistics together, the
-    others one parameter each.
+    Trial 0 removes `bulk` [members] parameters together, usually those with the smallest Wald statistics;
+    the others remove one parameter each.
     """
     columns = compact(free)
     inverse, values = inverse_of(within(fit.normal, columns)), np.take_along_axis(fit.unknowns, columns, axis=1)
@@ -376,7 +376,7 @@ def _trials(fit: LeastSquares, free: Mask, p: int, linear: bool, approves: Appro
 
 
 def _spare(values: Array, inverse: Array, removable: Mask, squares: Array, approves: Approval) -> Mask:
-    """Unknowns of one member that linear backward elimination removes, bool [F], from its sum of squares [1].
+    """Find unknowns of one member that linear backward elimination removes, bool [F], from its sum of squares [1].
 
     theta <- theta - C_:k theta_k / C_kk,    C <- C - C_:k C_k: / C_kk,    squares += w_k
     """
@@ -403,7 +403,7 @@ class NoRoomError(Exception):
 
 
 def window_length(p: Problem, extrema: float = EXTREMA) -> int:
-    """Number of intervals of a window with a fitted start: a few oscillations, with `extrema` clear extrema.
+    """Return the number of intervals of a window with a fitted start, long enough for `extrema` clear extrema.
 
     Over longer windows, a law that is nearly right is out of phase, and its residuals are uninformative.
     """
@@ -423,7 +423,7 @@ def prune_laws(
     long: bool | None = None,
     fitted: bool = False,
 ) -> list[Candidate]:
-    """Prune the laws that fit in memory; return the candidates on their paths, none if all blow up.
+    """Prune the laws that fit in memory; return the candidates on their paths, none if all diverge.
 
     Args:
         whole: whether exponents are whole numbers and stay fixed.
@@ -460,7 +460,7 @@ class EliminationPath:
 def prune_chain(
     p: Problem, chain: AnyChain, how: Elimination, monitor: Monitor, *, long: bool, fitted: bool = False
 ) -> EliminationPath:
-    """The elimination paths of all members of a chain; the options are those of `prune_laws`."""
+    """Compute the elimination paths of all members of a chain; the options are those of `prune_laws`."""
     problem, unknowns = _problem(p, chain, monitor, long=long, fitted=fitted)
     samples = int((problem.windows.weight > 0).sum())
     if p.clean:
@@ -470,7 +470,7 @@ def prune_chain(
 
 
 def _members_that_fit(p: Problem, chain: Chain, length: int | None) -> int:
-    """Number of members that fit in memory, all of them for small tables.
+    """Return the number of members that fit in memory.
 
     Each trial of a removal has a normal matrix of all unknowns; a Jacobian is needed for one member at a time.
     `length` is that of windows with fitted starts.
@@ -487,7 +487,7 @@ def _members_that_fit(p: Problem, chain: Chain, length: int | None) -> int:
 def _problem(
     p: Problem, chain: AnyChain, monitor: Monitor, *, long: bool, fitted: bool
 ) -> tuple[ShortResiduals | LongResiduals, Array]:
-    """The residuals for elimination, and initial guesses for the unknowns."""
+    """Build the residuals for elimination, and initial guesses for the unknowns."""
     # A first fit on short windows is quick, and close enough to choose the step grids.
     theta = chain.theta
     coarse = short_windows(p).refined(chain, theta, ACCURACY)
@@ -515,7 +515,7 @@ def _candidate(chain: Chain, path: EliminationPath, pruned: Pruned, p: Problem, 
         starts = path.problem.starts(pruned.unknowns[None])[0]
         initial = starts[path.problem.windows.heads][:, ~p.data.is_control]
     mean_square = pruned.sum_of_squares / path.samples
-    # If curvature was mistaken for noise, residuals are far smaller; fits below rounding error earn nothing.
+    # Where curvature was mistaken for noise, residuals can be far smaller, but fits below rounding error gain nothing.
     mean_square = mean_square if p.clean else max(mean_square, rounding_share(p))
     return Candidate(law, initial, mean_square, pruned.member, whole_features(law, p, whole), fixed_mask(p, law))
 
@@ -532,7 +532,7 @@ def has_whole_powers(law: PowerSum) -> bool:
 
 
 def whole_features(law: PowerSum, p: Problem, whole: bool) -> Mask:
-    """Inputs with whole exponents that are not fitted; exponents of exponentials are rates, and not among them."""
+    """Mask the inputs whose exponents are whole and not fitted; those of exponentials are rates and are fitted."""
     whole_states: Mask = ~p.nonnegative | whole | p.integer_exponents
     if law.features is None:
         return whole_states

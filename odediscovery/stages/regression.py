@@ -2,27 +2,27 @@
 
     x(t_{j+1}) - x(t_j) = sum_m A[., m] integral of prod_k x_k^W[m, k] dt over the interval
 
-With the exponents given, the coefficients are linear. In noise the data often cannot tell
-which power it was, and a law of whole powers is all that can be claimed; regression finds such
-laws in a moment, and pruning on whole trajectories makes them good. Each equation loses its
-weakest term, by t statistic, until an information criterion no longer falls; a strict and a
-loose penalty give smaller and larger laws to prune from, none the whole of a small library.
+Given the exponents, the coefficients are linear. In noise, the data often do not determine the
+powers, and only a law of whole powers can be claimed; regression finds such laws quickly, and
+pruning on whole trajectories improves them. Terms are removed from each equation, the smallest t
+statistic first, and an information criterion selects a step; a strict and a loose penalty give
+smaller and larger laws to prune from, and no penalty keeps a small library whole.
 
 Source: weak-form SINDy; Schaeffer and McCalla, Sparse model selection via integral terms (2017).
 
 Where states depend on each other, laws with different terms have equal rates: while S + I + R stays N, an epidemic
-recovers by g I or by g (S I + I^2 + I R) / N. Backward elimination ends at either by chance; which terms give the rates
-of a law with the fewest constants is a regression.
+recovers by g I or by g (S I + I^2 + I R) / N. Backward elimination ends at either by chance; regression on the rates
+of a law finds the fewest terms that reproduce them.
 
-Which terms would explain the data better than a law f does? If it follows them it is near the true one, f + g, in
-effect: to first order in g
+Which terms would explain the data better than a law f does? If f follows the data, it is close to the true law f + g,
+and to first order in g
 
     data - x = Phi(t, 0) d + integral_0^t Phi(t, s) g(x(s)) ds + noise,    dPhi/dt = (df/dx) Phi
 
-along its own trajectory x, d being the error of its start. So what any candidate term does to the
-trajectory is known without fitting it, and which few terms together should stand in an equation
-is a linear regression on the data themselves, with their own noise. Nothing is smoothed or
-differentiated, which is what misleads regression on increments or derivatives in noise.
+along its own trajectory x, where d is the error of its start. So the effect of any candidate term on
+the trajectory is known without fitting it, and selecting a few terms for an equation is a linear
+regression on the data themselves, with their own noise. Nothing is smoothed or differentiated, which
+misleads regression on increments or derivatives in noise.
 
 Source: the score test (Rao 1948) for terms of a right-hand side; Gauss-Newton, in function space.
 """
@@ -63,15 +63,15 @@ from odediscovery.stages.integral_form import LEAST, Integral, Path, features_fo
 MOST_COEFFICIENTS = 200
 # Ridge of normal equations [squares of a column].
 RIDGE = 1e-10
-# How much worse than another a law may look whose real powers, rates or sums are only near [of the criterion].
+# How much worse a law may score before its real powers, rates or sums are fitted [of the criterion].
 WORSE = 6.0
 
 
 def polynomials(p: Problem) -> list[PowerSum]:
-    """A law for each library and penalty, and one whose equations are each of the best degree; equal ones once."""
+    """Find a law for each library and penalty, and laws whose equations each have their best degree, no duplicates."""
     n = p.data.n_states
     laws: dict[bytes, PowerSum] = {}
-    # Of each penalty and equation: the least score so far, and the equation as a law of its own.
+    # For each penalty and equation: the lowest score so far, and the equation as a law of its own.
     best: dict[float, list[tuple[float, PowerSum]]] = {}
     if not _has_paths(p):
         return []
@@ -81,15 +81,15 @@ def polynomials(p: Problem) -> list[PowerSum]:
         exponents = products(n, degree)
         columns, increments = _integral_form(p, exponents)
         samples = len(increments)
-        # Products of high degree are tried where each has two intervals, in equations that gain by it alone.
+        # High degrees need two intervals per product, and are used only in equations that improve.
         high = degree > 3
         if high and samples < 2 * len(exponents):
             break
         increments = increments - _of_known(p)
         allowed = allowed_products(p, exponents)
         ways = [_eliminated(columns[:, own], y) for own, y in zip(allowed, increments.T, strict=True)]
-        for factor in (1.5, 0.3, 0.0):  # what a term has to gain [penalty of a constant]
-            # Only small libraries are pruned as a whole.
+        for factor in (1.5, 0.3, 0.0):  # gain required of a term [penalty of a constant]
+            # Only small libraries are kept whole.
             if factor == 0.0 and n * len(exponents) > 30:
                 continue
             worth = factor * constant_penalty(n, increments.size)
@@ -110,13 +110,13 @@ def polynomials(p: Problem) -> list[PowerSum]:
 
 
 def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]:
-    """Laws whose equations consist of the same few products, for what leaves one state enters another.
+    """Find laws whose equations share a few products, since a flux out of one state enters another.
 
         minimise  sum_i ln min_a |x_i(t_{j+1}) - x_i(t_j) - sum_{m in S} a_m integral of product m dt|^2
 
-    over all sets S of one size, the best two of each size unless they leave far more than others. In noise each
-    equation alone is explained by many products about as well; all together by few sets. Where the products of a law
-    that is known are the best set of their number, this confirms it, and there is nothing to propose.
+    over all sets S of one size; the best two of each size are kept unless others fit far better. In noise, many
+    products explain a single equation about as well, but few sets explain all of them. If the products of a known law
+    are the best set of their size, the law is confirmed, and nothing is proposed.
     """
     moving, found = ~p.constant, list[tuple[float, PowerSum]]()
     if p.knowledge is not None or moving.sum() < 2 or not _has_paths(p):
@@ -142,13 +142,13 @@ def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]
         if as_many and _products_of(min(as_many, key=lambda pair: pair[0])[1]) == used:
             return []
     least = min((misfit for misfit, _ in found), default=0.0)
-    # 1.5 in the logarithm of the squares, the mean of all equations, is far more.
+    # Far better: by 1.5 in the logarithm of the squares, averaged over equations.
     near = [law for misfit, law in found if misfit < least + 1.5]
     return list({_structure(law): law for law in near}.values())
 
 
 def _best_sets(columns: Array, y: Array, most: int) -> list[tuple[float, Indices, Array]]:
-    """The two best sets of columns for all of y [rows, states]: misfit, set, coefficients [states, columns]."""
+    """Find the two best sets of columns for all of y [rows, states]: misfit, set, coefficients [states, columns]."""
     sets = np.array(list(itertools.combinations(range(columns.shape[1]), most)))
     gram, b = columns.T @ columns + RIDGE * np.eye(columns.shape[1]), columns.T @ y
     a = np.linalg.solve(gram[sets[:, :, None], sets[:, None, :]], b[sets])
@@ -158,7 +158,7 @@ def _best_sets(columns: Array, y: Array, most: int) -> list[tuple[float, Indices
 
 
 def _products_of(law: PowerSum) -> set[tuple[float, ...]]:
-    """Exponents of the products that any equation has."""
+    """Return the exponents of the products used in any equation."""
     return set(map(tuple, law.exponents[(law.coefficients != 0).any(axis=0)].tolist()))
 
 
@@ -168,14 +168,14 @@ def _structure(law: PowerSum) -> bytes:
 
 
 def products(n: int, degree: int) -> Array:
-    """Exponents of all products of n states up to a degree, [products, states]."""
+    """Return the exponents of all products of n states up to a degree, [products, states]."""
     factors = itertools.combinations_with_replacement(range(n + 1), degree)
     rows = sorted(np.bincount(group, minlength=n + 1)[1:].tolist() for group in factors)
     return np.array(rows, dtype=float)
 
 
 def allowed_products(p: Problem, exponents: Array) -> Mask:
-    """Which products each equation may have, [states, products]."""
+    """Mask the products that each equation may have, [states, products]."""
     found: Mask = np.repeat(~p.constant[:, None], len(exponents), axis=1)
     known = p.knowledge
     if known is not None:
@@ -185,7 +185,7 @@ def allowed_products(p: Problem, exponents: Array) -> Mask:
 
 
 def _of_known(p: Problem) -> Array:
-    """Integrals of the known parts of the right-hand sides, [intervals, states] (0 if none)."""
+    """Integrate the known parts of the right-hand sides, [intervals, states] (0 if none)."""
     n = p.data.n_states
     law = PowerSum(np.zeros((n, 0)), np.zeros((0, n)))
     if p.knowledge is not None:
@@ -197,9 +197,9 @@ def _of_known(p: Problem) -> Array:
 
 
 def library_law(p: Problem, degree: int) -> PowerSum | None:
-    """All products up to a degree in every equation, by least squares; None if there are far too many.
+    """Fit all products up to a degree in every equation by least squares; None if there are far too many.
 
-    Of a large library each equation keeps only what it needs: the rest would cost more than it tells.
+    With a large library, each equation keeps only the terms that an information criterion selects.
     """
     n = p.data.n_states
     size = n * math.comb(n + degree, degree)
@@ -208,7 +208,7 @@ def library_law(p: Problem, degree: int) -> PowerSum | None:
     is_small = size <= 60
     exponents = products(n, degree)
     columns, increments = _integral_form(p, exponents)
-    # Over a long gap interpolation tells little: what it misses grows with the third power.
+    # The interpolation error grows with the third power of the gap, so long gaps get little weight.
     gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
     weights = (gaps.min() / gaps)[:, None] ** 3.0
     columns, increments = columns * weights, increments * weights
@@ -230,7 +230,7 @@ def _has_paths(p: Problem) -> bool:
 
 
 def _integral_form(p: Problem, exponents: Array) -> tuple[Array, Array]:
-    """Integrals of the products [intervals, monomials] and increments [intervals, states]."""
+    """Return integrals of the products [intervals, monomials] and increments [intervals, states]."""
     nodes, weights = np.polynomial.legendre.leggauss(3)
     law = PowerSum(np.zeros((p.data.n_states, len(exponents))), exponents)
     columns, increments = [], []
@@ -249,14 +249,14 @@ def _integral_form(p: Problem, exponents: Array) -> tuple[Array, Array]:
 
 
 def _eliminated(columns: Array, y: Array) -> list[tuple[Array, float]]:
-    """Coefficients, and the squares of y that they leave, as columns go one by one, the least t statistic first.
+    """Remove columns one by one, smallest t statistic first; return coefficients and squared residuals of each step.
 
-    The first entry is for where no column can be taken: none of them, which no criterion prefers.
+    The first entry, without columns, has an infinite misfit and is chosen only if there is no other.
     """
     nothing = np.zeros(columns.shape[1])
     scale = column_norms(columns)
     kept = np.flatnonzero((scale > 0) & np.isfinite(scale))
-    # As many rows as unknowns say the same.
+    # The R factor of a QR decomposition keeps all information in as many rows as unknowns.
     both: Array = np.linalg.qr(np.column_stack([columns[:, kept] / scale[kept], y]))[1]
     scaled, y, of_kept = both[:, :-1], both[:, -1], np.arange(len(kept))
     found = [(nothing, math.inf)]
@@ -274,7 +274,7 @@ def _eliminated(columns: Array, y: Array) -> list[tuple[Array, float]]:
 
 
 def _best_step(steps: Sequence[tuple[Array, float]], worth: float, samples: int) -> tuple[float, Array]:
-    """Score and coefficients of the step that an information criterion prefers; each term has to gain its worth."""
+    """Return score and coefficients of the step with the lowest information criterion; each term costs `worth`."""
     least, chosen = math.inf, steps[0][0]
     for a, misfit in steps:
         score = samples * math.log(max(misfit, ABOVE_ZERO) / samples) + worth * np.count_nonzero(a)
@@ -284,7 +284,7 @@ def _best_step(steps: Sequence[tuple[Array, float]], worth: float, samples: int)
 
 
 def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
-    """The law with the fewest products of whole powers that has the same rates in all samples.
+    """Find the law with the fewest products of whole powers that has the same rates at all samples.
 
         minimise |S_i| so that sum_{m in S_i} a_im x^w_m = f_i(x) in all samples x, for each equation i
 
@@ -292,7 +292,7 @@ def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
     """
     used = law.coefficients != 0
     degree = int(law.exponents[used.any(axis=0)].sum(axis=1).max(initial=0.0))
-    # What the user knows is not for us to rewrite.
+    # Known terms must not be rewritten.
     if law.features is not None or law.constants[3].size or p.knowledge is not None or not degree:
         return None
     exponents = products(law.n_states, degree)
@@ -314,7 +314,7 @@ def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
 
 
 def _alone(columns: Array, rates: Array, most: int) -> Array | None:
-    """Coefficients of the fewest columns, at most `most`, that give the rates; None if so few do not."""
+    """Fit the rates by the fewest columns, at most `most`; return coefficients, or None if so few do not suffice."""
     size = np.linalg.norm(columns, axis=0)
     size = np.where(size > 0.0, size, 1.0)
     for level in best_subsets(columns / size, rates, np.arange(len(size)), most, 1, pairs=True):
@@ -330,12 +330,12 @@ def _alone(columns: Array, rates: Array, most: int) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Terms for one equation and what they would gain over the present ones."""
+    """Terms for one equation, and their gain over the present ones."""
 
-    # Candidates, behind them the law's monomials, by number; None for the terms that the equation has.
+    # Indices of candidates, followed by those of the law's monomials; None for the terms that the equation has.
     terms: tuple[int, ...] | None
     coefficients: Array
-    gain: float  # by which the criterion would fall
+    gain: float  # expected decrease of the criterion
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,15 +344,15 @@ class _Pool:
 
     rows: Array  # their exponents outside of sums [C, features]
     kinds: Indices  # columns of one kind differ by a constant that is fitted later [C]
-    cost: Array  # of each as a term; of a monomial that the law has, its coefficient alone [C]
-    saved: Array  # of that where another equation has the same term [C]
+    cost: Array  # penalty of each as a term; for the law's own monomials, of the coefficient alone [C]
+    saved: Array  # part of the cost that is saved where another equation has the same term [C]
     plain: Mask  # those without sums of their own [C]
     rough: Mask  # those with constants that are fitted afterwards: real powers, rates, sums [C]
-    beside: Indices  # candidates with the next smaller and larger constant in the sum, themselves for none [C, 2]
+    beside: Indices  # candidates with the next smaller and larger constant in the sum, or the same if none [C, 2]
 
     @classmethod
     def of(cls, law: PowerSum, grid: Terms, problem: Integral, samples: int) -> _Pool:
-        """Of a law and candidates for its equations."""
+        """Collect the candidates of a grid and the monomials of a law."""
         own, w, worth = law.n_monomials, law.exponents, constant_penalty(law.n_states, samples)
         cost = np.append(_costs(grid, problem.features, worth), np.full(own, worth))
         fitted = (grid.rows[:, ~problem.integer] != 0).any(axis=1) | (grid.constant != 0)
@@ -367,15 +367,15 @@ class _Pool:
         )
 
     def least_gain(self, terms: Sequence[int]) -> float:
-        """What a choice of terms has to gain: those whose constants are fitted become better."""
+        """Return the gain required of a choice of terms: less if their constants are fitted later."""
         return -WORSE if self.rough[list(terms)].any() else 0.0
 
 
 def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
-    """Laws of a family that should be at least about as good as a law that follows the data, the most promising first.
+    """Propose laws of a family that should be about as good as a law that follows the data, the most promising first.
 
     The law, its start values [trajectories, states] and the noise sigma [states] are dimensionless. Each equation has
-    the terms of the law or new ones. Empty where none looks as good, or the law has flows or cannot be integrated.
+    the terms of the law or new ones. Empty if none looks as good, or if the law has flows or cannot be integrated.
     """
     changing = ~p.constant
     features = features_for(family, ~p.nonnegative, changing, p.scale.state)
@@ -393,7 +393,7 @@ def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, famil
 
 
 def _widened(law: PowerSum, features: Features) -> PowerSum:
-    """The same law over the states and functions of a family, its other functions behind them."""
+    """Express a law over the states and functions of a family, followed by its other functions."""
     own, n = law.features or Features(law.n_states), law.n_states
     functions = tuple(dict.fromkeys((*features.functions, *own.functions)))
     simple = n + len(functions)
@@ -409,11 +409,11 @@ def _widened(law: PowerSum, features: Features) -> PowerSum:
 
 
 def _responses(along: LinearisedTrajectory, grid: Terms, problem: Integral, equations: Indices) -> dict[int, Array]:
-    """What each candidate does to the samples as a term of each equation, [rows, candidates] each."""
+    """Compute the linear response of the samples to each candidate, [rows, candidates] for each equation."""
     smallest = np.full(problem.features.size, LEAST)
     paths = [Path.of(problem.features.values(x), problem.integer, smallest) for x in along.x]
     found: dict[int, list[Array]] = {int(i): [] for i in equations}
-    # A few hundred candidates at a time, of which each has a value at every node.
+    # A few hundred candidates at a time, to limit memory.
     for part in np.array_split(np.arange(len(grid)), max(len(grid) // 500, 1)):
         terms = grid.select(part)
         forces = [np.clip(np.nan_to_num(values_of(terms, path)), -1e100, 1e100) for path in paths]
@@ -425,10 +425,10 @@ def _responses(along: LinearisedTrajectory, grid: Terms, problem: Integral, equa
 def _choices(
     along: LinearisedTrajectory, law: PowerSum, pool: _Pool, i: int, equations: Indices, responses: Array
 ) -> list[Choice]:
-    """The best sets of terms for one equation, what it has among them.
+    """Find the best sets of terms for one equation, including its present ones.
 
-    Starts and the coefficients of the other equations are free along with it. Their monomials are candidates too,
-    and cost no more than a coefficient: what leaves one state often enters another.
+    Starts and the coefficients of the other equations are free as well. Their monomials are also candidates, which
+    cost only a coefficient: a flux out of one state often enters another.
     """
     nuisance = [along.starts()]
     for e in equations[equations != i]:
@@ -456,13 +456,13 @@ def _choices(
             if {w.tobytes() for w in pool.rows[own]} == here and pool.plain[own].all():
                 continue
             left, a = _left(columns[:, subset], y)
-            # Between its neighbours lies what a sum explains once its constant is fitted.
+            # Neighbours of a sum on the grid show how well it fits once its constant is fitted.
             spanned = np.union1d(own, pool.beside[own])
             left = left if len(spanned) == len(own) else _left(columns[:, spanned], y)[0]
             gain = present - n * np.log((left + along.within) / n) - pool.cost[own].sum()
             if gain + pool.saved[own].sum() > pool.least_gain(own):
                 found.append(Choice(subset, a / norm[own], float(gain)))
-    # Of those that differ by constants alone, which are fitted afterwards, the best one will do.
+    # Of choices that differ only by constants, which are fitted later, the best is kept.
     kinds: dict[tuple[int, ...] | None, Choice] = {}
     for choice in sorted(found, key=lambda c: -c.gain):
         kinds.setdefault(choice.terms and tuple(sorted(pool.kinds[list(choice.terms)])), choice)
@@ -470,7 +470,7 @@ def _choices(
 
 
 def _cost(law: PowerSum, i: int, shared: Mask, samples: int) -> float:
-    """What the terms of one equation cost; monomials that it shares cost no more than a coefficient."""
+    """Compute the penalty of one equation's terms; shared monomials cost only a coefficient."""
     assert law.features is not None
     a = np.where((np.arange(law.n_states)[:, None] == i) & ~shared, law.coefficients, 0.0)
     coefficients = np.count_nonzero(law.coefficients[i, shared]) * constant_penalty(law.n_states, samples)
@@ -484,7 +484,7 @@ def _cost(law: PowerSum, i: int, shared: Mask, samples: int) -> float:
 
 
 def _costs(grid: Terms, features: Features, worth: float) -> Array:
-    """What each candidate costs as a term; rates and constants of sums are fitted."""
+    """Compute the penalty of each candidate as a term; rates and constants of sums count as fitted."""
     rates = np.array([False] * features.states + [power_is_rate(f) for f in features.functions])
     powers = np.column_stack([grid.rows[:, ~rates], grid.inner[:, ~rates], grid.power])
     fitted = np.count_nonzero(np.column_stack([grid.rows[:, rates], grid.inner[:, rates]]), axis=1)
@@ -496,7 +496,7 @@ def _costs(grid: Terms, features: Features, worth: float) -> Array:
 
 
 def _beside(grid: Terms) -> Indices:
-    """Places of the candidates with the next smaller and the next larger constant in a sum [C, 2]."""
+    """Return the indices of the candidates with the next smaller and next larger constant in a sum [C, 2]."""
     form = np.unique(np.column_stack([grid.rows, grid.inner, grid.power]), axis=0, return_inverse=True)[1].ravel()
     order = np.lexsort((grid.constant, form))
     found = np.repeat(np.arange(len(grid)), 2).reshape(-1, 2)
@@ -507,7 +507,7 @@ def _beside(grid: Terms) -> Indices:
 
 
 def _unit(columns: Array) -> tuple[Array, Array]:
-    """Columns of norm 1, those that do nothing as 0, and the norms."""
+    """Scale columns to norm 1, negligible ones to 0, and return the norms."""
     norm = column_norms(columns)
     usable = np.isfinite(norm) & (norm > 1e-9 * np.max(norm, where=np.isfinite(norm), initial=0.0))
     norm = np.where(usable, norm, 1.0)
@@ -515,15 +515,15 @@ def _unit(columns: Array) -> tuple[Array, Array]:
 
 
 def _left(columns: Array, y: Array) -> tuple[float, Array]:
-    """Sum of squares that columns leave of y, and their coefficients."""
+    """Fit y by columns; return the sum of squared residuals and the coefficients."""
     a = np.asarray(np.linalg.lstsq(columns, y, rcond=1e-10)[0], dtype=np.float64)
     return max(float(np.sum((y - columns @ a) ** 2)), ABOVE_ZERO), a
 
 
 def _combined(choices: Sequence[Sequence[Choice]], pool: _Pool) -> list[tuple[Choice, ...]]:
-    """One choice for every equation, those with the largest gain in all; none without a new one.
+    """Combine one choice per equation; return the combinations with the largest total gain and some new term.
 
-    A term that two equations have is paid for once, as one of a kind: its constant is fitted to both.
+    The shape of a term shared by equations is charged once, since its constant is fitted to both.
     """
 
     def gain(picks: tuple[Choice, ...]) -> float:
@@ -544,7 +544,7 @@ def _combined(choices: Sequence[Sequence[Choice]], pool: _Pool) -> list[tuple[Ch
 
 
 def _shared(picks: tuple[Choice, ...], pool: _Pool) -> tuple[Choice, ...]:
-    """The same with terms of one kind in two equations as the same term."""
+    """Replace terms of the same kind in several equations by one and the same term."""
     first: dict[int, int] = {}
     found = []
     for pick in picks:
@@ -560,7 +560,7 @@ def _shared(picks: tuple[Choice, ...], pool: _Pool) -> tuple[Choice, ...]:
 
 
 def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]) -> PowerSum:
-    """The law with the terms that were chosen for its equations."""
+    """Build the law from the terms chosen for its equations."""
     assert law.features is not None
     simple, sums = law.features.simple, law.features.sums
     present, rows, columns = np.zeros_like(law.coefficients), [*law.exponents], list[Array]()

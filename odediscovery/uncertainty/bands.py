@@ -37,7 +37,7 @@ class Band:
     """A solution with the half widths of its 95 % intervals, in the data's units.
 
     Args:
-        curve: the solution [times, states], nan from where it blows up.
+        curve: the solution [times, states], nan from where it diverges.
         confidence: half width of the interval of the curve itself [times, states].
         prediction: half width for a new measurement, whose noise is that of the residuals.
 
@@ -115,7 +115,7 @@ def with_intervals(
     controls: Signal | None = None,
     trajectory: int = 0,
 ) -> tuple[tuple[str, ...], Array]:
-    """Names S, I, ..., S_low, S_high, I_low, ..., and predicted states with their interval ends, one column each."""
+    """Append interval ends to predicted states; return names S, I, ..., S_low, S_high, I_low, ..., and columns."""
     states = found.equations.states
     ends = tuple(f"{state}_{end}" for state in states for end in ("low", "high"))
     if taken := set(ends) & set(states):
@@ -126,7 +126,7 @@ def with_intervals(
 
 
 def posed(found: Discovery) -> tuple[TimeSeries, Problem, Array]:
-    """The series as the search saw it, its problem, and the noise of the residuals, 0 for inputs [variables]."""
+    """Return the series as the search saw it, its problem, and the noise of the residuals, 0 for inputs [variables]."""
     # States without a column are in the series already.
     series, p, _ = pose(found.series, dataclasses.replace(found.settings, hidden_states=()))
     return series, p, np.append(found.noise, np.zeros(len(series.controls)))
@@ -140,9 +140,9 @@ def ended(
     jobs: int,
     backend: Backend | None,
 ) -> Iterator[tuple[int, Any]]:
-    """The numbers of tasks with their results, or `Failure`s, as they end, until the monitor stops.
+    """Yield the numbers of tasks with their results, or `Failure`s, as they end, until the monitor stops.
 
-    A single process is this one, where `here` does a task; None from it means that it was stopped.
+    Without other processes, `here` does each task in this one; None from it means that it was stopped.
     """
     place = backend or Processes(jobs)
     if backend is not None or min(jobs, len(tasks)) > 1:
@@ -155,14 +155,14 @@ def ended(
 
 
 def residual_deviation(found: Discovery) -> Array:
-    """Standard deviation of a measurement about the curve [states], corrected for fitted constants."""
+    """Return the standard deviation of a measurement about the curve [states], corrected for fitted constants."""
     values = float(np.isfinite(pooled(found.series)).sum())
     larger: Array = found.noise * np.sqrt(values / (found.degrees_of_freedom or values))
     return larger
 
 
 def checked_estimates(found: Discovery) -> Estimates:
-    """The estimates of a result, after a check that they belong to its equations."""
+    """Return the estimates of a result, after a check that they belong to its equations."""
     if found.estimates is None:
         raise InputError(
             "this result has no covariance of its constants (it is of an earlier "
@@ -184,7 +184,7 @@ def checked_estimates(found: Discovery) -> Estimates:
 def _deviations(
     estimates: Estimates, start: Array, times: Array, controls: Signal | None, trajectory: int | None
 ) -> Array:
-    """Standard deviations of the curve after the first of `times`, [times - 1, states]."""
+    """Compute standard deviations of the curve after the first of `times`, [times - 1, states]."""
     scale, law, n = estimates.scale, estimates.law, len(start)
     k = count(estimates.free)
     places = np.arange(k)
@@ -209,18 +209,18 @@ def _deviations(
 
 
 def deviations_of(slopes: Array, covariance: Array, noise: Array | float = 0.0) -> Array:
-    """Standard deviations of a curve with noise [times, states], from its slopes [times, states, unknowns]."""
+    """Compute standard deviations of a curve with noise [times, states], from its slopes [times, states, unknowns]."""
     variance = np.einsum("tip,pq,tiq->ti", slopes, covariance, slopes) + noise**2
     deviations: Array = np.sqrt(np.maximum(variance, 0.0))
     return deviations
 
 
 def _fine(times: Array) -> tuple[Array, Array]:
-    """The times with others inserted in long gaps, and the places of the given ones."""
+    """Insert times in long gaps; return all times and the places of the given ones."""
     gaps = np.diff(times)
     # Steps are at most a sample interval, as in the fit, unless there are too many for the memory.
     longest = max(1.0, float(gaps.sum()) / 200_000)
-    # A first time that is given twice is kept once: no piece lies between.
+    # A first time that is given twice is kept once.
     pieces = np.ceil(gaps / longest).astype(int)
     grid = [
         a + gap * np.arange(1, count + 1) / count for a, gap, count in zip(times, gaps, pieces, strict=False) if count

@@ -2,10 +2,10 @@
 
     data* = solution + residual*
 
-Residuals are drawn with replacement, in blocks of neighbours, which preserve autocorrelation, and of whole samples; or,
-where there are many, trajectories are drawn. Every data set gets a member of one batch: all start from a law that is
-richer than the chosen one and lose terms by the backward elimination and the criterion of the search. Simple exponents
-stay fixed, and only terms of richer rows and of other equations are tried in addition.
+Residuals are drawn with replacement, in blocks of neighbouring samples with all their states, which preserves
+correlations; or, where there are many, trajectories are drawn. Every data set gets a member of one batch: all start
+from a law that is richer than the chosen one and lose terms by the backward elimination and the criterion of the
+search. Simple exponents stay fixed, and only terms of rival rows and of other equations are tried in addition.
 
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993); Kuensch, Annals of Statistics 17 (1989).
 """
@@ -52,9 +52,9 @@ def bootstrap(
     jobs: int = 1,
     backend: Backend | None = None,
 ) -> Survival:
-    """How often each term of the chosen equations survives the choice on resampled data.
+    """Count how often each term of the chosen equations survives the choice on resampled data.
 
-    After an early stop it covers the finished draws only.
+    After an early stop, only the finished draws count.
 
     Args:
         found: a result of the default recipe, from `discover` or `Discovery.load`.
@@ -141,7 +141,7 @@ class _Part(NamedTuple):
 
 
 def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
-    """The law chosen on each data set of a part; None where none could be fitted."""
+    """Choose a law on each data set of a part; None where none could be fitted."""
     p, estimates, rich = part.p, part.estimates, part.rich
     generator, monitor = np.random.default_rng(part.seed), monitor or Monitor()
     chain = chain_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
@@ -159,7 +159,7 @@ def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
 
 
 def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backend | None = None) -> Discovery:
-    """The result with the stability of its terms, or with a message on why it is unknown."""
+    """Add the stability of its terms to a result, or a message on why it is unknown."""
     # A requested bootstrap has no default time limit.
     monitor.spend(None)
     try:
@@ -170,7 +170,7 @@ def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backe
 
 
 def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
-    """The chosen law with its monomials in all equations that knowledge allows, and the terms of rival rows."""
+    """Extend the chosen law by its monomials in all equations that knowledge allows, and by terms of rival rows."""
     if law.features is not None or not law.n_monomials:
         return apply_knowledge(p, law)
     open_rows = ~p.constant if law.stoichiometry is None else ~p.constant & (np.diag(law.stoichiometry) != 0.0)
@@ -194,7 +194,7 @@ def _richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
 
 
 def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
-    """Monomials of rows about as good as the chosen one, or with all its terms: exponents and their equations."""
+    """List monomials of rows about as good as the chosen one, or with all its terms: exponents and equations."""
     chosen = next(row for row in found.front if row.selected)
     rivals = [
         row
@@ -216,14 +216,14 @@ def _has_terms(richer: Equations, law: Equations) -> bool:
 
 
 def _alike(one: Array, other: Array, near: float = 0.25) -> Mask:
-    """Which exponents [J, inputs] and [K, inputs] belong to one monomial [J, K]: same inputs, similar powers."""
+    """Mask pairs of exponents [J, inputs] and [K, inputs] with the same inputs and similar powers [J, K]."""
     one, other = one[:, None], other[None]
     found: Mask = ((one != 0) == (other != 0)).all(axis=2) & (np.abs(one - other).max(axis=2, initial=0.0) < near)
     return found
 
 
 def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]:
-    """The constants that are not fitted: known ones, and exponents with simple values."""
+    """Mask the constants that are not fitted: known ones, and exponents that are simple or fixed in the chosen law."""
     of_a, of_w = np.zeros(rich.coefficients.shape, dtype=bool), np.isin(rich.exponents, [*SIMPLE])
     for j, k in np.argwhere((rich.exponents[:, None] == estimates.law.exponents[None]).all(axis=2)):
         of_w[j] = ~estimates.free[1][k]
@@ -232,7 +232,7 @@ def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]
 
 
 def _pruned(chain: Chain, drawn: _ResampledResiduals, monitor: Monitor) -> list[list[Pruned]]:
-    """The steps of backward elimination for each data set."""
+    """Run backward elimination for each data set, and return the steps."""
     base = drawn.problem.pack(chain.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
     draws, residuals = drawn.shift.shape
@@ -251,7 +251,7 @@ def _pruned(chain: Chain, drawn: _ResampledResiduals, monitor: Monitor) -> list[
 
 
 def _choice(chain: Chain, path: list[Pruned], p: Problem, starts: int) -> Chosen | None:
-    """Coefficients and exponents with the least criterion of the judge on windows; None if nothing was fitted."""
+    """Choose coefficients and exponents by the judge's criterion on windows; None if nothing was fitted."""
     shape, (real, weight) = chain.pairs[-1].real, chain.places()[-1]
     best, least = None, np.inf
     for step in path:
@@ -268,7 +268,7 @@ def _choice(chain: Chain, path: list[Pruned], p: Problem, starts: int) -> Chosen
 
 
 def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list[Chosen], kind: str) -> Survival:
-    """The comparison of the choices with the printed equations."""
+    """Compare the choices with the printed equations."""
     printed, law = found.equations.law, estimates.law
     rich = dataclasses.replace(rich, mirrored=estimates.mirrored)
     assert printed is not None  # estimates are those of a law
@@ -332,7 +332,7 @@ class _ResampledResiduals:
 
 
 def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
-    """Windows with starts fitted to a law, and its states at all samples of each trajectory [samples, states]."""
+    """Fit the starts of windows to a law; return windows and states at each trajectory's samples [samples, states]."""
     chain = chain_of([law], p.nonnegative)
     weight = np.where(p.constant, 0.0, 1.0 / p.noise)
     windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
@@ -354,7 +354,7 @@ def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, l
 def _resample_residuals(
     p: Problem, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
 ) -> Array:
-    """(data* - data) w [draws, R] for data sets of a solution and its residuals, drawn in blocks of neighbours."""
+    """Compute (data* - data) w [draws, R] for a solution plus its residuals, drawn in blocks of neighbours."""
     scaled = [(t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.relative_sigma, strict=True)]
     together = np.concatenate(scaled)
     # Residuals are smaller than the noise, because the constants were fitted to them.
@@ -376,7 +376,7 @@ def _resample_residuals(
 
 
 def _without_gaps(left: Array, together: Array, generator: np.random.Generator) -> Array:
-    """Residuals, with gaps filled by other residuals of the same state."""
+    """Fill gaps in residuals by other residuals of the same state."""
     filled = left.copy()
     for i, column in enumerate(filled.T):
         gaps = ~np.isfinite(column)
@@ -386,7 +386,7 @@ def _without_gaps(left: Array, together: Array, generator: np.random.Generator) 
 
 
 def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
-    """Resampled residuals of each trajectory, in blocks of neighbours from any trajectory."""
+    """Resample residuals of each trajectory, in blocks of neighbours from any trajectory."""
     sizes = np.array([len(e) for e in left])
     drawn = []
     for samples in sizes:
@@ -402,7 +402,7 @@ def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
 
 
 def _resample_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Array:
-    """Root of the number of times that the trajectory of each residual was drawn, with replacement [draws, R]."""
+    """Draw trajectories with replacement; return the root of the count of each residual's trajectory [draws, R]."""
     b, length, n = windows.size
     runs = len(windows.heads)
     counts = generator.multinomial(runs, np.full(runs, 1.0 / runs), size=draws)

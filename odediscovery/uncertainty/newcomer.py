@@ -2,7 +2,7 @@ r"""Prediction for a group that the fit has not seen, from its first samples, wi
 
     maximise  log p(samples | c) + log p(c | population)
 
-over its constants c and start; the curvature at the maximum gives the band of its curve.
+over its constants and start c; the curvature at the maximum gives the band of its curve.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Newcomer(NamedTuple):
 
 
 def _structure_in(law: PowerSum, population: Population) -> tuple[groups.Structure, list[GroupConstant]]:
-    """The structure of a law in its states, with constants tied as in the population, and these constants."""
+    """Return the structure of a law in its states, with constants tied as in the population, and these constants."""
     n, places = len(population.starts), list(zip(*np.nonzero(law.coefficients), strict=True))
     own = np.all(law.exponents[:, n:] == 0, axis=1)
     row = np.cumsum(own) - 1
@@ -71,7 +71,7 @@ def meet(
         raise InputError(f"times should not lie before the first sample at {run.time[0]:g}, got {times.min():g}")
     states, every = series.states, np.union1d(run.time, times)
     logarithmic = np.array([state in population.proportional for state in states])
-    # A state that receives doses starts from nothing unless its start is known.
+    # A state that receives doses starts at 0 unless its start is known.
     nothing = {state: 0.0 for state in doses or () if population.starts[state][0] == "scaled"}
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
     measured = groups.Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
@@ -97,7 +97,7 @@ def meet(
 
 
 def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> groups.Members:
-    """The samples of one group, and its doses by state, on the times of its curve."""
+    """Place the samples of one group, and its doses by state, on the times of its curve."""
     (run,), places = series.trajectories, np.searchsorted(every, series.trajectories[0].time)
     values = np.full((len(every), series.n_states, 1), np.nan)
     values[places, :, 0] = run.values
@@ -130,7 +130,7 @@ def first_samples(
 def _starts(
     states: tuple[str, ...], population: Population, first: Array, known: Mapping[str, float]
 ) -> tuple[tuple[groups.Start, ...], Array, Array]:
-    """Starts of the states, and mean and width of the fitted ones."""
+    """Return the starts of the states, and mean and width of the fitted ones."""
     found, centre, width = [], [], []
     for i, state in enumerate(states):
         kind, mean, sd = population.starts[state]
@@ -152,7 +152,7 @@ def _starts(
 
 
 def _slopes(model: groups.GroupModel, unknowns: Array) -> Array:
-    """Slopes of the group's curve by its unknowns [times, states, unknowns], also at times without samples."""
+    """Compute d curve / d unknowns [times, states, unknowns], also at times without samples."""
     seen = model.seen
     model.seen = np.ones(seen.shape, bool)
     _, slopes = model.curves(unknowns)

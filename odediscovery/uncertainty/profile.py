@@ -54,12 +54,12 @@ class _Fit:
         return self.polish(self.law, initial=self.initial, free=self.free)
 
     def squares(self, found: Polished) -> float:
-        """The weighted sum of squares, inf for a law that blows up."""
+        """Return the weighted sum of squares, inf for a law that diverges."""
         return float((found.squares / self.sigma**2).sum()) if found.finite else math.inf
 
 
 def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
-    """The interval of one constant of the chosen equations by profile likelihood.
+    """Compute the interval of one constant of the chosen equations by profile likelihood.
 
     Args:
         found: a result of the default recipe.
@@ -102,7 +102,7 @@ class _Asked(NamedTuple):
 def profiles(
     found: Discovery, *, monitor: Monitor | None = None, jobs: int = 1, backend: Backend | None = None
 ) -> tuple[tuple[Profile, ...], tuple[str, ...]]:
-    """The intervals of all fitted constants of the chosen equations by profile likelihood.
+    """Compute the intervals of all fitted constants of the chosen equations by profile likelihood.
 
     Args:
         found: a result of the default recipe.
@@ -146,7 +146,7 @@ def profiles(
 
 
 def with_profiles(found: Discovery, monitor: Monitor, backend: Backend | None = None) -> Discovery:
-    """The result with the intervals of its constants, and a message for each constant without one."""
+    """Add the intervals of its constants to a result, and a message for each constant without one."""
     # A requested profile has no default time limit.
     monitor.spend(None)
     try:
@@ -157,7 +157,7 @@ def with_profiles(found: Discovery, monitor: Monitor, backend: Backend | None = 
 
 
 def _profiled(asked: _Asked) -> Profile | str:
-    """The interval of a constant, or the reason why it has none."""
+    """Compute the interval of a constant, or return the reason why it has none."""
     try:
         return _interval(asked)
     except OdeDiscoveryError as error:
@@ -165,7 +165,7 @@ def _profiled(asked: _Asked) -> Profile | str:
 
 
 def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
-    """All fitted constants of the chosen equations."""
+    """List all fitted constants of the chosen equations."""
     printed, variables, fits = found.equations.law, found.equations.variables, _fits(found, estimates)
     assert printed is not None  # estimates are those of a law
     places = [(KINDS[0], int(j), variables[i]) for i, j in np.argwhere(printed.coefficients != 0)]
@@ -178,7 +178,7 @@ def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
 
 
 def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monomial: int, of: str) -> _Asked:
-    """The task for the interval of one constant."""
+    """Make the task for the interval of one constant."""
     which, place = _place(found, estimates, kind, monomial, of)
     fit = fits(None if which else tuple(estimates.free[1][place[1], : estimates.law.n_states].tolist()))
     user = fit.law.unscaled(fit.scale.state, fit.scale.time)
@@ -187,7 +187,7 @@ def _asked(found: Discovery, estimates: Estimates, fits: _Fits, kind: str, monom
 
 
 def _fits(found: Discovery, estimates: Estimates) -> _Fits:
-    """Fits in units in which a constant equals that of the user's units up to a factor.
+    """Return a function that makes fits in units in which a constant differs from the user's by a factor only.
 
     The factor holds powers of scales; states with fitted exponents keep the user's units. For exponents pass None.
     """
@@ -219,7 +219,7 @@ def _fits(found: Discovery, estimates: Estimates) -> _Fits:
 
 
 def _interval(asked: _Asked) -> Profile:
-    """The interval of a constant from both its ends."""
+    """Compute the interval of a constant from both its ends."""
     fit, which, place = asked.fit, asked.which, asked.place
     best = fit.best
     least = fit.squares(best)
@@ -238,7 +238,7 @@ def _interval(asked: _Asked) -> Profile:
 
 
 def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str) -> tuple[int, tuple[int, int]]:
-    """The index of a constant's array in the fitted law, and its place in it."""
+    """Return the index of a constant's array in the fitted law, and its place in it."""
     printed, states = found.equations.law, found.equations.variables
     if kind not in KINDS:
         raise unknown_name("kind of constant", kind, KINDS)
@@ -260,7 +260,7 @@ def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of:
 
 
 def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:
-    """The value at which S has grown by t^2 s^2, above the best value or, for a negative t, below it.
+    """Find the value at which S has grown by t^2 s^2, above the best value or, for a negative t, below it.
 
     The root of the growth is nearly linear in the distance; the other constants follow their conditional mean.
     """

@@ -89,7 +89,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
 
 
 def _climb(contest: _Contest, generator: np.random.Generator, monitor: Monitor) -> None:
-    """Enter structures of more and more flows until a further flow improves no law."""
+    """Enter structures with more and more flows until a further flow improves no law."""
     p, problem, ranked = contest.p, contest.problem, list[Rough]()
     for size in range(0 if problem.given.n_monomials else 1, 6):
         structures = _structures(problem, size, ranked, len(p.data.trajectories))
@@ -110,9 +110,9 @@ def _climb(contest: _Contest, generator: np.random.Generator, monitor: Monitor) 
 
 
 def simplest_row(rows: Sequence[Judged]) -> int:
-    """Index of the simplest row whose criterion is about as good as the best one.
+    """Return the index of the simplest row whose criterion is about as good as the best one.
 
-    Among many structures a slightly better one is no evidence against a simple law. Laws with
+    Among many structures, a slightly better one is no evidence against a simple law. Laws with
     undetermined constants are chosen only if there are no others.
     """
     known = [i for i, row in enumerate(rows) if is_determined(row)] or list(range(len(rows)))
@@ -130,7 +130,7 @@ def is_determined(row: Judged) -> bool:
 
 
 def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs: int) -> list[Structure]:
-    """All structures of a size or, if there are too many, the best smaller ones with one flow more."""
+    """List all structures of a size or, if there are too many, the best smaller ones with one more flow."""
     if not size:
         return [frozenset()] if problem.is_sensible(frozenset()) else []
     if math.comb(len(problem.flows), size) * runs <= 5000 or not smaller:
@@ -153,7 +153,7 @@ class _Contest:
         return min((row.criterion for row in self.rows), default=np.inf)
 
     def ended(self, row: Judged) -> Judged:
-        """The row with its fit continued to convergence, if that is at least as good."""
+        """Continue the fit of a row to convergence, if that is at least as good."""
         found = row.polished
         after = self.judge(found.law, found.free, found.initial, row.origin, most=200)
         return after if after.criterion <= row.criterion else row
@@ -200,13 +200,13 @@ class _Contest:
         return np.argsort([row.criterion for row in self.rows], kind="stable")[:most]
 
     def polished(self, fit: Rough) -> Judged:
-        """The structure of a rough fit, polished from its constants and judged."""
+        """Polish the structure of a rough fit from its constants, and judge it."""
         law, of_a = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
         free = of_a, *none_free(law)[1:]
         return self.judge(law, free, fit.initial, Origin(len(self.rows), "regression"))
 
     def twins(self, row: Judged, fits: Sequence[Rough]) -> list[Judged]:
-        """Fits of the same flows with clearly different constants that are about as good."""
+        """Find fits of the same flows with clearly different constants that are about as good."""
         a = row.polished.law.coefficients
         found: list[Judged] = []
         for fit in fits if not row.polished.free[1].any() else ():
@@ -257,7 +257,7 @@ def _is_apart(law: PowerSum, others: Sequence[Array]) -> bool:
 
 
 def _compartments(p: Problem, known: Knowledge) -> Compartments:
-    """The possible flows between states; InputError if the states or the knowledge admit none."""
+    """Collect the possible flows between states; InputError if the states or the knowledge admit none."""
     names, n, latent = known.states, len(known.states), ~p.measured
     if n > STATES:
         raise InputError(
@@ -296,7 +296,7 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
 
 
 def _sums(p: Problem, known: Knowledge) -> ConservedSums:
-    """Conserved sums and their values, dimensionless, that start values must obey."""
+    """Return the conserved sums and their values, dimensionless, that start values must obey."""
     found: list[tuple[Array, float]] = []
     taken = np.zeros(len(known.states), dtype=bool)
     for one in (c for c in known.conserved if c.value is not None):
@@ -314,7 +314,7 @@ def _sums(p: Problem, known: Knowledge) -> ConservedSums:
 
 
 def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
-    """Notes on a result with unmeasured states, one sentence each."""
+    """Write notes on a result with unmeasured states, one sentence each."""
     row, latent = won.verdict.best, np.flatnonzero(won.problem.latent)
     notes = [_start(won, names, int(i)) for i in latent]
     partner = _partners(won.problem, won.structures[won.verdict.chosen])
@@ -356,7 +356,7 @@ def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
 
 
 def _start(won: Competed, names: Sequence[str], i: int) -> str:
-    """A sentence on how well the data determine the start of an unmeasured state."""
+    """Write a sentence on how well the data determine the start of an unmeasured state."""
     scale, found = won.verdict.p.scale.state[i], won.verdict.best.polished
     # nan where the data do not determine a start
     errors = found.joint.deviations()[count(found.free) :].reshape(found.initial.shape)
@@ -375,7 +375,7 @@ def _start(won: Competed, names: Sequence[str], i: int) -> str:
 
 
 def _partners(problem: Compartments, structure: Sequence[Flow]) -> dict[int, int]:
-    """Unmeasured states whose scale is that of another state by convention, each with that state."""
+    """Map each unmeasured state whose scale is set by convention to the state that sets it."""
     tied = ~problem.latent | problem.summed | problem.anchored
     found: dict[int, int] = {}
     for _ in range(problem.n):

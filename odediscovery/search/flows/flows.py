@@ -68,7 +68,7 @@ class Flow:
         return w
 
     def moved(self, order: Sequence[int]) -> Flow:
-        """The same flow with state i renumbered to order[i]."""
+        """Renumber state i to order[i]."""
         change = [0.0] * len(order)
         for i, c in enumerate(self.change):
             change[order[i]] = c
@@ -124,7 +124,7 @@ class Compartments:
         return found
 
     def _exchanges(self) -> Iterator[tuple[float, ...]]:
-        """Changes that move equal amounts from one state to another, where that defines a scale."""
+        """Yield changes that move equal amounts from one state to another, where that defines a scale."""
         for i, j in itertools.permutations(np.flatnonzero(~self.summed).tolist(), 2):
             if self.latent[i] or self.latent[j]:
                 yield tuple((np.eye(self.n)[j] - np.eye(self.n)[i]).tolist())
@@ -175,7 +175,7 @@ class Compartments:
         return bool(tied.all())
 
     def canonical(self, structure: Structure) -> Structure:
-        """The same structure with indistinguishable latent states in the order of the flows.
+        """Order indistinguishable latent states of a structure along the flows.
 
         The first one named is farthest upstream.
         """
@@ -186,11 +186,11 @@ class Compartments:
         return min(forms, key=lambda form: (_upstream(form), sorted(form)))
 
     def structures(self, size: int) -> list[Structure]:
-        """All sensible structures of `size` flows, each once."""
+        """List all sensible structures of `size` flows, each once."""
         return self._distinct(map(frozenset, itertools.combinations(self.flows, size)))
 
     def larger(self, structures: Sequence[Structure]) -> list[Structure]:
-        """All sensible structures that extend one of the given ones by a flow."""
+        """List all sensible structures that extend one of the given ones by a flow."""
         more = ({*s, f} for s in structures for f in self.flows if f not in s)
         return self._distinct(map(frozenset, more))
 
@@ -200,7 +200,7 @@ class Compartments:
 
 
 def elementary(weights: Array, n: int) -> list[tuple[float, ...]]:
-    """Changes that conserve all sums and involve a minimal set of states, in both directions."""
+    """List the changes that conserve all sums and involve a minimal set of states, in both directions."""
     found: list[tuple[float, ...]] = []
     for size in range(1, len(weights) + 2):
         for chosen in itertools.combinations(range(n), size):
@@ -224,7 +224,7 @@ def independent(structure: Structure) -> bool:
 
 
 def law_of(structure: Sequence[Flow], constants: Array, given: PowerSum, scale: Array) -> tuple[PowerSum, Mask]:
-    """The dimensionless law of flows and known terms, and the mask of its fitted coefficients."""
+    """Build the dimensionless law of flows and known terms, and the mask of its fitted coefficients."""
     changes = np.array([f.change for f in structure]).reshape(-1, len(scale)).T
     mix = np.hstack([changes, np.eye(len(scale)) * scale[:, None]]) / scale[:, None]
     size = units(structure, scale)
@@ -241,12 +241,12 @@ def law_of(structure: Sequence[Flow], constants: Array, given: PowerSum, scale: 
 
 
 def units(structure: Sequence[Flow], scale: Array) -> Array:
-    """The largest scale of the states that each flow touches [flows]."""
+    """Return the largest scale of the states that each flow changes [flows]."""
     return np.array([max(scale[i] for i in f.touched) for f in structure])
 
 
 def _upstream(structure: Structure) -> float:
-    """How far upstream the last states are: smaller where the first one flows into the others."""
+    """Measure how far upstream the last states are: smaller where the first one flows into the others."""
     return float(sum(i * -np.sign(c) for f in structure for i, c in enumerate(f.change)))
 
 
@@ -290,7 +290,7 @@ class _Batch:
         self.longest = float(self.gaps.sum(axis=0).max())
 
     def monomials(self, structures: Sequence[tuple[Flow, ...]]) -> tuple[Array, Array]:
-        """Distinct products [Q, states], and the change by a unit of flow F through Q [S, F, Q, states]."""
+        """Return distinct products [Q, states], and the change by a unit of flow F through Q [S, F, Q, states]."""
         rows = {flow.factors: flow.exponents for flows in structures for flow in flows}
         place = {factors: q for q, factors in enumerate(rows)}
         of_flow = np.zeros((len(structures), max(map(len, structures)), len(rows), len(self.scale)))
@@ -323,7 +323,7 @@ class _Batch:
         return np.stack(found)
 
     def residuals(self, exponents: Array, of_flow: Array, z: Array) -> Array:
-        """Weighted residuals [B, trajectories, samples * measured], 0 for missing values.
+        """Compute weighted residuals [B, trajectories, samples * measured], 0 for missing values.
 
         The unknowns z are logarithms of constants and roots of starts [B, F + trajectories * states].
         """
@@ -338,9 +338,9 @@ class _Batch:
         return np.moveaxis(r, 0, 2).reshape(len(z), self.runs, -1)
 
     def equations(self, exponents: Array, of_flow: Array, z: Array) -> tuple[Array, Array, Array]:
-        """Cost, gradient and normal matrix at unknowns of `residuals`, by finite differences in one batch.
+        """Compute cost, gradient and normal matrix of `residuals` by finite differences in one batch.
 
-        A start affects its own trajectory alone, so one shift serves all trajectories.
+        A start affects only its own trajectory, so one shift serves all trajectories.
         """
         (members, size), most, n = z.shape, of_flow.shape[1], self.n
         shifts = np.zeros((1 + most + n, size))
@@ -349,7 +349,7 @@ class _Batch:
         moved = (z + shifts[:, None]).reshape(-1, size)
         r = self.residuals(exponents, np.tile(of_flow, (len(shifts), 1, 1, 1)), moved)
         r = r.reshape(len(shifts), members, self.runs, -1)
-        # A member that blows up gets no descent direction, only its cost. Larger values would overflow when squared.
+        # A member that diverges gets no descent direction, only its cost. Larger values would overflow when squared.
         d, left = (np.where(np.abs(x) < 1e60, x, 0.0) for x in ((r[1:] - r[0]) / SHIFT, r[0]))
         jacobian = np.zeros((members, self.runs, r.shape[-1], size))
         jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
@@ -405,7 +405,7 @@ def rough_fits(
 
 
 def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
-    """Indices of the best `each` members of each structure, the best of all first."""
+    """Return the indices of the best `each` members of each structure, the best of all first."""
     order = np.lexsort((cost, own))
     place = np.arange(len(own)) - np.searchsorted(own[order], own[order])
     kept = order[place < each]
@@ -413,7 +413,7 @@ def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
 
 
 def _beginnings(p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator) -> Array:
-    """Random initial guesses for the unknowns of `_Batch.residuals`."""
+    """Draw random initial guesses for the unknowns of `_Batch.residuals`."""
     count, n = BEGINNINGS * len(flows), batch.n
     highest = np.stack([np.nanmax(t.values[:, batch.seen]) for t in p.data.trajectories])
     level = np.abs(highest).clip(LEAST_NOISE)[None, :, None]

@@ -41,7 +41,7 @@ class _Line:
         self.most = value + 1e-6 * abs(value)  # a smaller rise counts as none
 
     def search(self) -> Asking:
-        """A step length that satisfies the Wolfe conditions, or the approximate ones near a minimum."""
+        """Find a step length that satisfies the Wolfe conditions, or the approximate ones near a minimum."""
         c, trial = 1.0, (yield 1.0)
         for _ in range(52):  # bits of a float64
             if all(map(math.isfinite, trial)):
@@ -92,7 +92,7 @@ class _Line:
         )
 
     def _bracket(self) -> Generator[float, tuple[float, float], tuple[int, int, int]]:
-        """Two points whose slopes bracket a minimum, and the number of rounds used."""
+        """Find two points whose slopes bracket a minimum; return them and the number of rounds used."""
         for rounds in range(1, TRIALS):
             last = len(self.at) - 1
             good = next(i for i in range(last - 1, -1, -1) if self.value[i] <= self.most)
@@ -151,7 +151,7 @@ class _Line:
 
 
 def _member(start: Array, steps: int) -> MemberRun:
-    """LBFGS of one member: yields points, receives (value, gradient), stops at the first rise."""
+    """Run LBFGS for one member: yield points, receive (value, gradient), stop at the first rise."""
     x = start
     value, gradient = yield x
     pairs: list[tuple[Array, Array]] = []

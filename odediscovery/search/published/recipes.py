@@ -69,7 +69,7 @@ class Trajectories:
         return cls(tuple(parts), solver, int(np.isfinite(pooled(series)).sum()))
 
     def solutions(self, field: VectorField, theta: Tensor) -> list[Tensor]:
-        """States at all times of each trajectory, [members, n, states]."""
+        """Integrate to all times of each trajectory, [members, n, states]."""
         found, direct = [], self.solver == "rk4" and applies(field)
         for times, steps, start, _ in self.parts:
             start = start.expand(theta.shape[0], -1, -1)
@@ -82,7 +82,7 @@ class Trajectories:
         return found
 
     def mse(self, field: VectorField, theta: Tensor) -> Tensor:
-        """Mean squared error over all values of all trajectories, [members]."""
+        """Compute the mean squared error over all values of all trajectories, [members]."""
         total = torch.zeros_like(theta[:, 0])
         solutions = self.solutions(field, theta)
         for (_, _, _, values), solution in zip(self.parts, solutions, strict=True):
@@ -91,7 +91,7 @@ class Trajectories:
         return total / self.count
 
     def adjoint_mse(self, field: VectorField, theta: Tensor) -> Tensor:
-        """Mean squared error, [members], with the inexact gradient of the Julia code.
+        """Compute the mean squared error, [members], with the inexact gradient of the Julia code.
 
             lambda' = -(df/dx)^T lambda,    lambda jumps by dMSE/dx(t_i) at each time of the data
             dMSE/dtheta = integral of lambda^T df/dtheta
@@ -130,7 +130,7 @@ class Trajectories:
 
 
 def _back_nodes(times: Tensor) -> Tensor:
-    """Ends of backward Euler steps of one time unit from each time to the previous one, the last step cut."""
+    """Return the ends of Euler steps of one time unit, backwards from each time to the previous one, the last cut."""
     nodes = [times[:1]]
     for end, gap in zip(times[1:], times.diff().tolist(), strict=True):
         count = max(math.ceil(gap - 1e-9), 1)  # rounding of times must not add a step
@@ -139,7 +139,7 @@ def _back_nodes(times: Tensor) -> Tensor:
 
 
 def _steps(times: Tensor, solver: str) -> Tensor:
-    """The nodes of a fixed-step solver; InputError for too many Euler steps."""
+    """Return the nodes of a fixed-step solver; InputError for too many Euler steps."""
     if solver == "euler":
         count = math.ceil(float(times[-1]))
         if count > MOST_STEPS:
@@ -222,7 +222,7 @@ def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
 
 
 def build_chain(unit: str, states: int, width: int) -> tuple[AbstractUnit, ...]:
-    """The study's network: a power unit and a sum, or a dense net with two tanh layers."""
+    """Build the study's network: a power unit and a sum, or a dense net with two tanh layers."""
     if unit == "Dense":
         return (Dense(states, width, activation="tanh"), Dense(width, width, activation="tanh"), Dense(width, states))
     power = NPU if unit == "NPU" else RealNPU
@@ -254,7 +254,7 @@ def random_members(unit: str, states: int, widths: Sequence[int], seed: int) -> 
 
 
 def count_parameters(field: VectorField) -> NDArray[np.int_]:
-    """The study's model size: the number of parameters with |theta| > 0.001, gates included, [members]."""
+    """Count parameters as the study does: those with |theta| > 0.001, gates included, [members]."""
     counts: NDArray[np.int_] = (field.theta.abs() > ZERO).sum(dim=1).numpy()
     return counts
 
@@ -328,9 +328,9 @@ def read_member(
 
 
 def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: NDArray[np.bool_]) -> Equations:
-    """One member as equations, exact for its weights, with gates between 0 and 1 unchanged.
+    """Read one member as equations, exact for its weights, with gates between 0 and 1 unchanged.
 
-    For a nonnegative state, the power unit's sign is left out.
+    For a nonnegative state, the power unit's sign is omitted.
     """
     states, time_name, units = series.states, series.time_name, dict(series.units)
     law = _power_sum(field, index, np.nanmin(pooled(series), axis=0) > 0)
@@ -340,7 +340,7 @@ def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: N
     signless = {s for s, known in zip(symbols, nonnegative, strict=True) if known}
 
     def is_negative(minus_x: sympy.Expr, _at_zero: sympy.Expr) -> sympy.Expr:
-        """1 for x < 0, else 0, in functions that can be printed and parsed."""
+        """Express 1 for x < 0, else 0, in functions that can be printed and parsed."""
         x = -minus_x
         return sympy.S.Zero if x in signless else sympy.sign(x) * (sympy.sign(x) - 1) / 2
 
@@ -352,7 +352,7 @@ def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: N
 
 
 def _power_sum(field: VectorField, index: int, positive: NDArray[np.bool_]) -> PowerSum | None:
-    """The power sum of a member whose gates are all 0 or 1, else None.
+    """Return the power sum of a member whose gates are all 0 or 1, else None.
 
     At 0 the power unit adds the machine epsilon, but a power sum does not: a state that is not
     always positive must have no negative exponent.
@@ -368,7 +368,7 @@ def _power_sum(field: VectorField, index: int, positive: NDArray[np.bool_]) -> P
 
 
 def non_dominated(members: Sequence[TrainedMember]) -> list[TrainedMember]:
-    """Members with a smaller error than every smaller member, smallest first."""
+    """Select the members with a smaller error than every smaller member, smallest first."""
     kept: list[TrainedMember] = []
     for m in sorted(members, key=lambda m: (m.parameters, m.mse)):
         if not kept or m.mse < kept[-1].mse:
@@ -377,7 +377,7 @@ def non_dominated(members: Sequence[TrainedMember]) -> list[TrainedMember]:
 
 
 def network(field: VectorField, index: int) -> Network:
-    """One member's layers as arrays, including hidden rows that are all zero."""
+    """Return one member's layers as arrays, including hidden rows that are all zero."""
     layers = tuple(
         Layer(unit.name, unit.n_out, unit.n_in, arrays)
         for unit, arrays in zip(field.units, field.arrays(index), strict=True)
