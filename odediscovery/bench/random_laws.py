@@ -162,7 +162,7 @@ def random_system(seed: int, family: str, i: int) -> SuiteSystem:
         if is_identifiable(draft):
             name, span = f"{family} {i} of seed {seed}{law and f', {law}'}", (0.0, draft.span)
             about = SUITE, f"{family}-{i}", name, draft.equations(), draft.starts
-            return SuiteSystem(*about, span, draft.samples, ADDITIVE, family)
+            return SuiteSystem(*about, span, draft.samples, ADDITIVE, family, draft.apart)
     raise FitError(f"none of {5_000} drafts of {family} {i} was accepted")
 
 
