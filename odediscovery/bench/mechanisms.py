@@ -57,7 +57,7 @@ def _add(b: Builder, state: int, k: float, rate: Rate) -> None:
     b.add(state, k * rate.size, rate.powers, rate.factor)
 
 
-def reactions(r: np.random.Generator, law: RateLaw) -> Draft:
+def reactions(law: RateLaw, r: np.random.Generator) -> Draft:
     """A chain of fluxes from one state to the next and out, or back, with inflows and slow losses."""
     n = _states(r, 2 if law.partner else 1)
     conserved = n > 1 and r.random() < 0.15
@@ -105,7 +105,7 @@ def _yield(b: Builder, source: int, target: int) -> float:
     return 1.0 if b.units[source] == b.units[target] else b.size(0.3, 1.5)
 
 
-def food_chain(r: np.random.Generator, law: RateLaw) -> Draft:
+def food_chain(law: RateLaw, r: np.random.Generator) -> Draft:
     """A growing species, eaten by the next one with a yield, and so on, or by two; eaters die. A single species
     grows or is stocked, and is harvested."""
     n = _states(r, 2 if law.partner else 1, 4)
@@ -130,7 +130,7 @@ def food_chain(r: np.random.Generator, law: RateLaw) -> Draft:
     return b.draft(b.positive_starts(low, high), b.size(3.0, 30.0), samples=SAMPLES)
 
 
-def cells(r: np.random.Generator, law: RateLaw) -> Draft:
+def cells(law: RateLaw, r: np.random.Generator) -> Draft:
     """Cells X that grow on a quota Q of a nutrient, which they take up at a constant rate or from a supply S."""
     n = 2 if r.random() < 0.6 else 3
     b = _builder(r, n)
@@ -153,7 +153,7 @@ def cells(r: np.random.Generator, law: RateLaw) -> Draft:
 KELVIN = (2.0, 3.0)
 
 
-def reactors(r: np.random.Generator, law: RateLaw) -> Draft:
+def reactors(law: RateLaw, r: np.random.Generator) -> Draft:
     """A temperature, cooled in proportion to it, and reactants that are fed and react to each other and out."""
     n = 1 + case_of(r, 0.2, 0.6, 0.2)
     b = _builder(r, n)
@@ -176,7 +176,7 @@ def reactors(r: np.random.Generator, law: RateLaw) -> Draft:
     return b.draft(b.positive_starts(0.4, 2.5), b.size(2.0, 12.0), samples=SAMPLES)
 
 
-def bodies(r: np.random.Generator, law: RateLaw) -> Draft:
+def bodies(law: RateLaw, r: np.random.Generator) -> Draft:
     """Bodies that are heated or cooled by contact, and radiate to each other and to what is around them."""
     n = _states(r, 1, 3)
     b = _builder(r, n, "common")
@@ -193,7 +193,7 @@ def bodies(r: np.random.Generator, law: RateLaw) -> Draft:
     return b.draft(b.positive_starts(0.5, 2.5), b.size(1.5, 8.0), samples=SAMPLES)
 
 
-def motion(r: np.random.Generator, law: RateLaw) -> Draft:
+def motion(law: RateLaw, r: np.random.Generator) -> Draft:
     """Velocities with friction and gravity, turned into each other or held by springs, and positions."""
     across = bool(law.partner)
     axes = 2 if across else 1 + case_of(r, 0.8, 0.2)
@@ -221,7 +221,7 @@ def motion(r: np.random.Generator, law: RateLaw) -> Draft:
     return b.draft(b.signed_starts(-3.0, 3.0), b.size(3.0, 15.0), positive=False, samples=SAMPLES)
 
 
-def circuits(r: np.random.Generator, law: RateLaw) -> Draft:
+def circuits(law: RateLaw, r: np.random.Generator) -> Draft:
     """A voltage with a leak, a drive or a coil, and in some a further capacitor behind a resistor."""
     n = 1 + case_of(r, 0.4, 0.4, 0.2)
     b = _builder(r, n)
@@ -245,7 +245,7 @@ def circuits(r: np.random.Generator, law: RateLaw) -> Draft:
 
 
 # What is drawn around the rows of each table.
-SYSTEMS: tuple[tuple[Callable[[np.random.Generator, RateLaw], Draft], tuple[RateLaw, ...]], ...] = (
+SYSTEMS: tuple[tuple[Callable[[RateLaw, np.random.Generator], Draft], tuple[RateLaw, ...]], ...] = (
     (reactions, REACTIONS),
     (food_chain, FEEDING),
     (food_chain, GROWTH),
@@ -255,7 +255,7 @@ SYSTEMS: tuple[tuple[Callable[[np.random.Generator, RateLaw], Draft], tuple[Rate
     (motion, FRICTION),
     (circuits, CURRENTS),
 )
-DRAWS = tuple((law.name, partial(draw, law=law)) for draw, laws in SYSTEMS for law in laws)
+DRAWS = tuple((law.name, partial(draw, law)) for draw, laws in SYSTEMS for law in laws)
 
 
 def turn_of(seed: int, i: int) -> tuple[str, Callable[[np.random.Generator], Draft]]:

@@ -7,7 +7,7 @@
     saturating       Michaelis-Menten, Monod, Hill, Holling II and III, in one or two states
     trigonometric    Adler's equation and pendulums, with damping, torque, a spring or a filter
     compartments     linear compartments with constant inflows
-    mechanisms       published rate laws of 27 kinds in real units, drawn only if asked for
+    mechanisms       published rate laws in the units of measurements, drawn only if asked for
 
 Seeds below 1,000 are for development, others for acceptance. A system has one to three states, two
 starts to train on and an unseen one, and 40 to 100 samples; mechanisms have up to five states and 30 to 300 samples.

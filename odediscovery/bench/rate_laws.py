@@ -58,6 +58,7 @@ def _mass_action(b: Builder, tag: str, s: int, o: int) -> Rate:
 
 
 def michaelis_menten(b: Builder, tag: str, s: int, o: int) -> Rate:
+    """Saturation in s, of Michaelis-Menten or Monod."""
     return Rate({}, f"x{s}/({_half(b, tag, s)} + x{s})")
 
 
