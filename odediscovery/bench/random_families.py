@@ -52,6 +52,7 @@ class Draft:
     samples: int  # equally spaced, ends included
     positive: bool = True  # whether states have to stay positive
     wide: tuple[int, ...] = ()  # states whose range has to be wide, by index: sines of small angles are lines
+    apart: bool = False  # whether states have scales of their own, each with bounds of its own
 
     @property
     def constants(self) -> Array:
@@ -79,8 +80,8 @@ class Draft:
         # Use expressions: a sum of powers of this many variables would be far slower.
         return compiled(replace(law, power_sum=None))
 
-    def simulate(self, starts: Array, constants: Array, most: float = LARGEST) -> Array:
-        """Solve [samples, members, states]; not finite after a solution exceeds the bounds."""
+    def simulate(self, starts: Array, constants: Array, most: float | Array = LARGEST) -> Array:
+        """Solve [samples, members, states]; not finite after a solution exceeds the bounds, of all states or each."""
         over_constants, n = self._over_constants, self.states
         x, seen = starts, np.hstack([starts, constants])
 
@@ -95,10 +96,10 @@ class Draft:
             for k in range(1, self.samples):
                 for _ in range(STEPS):
                     x = rk4_step(rhs, x, step)
-                largest = np.abs(x).max(axis=1)
-                if most < LARGEST and not (largest <= most).all():
+                size = np.abs(x)
+                if np.min(most) < LARGEST and not (size <= most).all():
                     break
-                x[~(largest < LARGEST)] = np.nan
+                x[~(size.max(axis=1) < LARGEST)] = np.nan
                 path[k] = x
         return path
 
@@ -107,6 +108,9 @@ class Draft:
 STARTS = 3
 # Digits of the constants of a law.
 DIGITS = 3
+Range: TypeAlias = tuple[float, float]
+# Powers of ten of the units of states, and how many samples there may be.
+DECADES, SAMPLES = (-1.0, 2.0), (40, 60, 80, 100)
 
 
 def case_of(random: np.random.Generator, *chances: float) -> int:
@@ -117,9 +121,11 @@ def case_of(random: np.random.Generator, *chances: float) -> int:
 class Builder:
     """Collects terms whose numbers are of order 1, and writes them in units: of all states, their own, or none."""
 
-    def __init__(self, random: np.random.Generator, states: int, units: str = "common") -> None:
-        self.random, self.states = random, states
-        sizes = 10.0 ** random.uniform(-1.0, 2.0, states)
+    def __init__(
+        self, random: np.random.Generator, states: int, units: str = "common", decades: Range = DECADES
+    ) -> None:
+        self.random, self.states, self.apart = random, states, decades != DECADES
+        sizes = 10.0 ** random.uniform(*decades, states)
         self.units: Array = {"common": np.full(states, sizes[0]), "own": sizes, "none": np.ones(states)}[units]
         self.time = 10.0 ** random.uniform(-1.0, 1.5)
         self._terms: dict[tuple[int, str], float] = {}
@@ -159,14 +165,23 @@ class Builder:
         key = state, "*".join([*shapes, *([factor] if factor else [])]) or "1"
         self._terms[key] = self._terms.get(key, 0.0) + coefficient * size
 
-    def draft(self, starts: Array, span: float, *, positive: bool = True, wide: tuple[int, ...] = ()) -> Draft:
+    def draft(
+        self,
+        starts: Array,
+        span: float,
+        *,
+        positive: bool = True,
+        wide: tuple[int, ...] = (),
+        samples: tuple[int, ...] = SAMPLES,
+    ) -> Draft:
         """The draft of these terms."""
         terms = tuple(Term(k, rounded(c, DIGITS), shape) for (k, shape), c in self._terms.items() if c)
         begin = np.vectorize(rounded)(starts * self.units, DIGITS)
-        samples = int(self.random.choice((40, 60, 80, 100)))
+        count = int(self.random.choice(samples))
         names = {name for term in terms for name in re.findall(r"\w+", term.shape)}
         used = {n: v for n, v in self._inner.items() if n in names}
-        return Draft(self.states, terms, used, begin, rounded(span * self.time, 2), samples, positive, wide)
+        end = rounded(span * self.time, 2)
+        return Draft(self.states, terms, used, begin, end, count, positive, wide, self.apart)
 
     def positive_starts(self, low: float = 0.2, high: float = 4.0) -> Array:
         """Starts [starts, states] of positive states, in units of order 1, even on the logarithm."""
@@ -459,7 +474,6 @@ def _genes(b: Builder) -> None:
     b.add(1, -b.size(0.3, 1.5), {1: 1})
 
 
-Range: TypeAlias = tuple[float, float]
 # What adds the terms, how many states, their units, and the ranges of the starts and of the last time. Twice what is
 # common, so that it is drawn twice as often.
 SATURATING: tuple[tuple[Callable[[Builder], None], int, str, Range, Range], ...] = (

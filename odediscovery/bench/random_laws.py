@@ -7,9 +7,10 @@
     saturating       Michaelis-Menten, Monod, Hill, Holling II and III, in one or two states
     trigonometric    Adler's equation and pendulums, with damping, torque, a spring or a filter
     compartments     linear compartments with constant inflows
+    mechanisms       published rate laws in the units of measurements, drawn only if asked for
 
 Seeds below 1,000 are for development, others for acceptance. A system has one to three states, two
-starts to train on and an unseen one, and 40 to 100 samples.
+starts to train on and an unseen one, and 40 to 100 samples; mechanisms have up to five states and 30 to 300 samples.
 
 A draft is accepted if all its solutions stay within bounds, every state moves and is resolved by its
 samples, omitting any term has a visible effect, and the Fisher information of the samples,
@@ -28,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from odediscovery.bench import mechanisms, summary
 from odediscovery.bench import random_families as of
-from odediscovery.bench import summary
 from odediscovery.bench.random_families import Draft
 from odediscovery.bench.rows import Row
 from odediscovery.bench.summary import EXACT_AND_COEF, GOOD, MEDIAN_AND_LATE, Cell, by, grouped
@@ -49,7 +50,7 @@ def is_identifiable(draft: Draft) -> bool:
     if not is_whole(draft):
         return False
     constants = draft.constants
-    most = 30.0 * float(np.abs(draft.starts).max())
+    most = 30.0 * np.abs(draft.starts).max(axis=0 if draft.apart else None)
     base = draft.simulate(draft.starts, np.tile(constants, (len(draft.starts), 1)), most)
     return is_bounded(draft, base) and is_moving(draft, base[:, :TRAINED]) and is_known(draft, base[:, :TRAINED])
 
@@ -147,36 +148,39 @@ FAMILIES: Mapping[str, Callable[[np.random.Generator], Draft]] = {
     "trigonometric": of.trigonometric,
     "compartments": of.compartments,
 }
+# Not among the default families, so that kept studies of all families stay complete.
+MECHANISMS = "mechanisms"
 
 
 @cache
 def random_system(seed: int, family: str, i: int) -> SuiteSystem:
     """System i of a family; its `representation` is the family."""
     random = np.random.default_rng([seed, zlib.crc32(family.encode()), i])
+    law, draw = mechanisms.turn_of(seed, i) if family == MECHANISMS else ("", FAMILIES[family])
     for _ in range(5_000):
-        draft = FAMILIES[family](random)
+        draft = draw(random)
         if is_identifiable(draft):
-            name, span = f"{family} {i} of seed {seed}", (0.0, draft.span)
+            name, span = f"{family} {i} of seed {seed}{law and f', {law}'}", (0.0, draft.span)
             about = SUITE, f"{family}-{i}", name, draft.equations(), draft.starts
-            return SuiteSystem(*about, span, draft.samples, ADDITIVE, family)
+            return SuiteSystem(*about, span, draft.samples, ADDITIVE, family, draft.apart)
     raise FitError(f"none of {5_000} drafts of {family} {i} was accepted")
 
 
 def random_systems(
     seed: int, families: Sequence[str] | None = None, each: int = 20, ids: Sequence[str] | None = None
 ) -> list[SuiteSystem]:
-    """The first systems of some families (default: all), or only those with ids "family-i"."""
+    """The first systems of some families (default: all but mechanisms), or only those with ids "family-i"."""
     if seed < 0 or each < 1:
         raise InputError(f"--seed must be at least 0 and --each at least 1, got {seed} and {each}")
     if ids:
         return [random_system(seed, *_read(id)) for id in ids]
-    names = {name: name for name in FAMILIES}
-    return [random_system(seed, family, i) for family in chosen(names, families, "family") for i in range(each)]
+    names = chosen({name: name for name in (*FAMILIES, MECHANISMS)}, families or list(FAMILIES), "family")
+    return [random_system(seed, family, i) for family in names for i in range(each)]
 
 
 def _read(id: str) -> tuple[str, int]:
     family, _, number = id.rpartition("-")
-    if family not in FAMILIES or not number.isdecimal():
+    if family not in (*FAMILIES, MECHANISMS) or not number.isdecimal():
         raise InputError(f"--ids expects FAMILY-NUMBER, such as {next(iter(FAMILIES))}-0, got {id!r}")
     return family, int(number)
 
@@ -199,7 +203,7 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: Sequence[Su
     for method, own in methods.items():
         title = f"## {method}\n\n" if len(methods) > 1 else ""
         families = by(own, "representation")
-        groups = {family: families.get(family, []) for family in FAMILIES} | {"all": own}
+        groups = {family: families.get(family, []) for family in FAMILIES} | families | {"all": own}
         parts.append(title + grouped("family", groups, COLUMNS))
     truths = {system.id: system.equations for system in systems}
 

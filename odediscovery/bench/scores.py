@@ -18,6 +18,9 @@ has to vanish up to rounding. So 1/(1 + x), 2/(2 + 2*x) and x/(x + x**2) are one
 computer algebra cannot show it, and a tiny further term makes another one. Expressions that
 cannot be interpreted count as different.
 
+Where states have units of their own (`apart`), all of this counts in the spread or the largest value of each state: a
+half-saturation of 1e-5 would else be within any absolute tolerance, and R2 would see the largest state alone.
+
 Source of RECON and GEN: d'Ascoli et al., ODEFormer, ICLR 2024; their share of systems counts
 R2 > 0.9.
 """
@@ -265,9 +268,10 @@ def score(found: Equations, system: SuiteSystem, protocol: Protocol) -> Scores:
     """Score found equations, over the states of the system in order, against the truth."""
     clean = [true_trajectory(system, k) for k in range(len(system.starts))]
     *recon, gen = (
-        trajectory_r2(found, system.starts[k], system.times, clean[k]) for k in (*range(protocol.trajectories), -1)
+        trajectory_r2(found, system.starts[k], system.times, clean[k], system.apart)
+        for k in (*range(protocol.trajectories), -1)
     )
-    same = same_law(found, system.equations, box_of(np.concatenate(clean)))
+    same = same_law(found, system.equations, box_of(np.concatenate(clean)), system.apart)
     return Scores(min(recon), gen, *exact_and_coef(same, protocol.is_clean), nodes(found))
 
 
@@ -286,14 +290,19 @@ def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protoco
     """The best RECON among laws, as chosen by an oracle in published studies of ODEBench; -inf without laws."""
     starts = range(protocol.trajectories)
     clean = [true_trajectory(system, k) for k in starts]
-    each = (min(trajectory_r2(law, system.starts[k], system.times, clean[k]) for k in starts) for law in laws)
+    about, apart = system.times, system.apart
+    each = (min(trajectory_r2(law, system.starts[k], about, clean[k], apart) for k in starts) for law in laws)
     return max(each, default=-np.inf)
 
 
-def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array) -> float:
-    """Variance-weighted R2 of the equations integrated from `start`; -inf if they diverge or take too long."""
+def trajectory_r2(found: Equations, start: Array, times: Array, clean: Array, apart: bool = False) -> float:
+    """R2 of the equations integrated from `start`, weighted by the variance of the states unless they are `apart`; -inf
+    if they diverge or take too long."""
     # The truth needs at most a sixth of this number of evaluations.
     values = found.simulate(start, times, most_evaluations=50_000)
+    if apart:
+        size = clean.std(axis=0)
+        values, clean = values / np.where(size > 0, size, 1.0), clean / np.where(size > 0, size, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = float(np.sum((values - clean) ** 2))
     spread = float(np.sum((clean - clean.mean(axis=0)) ** 2))
@@ -307,12 +316,35 @@ def nodes(equations: Equations) -> int:
     return sum(1 for e in equations.right_hand_sides for _ in sympy.preorder_traversal(e))
 
 
-def same_law(found: Equations, truth: Equations, box: Array) -> ConstantErrors | None:
+def same_law(found: Equations, truth: Equations, box: Array, apart: bool = False) -> ConstantErrors | None:
     """Errors of the constants of a law of the true form in a box [states, 2]; None for other forms."""
     if found.power_sum is not None and truth.power_sum is not None:
         return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
+    unit, sides = np.ones(len(box)), truth.right_hand_sides
+    if apart:
+        unit = np.abs(box).max(axis=1)
+        units = dict(zip(truth.symbols, unit.tolist(), strict=True))
+        sides = tuple(_in_units(side, units) for side in sides)
     rows = [
-        constant_errors(side, lambda x, i=i: found.rhs(x)[..., i], truth.symbols, box)  # type: ignore[misc]
-        for i, side in enumerate(truth.right_hand_sides)
+        constant_errors(
+            side,
+            lambda x, i=i: found.rhs(x * unit)[..., i],  # type: ignore[misc]
+            truth.symbols,
+            box / unit[:, None],
+        )
+        for i, side in enumerate(sides)
     ]
     return ConstantErrors.worst_of(rows)
+
+
+def _in_units(e: sympy.Expr, units: Mapping[sympy.Symbol, float]) -> sympy.Expr:
+    """The expression over states in units, numbers in front of powers, and 1 the largest number in a sum."""
+    if not e.args:
+        return units[e] * e if e in units else e
+    e = e.func(*(_in_units(part, units) for part in e.args))
+    if not (e.is_Pow and e.exp.is_Number):
+        return e
+    terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(e.base)]
+    size = max(abs(number) for number, _ in terms)
+    base = sympy.Add(*(number / size * shape for number, shape in terms))
+    return size**e.exp * base**e.exp

@@ -64,6 +64,7 @@ class SuiteSystem:
     # The smallest chain of units that can write f, as ODEBench's file names them ("npu_nau" for a sum of products of
     # powers).
     representation: str
+    apart: bool = False  # whether states have units of their own, in which scores then count
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -168,8 +168,8 @@ def random(
     family: Annotated[
         list[str] | None,
         flag(
-            "power-sums, mass-action, lotka-volterra, oscillators, saturating, trigonometric or compartments; "
-            "may be given several times (default: all)"
+            "power-sums, mass-action, lotka-volterra, oscillators, saturating, trigonometric, compartments or "
+            "mechanisms; may be given several times (default: all but mechanisms)"
         ),
     ] = None,
     each: Annotated[int, flag("systems of each family", 20)] = 20,
