@@ -87,7 +87,7 @@ def study(
     return Study(name, shared, COLUMNS, tasks, 2.0 * max_seconds, lambda row: said[row["exact"]])
 
 
-# What is simulated
+# Simulation
 
 
 def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeries, dict[str, Array]]:

@@ -147,7 +147,7 @@ def run_cases(
     claim_folder(folder, shared)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
-    # A fit without a limit takes at most a minute of processor time, including its judging.
+    # A fit without a limit takes at most a minute of processor time, including its evaluation.
     study = Study("series", shared, COLUMNS, tasks, max_seconds or 60.0, lambda row: f"R2 {_figure(row['r2'])}")
     return study.run(folder, **where)
 

@@ -108,7 +108,7 @@ def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[A
 
     ends = []
     for _ in range(STARTS):
-        # A count of 0 at first is less than one.
+        # A first value of 0 is replaced by a small positive one.
         positive = np.log(np.maximum(first, least)[present])
         begins = np.where(linear > 0.0, first[present] / np.where(linear > 0.0, linear, 1.0), positive)
         u = np.concatenate([random.uniform(low, high), begins])
@@ -118,7 +118,7 @@ def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[A
     return *unpacked(best.x), sum(bool(end.cost <= 1.001 * best.cost) for end in ends)
 
 
-# What is read
+# Data
 
 
 def gause(folder: Path) -> TimeSeries:
@@ -134,7 +134,7 @@ def gause(folder: Path) -> TimeSeries:
 
 
 def covid(country: str, population: int) -> Load:
-    """S never confirmed, I active, R recovered or dead: S + I + R = population."""
+    """Read S (never confirmed), I (active) and R (recovered or dead), with S + I + R = population."""
 
     def load(folder: Path) -> TimeSeries:
         path = folder / f"covid19_{country}_2020.csv"
@@ -167,7 +167,7 @@ def _only(series: TimeSeries, label: str) -> TimeSeries:
     return replace(series, trajectories=(replace(run, label=""),))
 
 
-# What people fit
+# Named models
 
 GROWTH = {"integer_exponents": True}
 # Least and greatest start of K of logistic growth, in units of the final value of a series.
@@ -203,7 +203,7 @@ _PREDATION = NamedLaw(
 
 
 def _growth(load: Load, state: str, rate: Range, most: float) -> Case:
-    """Logistic growth to K."""
+    """Make a case of logistic growth to K."""
     text, ranges = (
         f"{state}' = r*{state}*(1 - {state}/K)",
         {"r": rate, "K": (_MOST_TIMES[0] * most, _MOST_TIMES[1] * most)},
@@ -213,7 +213,7 @@ def _growth(load: Load, state: str, rate: Range, most: float) -> Case:
 
 
 def _grown(table: str, group: str, labels: Sequence[str], state: str, rate: Range, most: float) -> dict[str, Case]:
-    """Logistic growth of several trajectories of a table."""
+    """Make cases of logistic growth from several trajectories of a table."""
     name = table.partition("_")[0]
     return {f"{name}-{label}": _growth(trajectory(table, group, label, [state]), state, rate, most) for label in labels}
 

@@ -133,16 +133,16 @@ def _repeated(layer: nn.Module, x: Tensor, times: int) -> Callable[[], None]:
 def alternate(
     functions: Mapping[str, Callable[[], object]], seconds: float, least: int = 3, most: int = 200
 ) -> dict[str, list[float]]:
-    """Wall-clock seconds of every turn of functions that take turns, so that a busy minute affects all of them; one
-    that has had so many seconds leaves, once it had its least turns. The first call, which allocates, is none."""
+    """Time functions in turn, so that other load affects all of them, and return the wall-clock seconds of each turn.
+    A function stops after `seconds`, but not before `least` turns; its first call, which allocates, is not counted."""
     for function in functions.values():
         function()
     found: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(most):
         for name, function in functions.items():
             if len(found[name]) < least or sum(found[name]) < seconds:
-                # A short function is called twice, and the second call counts: in a loop it would find the caches as
-                # it left them, not as the others did.
+                # A short function is called twice, and the second call counts: it finds the caches as in a loop of its
+                # own, not as the other functions left them.
                 if found[name] and min(found[name]) < 0.1:
                     function()
                 began = time.perf_counter()
@@ -152,11 +152,11 @@ def alternate(
 
 
 PARTS = ("units", "fits")
-# Samples and noise of the fits; the first one is that of a quick look.
+# Samples and noise of the fits; a quick run makes only the first one.
 FITS = ((40, 0.0), (4_000, 0.0), (100_000, 0.0), (400, 0.01), (100_000, 0.01))
-# Largest ratio of our forward pass to that by hand.
+# Largest acceptable ratio of our forward pass to that by hand.
 FORWARD = 1.1
-# `seconds` of a unit are those of the clock, of a fit the processor's, whose `clock` has the others.
+# `seconds` are wall-clock time for a unit and processor time for a fit, whose wall-clock time is `clock`.
 COLUMNS = ("id", "method", "failed", "seconds", "by_hand", "clock", "megabytes", "exact", "outcome", "equations")
 
 

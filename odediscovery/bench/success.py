@@ -55,7 +55,7 @@ def success_rate(
     monitor: Monitor | None = None,
     device: str = "cpu",
 ) -> list[MemberOutcome]:
-    """Train and prune `each` members of every width; one row for each member."""
+    """Train and prune `each` members of every width; return one row for each member."""
     # The samples are known to be exact: members are scored from each of them.
     p = prepare(simulate_system("fsir")).without_noise(None)
     hidden = [h for h in sizes or WIDTHS for _ in range(each)]
@@ -66,7 +66,7 @@ def success_rate(
     laws = trained_laws_of(field)
     rows: list[MemberOutcome | None] = [None] * len(hidden)
     order = sorted(range(len(laws)), key=lambda i: laws[i].n_monomials)
-    # Together those with about as many live rows, so that none carries dead ones.
+    # Members with similar numbers of monomials are pruned together, so that few rows are empty.
     for first in range(0, len(order), 20):
         part = order[first : first + 20]
         paths: dict[int, list[Candidate]] = defaultdict(list)

@@ -53,13 +53,13 @@ COLUMNS = (
 
 
 def ours(series: TimeSeries, max_seconds: float, seed: int, **options: Any) -> Answer:
-    """`discover` with its default recipe, and the rows of its front."""
+    """Run `discover` with its default recipe; the answer includes all laws of its front."""
     found = discover(series, settings_for("default", seed=seed, max_seconds=max_seconds, **options))
     return found.equations, found.outcome, [row.equations for row in found.front]
 
 
 def untrained(series: TimeSeries, max_seconds: float, seed: int) -> Answer:
-    """`discover` without networks, to measure the contribution of trained members."""
+    """Run `discover` without networks, to measure the contribution of trained members."""
     return ours(series, max_seconds, seed, members=0)
 
 

@@ -41,7 +41,7 @@ class Plan:
     """Options of a reproduction: as the paper prints it or as its code ran, quickly or in full."""
 
     preset: str = "as-run"  # "paper" or "as-run"
-    full: bool = False  # True for the sizes of the paper, False for a quick look of seconds
+    full: bool = False  # True: the sizes of the paper; False: a quick run of seconds
     seed: int = 0  # of all random numbers
     device: str = "cpu"  # where networks are trained, "cpu" or "cuda"
 
@@ -124,7 +124,7 @@ class Experiment(ABC):
     title: str  # one line above the table
     trains = True  # whether it trains networks, and so can use `Plan.device`
     full: Any = None  # settings with the sizes of the paper
-    quick: Any = None  # and for a quick look
+    quick: Any = None  # settings for a quick run
     # Values that distinguish batches, if there is a batch for every combination.
     axes: ClassVar[Mapping[str, Iterable[str]]] = {}
 

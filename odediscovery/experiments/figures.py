@@ -26,7 +26,7 @@ from odediscovery.runtime.arrays import Array
 
 # Widths of guide lines and of the line of a median, in points; opacity of overlapping marks.
 THIN, THICK, FAINT = 0.8, 2.4, 0.6
-# Share of the space between two ticks for methods.
+# Share of the space between two ticks that the methods fill.
 GROUP = 0.8
 # Ends of logarithmic axes of errors, and of axes of per cents and shares, with room for marks.
 ERROR_ENDS, PER_CENTS, SHARES = (1e-7, 1e4), (-4.0, 104.0), (-0.02, 1.04)
@@ -60,7 +60,7 @@ def draw_runs(
 
 
 def line_of(i: int) -> dict[str, Any]:
-    """Colour and dash of line i, if there are more lines than distinguishable colours."""
+    """Colour and dash of line i; lines beyond the number of colours are dashed."""
     return {"color": COLOURS[i % len(COLOURS)], "ls": "-" if i < len(COLOURS) else "--"}
 
 
@@ -105,11 +105,11 @@ def legend_below(figure: Figure, axis: Axes, columns: int = 0) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns or len(labels) or 1)
 
 
-# Marks of a method's models, and of few of them; letters apart from what they name; in points.
+# Sizes of markers, of the markers of few models, and distance of labels from their points, in points.
 PLAIN, LARGE, APART = 5.5, 7.5, 10.0
-# Letters beside what they name.
+# Style of labels beside their points.
 BESIDE: dict[str, Any] = {"va": "center", "textcoords": "offset points", "fontweight": "bold"}
-# Points of a curve.
+# Number of points of a curve.
 POINTS = 400
 # Colours of the states, distinct from the usual ones of methods.
 STATES = ("#0072B2", "#CC79A7", "#444444", "#56B4E9", "#E69F00", "#009E73", "#D55E00")

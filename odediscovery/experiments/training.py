@@ -68,9 +68,9 @@ class Setting:
 
     runs: int = 20  # members of a batch
     steps: int = 10_000  # gradient steps
-    batch: int = 64  # samples of a step
+    batch: int = 64  # samples per step
     rate: float = 1e-2
-    points: int = 1000  # samples, or points of the grid, of the test
+    points: int = 1000  # test samples or grid points
     method: str = "adam"  # "adam", "rmsprop" or "sgd"
     # "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of `relative_scale`, or
     # "cross-entropy" of the outputs' softmax.
@@ -274,10 +274,10 @@ def tell(job: Job, step: int, losses: Tensor) -> None:
 
 
 class ChainResiduals:
-    """weight (network(x) - y) of numbered members.
+    """Residuals weight (network(x) - y) of a selection of members.
 
     Levenberg-Marquardt drops members that have converged, so the last unknown, which is not free,
-    is the number of the member. The others are the parameters with gradients, unit by unit.
+    is the index of the member. The others are the parameters with gradients, unit by unit.
     """
 
     def __init__(self, network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, whole: float = 0.0) -> None:
@@ -307,7 +307,7 @@ class ChainResiduals:
         return found
 
     def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
-        """Residuals [members, samples x outputs], then those of whole numbers if these have a weight."""
+        """Residuals [members, samples x outputs], followed by whole w (1 - w^2) of every parameter w if whole > 0."""
         own = self.solve(unknowns) if solved is None else solved
         w = unknowns[:, :-1]
         return np.concatenate([own, self.whole * w * (1.0 - w * w)], axis=1) if self.whole else own
@@ -319,7 +319,7 @@ class ChainResiduals:
         weight, parts = self.weight[which], self.parameters(given)
         y, _, slopes = pulled_through(self.field.units, parts, self.x[which], torch.diag_embed(weight))
         residuals = ((y - self.y[which]) * weight).flatten(1)
-        # The slope by the number of a member is 0.
+        # The derivative with respect to the member's index is 0.
         jacobian = nn.functional.pad(slopes[..., self.columns].flatten(1, 2), (0, 1))
         if self.whole:
             w = given[:, :-1]
@@ -331,7 +331,7 @@ class ChainResiduals:
 def refit(
     network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float, whole: float = 0.0
 ) -> Tensor:
-    """Minimise sum (weight (network(x) - y))^2 over the parameters in place; the sums of squares [members]."""
+    """Minimise sum (weight (network(x) - y))^2 over the parameters in place; return the sums of squares [members]."""
     problem = ChainResiduals(network, x, y, weight, whole)
     unknowns: Array = problem.gathered().numpy()
     free = np.ones(unknowns.shape, dtype=bool)
@@ -345,7 +345,7 @@ def refit(
 
 @torch.no_grad()
 def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Sequential:
-    """The `kept` hidden units of every member whose factors vary most, as NAU, then an NMU or a RealNPU of gates 1."""
+    """Reduce members to the `kept` hidden units whose factors vary most: a NAU, then an NMU or a RealNPU of gates 1."""
     sums, products = layers(network)
     h = sums(x)
     if isinstance(products, NMU):
@@ -374,7 +374,7 @@ def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Seque
 
 
 def _regress(first: NAU, powers: RealNPU, x: Tensor, y: Tensor) -> None:
-    """Exponents from ln |y| = sum p_k ln |h_k| + c; c becomes the scale of the strongest h_k."""
+    """Set exponents by ridge regression of ln |y| = sum p_k ln |h_k| + c; c scales the h_k of the largest |p_k|."""
     h = first(x).abs().clamp_min(TINY).log()
     target = y.abs().clamp_min(TINY).log()
     centred = h - h.mean(dim=1, keepdim=True)

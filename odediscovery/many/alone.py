@@ -64,7 +64,7 @@ def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source
 
 
 def fit_alone(chosen: Sequence[Alone], backend: Backend, monitor: Monitor) -> Iterator[tuple[Alone, Discovery | str]]:
-    """The result of every series as it finishes, or the reason why there is none."""
+    """Yield the result of every series as it finishes, or the reason why there is none."""
     monitor.stage("series alone", len(chosen))
     results = results_of_tasks(backend, _fitted, chosen, stopping=monitor.stopping)
     for done, (number, found) in enumerate(results, start=1):

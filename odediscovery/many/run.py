@@ -1,4 +1,4 @@
-"""A simple law for every series of a table: blocks are tasks, rows are saved at once, a stop loses nothing."""
+"""A simple law for every series of a table: blocks are tasks, and the rows of each are saved as soon as it is done."""
 
 from __future__ import annotations
 

@@ -357,7 +357,7 @@ def leave_out_strangers(rows: Sequence[MixedFit], monitor: Monitor) -> tuple[Mix
 
 
 def _without(row: MixedFit, odd: Mask) -> list[MixedFit]:
-    """The same law without some groups, with its spreads chosen anew."""
+    """The same law without some groups, with its spreads chosen again."""
     kept = np.flatnonzero(~odd)
     found = sound_model(row.model.measured.taken(kept), row.model.structure, row.unknowns[:, kept])
     return [with_spreads(one) for one in found]

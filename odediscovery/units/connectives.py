@@ -29,7 +29,7 @@ from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, 
 
 
 class Connective(AbstractUnit):
-    """y_j = min(max(c_j + sum_k a_jk x_k, 0), 1), with a and c from importances and a bias.
+    """A connective y_j = min(max(c_j + sum_k a_jk x_k, 0), 1), with a and c from importances and a bias.
 
     Args:
         alpha: inputs of at least alpha are true, of at most 1 - alpha false; above 1/2 and used
@@ -121,7 +121,7 @@ def _formula(constant: float, slopes: Any, x: Sequence[sympy.Basic]) -> sympy.Ba
 
 
 class And(Connective):
-    """y = min(max(beta - sum_k w_k (1 - x_k), 0), 1): true if all x are.
+    """True if all x are: y = min(max(beta - sum_k w_k (1 - x_k), 0), 1).
 
     >>> unit = And(2, 1)
     >>> _ = unit.weight.data.fill_(1.0)
@@ -137,7 +137,7 @@ class And(Connective):
 
 
 class Or(Connective):
-    """y = min(max(1 - beta + sum_k w_k x_k, 0), 1): true if one x is.
+    """True if one x is: y = min(max(1 - beta + sum_k w_k x_k, 0), 1).
 
     >>> unit = Or(2, 1)
     >>> _ = unit.weight.data.fill_(1.0)
@@ -153,7 +153,7 @@ class Or(Connective):
 
 
 class Not(Connective):
-    """y = min(max(beta - sum_k w_k x_k, 0), 1): true if no x is; of one x, its negation.
+    """True if no x is, the negation of a single x: y = min(max(beta - sum_k w_k x_k, 0), 1).
 
     >>> unit = Not(1, 1)
     >>> _ = unit.weight.data.fill_(1.0)
@@ -169,7 +169,7 @@ class Not(Connective):
 
 
 class Implies(Connective):
-    """y = min(max(1 - beta + sum_k w_k (1 - x_k) + w_n x_n, 0), 1): true if x_n is, or another x is not.
+    """True if x_n is, or another x is not: y = min(max(1 - beta + sum_k w_k (1 - x_k) + w_n x_n, 0), 1).
 
     Raises:
         ValueError: there is no input besides the last.

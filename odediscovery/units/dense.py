@@ -19,7 +19,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[sympy.Expr], 
 
 
 class Dense(AbstractUnit):
-    """y = activation(W x + b).
+    """A dense layer y = activation(W x + b).
 
     Args:
         activation: "identity", "tanh" (the fSIR baseline) or "sigmoid".
@@ -54,7 +54,7 @@ class Dense(AbstractUnit):
 
 
 class Linear(AbstractUnit):
-    """y = W x, without bias: the baseline for the arithmetic units.
+    """A linear layer y = W x without bias, the baseline for the arithmetic units.
 
     >>> unit = Linear(2, 1)
     >>> _ = unit.weight.data.fill_(0.5)

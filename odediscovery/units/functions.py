@@ -17,7 +17,7 @@ from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, 
 
 
 class Functions(AbstractUnit):
-    """y = (x_1, ..., x_n, f_1(r_1 x_s1), ..., f_F(r_F x_sF)): inputs of the power unit after it.
+    """The features and functions of them, y = (x_1, ..., x_n, f_1(r_1 x_s1), ..., f_F(r_F x_sF)).
 
     Args:
         functions: name (of `families.STATE_FUNCTIONS`) and input of each function, one for each
@@ -28,7 +28,7 @@ class Functions(AbstractUnit):
         ValueError: n_out does not match the functions, or a name is unknown.
 
     Source: the function units of equation learners (Martius and Lampert, 2016; Sahoo, Lampert
-    and Martius, 2018), here before power units.
+    and Martius, 2018), here before the power units.
 
     >>> unit = Functions(1, 2, functions=[("exp", 0)])
     >>> _ = unit.rate.data.fill_(2.0)

@@ -46,7 +46,7 @@ def rounded_product(weights: Array, x: Sequence[sympy.Expr]) -> list[sympy.Expr]
 
 
 class NAC(AbstractUnit):
-    """y_j = sum_k W[j, k] x_k with W = tanh(weight) * sigmoid(mask): sums and differences.
+    """Sums and differences y_j = sum_k W[j, k] x_k with W = tanh(weight) * sigmoid(mask).
 
     Source: Trask et al., Neural Arithmetic Logic Units (2018), Eqs. 1 and 2.
 
@@ -71,7 +71,7 @@ class NAC(AbstractUnit):
 
 
 class MultiplicativeNAC(NAC):
-    """y_j = exp(sum_k W[j, k] log(|x_k| + eps)): products and quotients of absolute values.
+    """Products and quotients of absolute values, y_j = exp(sum_k W[j, k] log(|x_k| + eps)).
 
     Source: Trask et al. (2018), Eq. 2; "NAC*" of Madsen and Johansen (2020).
 

@@ -24,7 +24,7 @@ from odediscovery.units.nac import EPSILON, Array, accumulator, accumulator_arra
 
 
 class NALU(AbstractUnit):
-    """y = g (W x) + (1 - g) exp(W log(|x| + eps)),   g = sigmoid(G x + b).
+    """A sum and a product, mixed by a gate: y = g (W x) + (1 - g) exp(W log(|x| + eps)), g = sigmoid(G x + b).
 
     Args:
         independent: True gives the product its own weights, as proposed by the iNALU's authors and
@@ -78,7 +78,7 @@ class NALU(AbstractUnit):
 
 
 class iNALU(AbstractUnit):
-    """y = g (W_a x) + (1 - g) s exp(min(W_m log(max(|x|, eps)), omega)), s the recovered sign.
+    """A sum and a signed product: y = g (W_a x) + (1 - g) s exp(min(W_m log(max(|x|, eps)), omega)), s the sign.
 
     Args:
         epsilon: lower bound of |x| in the logarithm.

@@ -13,7 +13,7 @@ from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, 
 
 
 class NMU(AbstractUnit):
-    """y_j = prod_k (M[j, k] x_k + 1 - M[j, k]),   M = min(max(weight, 0), 1).
+    """Products of features, y_j = prod_k (M[j, k] x_k + 1 - M[j, k]), M = min(max(weight, 0), 1).
 
     Each factor is a gate between x_k and 1. Signs are kept; division is not possible.
 

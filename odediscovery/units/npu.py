@@ -26,7 +26,7 @@ EPSILON = sys.float_info.epsilon
 
 
 class AbstractPowerUnit(AbstractUnit):
-    """y_j = Re(prod_k x_k ** (Re[j, k] + i Im[j, k])), each x_k mixed with 1 by its gate.
+    """Products of powers y_j = Re(prod_k x_k ** (Re[j, k] + i Im[j, k])), each x_k mixed with 1 by its gate.
 
     Args:
         gate_gradient: "through" lets the gate's gradient pass also outside [0, 1]
@@ -74,7 +74,7 @@ class AbstractPowerUnit(AbstractUnit):
             raise ValueError(f"nonnegative must be one flag or {n_in}, got {len(flags)}")
         self.gate_gradient, self.imaginary_l1, self.clip = gate_gradient, imaginary_l1, clip
         self.all_positive = all(flags)
-        # One flag if all agree: features that all have a sign, or none, need fewer operations.
+        # One flag if all agree, which needs fewer operations.
         self.nonnegative = flags[0] if len(set(flags)) == 1 else tuple(flags)
         self.gates = ("gate",) if self.has_gate else ()
         super().__init__(n_in, n_out, **base)
@@ -217,7 +217,7 @@ class AbstractPowerUnit(AbstractUnit):
 
 
 class NPU(AbstractPowerUnit):
-    """y = exp(Re log r - pi Im k) cos(Im log r + pi Re k) with relevance gates (Eq. 14).
+    """The NPU with relevance gates: y = exp(Re log r - pi Im k) cos(Im log r + pi Re k) (Eq. 14).
 
     >>> unit = NPU(1, 1)  # the square of -3, its gate open
     >>> _ = unit.real.data.fill_(2.0), unit.gate.data.fill_(1.0)

@@ -38,7 +38,7 @@ RELATIONS = {
 
 
 class NSR(AbstractUnit):
-    """y_j = sigmoid(sum_r sign_jr tanh(lambda d_jr) + zero_jr (1 - 2 tanh(lambda d_jr)^2) + bias).
+    """Comparisons y_j = sigmoid(sum_r sign_jr tanh(lambda d_jr) + zero_jr (1 - 2 tanh(lambda d_jr)^2) + bias_jr).
 
     Args:
         scale: lambda; differences well above 1 / lambda count as not zero.

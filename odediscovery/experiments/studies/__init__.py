@@ -1,1 +1,1 @@
-"""The experiments of the papers, those of one kind in a file."""
+"""The experiments of the papers, one file for each kind."""

@@ -40,13 +40,13 @@ from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
 
-# The column of a table that says how an error stands beside the published one.
+# Column of a table that compares an error with the published one.
 WITHIN = "within 2 MAD, better or worse"
 # Eq. 15 clips gates: they have no gradient outside [0, 1].
 CLIPPED = {"gate_gradient": "zero"}
 
 
-# Simple arithmetic: width between the layers, of dense nets; training range of both inputs; rates.
+# Simple arithmetic: hidden width, that of dense nets; training range of both inputs; learning rates.
 SIMPLE_MODELS = ("NPU", "RealNPU", "NMU", "NALU", "iNALU", "Dense")
 SIMPLE_TASKS = ("+", "×", "÷", "√")
 WIDTH, DENSE_WIDTH = 6, {"paper": 10, "as-run": 50}
@@ -61,9 +61,9 @@ SIMPLE_PUBLISHED = {
     "iNALU": ((2.18, 0.13), (3.453, 0.065), (2.54, 0.26), (0.049, 0.011)),
     "Dense": ((2.103, 0.04), (3.546, 0.035), (14.16, 0.23), (0.084, 0.007)),
 }
-# Either input in a test of the paper: from, to, step; the paper's -4.1:0.2:4, for the root 0.1:0.1:4.
+# Test grid of either input: from, to, step; printed as -4.1:0.2:4, for the root as 0.1:0.1:4.
 LINES = {task: (-4.1, 3.9, 0.2) for task in SIMPLE_TASKS} | {"√": (0.1, 4.0, 0.1)}
-# Errors that have a colour.
+# Range of the colour scale of errors.
 ERRORS = (1e-3, 1e2)
 
 
@@ -72,10 +72,10 @@ class SimpleArithmetic(Experiment):
 
         f(x, y) = (x + y, x y, x / y, sqrt x),    x, y ~ U(0.1, 2)
 
-    The test is the mean absolute error on a grid that reaches into the negative numbers. The paper
-    prints the order NAU -> NPU and a dense net of 10; the code ran NPU -> NAU and 50 (`as-run`). What
-    the paper leaves open is as the code has it: NALU's biases begin by Glorot, as for a matrix of one
-    column, and iNALU's regulariser is a sum over all parameters, not a mean.
+    The test is the mean absolute error on a grid that includes negative numbers. The paper prints
+    the order NAU -> NPU and a dense net of width 10; the code ran NPU -> NAU and width 50 (`as-run`).
+    Details that the paper omits follow the code: NALU's biases start with Glorot's values for a matrix
+    of one column, and iNALU's regulariser is a sum over all parameters, not a mean.
     """
 
     name = "simple-arithmetic"
@@ -101,7 +101,7 @@ class SimpleArithmetic(Experiment):
             with torch.no_grad():
                 off = (network(grid) - targets(grid)).abs()[..., i].nan_to_num(torch.inf)
             side = round(grid.shape[1] ** 0.5)
-            # Of the run that is best at the task.
+            # The surface is that of the best run at this task.
             surfaces[f"surface {i}"] = off[off.mean(dim=1).argmin()].reshape(side, side).numpy()
         return nets.rows_of(columns | {"parameters": nets.count_parameters(network)}, training.row()), surfaces
 
@@ -122,8 +122,8 @@ class SimpleArithmetic(Experiment):
         return f"{counted([row[WITHIN] for row in rows])}\n\n{markdown(rows)}"
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Fig. 6: error surfaces, each of the best run of its model at its task."""
-        # Squares: four rows of them are no taller than three of other panels.
+        """Draw Fig. 6: the error surface of the best run of each model at each task."""
+        # Four rows of square panels are no taller than three rows of other panels.
         figure = page(rows=len(SIMPLE_TASKS) - 1, wide=True)
         axes = figure.subplots(len(SIMPLE_TASKS), len(SIMPLE_MODELS), squeeze=False)
         for i, task in enumerate(SIMPLE_TASKS):
@@ -148,7 +148,7 @@ def targets(x: Tensor) -> Tensor:
 
 
 def simple_network(model: str, runs: int, preset: str, source: torch.Generator) -> nn.Sequential:
-    """A network of simple arithmetic as a preset has it."""
+    """Build a network for simple arithmetic in the variant of a preset."""
     outputs, wide = len(SIMPLE_TASKS), DENSE_WIDTH[preset]
     if model == "Dense":
         sigmoid = {"activation": "sigmoid"}
@@ -164,20 +164,20 @@ def simple_network(model: str, runs: int, preset: str, source: torch.Generator) 
 
 
 def _as_a_column(bias: Tensor, generator: torch.Generator | None = None) -> None:
-    """Glorot's start of a vector, as the authors' code has it for biases."""
+    """Initialise a vector by Glorot's rule for a matrix of one column, as the authors' code does."""
     nn.init.xavier_uniform_(bias[:, None], generator=generator)
 
 
 def _grid(task: str) -> Tensor:
-    """All pairs of a task's values, [1, points, 2]; rounding neither adds nor drops the last."""
+    """All test points of a task, [1, points, 2]; rounding neither adds nor drops the last value."""
     low, high, step = LINES[task]
     values = np.arange(low, high + step / 2, step)
     x, y = np.meshgrid(values, values, indexing="ij")
     return torch.tensor(np.stack([x.ravel(), y.ravel()], axis=1))[None]
 
 
-# Large arithmetic: inputs, those of a sum, those that both share; samples; runs of Table 1, the best on the test
-# points; Sobol numbers drawn at once, many more than a batch, for the engine is slow to start.
+# Large arithmetic: numbers of inputs, of those in a sum and in both sums; batch and test samples; number of best runs
+# on the test points in Table 1; batches of Sobol numbers drawn at once, since each call of the engine is slow.
 INPUTS, SUBSET, OVERLAP = 100, 50, 12
 BATCH, TEST = 128, 10_000
 REPORTED = 10
@@ -190,7 +190,7 @@ RECOMMENDED = ("NPU", "RealNPU", "NMU")
 class Operation:
     """One operation: ranges, learning rate and the L1 schedule of the code; `printed_beta` is Table A6's.
 
-    `nmu_steps`, `nmu_beta` are of the NMU as its code ran, where they differ: fewer steps, a smaller first L1 weight.
+    `nmu_steps` and `nmu_beta` are those of the NMU in the code, if different: fewer steps, a smaller first L1 weight.
     """
 
     sign: str
@@ -210,15 +210,15 @@ class Operation:
         return min(fewer or most, most)
 
     def weight(self, model: str, step: int, preset: str) -> float:
-        """L1 weight of the published training at a step; where Table A6 prints an end below the start, the end
-        holds."""
+        """L1 weight of the published training at a step; if Table A6 prints a last weight below the first, the last
+        one applies to all steps."""
         if preset == "paper":
             return nets.grown_tenfold(step, *(self.printed_beta or self.beta))
         low, high = self.beta
         return nets.grown_tenfold(step, (model == "NMU" and self.nmu_beta) or low, high)
 
     def targets(self, x: Tensor) -> Tensor:
-        """y of inputs x [1, batch, inputs], [1, batch, 1]."""
+        """Compute y [1, batch, 1] from inputs x [1, batch, inputs]."""
         second = SUBSET - OVERLAP
         a = x[..., :SUBSET].sum(dim=-1, keepdim=True)
         return self.operation(a, x[..., second : second + SUBSET].sum(dim=-1, keepdim=True))
@@ -239,34 +239,34 @@ PUBLISHED = {
 }
 
 
-# Ends of the code's first weights. Ours: starts of each run, from these weights and from the units' own; share of the
-# steps after which the rate falls; hidden units that remain, one count after the other; tolerance of the refits; mean
-# squared error, relative to that of y, which counts as exact.
+# Range of the code's initial weights. Ours: starts per run, from these weights and from the units' own; share of the
+# steps after which the rate falls; successive numbers of hidden units; tolerance of the refits; mean squared error
+# [mean square of y] that counts as exact.
 FIRST = (0.0, 0.1)
 STARTS, ANNEAL, KEPT, TOLERANCE, EXACT = (2, 2), 0.4, (4, 2, 1), 1e-9, 1e-20
 
 
 @dataclass(frozen=True)
 class LargeSetting(OurSetting):
-    """Sec. 4.3 and Table A6 of the paper, and its code, which ran `mult_runs` on the product."""
+    """Settings of Sec. 4.3 and Table A6; the paper's code made `mult_runs` runs of the product."""
 
     mult_runs: int = 20
 
 
 class LargeArithmetic(Experiment):
-    """Sec. 4.3 of Neural Power Units: two sums of 50 of 100 inputs, an operation (Table 1, Fig. 7).
+    """Sec. 4.3 of Neural Power Units: an operation on two sums of 50 of 100 inputs (Table 1, Fig. 7).
 
         a, b = sums of two overlapping subsets;    y = a + b,  a b,  1 / a  or  sqrt a
 
-    All runs of a model are members of one batch; they see the same endless Sobol sequence and differ in their
-    initial weights alone. The sequence must not be scrambled: its first, strongly structured batches are what brings
-    an NMU off the plateau of the product. What the paper prints and its code did differs in runs, tests and norm.
+    All runs of a model are members of one batch, with the same endless Sobol sequence; they differ only in their
+    initial weights. The sequence must not be scrambled: its first, strongly structured batches move an NMU off the
+    plateau of the product. The paper and its code differ in the number of runs, the test ranges and the norm.
 
-    Ours is one recipe for every task and unit: four starts a run, two from the code's weights and two from the units'
-    own, 2000 steps of Adam at a rate that falls to 0, under the L1 norm at its final weight. That ends in products of
-    many hidden units with gates between 0 and 1, which fit inside the training range and nowhere else. So every start
-    is thinned to the 4, then 2, then 1 hidden units whose factors vary most (gates 1, no imaginary part), each time
-    refitted by Levenberg-Marquardt, and the start and size with the least BIC on the training points are kept.
+    Ours is one recipe for every task and unit: four starts per run, two from the code's weights and two from the units'
+    own, with 2000 steps of Adam at a rate that falls to 0, under the L1 norm at its final weight. This gives products
+    of many hidden units with gates between 0 and 1, which do not extrapolate. So every start is reduced to the 4, then
+    2, then 1 hidden units whose factors vary most (gates 1, no imaginary part), and refitted by Levenberg-Marquardt
+    each time; the start and size with the least BIC on the training points are kept.
     """
 
     name = "large-arithmetic"
@@ -275,7 +275,7 @@ class LargeArithmetic(Experiment):
     quick = replace(full, runs=2, mult_runs=2, steps=25, our_steps=25, refit_samples=128, refit_steps=3)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
-        # The three that the paper recommends come first: they are what is compared.
+        # The three units that the paper recommends come first, since they are compared.
         groups = (tuple(m + OURS for m in RECOMMENDED), RECOMMENDED, MODELS[3:])
         return [{"model": m, "task": t} for part in groups for t in TASKS for m in part]
 
@@ -310,7 +310,7 @@ class LargeArithmetic(Experiment):
         return f"As run: {counted(verdicts)}\n\n{super().table(plan, ran)}"
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Fig. 7: test error over the number of parameters, every run a point."""
+        """Draw Fig. 7: test error over the number of parameters, one point per run."""
         figure, labelled = page(rows=2), dict[str, Any]()
         for axis, (key, task) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
             for r in (r for r in ran if r.batch["task"] == key):
@@ -323,7 +323,7 @@ class LargeArithmetic(Experiment):
 
 
 def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -> tuple[nn.Sequential, int]:
-    """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
+    """Train by RMSProp at a constant rate under a growing penalty; return the networks and the number of steps."""
     preset, as_run = job.plan.preset, job.plan.preset == "as-run"
     steps = task.steps(model, how.steps, preset)
     network = large_network(model, how.mult_runs if as_run and task.sign == "×" else how.runs, FIRST, job.source)
@@ -335,7 +335,7 @@ def _train_published(model: str, task: Operation, how: LargeSetting, job: Job) -
 
 
 def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tuple[nn.Sequential, int]:
-    """The best of several starts of every run: Adam at a falling rate, thinned, refitted."""
+    """Train several starts of every run by Adam at a falling rate, thin and refit them, and keep the best."""
     count = sum(STARTS)
     runs = how.runs * count
     network = large_network(model, runs, FIRST, job.source)
@@ -352,7 +352,7 @@ def _train_ours(model: str, task: Operation, how: LargeSetting, job: Job) -> tup
 
 
 def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: LargeSetting) -> None:
-    """Thin and refit all starts; the size and start of least BIC of every run go into `final`."""
+    """Thin and refit all starts; write the size and start with the least BIC of every run into `final`."""
     samples = how.refit_samples
     x = _points(*task.train, samples).double()
     y = task.targets(x)
@@ -364,7 +364,7 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
         shared, target = (part.expand(len(nets.flat(network)), -1, -1) for part in (x, y))
         left = nets.refit(network, shared, target, torch.ones_like(target), how.refit_steps, TOLERANCE)
         free = sum(p[0].numel() for p in network.parameters() if p.requires_grad)
-        # Less than `floor` is rounding and no reason for a larger network.
+        # Errors below `floor` are rounding and do not justify a larger network.
         error = (left / samples).clamp_min(floor).nan_to_num(torch.inf)
         criteria.append(samples * error.log() + free * math.log(samples))
     # [runs, sizes x starts]
@@ -375,7 +375,7 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
 
 
 def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
-    """A network of a model as its units begin by themselves."""
+    """Build a network of a model with the units' own initial weights."""
     gates = CLIPPED if model in ("NPU", "RealNPU") else {}
     return nets.chain(
         runs, source, (NALU if model == "NALU" else NAU, INPUTS, INPUTS), (UNITS[model], INPUTS, 1, gates)
@@ -383,7 +383,7 @@ def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
 
 
 def large_network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:
-    """The same with the code's weights: matrices uniform between the ends `first`, the NPU's gates 1."""
+    """Build a network with the code's initial weights: matrices uniform between `first`, the NPU's gates 1."""
     network = _units(model, runs, source)
     for unit in nets.layers(network):
         for name, value in unit.named_parameters():
@@ -395,7 +395,7 @@ def large_network(model: str, runs: int, first: tuple[float, float], source: tor
 
 
 def _draw(task: Operation, plan: Plan) -> Draw:
-    """Batches of one endless Sobol sequence."""
+    """Draw batches from one endless Sobol sequence."""
     low, high = task.train
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
@@ -418,7 +418,7 @@ def _engine() -> Any:
 
 
 Range = tuple[float, float]
-# Division: training range and the test ranges beside it.
+# Training range of division with its test ranges.
 RANGES: dict[str, tuple[Range, tuple[Range, ...]]] = {
     "[-20, -10]": ((-20, -10), ((-40, -20),)),
     "[-2, -1]": ((-2, -1), ((-6, -2),)),
@@ -431,19 +431,19 @@ RANGES: dict[str, tuple[Range, tuple[Range, ...]]] = {
     "[10, 20]": ((10, 20), ((20, 40),)),
 }
 DIVIDERS = ("RealNPU" + OURS, "RealNPU", "NPU", "NALU", "iNALU")
-# Average success over all ranges (Mistry et al.); of the others there are figures only.
+# Average success over all ranges (Mistry et al.); for the other units there are only figures.
 PUBLISHED_RATE = 0.702
 DIVISION_PUBLISHED = {"RealNPU": "70.2 % (85.3 % modified)", "RealNPU" + OURS: "91.6 % (NMRU, the best unit)"}
 TERMS = 10
 
 
-# Ends of the published L1 weight, our learning rate.
+# First and last published L1 weight; our learning rate.
 L1, OUR_RATE = (1e-11, 1e-9), 0.02
 
 
 @dataclass(frozen=True)
 class DivisionSetting(OurSetting):
-    """Mistry et al., Table 1 and Appendix."""
+    """Settings of Mistry et al., Table 1 and Appendix."""
 
     ranges: tuple[str, ...] = tuple(RANGES)
 
@@ -457,7 +457,7 @@ class Quotients:
     chosen: Tensor
 
     def draw(self, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
-        """x [members, count, inputs] and x_i / x_j [members, count, 1]."""
+        """Draw x [members, count, inputs] and compute x_i / x_j [members, count, 1]."""
         x = nets.uniform((len(self.chosen), count, TERMS), self.low, self.high, source)
         return x, self.of(x)
 
@@ -467,7 +467,7 @@ class Quotients:
         return pair[..., :1] / pair[..., 1:]
 
     def within(self, ranges: Sequence[Range]) -> Quotients:
-        """The same pairs with other ranges, one a member."""
+        """The same pairs with other ranges, one per member."""
         edges = torch.tensor(ranges, dtype=torch.float64)
         return Quotients(edges[:, 0, None, None], edges[:, 1, None, None], self.chosen)
 
@@ -486,7 +486,7 @@ class Division(Experiment):
     Nine ranges of inputs times 25 seeds are the members of one batch. Success: the test error (MSE)
     lies below that of the exact solution whose weights are all off by 1e-5. The published training
     is Adam at a rate of 5e-3 for 50 000 steps under an L1 norm that grows from 1e-11 to 1e-9. Ours,
-    the same for every range, is the schedule of this package's fits: several random starts a seed,
+    the same for every range, is the schedule of this package's fits: several random starts per seed,
     Adam, then Levenberg-Marquardt without penalty, and the start with the least training error.
 
     Source: Mistry, Farrahi, Hare, Learning division with neural arithmetic logic modules (2021).
@@ -526,7 +526,7 @@ class Division(Experiment):
         }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Success rate of every model in every range."""
+        """Draw the success rate of every model in every range."""
         figure = page()
         axis = figure.subplots()
         names = self.how(plan).ranges
@@ -544,7 +544,7 @@ def _rate(r: Ran, name: str) -> float:
 
 
 def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
-    """Adam at a constant rate, under an L1 norm that grows."""
+    """Train by Adam at a constant rate under a growing L1 norm, or iNALU's own regulariser."""
     network = nets.chain(len(data.chosen), job.source, (UNITS[job.model], TERMS, 1))
 
     def penalty(step: int) -> Tensor:
@@ -557,7 +557,7 @@ def _divide_published(data: Quotients, how: DivisionSetting, job: Job) -> nn.Seq
 
 
 def _divide_ours(data: Quotients, how: DivisionSetting, job: Job) -> nn.Sequential:
-    """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
+    """Train several starts by Adam, refit them, and keep the best; gates are 1 throughout."""
     members, starts = len(data.chosen), how.starts
     many = Quotients(*(part.repeat_interleave(starts, dim=0) for part in (data.low, data.high, data.chosen)))
     unit = nets.fresh(members * starts, job.source, RealNPU, TERMS, 1)

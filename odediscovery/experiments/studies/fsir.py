@@ -3,10 +3,10 @@
     S' = -r + eta R,    I' = r - alpha I,    R' = alpha I - eta R,    r = beta I^gamma S^kappa
 
 The paper trains 100 dense nets, 100 NPUs and 100 RealNPUs and plots size against error. Here the
-same grid is trained by a published recipe (all members of a model in one batch), set beside the
-300 points of the original Julia runs and the answers of `discover`, with the stage that found them.
-Errors of trained members are those of the solver that they were trained with, as in the paper;
-errors of an answer are those of the printed equations, integrated accurately.
+same grid is trained by a published recipe (all members of a model in one batch), and compared with
+the 300 points of the original Julia runs and the laws found by `discover`, with the stage that found
+them. Errors of trained members are computed with the solver of the training, as in the paper; those
+of found laws with the printed equations, integrated accurately.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ MODELS = ("Dense", "NPU", "RealNPU")
 COLOURS = {"Dense": "#E69F00", "NPU": "#56B4E9", "RealNPU": "#009E73"}
 OUR_COLOURS = {"NPU": "#F0B28A", "RealNPU": "#A03C00"}
 MARKERS = {"Dense": "s", "NPU": "^", "RealNPU": "o"}
-# What is shown of the axis of errors: some runs diverge, ours end at integration error.
+# Limits of the axis of errors: some runs diverge, ours reach the integration error.
 ERRORS = (1e-15, 1e4)
-# Errors between which the paper draws its Fig. 4.
+# Limits of the errors in the paper's Fig. 4.
 CLOSER = (1e-2, 1e2)
-# A network of more parameters has no one row that could be called the transmission rate.
+# In a network with more parameters no single row is the transmission rate.
 READABLE = 24
-# What networks in the units of the data were divided by.
+# Scale of networks in the units of the data.
 UNSCALED = Scale(np.ones(3), 1.0)
 NO_EXPONENTS: tuple[str, ...] = ("", "", "")
-# What is run beside the published recipe.
+# Runs besides those of the published recipe.
 DEFAULT, ALONE = "default", "one member alone"
-# Error of a run that came near, and ends between which distributions of errors are compared.
+# Error below which a run comes close, and limits to which errors are clipped when distributions are compared.
 NEAR, COMPARED = 0.05, (1e-9, 1e9)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is trained: every width with every L1 weight, `runs` times each, and what is run beside it."""
+    """The trained members, `runs` of every width and L1 weight, and the settings of the other runs."""
 
     widths: tuple[int, ...]
     l1: tuple[float, ...]
     runs: int
     gradient_steps: int
     lbfgs_steps: int
-    each: int = 2  # random members of ours of each width, each pruned by itself
+    each: int = 2  # our random members of each width, each pruned alone
     our_widths: tuple[int, ...] = (4,)
     adam_steps: int = 120
     timed_steps: int = 2  # gradient steps of the member that is timed alone; its LBFGS steps are in proportion
@@ -97,7 +97,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained member: its point, what it was trained with, its weights and its solution."""
+    """A trained member: its point, its width and L1 weight, its network and its solution."""
 
     point: Point
     width: int
@@ -135,7 +135,7 @@ def _points(name: str, recipe: str | None = None) -> list[Point]:
 def train_grid(
     model: str, grid: Grid, recipe: str = "as-run", seed: int = 0, monitor: Monitor | None = None, device: str = "cpu"
 ) -> list[Trained]:
-    """All members of a grid of a model, trained by a recipe; those that diverged have an infinite error."""
+    """Train all members of a model's grid by a recipe; those that diverge have an infinite error."""
     widths = [width for width, _ in grid.members]
     l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)
     steps = grid.gradient_steps, grid.lbfgs_steps
@@ -160,7 +160,7 @@ def _train(
     device: str,
     l1: torch.Tensor | None = None,
 ) -> tuple[Any, recipes.Trajectories]:
-    """Random members of these widths, trained by a published recipe; and what they are trained on."""
+    """Train random members of these widths by a published recipe; return them with their data."""
     given = {"unit": model, "members": len(widths), "adam_steps": steps[0], "lbfgs_steps": steps[1]}
     settings = settings_for(recipe, seed=seed, device=device, **given)
     series, how = fsir_series(), recipes.RECIPES[recipe]
@@ -170,7 +170,7 @@ def _train(
 
 
 def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Trained:
-    """The member of a model with the smallest error, of at most so many parameters if any is."""
+    """The member of a model with the smallest error, of those with at most `most` parameters if there are any."""
     own = [t for t in trained if t.point.model == model]
     small = [t for t in own if most is None or t.point.parameters <= most]
     return min(small or own, key=lambda t: t.point.mse)
@@ -186,7 +186,7 @@ def pareto_figure(
     alone: Sequence[Point] = (),
     kept: Sequence[Point] = (),
 ) -> Figure:
-    """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves."""
+    """Draw Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves."""
     whole = [t.point for t in trained if np.isfinite(t.point.mse)]
     clouds = _clouds(julia_points(), "Julia, {} runs", pale=True) + _clouds(kept, "{} kept runs")
     clouds += _clouds(whole, how + ", {} members", **({"marker": "X", "front": False} if kept else {}))
@@ -216,13 +216,13 @@ def pareto_figure(
 
 
 def source_of(found: Discovery) -> str:
-    """What found a law, for a label: the stage and the recipe."""
+    """Label with the stage and the recipe that found a law."""
     stage = f"found by {found.found_by}, " if found.found_by else ""
     return f"{stage}recipe {found.settings.recipe}"
 
 
 def _clouds(points: Sequence[Point], label: str, **look: Any) -> list[Cloud]:
-    """The points of each model that there is, with their number in the label."""
+    """Clouds of the points of each model, with their number in the label."""
     clouds = []
     for model in MODELS:
         own = [p for p in points if p.model == model]
@@ -243,7 +243,7 @@ def kept_network() -> Network:
 
 
 def _chain(layers: Iterable[tuple[str, dict[str, Array]]]) -> Network:
-    """Layers of names and arrays, in the units of the data."""
+    """Build a network, in the units of the data, from names and arrays of its layers."""
     made = []
     for unit, arrays in layers:
         outputs, inputs = arrays["real" if "real" in arrays else "weight"].shape
@@ -252,7 +252,7 @@ def _chain(layers: Iterable[tuple[str, dict[str, Array]]]) -> Network:
 
 
 def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> tuple[Figure, Figure]:
-    """Fig. 5 in the units of the data: the chain of a law, and a readable RealNPU."""
+    """Draw Fig. 5 in the units of the data: the chain of a law, and a readable RealNPU."""
     states, time = found.equations.states, found.series.time_name
     law = found.equations.power_sum
     chain = None if law is None else network_of(law, UNSCALED)
@@ -270,7 +270,7 @@ def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> 
 def comparison(
     answers: Sequence[Discovery], trained: Sequence[Trained] = (), how: str = "as-run", kept: Sequence[Point] = ()
 ) -> str:
-    """Answers of `discover` beside the paper's exponents and the best runs of each model, in Markdown."""
+    """Write laws of `discover`, the best runs of each model and the paper's exponents as a Markdown table."""
     rows: list[tuple[str, ...]] = [("truth", "13", "0", "0.5", "0.5", "1")]
     for found in answers:
         law = found.equations.power_sum
@@ -292,7 +292,7 @@ def comparison(
 
 
 def _notable(points: Sequence[Point], model: str) -> list[tuple[str, Point]]:
-    """The run of a model with the smallest error, and the sparsest of those below 1."""
+    """The run of a model with the smallest error, and the sparsest one with an error below 1."""
     own = [p for p in points if p.model == model]
     if not own:
         return []
@@ -315,8 +315,8 @@ def _exponents(law: PowerSum) -> list[float]:
 
 
 def _read(member: Trained) -> tuple[str, tuple[str, ...]]:
-    """Of a RealNPU sparse enough to read the gates, if they make its exponents none of a state, and the exponents, as
-    the paper read its own: gates left aside."""
+    """Gates, if they mix inputs with 1, and exponents of a sparse RealNPU, empty for other members; exponents are read
+    without the gates, as in the paper."""
     if member.point.model != "RealNPU" or member.point.parameters > READABLE:
         return "", NO_EXPONENTS
     power, total = member.network.layers
@@ -329,13 +329,13 @@ def _read(member: Trained) -> tuple[str, tuple[str, ...]]:
 
 
 class FractionalSIR(Experiment):
-    """Figs. 4 and 5: 300 runs as the code ran or the paper prints, and our training beside them.
+    """Figs. 4 and 5: 300 runs, as the code ran or the paper prints, compared with our training.
 
     Batches: the hundred members of each model by the published recipe, a hundred random RealNPU and
-    NPU members by our training and pruning (each alone, no growing), and one member trained by
-    itself, whose pace shows how long 300 runs would take one after the other. What `discover` finds is
-    drawn twice: by its defaults, which grow this law, and by recipe `neural`, which trains networks. Quickly,
-    a few members are trained for a few steps, and the kept 300 runs show how such networks end.
+    NPU members by our training and pruning (each alone, no growing), and single members trained alone,
+    whose pace shows how long 300 runs would take one after the other. Two laws of `discover` are drawn:
+    by its defaults, which grow this law, and by recipe `neural`, which trains networks. In quick mode, a
+    few members are trained for a few steps, and the 300 kept runs show the results of full training.
     """
 
     name = "fsir"
@@ -344,7 +344,7 @@ class FractionalSIR(Experiment):
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         theirs = [{"recipe": plan.preset, "model": model} for model in reversed(MODELS)]
-        # In quick mode one model of these is enough to show what they are.
+        # In quick mode one model of each kind is enough.
         alone = [{"recipe": ALONE, "model": model} for model in reversed(MODELS)]
         ours = [{"recipe": DEFAULT, "model": model} for model in ("RealNPU", "NPU")]
         return [*theirs, *alone, *ours] if plan.full else [*theirs, alone[0], ours[0]]
@@ -368,11 +368,11 @@ class FractionalSIR(Experiment):
         return "\n".join((_distributions(plan, ran), _default_table(ran), _time_table(self.how(plan), plan, ran)))
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Fig. 4: published runs, those of this package by the same recipe, and what `discover` grows."""
+        """Draw Fig. 4: published runs, runs of this package by the same recipe, and the law that `discover` grows."""
         return self._fronts(plan, ran, "default")
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
-        """Fig. 4 with a trained network's law; Fig. 5: that network, and a readable RealNPU, quickly a kept one."""
+        """Fig. 4 with a trained network's law; Fig. 5: this network and a readable RealNPU (kept if quick)."""
         trained = [t for t in _trained(plan, ran) if t.point.model == "RealNPU"]
         ours, theirs = heat_figures(_answer(plan, "neural"), trained if plan.full and trained else None)
         return {
@@ -394,12 +394,12 @@ class FractionalSIR(Experiment):
 
 @functools.cache
 def _answer(plan: Plan, recipe: str) -> Discovery:
-    """What `discover` says: some seconds, and the same every time."""
+    """Run `discover`, which takes some seconds and always gives the same result."""
     return discover(fsir_series(), settings_for(recipe, seed=plan.seed, device=plan.device))
 
 
 def _how(plan: Plan) -> str:
-    """The published recipe, and in how few steps if these are too few to show how its networks end."""
+    """Name of the published recipe, in quick mode with its number of steps."""
     return plan.preset if plan.full else f"{plan.preset}, {FractionalSIR.quick.gradient_steps} steps"
 
 
@@ -424,9 +424,9 @@ def _ours(model: str, grid: Grid, job: Job) -> list[Row]:
 
 
 def _timed(model: str, grid: Grid, job: Job) -> Row:
-    """Seconds that one run of the study's length takes alone, from some of its steps."""
+    """Extrapolate the seconds of one run alone from a few of its steps."""
     plan, steps, seconds = job.plan, grid.timed_steps, 0.0
-    fsir_series()  # made before the clock runs
+    fsir_series()  # cached before the timing
     for width in WIDTHS:
         lbfgs = max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1)
         began = time.perf_counter()
@@ -449,7 +449,7 @@ def _weights(trained: Sequence[Trained]) -> Arrays:
 
 
 def _trained(plan: Plan, ran: Sequence[Ran]) -> list[Trained]:
-    """The members whose solutions can be drawn again; those without layers have empty ones."""
+    """Restore the trained members from finished batches; most of them have no layers."""
     again = []
     for r in ran:
         if r.batch["recipe"] != plan.preset:
@@ -470,7 +470,7 @@ def _network(r: Ran, member: int) -> Network:
 
 
 def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
-    """Share of runs below 0.05 and below 1, and the median, beside the 300 published points."""
+    """Write a table that compares the errors of our runs with those of the 300 published ones."""
     rows = []
     for model in reversed(MODELS):
         julia = np.array([p.mse for p in julia_points() if p.model == model])
@@ -495,7 +495,7 @@ def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
 
 
 def shares(mse: Array) -> dict[str, str]:
-    """How many runs there are, how many of them came near, and their errors."""
+    """Cells with the number of runs, the shares with small errors, and the median and best error."""
     return {
         "runs": str(len(mse)),
         f"MSE < {NEAR}": f"{(mse < NEAR).mean():.0%}",
@@ -523,7 +523,7 @@ def _default_table(ran: Sequence[Ran]) -> str:
 
 
 def _time_table(grid: Grid, plan: Plan, ran: Sequence[Ran]) -> str:
-    """The batch against its members one after the other, in the same study."""
+    """Write a table of the time of a batch and of its members one after the other."""
     rows = []
     for model in reversed(MODELS):
         batch, alone = (find(ran, recipe=recipe, model=model) for recipe in (plan.preset, ALONE))

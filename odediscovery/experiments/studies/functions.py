@@ -1,4 +1,4 @@
-"""Simple functions beyond the training range, the identity among them: dense nets, and arithmetic units beside them."""
+"""Extrapolation of simple functions, including the identity, by dense nets and arithmetic units."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from odediscovery.runtime.arrays import Mask
 from odediscovery.units import UNITS, AbstractUnit, Dense
 
 ARITHMETIC = ("NAC", "NAU", "NALU")
-# The words "fail outside" as a number: ratio to the error inside.
+# Ratio of the errors outside and inside the training range above which a model fails outside.
 FAILS = 10.0
 
 
 def measured(network: nn.Sequential, x: Values, inside: Mask, runs: int) -> tuple[Values, dict[str, list[float]]]:
-    """The curves of all runs over x, [runs, points], and their mean absolute errors where x is inside and elsewhere."""
+    """Evaluate all runs at x: curves [runs, points], and mean absolute errors against y = x inside and outside."""
     with torch.no_grad():
         curves = network(torch.tensor(x)[None, :, None].expand(runs, -1, -1))[..., 0].numpy()
     off = np.nan_to_num(np.abs(curves - x), nan=np.inf)
@@ -46,19 +46,19 @@ def measured(network: nn.Sequential, x: Values, inside: Mask, runs: int) -> tupl
     return curves, {f"error {name}": mean.tolist() for name, mean in means.items()}
 
 
-WIDTH = 8  # of the dense nets
+WIDTH = 8  # of the hidden layers
 # Training range, and the end of the test range.
 LOW, HIGH, FARTHEST = -10.0, 10.0, 20.0
 
 
 class Extrapolation(Experiment):
-    """Sec. 2 of the project report on NAC and NALU: dense nets learn y = x and fail outside; 20 runs each.
+    """Sec. 2 of the project report on NAC and NALU: dense nets learn y = x but do not extrapolate; 20 runs each.
 
         y = x,    trained on x ~ U(-10, 10), tested on the grid -10, -9.9 ... 20
 
-    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers, squared loss and plain gradient descent,
-    whose gradients are clipped, or it would be unstable; beside them one NAC and one NALU with smooth L1 loss and
-    RMSProp. The report prints a figure, no number, and neither rate, batch nor steps.
+    An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers is trained on the squared loss by
+    gradient descent, with clipped gradients for stability; single NAC and NALU units on the smooth L1 loss by RMSProp.
+    The report shows a figure without numbers, and states no learning rate, batch size or number of steps.
 
     Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
     """
@@ -105,7 +105,7 @@ class Extrapolation(Experiment):
         return f"{super().table(plan, ran)}\n{_remarks(ran)}\n"
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Left the curve of the median run of every model, right its error outside."""
+        """Draw the median run of every model (left), and the errors of all runs inside and outside (right)."""
         figure = page()
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         left.axvspan(LOW, HIGH, color=GRID, lw=0)
@@ -128,7 +128,7 @@ class Extrapolation(Experiment):
 
 
 def _remarks(ran: Sequence[Ran]) -> str:
-    """What the report says in words, next to what was found."""
+    """Compare what the report says in words with our results."""
     dense = {r.model: r.median("error outside") for r in ran if r.model not in UNITS}
     said = [
         'Published as a figure only: "all nonlinear functions fail to learn to represent numbers '
@@ -143,22 +143,22 @@ def _remarks(ran: Sequence[Ran]) -> str:
     return " ".join(said)
 
 
-# Sizes of the autoencoders, ends of their training and test ranges.
+# Layer sizes of the autoencoders; ends of their training and test ranges.
 SIZES = (1, 8, 8, 8, 1)
 EDGE, FAR_EDGE = 5.0, 20.0
-# An error outside of at most rounding size is not a failure.
+# Errors outside up to this size are rounding and no failure.
 ROUNDING = 1e-6
 
 
 class Autoencoder(Experiment):
-    """Autoencoders of the same size on the scalar identity: dense nets know only the range they saw.
+    """Autoencoders of the same size on the scalar identity: dense nets learn it only in the training range.
 
         y = x,    1 -> 8 -> 8 -> 8 -> 1,    trained on x ~ U(-5, 5), tested on the grid -20, -19.8 ... 20
 
-    All models have the same layers, method (Adam) and data, and differ in the nonlinearity alone: the nine of the
-    report, none at all, and layers of NAC, NAU and NALU in place of dense ones.
+    All models have the same layer sizes, optimiser (Adam) and data, and differ only in the nonlinearity: the nine of
+    the report, none, or NAC, NAU or NALU layers instead of dense ones.
 
-    Source: the seminar, "NN fail at Extrapolation", after Fig. 1 of Trask et al. (2018); a figure there.
+    Source: the seminar, "NN fail at Extrapolation", a figure after Fig. 1 of Trask et al. (2018).
     """
 
     name = "autoencoder"
@@ -191,7 +191,7 @@ class Autoencoder(Experiment):
         }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Mean absolute error over x, as the paper draws it, on a logarithmic scale."""
+        """Draw the mean absolute error over x, as in the paper, but on a logarithmic scale."""
         figure = page()
         axis = figure.subplots()
         axis.axvspan(-EDGE, EDGE, color=GRID, lw=0)
@@ -205,7 +205,7 @@ class Autoencoder(Experiment):
 
 
 def autoencoder(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
-    """The layers of a model, its nonlinearity between them."""
+    """Build the layers of a model with its nonlinearity between them."""
     parts: list[Any] = []
     for i, (inputs, outputs) in enumerate(pairwise(SIZES)):
         parts += [ACTIVATIONS[model](runs)] if i and model in ACTIVATIONS else []
@@ -234,7 +234,7 @@ FUNCTIONS_PUBLISHED: dict[tuple[str, str], tuple[tuple[float, ...], tuple[float,
     ("recurrent", "NAC"): ((0.0, 0.0, 1.5, 1.2, 2.3, 2.1), (0.0, 0.0, 88.4, 1000.0, 123.7, 1000.0)),
     ("recurrent", "NALU"): ((0.0,) * 6, (0.0, 0.0, 0.0, 1000.0, 0.0, 0.0)),
 }
-# Inputs at once or a step, those that a and b take, ranges, and steps of a sequence.
+# Number of inputs (per step), inputs summed in a and b, and ranges and lengths inside and outside.
 INPUTS = {"static": 10, "recurrent": 4}
 SUBSETS = {"static": (slice(0, 5), slice(3, 8)), "recurrent": (slice(0, 2), slice(1, 3))}
 LIMITS = {"static": ((1.0, 2.0), (2.0, 6.0)), "recurrent": ((0.1, 0.2), (0.1, 0.2))}
@@ -243,15 +243,15 @@ LENGTHS = {"static": (1, 1), "recurrent": (10, 100)}
 
 @dataclass(frozen=True)
 class FunctionSetting(Setting):
-    """Ours throughout: the documents give no training."""
+    """Our own settings, since the sources do not describe the training."""
 
     runs: int = 10
     points: int = 500
     anneal: float = 0.5
-    recurrent_steps: int = 2000  # over sequences
-    recurrent_clip: float = 0.1  # largest entry of a gradient there
+    recurrent_steps: int = 2000  # gradient steps on sequences
+    recurrent_clip: float = 0.1  # largest entry of a gradient on sequences
     width: int = 8
-    drawn: int = 30  # random nets that set the 100 %
+    drawn: int = 30  # untrained nets, whose median error is 100 %
 
 
 class Recurrent(nn.Module):
@@ -289,16 +289,16 @@ class LSTM(nn.Module):
 
 
 class SimpleFunctions(Experiment):
-    """Simple functions of two sums of inputs, at once and over a sequence: the seminar's NALU table.
+    """Simple functions of two sums of inputs, static and over a sequence: the seminar's NALU table.
 
         a = sum of one subset of the inputs, b = sum of another;   a + b, a - b, a b, a / b, a^2, sqrt(a)
 
-    Static: 10 inputs at once, one hidden layer of 8: dense with ReLU6, dense without (None), NAC, NALU.
-    Recurrent: 4 inputs a step for 10 steps, a and b are sums over all steps, a state of 8, one output
-    layer on the last state: LSTM, ReLU, NAC, NALU, whose state is unit([inputs, state]).
+    Static: 10 inputs, one hidden layer of 8: dense with ReLU6, dense without activation (None), NAC, NALU.
+    Recurrent: 4 inputs per step for 10 steps, a and b are sums over all steps, a state of 8, one output
+    layer on the last state: LSTM, or ReLU, NAC and NALU, whose state is unit([inputs, state]).
 
-    Errors are in per cent of a dense net's that was just drawn: 0 is exact, 100 is random. Extrapolation is on larger
-    inputs (static) or longer sequences (recurrent). Neither subsets nor ranges, sizes, rate and steps are printed.
+    Errors are in per cent of the median error of untrained nets (ReLU6 or LSTM). Extrapolation is to larger inputs
+    (static) or longer sequences (recurrent). The sources state no subsets, ranges, sizes, learning rate or steps.
 
     Source: the seminar, table of the NALU; Trask et al. (2018), Sec. 4.1, Table 1.
     """
@@ -328,7 +328,7 @@ class SimpleFunctions(Experiment):
             return x, y.expand(how.runs, -1, -1)
 
         if kind == "recurrent":
-            # Rectified sums over many steps explode once; entries of gradients are clipped.
+            # Gradients are clipped, since rectified sums over many steps may explode.
             how = replace(how, steps=how.recurrent_steps, clip=how.recurrent_clip)
         scale = [nets.errors(random, *test)[:, 0].median() for test in tests]
         nets.train(network, draw, how, job)
@@ -351,7 +351,7 @@ class SimpleFunctions(Experiment):
         return text
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Errors of every run inside (left) and outside (right), at once above, sequences below."""
+        """Draw the errors of every run inside (left) and outside (right), static above, recurrent below."""
         figure = page(rows=2)
         axes = figure.subplots(2, 2, sharey=True)
         for row, (kind, models) in zip(axes, FUNCTION_MODELS.items(), strict=True):
@@ -366,13 +366,13 @@ class SimpleFunctions(Experiment):
 
 
 def build(kind: str, model: str, width: int, runs: int, source: torch.Generator) -> nn.Sequential:
-    """A network of `FUNCTION_MODELS`, as the one module or the layers of a chain."""
+    """Build a network of `FUNCTION_MODELS`: a chain of layers, or a chain of one recurrent module."""
     unit, inputs = UNITS.get(model, Dense), INPUTS[kind]
     if kind == "static":
         between = [nn.ReLU6()] if model == "ReLU6" else []
         return nets.chain(runs, source, (unit, inputs, width), *between, (unit, width, 1))
     if model not in UNITS:
-        # A rectified cell is drawn behind an LSTM that is not used: so the kept runs began.
+        # For ReLU the LSTM is unused; drawing it keeps the random numbers of the kept runs.
         cell: nn.Module = LSTM(inputs + width, width, members=runs, generator=source, dtype=torch.float64)
     if model != "LSTM":
         cell = nets.chain(runs, source, (unit, inputs + width, width), *([nn.ReLU()] if model == "ReLU" else []))
@@ -380,7 +380,7 @@ def build(kind: str, model: str, width: int, runs: int, source: torch.Generator)
 
 
 def drawn(kind: str, task: str, far: int, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Inputs [1, count, steps * inputs] and the function's values [1, count, 1]."""
+    """Draw inputs [1, count, steps * inputs] and compute the function's values [1, count, 1]."""
     steps, inputs = LENGTHS[kind][far], INPUTS[kind]
     x = nets.uniform((1, count, steps, inputs), *LIMITS[kind][far], source)
     a, b = (x[..., subset].sum(dim=(-1, -2)) for subset in SUBSETS[kind])

@@ -1,4 +1,4 @@
-"""What NAC and NALU can do: by operands, in stacks, and beside other nets on simple functions."""
+"""NAC and NALU by number of operands, and stacked units on sums, signed products and digits."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TASKS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 NALU_TASKS = ("+", "-", "*", "/", "sqrt", "square")
 VARIANTS = ("plain", "reinitialised", "independent", "both")
-# Secs. 3.1, 3.2, 4.1 and 4.2, in per cent; what the report leaves out is missing here.
+# Secs. 3.1, 3.2, 4.1 and 4.2, in per cent; values that the report omits are missing.
 NAC_PUBLISHED = {("+", n): 100.0 for n in range(1, 10)} | {("-", n): 100.0 for n in range(1, 11)}
 NALU_PUBLISHED = {
     ("+", 2): 99.8,
@@ -73,12 +73,12 @@ NALU_PUBLISHED = {
 }
 # Training and test range of the inputs.
 RANGES = {"NAC": ((20.0, 40.0), (0.0, 60.0)), "NALU": ((1.0, 5.0), (0.5, 8.0))}
-# Relative error of a test sample that is right, and per cent of right samples that solve a task.
+# Relative error below which a test sample is correct, and per cent of correct samples that solve a task.
 TOLERANCE, SOLVED = 0.01, 99.0
 
 
-# What the report does not say, which is nearly everything: how many operands a unit gets (the report's own), samples of
-# the test and of the losses by which members are drawn anew.
+# Numbers of operands, as in the report; test samples, and samples of the losses by which members are redrawn, which the
+# report does not state.
 OPERANDS = {"NAC": tuple(range(1, 11)), "NALU": (2, 5)}
 SAMPLES, HELD_OUT = 10_000, 1_000
 
@@ -101,10 +101,10 @@ class Operands(Experiment):
         NALU:  +, - as above, * : x1 x2 ... xn, / : x1 / x2 / ... / xn, sqrt x1, x1^2, n = 2 and 5,
                plain, with reinitialisation (Sec. 5.1), with independent weights (Sec. 7.1), with both
 
-    One unit n -> 1, smooth L1 loss, RMSProp of decay 0.9; on the rest the report is silent. Accuracy is the share of
-    test samples whose error is below 1 % of the true value. A member is drawn anew when its loss on 1000 samples of
-    the training range has not fallen by a tenth in 1000 steps and is above 0.1 % of the loss of the best constant; the
-    best is kept. All |W| < 1, so one NALU has no exponent 2: the square is beyond it, whatever the training.
+    One unit n -> 1, smooth L1 loss, RMSProp with decay 0.9; the report states nothing else. Accuracy is the share of
+    test samples whose error is below 1 % of the true value. A member is redrawn if its loss on 1000 samples of the
+    training range has not fallen by a tenth in 1000 steps and exceeds 0.1 % of the loss of the best constant; its best
+    parameters are kept. Since all |W| < 1, a NALU has no exponent 2: it cannot learn the square.
 
     Source: nac_nalu_project.md; Schloer, Ring, Hotho, iNALU (2020).
     """
@@ -112,7 +112,7 @@ class Operands(Experiment):
     name = "operands"
     title = "NAC and NALU by operation and number of operands (NAC/NALU report, Secs. 3 to 5)"
     full = OperandsSetting()
-    # At a higher rate, which falls, a minute is enough for what each unit can and cannot do.
+    # At a higher, falling rate a minute is enough to show what each unit can and cannot learn.
     quick = replace(full, variants=("plain", "both"), runs=3, nac_steps=1_500, nalu_steps=2_400, rate=3e-2, anneal=0.5)
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
@@ -165,7 +165,7 @@ class Operands(Experiment):
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Accuracy of every run by task, number of operands and variant; published as bars."""
+        """Draw the accuracy of every run by task, operands and variant; published values are dotted lines."""
         counts = OPERANDS["NALU"]
         figure = page(rows=1 + len(counts))
         top, *below = figure.subplots(1 + len(counts), 1)
@@ -179,7 +179,7 @@ class Operands(Experiment):
 
 
 class Reinitialisation:
-    """Draws members anew that are stuck, and remembers the best each member has been."""
+    """Redraws members that are stuck, and keeps the best parameters of each."""
 
     def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator) -> None:
         self.unit, self.x, self.y, self.source = unit, x, y, source
@@ -192,7 +192,7 @@ class Reinitialisation:
         self.redrawn = torch.zeros(unit.members, dtype=torch.int64)
 
     def __call__(self, step: int, losses: Tensor) -> None:
-        """Look at all members; the losses of one small batch are too noisy to judge by."""
+        """Check all members on held-out samples, since the losses of one small batch are too noisy."""
         loss = self._keep()
         fell = loss < 0.9 * self.lowest
         self.lowest = torch.where(fell, loss, self.lowest)
@@ -205,7 +205,7 @@ class Reinitialisation:
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Give every member back the best parameters it had."""
+        """Restore the best parameters of every member."""
         self._keep()
         for name, p in self.unit.named_parameters():
             p.copy_(self.kept[name])
@@ -227,7 +227,7 @@ def _per_cent(value: float | None) -> str:
 
 
 def _nac_table(ran: Sequence[Ran]) -> str:
-    """NAC: a line for each task and number of operands."""
+    """Write the table of the NAC, a line for each task and number of operands."""
     rows = []
     for r in (r for r in ran if r.batch["unit"] == "NAC"):
         task, solved = r.batch["task"], r.column("accuracy") >= SOLVED
@@ -246,7 +246,7 @@ def _nac_table(ran: Sequence[Ran]) -> str:
 
 
 def _nalu_table(ran: Sequence[Ran]) -> str:
-    """NALU: a line for each task and number of operands, a column for each variant."""
+    """Write the table of the NALU, a line for each task and number of operands, a column for each variant."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for (task, n, variant), right in columns(ran, "accuracy", "task", "operands", "variant", unit="NALU").items():
         published = _per_cent(NALU_PUBLISHED.get((task, int(n))))
@@ -257,7 +257,7 @@ def _nalu_table(ran: Sequence[Ran]) -> str:
 
 
 def _mark(axis: Axes, at: float, width: float, published: float | None, label: str | None = None) -> None:
-    """A published accuracy as a dotted line across what stands there."""
+    """Draw a published accuracy as a dotted line."""
     if published is not None:
         ends = [at - width / 2, at + width / 2]
         axis.plot(ends, [published] * 2, color=INK, lw=THIN, ls=":", label=label)
@@ -284,17 +284,17 @@ def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
     axis.set(title=f"NALU, {operands} operands", xlim=(-0.5, len(NALU_TASKS) - 0.5))
 
 
-# Units that add, that multiply inputs of both signs, and what reads digits.
+# Units that are stacked for sums, units that multiply inputs of both signs, and models that read digits.
 STACKED, SIGNED_UNITS = ("NALU", "iNALU", "NAU"), ("NALU", "iNALU", "NMU", "NPU")
 READERS = (*STACKED, "dense")
 DEPTHS = (1, 2, 3, 4, 5)
 WIDTH = 4
 INSIDE, SIGNS = (1.0, 10.0), (-2.0, 2.0)
-# Relative error (of the target's mean size) below which a run has learned its task.
+# Error, relative to the target's mean size, below which a run has learned its task.
 LEARNED = 0.01
 # A parameter whose sigmoid and tanh are 1 in single precision.
 OPEN = 30.0
-# What is written down for a run without a number.
+# Value recorded for a run without a finite result.
 LOST = float("inf")
 # Sizes of the nets that read digits.
 HIDDEN, CLASSES = 16, 10
@@ -302,35 +302,35 @@ HIDDEN, CLASSES = 16, 10
 
 @dataclass(frozen=True)
 class Stacking(Setting):
-    """Ours, but for loss and method; the losses are looked at so many times."""
+    """Our settings, except for loss and method; losses are checked `checks` times."""
 
     points: int = 500
     checks: int = 50
 
     def training(self, loss: str) -> Setting:
-        """How a network is trained on a loss."""
+        """Settings of the training on a loss, by RMSProp."""
         return replace(self, method="rmsprop", loss=loss, watch_every=max(self.steps // self.checks, 1))
 
 
 class StackedUnits(Experiment):
-    """Stacked units whose intermediate results explode, and products of inputs of both signs.
+    """Stacked units whose intermediate results may explode, and products of inputs of both signs.
 
         sum:      y_j = x1 + x2 + x3 + x4, j = 1 ... 4, by 1 to 5 layers of 4 x 4 units, x ~ U(1, 10)
         product:  y = x1 x2 by one unit, x ~ U(-2, 2)
         digits:   which of ten digits an image shows, by three layers of 16, 16 and 10 units on its pixels
 
-    Layers of NALU compute up to x^(4^l): the worst case below is that, all gates closed and all weights 1, at x = 10.
-    Everything is single precision, where numbers end at 3.4e38; a run is lost once its loss is no number. The digits
-    are the largest of ten outputs, trained on the cross-entropy of their softmax. At a constant rate stacks end where
-    the steps of RMSProp leave them, a few per cent from the sum. The NALU here computes (1 - g) m as one exponential,
-    so that a closed gate silences a product that would overflow: one reason less for a run to be lost.
+    A stack of l NALU layers computes up to x^(4^l); its worst case has closed gates and weights 1, at x = 10. All is
+    in single precision, whose largest number is 3.4e38; a run is lost once its loss is not finite. A digit is read as
+    the largest of ten outputs, trained on the cross-entropy of their softmax. At a constant rate, the steps of RMSProp
+    leave stacks a few per cent from the sum. The NALU here computes (1 - g) m as one exponential, so that a closed
+    gate suppresses a product that would overflow, and fewer runs are lost.
 
     Source: nac_nalu_project.md, Secs. 6.1 and 6.2, without a number; after Schloer, Ring, Hotho, iNALU (2020).
     """
 
     name = "stacked-units"
     title = "Stacked NALUs and signed products (NAC/NALU report, Sec. 6)"
-    # Of the digits `points` images are held out.
+    # For digits, `points` images are held out.
     full, full_digits = Stacking(steps=10_000), Stacking(runs=10, steps=500, batch=32, rate=1e-3, checks=500)
     quick, quick_digits = replace(full, runs=3, steps=100), replace(full_digits, runs=2, steps=10)
 
@@ -382,7 +382,7 @@ class StackedUnits(Experiment):
         return super().table(plan, [r for r in ran if r not in digits]) + (_table_of_digits(digits) if digits else "")
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Errors of every run over the number of layers, of the signed product, and digits that were read."""
+        """Draw all runs: errors of sums over the number of layers, of signed products, and accuracy on digits."""
         figure = page(wide=True)
         axes = figure.subplots(1, 3, width_ratios=(3, 2, 2))
         least, most = ERROR_ENDS
@@ -406,7 +406,7 @@ class StackedUnits(Experiment):
 
 
 def _lost_at(network: nn.Sequential, draw: Draw, loss: str, how: Stacking, job: Job) -> Tensor:
-    """Train, and at which step each run had left the numbers when it was looked at, [members]; inf where none did."""
+    """Train, and return the step of the first check at which a run's loss was not finite [members], inf if none."""
     lost = torch.full((how.runs,), LOST, dtype=torch.float64)
 
     def watch(step: int, losses: Tensor) -> None:
@@ -417,10 +417,10 @@ def _lost_at(network: nn.Sequential, draw: Draw, loss: str, how: Stacking, job: 
 
 
 def _read_digits(how: Stacking, job: Job) -> list[Row]:
-    """Rows of one model that reads digits: accuracy on images never seen, 0 for a run that is lost."""
-    # The layers of a batch are left out of its source.
+    """Train one model to read digits; rows have the accuracy on held-out images, 0 for a lost run."""
+    # The random source does not depend on the number of layers.
     model, source = job.model, job.plan.generator({"task": "digits", "model": job.model})
-    # One division into images for learning and for testing, whatever the model.
+    # The same split into training and test images for all models.
     seen, held_out = divided(handwritten(), how.points, job.plan.generator({"task": "digits"}, "division"))
     network = reader(model, seen.pixels[0].numel(), how.runs, source)
     test = _inputs(held_out)
@@ -445,7 +445,7 @@ def _read_digits(how: Stacking, job: Job) -> list[Row]:
 
 
 def reader(model: str, pixels: int, runs: int, source: torch.Generator) -> nn.Sequential:
-    """Three layers of a model on the pixels of an image, in single precision."""
+    """Build three layers of a model for the pixels of an image, in single precision."""
     parts: list[Any] = []
     for n_in, n_out in ((pixels, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, CLASSES)):
         parts += [nn.ReLU()] if parts and model == "dense" else []
@@ -480,7 +480,7 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
 
 
 def worst_case(model: str, depth: int) -> float:
-    """Largest output of a stack at x = 10 whose sums are open for NAU and closed for the others."""
+    """Largest output at x = 10 of a stack with all weights 1 and all gates, if any, closed."""
     network = nn.Sequential(*(UNITS[model](WIDTH, WIDTH) for _ in range(depth))).float()
     for unit in nets.layers(network):
         for name, value in unit.named_parameters():
@@ -516,7 +516,7 @@ def _sizes(network: nn.Sequential, x: Tensor) -> Tensor:
 
 
 def _relative_error(network: nn.Sequential, x: Tensor, y: Tensor) -> Tensor:
-    """Median absolute error over the target's mean size, [members]; nan where nothing is a number."""
+    """Median absolute error over the target's mean size, [members]; nan if an error is nan."""
     with torch.no_grad():
         off: Tensor = (network(x) - y).abs().flatten(1)
         return off.median(dim=1).values / y.abs().mean()

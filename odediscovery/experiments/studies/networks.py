@@ -1,10 +1,10 @@
-"""The network as the product: recipe `neural` beside the default, which grows laws where it can.
+"""Networks alone: recipe `neural` compared with the default, which grows laws if it can.
 
-The promise of the papers is a network that is trained, pruned and read. The default finds most laws
-of clean data by growing terms; here networks alone find them, as RealNPU and as NPU with complex
-weights; and the four verbs on a chain of one's own find them as README does, with nothing changed but
-the data. A run counts where exactly the true terms are found, exponents within the tolerance of the
-benchmark suites (0.02 on clean data, 0.1 in noise). Seconds are those of the processor.
+The papers train, prune and read a network. The default finds most laws of clean data by growing
+terms; here they are found by networks alone, as RealNPU and as NPU with complex weights, and by the
+lines of README's first example, unchanged except for data and unit. A run counts if exactly the true
+terms are found, with exponents within the tolerance of the benchmark suites (0.02 on clean data, 0.1
+in noise). Seconds are processor time.
 
 Both presets are the same. Source: Heim, Pevny, Smidl, Neural Power Units (2020), Sec. 4.1.
 """
@@ -38,14 +38,14 @@ Found = tuple[Equations, str]
 
 
 def fitted(series: TimeSeries, plan: Plan, seed: int, **options: Any) -> Found:
-    """The law that a recipe finds, and which stage found it."""
+    """Find a law by a recipe; return it with the stage that found it."""
     given: dict[str, Any] = options | ({} if plan.full else SMALL) | {"seed": seed, "device": plan.device}
     found = discover(series, settings_for(**given))
     return found.equations, found.found_by
 
 
 def by_verbs(series: TimeSeries, plan: Plan, seed: int, unit: type[AbstractUnit]) -> Found:
-    """What README's first example finds in other data."""
+    """Find a law as README's first example does."""
     torch.manual_seed(seed)
     n = series.n_states
     field = nn.Sequential(unit(n, 6), NAU(6, n))
@@ -61,7 +61,7 @@ METHODS: dict[str, Callable[[TimeSeries, Plan, int], Found]] = {
     "README, RealNPU": partial(by_verbs, unit=RealNPU),
     "README, NPU": partial(by_verbs, unit=NPU),
 }
-# Systems with the suite that they are from, of `fractional` every fifth.
+# Systems and their suites; of `fractional` every fifth one.
 FULL = {
     "fsir": "classics",
     "lotka-volterra": "classics",
@@ -115,7 +115,7 @@ class Networks(Experiment):
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Share of exact runs, and the time of each run, by system and method."""
+        """Draw the share of exact runs, and the time of each run, by system and method."""
         figure = page(rows=2)
         above, below = figure.subplots(2, 1, sharex=True)
         names = [f"{system}\n{_noise(noise)}" for system, noise in _places(ran)]
@@ -150,7 +150,7 @@ def _noise(noise: str) -> str:
 
 
 def _runs(batch: dict[str, str]) -> int:
-    """Fits of a batch in full."""
+    """Number of fits of a batch with full settings."""
     if batch["method"].startswith("README"):
         return 20
     if batch["system"] != "fsir":
@@ -159,7 +159,7 @@ def _runs(batch: dict[str, str]) -> int:
 
 
 def _fit(suite: str, job: Job, seed: int) -> Row:
-    """One fit as a row."""
+    """Make one fit and return its row."""
     system = load_suite(suite)[job.batch["system"]]
     protocol = Protocol(sigma=float(job.batch["noise"]), seed=seed)
     series = training_data(system, protocol)

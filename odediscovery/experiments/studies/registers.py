@@ -1,4 +1,4 @@
-"""Neural Status Registers: comparisons of two numbers, learned near zero and asked far from it."""
+"""Neural Status Registers: comparisons of two numbers, learned near zero and tested far from it."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from odediscovery.units import NSR, Dense
 TASKS = {">": torch.gt, "<": torch.lt, ">=": torch.ge, "<=": torch.le, "=": torch.eq, "!=": torch.ne}
 INEQUALITIES, EQUALITIES = [*TASKS][:4], [*TASKS][4:]
 SIGNS = {">=": "≥", "<=": "≤", "!=": "≠"}
-# Numbers of the training.
+# Range of the training integers.
 LOW, HIGH = -10, 9
 
 
 def equal_share(task: str) -> float:
-    """Which part of the pairs a task is trained on is equal: half where equality is asked, else a third."""
+    """Share of equal pairs in the training data of a task: half for = and !=, else a third."""
     return 1 / 2 if task in EQUALITIES else 1 / 3
 
 
 def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
-    """Pairs of integers from low to high, [*shape, 2]: a part `equal` is equal, half of the rest are neighbours."""
+    """Draw pairs of integers from low to high, [*shape, 2]: a share `equal` is equal, half of the rest neighbours."""
     first = torch.randint(low, high + 1, shape, generator=source)
     kind = torch.rand(shape, generator=source)
     up = 2 * torch.randint(0, 2, shape, generator=source) - 1
-    # A neighbour outside the range lies on the other side.
+    # If a neighbour is outside the range, take the one on the other side.
     up = torch.where((first + up < low) | (first + up > high), -up, up)
     width = high - low + 1
     shift = torch.randint(1, width, shape, generator=source)
@@ -54,7 +54,7 @@ def truth(task: str, x: Tensor) -> Tensor:
 
 
 def accuracy(network: nn.Sequential, task: str, x: Tensor, scale: float | Tensor = 1.0) -> Tensor:
-    """Share of right answers of every member, [members]."""
+    """Share of correct answers of every member, [members]."""
     with torch.no_grad():
         right: Tensor = (network(scale * x) > 0.5) == (truth(task, x) > 0.5)
     return right.to(torch.float64).mean(dim=(-1, -2))
@@ -63,7 +63,7 @@ def accuracy(network: nn.Sequential, task: str, x: Tensor, scale: float | Tensor
 MODELS = ("NSR", "MLP")
 POWERS = tuple(range(2, 14))
 RANGES = ("train", *(f"1e{power}" for power in POWERS))
-# Those of the table.
+# Ranges in the table.
 SHOWN = ("train", "1e4", "1e13")
 # Accuracies on the training range and at 1e2 ... 1e13; all end in a plateau.
 PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
@@ -77,21 +77,21 @@ PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
     ("NSR", "="): (0.99, *[0.93] * 12),
     ("NSR", "!="): (0.99, *[0.92] * 12),
 }
-# Of the dense net.
+# Width of the dense net.
 WIDTH = 16
 
 
 class Comparisons(Experiment):
-    """Comparisons learned on integers from -10 to 9, asked about integers up to 1e13; 10 runs each.
+    """Comparisons learned on integers from -10 to 9, tested on integers up to 1e13; 10 runs each.
 
         y = 1 if x1 R x2 else 0,    R one of  >  <  >=  <=  =  !=
 
-    A Neural Status Register against a dense net 2 -> 16 -> 16 -> 1 with tanh and a sigmoid at the end, both trained on
-    mean squared error with Adam. Half of the test pairs are equal; of the others half are neighbours and half are drawn
-    at random, all uniform on the integers of magnitude up to 1e2 ... 1e13 (exact in double precision).
+    A Neural Status Register is compared with a dense net 2 -> 16 -> 16 -> 1 with tanh and a final sigmoid, both trained
+    on the mean squared error by Adam. Half of the test pairs are equal; of the others half are neighbours and half are
+    drawn at random, from the integers of magnitude up to 1e2 ... 1e13 (exact in double precision).
 
     Source: Faber and Wattenhofer, Neural Status Registers (2020), "Learning comparisons on data from [-10; 9]", which
-    does not print how its pairs are drawn.
+    does not state how its pairs are drawn.
     """
 
     name = "comparisons"
@@ -145,7 +145,7 @@ class Comparisons(Experiment):
         }
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Accuracy over magnitude, one panel a task: mean and range of the runs."""
+        """Draw accuracy over magnitude, one panel per task: mean and range of the runs."""
         figure = page(rows=2)
         axes = figure.subplots(2, len(TASKS) // 2, sharex=True, sharey=True)
         for axis, task in zip(axes.flat, TASKS, strict=True):
@@ -164,7 +164,7 @@ class Comparisons(Experiment):
 
 
 def _relations(network: nn.Sequential) -> list[str]:
-    """What each run has learned, as a relation; empty where the model has none to show."""
+    """The relation that each run has learned; empty for models that have none."""
     unit = layers(network)[0]
     if not isinstance(unit, NSR):
         return [""] * unit.members
@@ -175,7 +175,7 @@ def _relations(network: nn.Sequential) -> list[str]:
 
 
 def as_typed(relation: sympy.Basic) -> str:
-    """A relation as it is typed; sympy prints = and != as function calls."""
+    """Write a relation with its sign, since sympy prints = and != as function calls."""
     for kind, sign in ((sympy.Eq, "="), (sympy.Ne, "!=")):
         if isinstance(relation, kind):
             return f"{relation.lhs} {sign} {relation.rhs}"
@@ -195,12 +195,12 @@ SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 COPIES = (1, 2, 4, 8)
 # Kinds of inputs and copies of the bits.
 KINDS = [*(("whole", str(copies)) for copies in COPIES), ("real", str(COPIES[-1]))]
-# Tested up to: whole numbers are exact in double precision there, and differences of reals nearly.
+# Largest test numbers: integers are exact in double precision there, and differences of reals nearly so.
 FAR = {"whole": 1e13, "real": 1e6}
 
 
 class StatusRegisters(Experiment):
-    """Neural Status Registers under three sweeps: lambda, redundancy, and real instead of whole inputs.
+    """Sweeps of Neural Status Registers over lambda, redundancy, and real instead of whole inputs.
 
         B+ = tanh(lambda d),  B0 = 1 - 2 tanh(lambda d)^2,    lambda = 0.1, 0.3 ... 30
 
@@ -252,7 +252,7 @@ class StatusRegisters(Experiment):
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Accuracy far outside over lambda: inequalities and equalities, a line a setting."""
+        """Draw accuracy far outside over lambda for inequalities and equalities, one line per setting."""
         figure = page()
         axes = figure.subplots(1, 2, sharey=True)
         for axis, tasks, title in ((axes[0], INEQUALITIES, "inequalities"), (axes[1], EQUALITIES, "= and ≠")):
@@ -269,7 +269,7 @@ class StatusRegisters(Experiment):
 
 
 def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Generator) -> Tensor:
-    """Pairs [1, count, 2] of "whole" or "real" numbers up to a limit; those of training begin at -10."""
+    """Draw pairs [1, count, 2] of "whole" or "real" numbers from -limit, in training from -10, to limit."""
     low = LOW if limit == HIGH else -limit
     if inputs == "whole":
         return pairs((1, count), round(low), round(limit), equal, source)

@@ -2,7 +2,7 @@
 
     a, b = sums of two overlapping subsets of x;    t = a + b,  a - b,  a b
 
-Networks of two layers, how their authors train and judge them, and how this package does.
+Networks of two layers are trained and scored as by their authors, and trained by this package.
 
 Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Sec. 4.1.
 """
@@ -40,20 +40,20 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "(x1+x2)(x1+x2+x3+x4)": lambda a, b: a * b,
 }
 FOUR = "(x1+x2)(x1+x2+x3+x4)"
-# Where the first weights of an NMU lie there: in the middle half of [0, 1].
+# Initial weights of the NMU in this paper: in the middle half of [0, 1].
 MIDDLE = partial(nn.init.uniform_, a=0.25, b=0.75)
 
 
 # Ours: rate, and shares of the steps between which the regulariser grows.
 OUR_RATE, OUR_GROWTH = 1e-2, (0.2, 0.4)
-# How much whole weights count in refits, one after the other: half a unit's error of one weight of a hundred moves the
-# relative residuals of 400 samples by 0.2 together.
+# Weights of the residuals of whole numbers in successive refits: an error of 0.5 in one weight of a hundred changes the
+# relative residuals of 400 samples by 0.2 in all.
 WHOLES = (0.003, 0.03, 0.1)
 
 
 @dataclass(frozen=True)
 class Setting(nets.OurSetting):
-    """Sec. 4.1 of Madsen and Johansen and their code's defaults, and what our training takes."""
+    """Settings of Sec. 4.1 of Madsen and Johansen, with their code's defaults, and of our training."""
 
     runs: int = 50
     hidden: int = 2  # width between the two layers
@@ -73,7 +73,7 @@ class Setting(nets.OurSetting):
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """One task, which inputs the two sums of every run take, [runs, inputs, 2], and where it is trained and tested."""
+    """One task: the inputs in the two sums of every run, [runs, inputs, 2], and the training and test ranges."""
 
     task: str
     chosen: Tensor
@@ -81,19 +81,19 @@ class Data:
     outside: tuple[float, float] = TEST
 
     def targets(self, x: Tensor) -> Tensor:
-        """[runs, batch, 1] of inputs [1 or runs, batch, inputs]."""
+        """Compute the targets [runs, batch, 1] of inputs [1 or runs, batch, inputs]."""
         sums = x @ self.chosen
         return OPERATIONS[self.task](sums[..., :1], sums[..., 1:])
 
     def draw(self, inside: tuple[float, float], count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The same x [1, count, inputs] for every run, and the runs' targets."""
+        """Draw x [1, count, inputs], shared by all runs, and compute the targets of each."""
         inputs = self.chosen.shape[1]
         x = nets.uniform((1, count, inputs), *inside, source)
         return x, self.targets(x)
 
 
 def sparsity(network: nn.Sequential) -> Tensor:
-    """max over all weights of min(|W|, |1 - |W||), [members]; gates left aside."""
+    """Sparsity error, the maximum of min(|W|, |1 - |W||) over all weights except gates, [members]."""
     parts = []
     for unit in nets.layers(network):
         p = nets.parameters_of(unit)
@@ -105,7 +105,7 @@ def sparsity(network: nn.Sequential) -> Tensor:
 
 
 class Watched:
-    """The checks of every member, judged where its error inside the training range is least."""
+    """Scores of every member at the check with its least error inside the training range."""
 
     def __init__(self, inside: tuple[Tensor, Tensor], outside: tuple[Tensor, Tensor], limit: Tensor) -> None:
         self.inside, self.outside, self.limit = inside, outside, limit
@@ -121,7 +121,7 @@ class Watched:
         return self.error < self.limit
 
     def look(self, step: int, network: nn.Sequential) -> None:
-        """One check."""
+        """Check all members at a step."""
         inside, outside = (nets.errors(network, *samples)[:, 0] for samples in (self.inside, self.outside))
         self.solved[self.solved.isnan() & (outside < self.limit)] = float(step)
         better = inside < self.least
@@ -130,7 +130,7 @@ class Watched:
 
 
 def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequential], ours: str = "") -> Watched:
-    """The runs of a batch, trained and judged: a network as its authors do, or a unit of ours instead."""
+    """Train and score the runs of a batch: a published network as its authors do, or the unit `ours` as we do."""
     test = data.draw(data.outside, how.points, job.source)
     limit = threshold(data.task, test[0], data.chosen)
     if ours:
@@ -153,12 +153,12 @@ def judged(data: Data, how: Setting, job: Job, published: Callable[[], nn.Sequen
 
 
 def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Sequential, Tensor]:
-    """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted; fewest hidden units first."""
+    """Train by Adam and Levenberg-Marquardt, restart runs that do not fit; begin with the fewest hidden units."""
     runs, inputs = data.chosen.shape[:2]
     final = two_layers(model, inputs, runs, job.source, hidden=how.hidden)
     least = torch.full((runs,), torch.inf, dtype=torch.float64)
     taken = torch.zeros(runs, dtype=torch.float64)
-    # A product of a single unit is a sum, so that two are the fewest.
+    # A product of a single unit is a sum, so at least two are needed.
     tries = [(width, start) for width in range(2, how.hidden + 1) for start in range(1, how.starts + 1)]
     for count, (width, start) in enumerate(tries, start=1):
         left = (least > 1e-7).nonzero()[:, 0]
@@ -174,7 +174,7 @@ def train_ours(model: str, data: Data, how: Setting, job: Job) -> tuple[nn.Seque
 
 
 def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: str) -> Tensor:
-    """One start of every run, in place; the relative error that remains, [members]."""
+    """Fit one start of every run in place; return the relative errors [members]."""
     last = nets.layers(network)[1]
     nets.train(
         network,
@@ -202,13 +202,13 @@ def _fit_once(network: nn.Sequential, data: Data, how: Setting, job: Job, name: 
 def two_layers(
     model: str, inputs: int, runs: int, source: torch.Generator, *, clip: bool = True, hidden: int = 2
 ) -> nn.Sequential:
-    """An adding layer and that of the operation."""
+    """Build an adding layer followed by the layer of the operation."""
     first = {"MultiplicativeNAC": "NAC", "NMU": "NAU"}.get(model, model)
     made = []
     for name, n_in, n_out in ((first, inputs, hidden), (model, hidden, 1)):
         options: dict[str, Any] = {"init_weight": MIDDLE} if name == "NMU" else {}
         if name == "NAU":
-            # The largest first weight in its authors' code is min(0.5, sqrt(3) std).
+            # The largest initial weight in its authors' code is min(0.5, sqrt(3) std).
             scale = min(1.0, 0.5 / math.sqrt(6.0 / (n_in + n_out))) if clip else 1.0
             options = {"clip": clip, "init_weight": glorot(scale)}
         made.append((UNITS[name], n_in, n_out, options))
@@ -216,7 +216,7 @@ def two_layers(
 
 
 def subsets(task: str, runs: int, source: torch.Generator, inputs: int = INPUTS, overlap: float = OVERLAP) -> Tensor:
-    """Which inputs the two sums take, a quarter each, [runs, inputs, 2] of zeros and ones; `overlap` of them both."""
+    """Draw masks of the inputs in the two sums, a quarter each, [runs, inputs, 2]; a share `overlap` is in both."""
     if task == FOUR:
         pair = torch.tensor([[1, 1], [1, 1], [0, 1], [0, 1]], dtype=torch.float64)
         return pair.expand(runs, -1, -1).clone()
@@ -242,7 +242,7 @@ def threshold(task: str, x: Tensor, chosen: Tensor) -> Tensor:
     return (y - Data(task, chosen).targets(x)).square().mean(dim=(-1, -2))
 
 
-# Steps of the published training: where the authors' median run is solved within them, and as a beginning elsewhere.
+# Steps of the published training: the first of ENOUGH that solves the authors' median run, FEW if none does.
 ENOUGH, FEW = (20_000, 100_000), 2_000
 # Success rate, median solved-at step and sparsity error of 100 seeds.
 STATIC_PUBLISHED: dict[tuple[str, str], tuple[str, str, str]] = {
@@ -266,17 +266,17 @@ STATIC_PUBLISHED: dict[tuple[str, str], tuple[str, str, str]] = {
 class StaticArithmetic(Experiment):
     """Sums, differences and products of two subset sums of a hundred inputs, or of four (slides, Table 2).
 
-    As in the authors' evaluation, a run is judged at the check where its error on fresh samples of the training range
-    [1, 2] is least: it succeeds if its error (MSE) on [2, 6] is below that of the exact solution whose weights are all
-    off by 1e-5 there, and that is where its sparsity error, max min(|W|, |1 - |W||), is taken; solved-at is the first
-    check whose error on [2, 6] is. The authors trained 100 seeds for 5e6 steps, in which the regulariser grows from
-    the millionth to the two millionth, on four inputs 2e5 without it; here it is 50 seeds and the first of these
-    steps. First weights of NAU are Glorot's; the authors' are at most 0.5, which differs where inputs are few.
+    As in the authors' evaluation, a run is scored at the check with its least error on separate samples of the training
+    range [1, 2]: it succeeds if its error (MSE) on [2, 6] is below the threshold, that of the exact solution with all
+    weights off by 1e-5. The sparsity error, max min(|W|, |1 - |W||), is that at this check; solved-at is the first
+    check with an error on [2, 6] below the threshold. The authors trained 100 seeds for 5e6 steps, with a regulariser
+    that grows between steps 1e6 and 2e6, and on four inputs for 2e5 steps without it; here 50 seeds are trained for
+    the first of these steps. Initial weights of the NAU are at most 0.5, as in the authors' code.
 
-    Ours, for NAU and NMU: 1000 Adam steps on relative errors, the second layer's regulariser growing over the second
-    fifth, then Levenberg-Marquardt on 400 samples, in which every weight w has a residual w (1 - w^2) of its own that
-    counts more and more, and rounding to weights that the unit may have. A run whose rounded weights have not fitted
-    the samples begins anew, eight times at most.
+    Ours, for NAU and NMU: 1000 Adam steps on relative errors, with the second layer's regulariser growing over the
+    second fifth; Levenberg-Marquardt on 400 samples with an additional residual w (1 - w^2) of growing weight for every
+    parameter w; rounding to weights that the unit allows. Initial weights of the NAU are Glorot's. A run whose rounded
+    weights do not fit the samples is restarted, with at most eight starts.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Table 2 and Sec. 4.1.
     """
@@ -288,7 +288,7 @@ class StaticArithmetic(Experiment):
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         ours = [(model + OURS, task) for model, task in STATIC_PUBLISHED if model in ("NAU", "NMU")]
-        # What a moment settles comes first.
+        # Batches of few steps that solve the task come first.
         published = sorted(
             STATIC_PUBLISHED, key=lambda key: (steps_of(*key) != ENOUGH[0], key[1] != FOUR, steps_of(*key))
         )
@@ -298,7 +298,7 @@ class StaticArithmetic(Experiment):
         model, task, how, ours = job.model, job.batch["task"], self.how(job.plan), job.ours
         how = replace(how, steps=steps_of(model, task)) if job.plan.full else how
         data = Data(task, subsets(task, how.runs, job.source))
-        # Drawn before the samples of the test.
+        # Drawn before the test samples.
         network = two_layers(model, data.chosen.shape[1], how.runs, job.source)
         watched = judged(data, how, job, lambda: network, model if ours else "")
         columns = {
@@ -332,7 +332,7 @@ class StaticArithmetic(Experiment):
         return super().table(plan, sorted(ran, key=lambda r: (order.index((r.model, r.batch["task"])), r.name)))
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Share of runs that are solved, over the steps."""
+        """Draw the share of solved runs over the steps."""
         colours = dict(zip(("NAU", "NMU", "NAC", "MultiplicativeNAC", "NALU", "Linear"), COLOURS, strict=False))
         figure = page(rows=2)
         for axis, task in zip(figure.subplots(2, 2).flat, OPERATIONS, strict=True):
@@ -350,7 +350,7 @@ class StaticArithmetic(Experiment):
 
 
 def steps_of(model: str, task: str) -> int:
-    """Steps of the published training that are run, by those after which the authors' median run is solved."""
+    """Steps of the published training here, by those after which the authors' median run is solved."""
     solved = STATIC_PUBLISHED[model, task][1]
     median = math.inf if solved == "-" else float(solved)
     return next((steps for steps in ENOUGH if median <= steps), FEW)
@@ -363,7 +363,7 @@ SWEEPS: dict[str, tuple[str, ...]] = {
     "inputs": ("4", "10", "50", "100", "200"),
     "hidden size": ("2", "4", "6", "8", "10"),
 }
-# Where the runs of a training range are tested.
+# Test range for each training range.
 OUTSIDE = {
     "-2 to -1": (-6.0, -2.0),
     "-2 to 2": (2.0, 6.0),
@@ -376,7 +376,7 @@ GATING = {("gated", "+"): "37 %", ("gated", "×"): "62 %", ("alone", "+"): "100 
 
 
 class Gated(AbstractUnit):
-    """y = g NAU(x) + (1 - g) NMU(x), g = sigmoid(G x): a sum or a product, as a gate chooses.
+    """A sum or a product, chosen by a gate: y = g NAU(x) + (1 - g) NMU(x), g = sigmoid(G x).
 
     Source: the gated NAU/NMU of Madsen and Johansen (2020), Appendix C.5.
     """
@@ -399,7 +399,7 @@ class Gated(AbstractUnit):
         return [g * total + (1 - g) * times for g, total, times in zip(gates, a, m, strict=True)]
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """The sum of both units' own, [members]; the gate has none."""
+        """Sum of the regularisers of both units, [members]; the gate has none."""
         sums, products = self._parts
         return sums.regulariser({"weight": p["sum"]}) + products.regulariser({"weight": p["product"]})
 
@@ -415,12 +415,12 @@ class Gated(AbstractUnit):
 
 
 class ProductSweeps(Experiment):
-    """Products of two sums when hidden size, inputs, overlap or range change; units with a gate between them.
+    """Products of two sums for different hidden sizes, inputs, overlaps and ranges; sums and products by a gate.
 
-    One parameter at a time leaves its default: 2 hidden units, 100 inputs, overlap 1/2, trained on [1, 2] and tested on
-    [2, 6]. Beside it, on sums and products, a gate that may choose (`Gated`) against the unit alone. Verdicts are those
-    of `static-arithmetic`; the published training is compressed. Ours tries two hidden units first and more where
-    those do not fit; units that stay idle get weights of 0.
+    One parameter at a time differs from its default: 2 hidden units, 100 inputs, overlap 1/2, trained on [1, 2] and
+    tested on [2, 6]. In addition, a gate between a NAU and an NMU (`Gated`) is compared with the unit alone. Success is
+    defined as in `static-arithmetic`; the published training is compressed. Ours tries two hidden units first, and more
+    if these do not fit; unused units have weights of 0.
 
     Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020): Fig. 3, a figure without numbers, whose ranges are
     those of its Appendix C.4; gating from Appendix C.5.
@@ -476,7 +476,7 @@ class ProductSweeps(Experiment):
         return text + "\n" + markdown(rows)
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Success over each parameter, as Fig. 3 has it."""
+        """Draw success over each parameter, as in Fig. 3."""
         figure = page(rows=2)
         for axis, (name, values) in zip(figure.subplots(2, 2, sharey=True).flat, SWEEPS.items(), strict=True):
             for i, model in enumerate(MODELS):
@@ -490,7 +490,7 @@ class ProductSweeps(Experiment):
 
 
 def posed(batch: dict[str, str], runs: int, source: torch.Generator) -> tuple[Data, int]:
-    """The task of a batch and its hidden size; what is not swept has its default."""
+    """Draw the data of a batch, with its hidden size; parameters that are not swept have their defaults."""
     name, value = batch["sweep"], batch["value"]
     task = value if name == "gate" else "×"
     inputs = int(value) if name == "inputs" else INPUTS
@@ -503,7 +503,7 @@ def posed(batch: dict[str, str], runs: int, source: torch.Generator) -> tuple[Da
 
 
 def _network(data: Data, how: Setting, job: Job) -> nn.Sequential:
-    """What is trained as published: two layers, or a NAU before a gate."""
+    """Build the network of the published training: two layers, or a NAU before a gate."""
     inputs, model = data.chosen.shape[1], job.model
     if model == "gated":
         return nets.chain(how.runs, job.source, (NAU, inputs, how.hidden, {"clip": True}), (Gated, how.hidden, 1))

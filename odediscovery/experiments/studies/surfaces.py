@@ -1,4 +1,4 @@
-"""What is seen of units before anything is trained: gradients, losses, expectations, and the units themselves."""
+"""Properties of units before training: gradients, losses, expectations, and diagrams of the units."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from odediscovery.units import NAC, NAU, NMU, NPU, UNITS, AbstractUnit, NaiveNPU
 from odediscovery.units.nac import EPSILON, accumulator
 from odediscovery.units.npu import AbstractPowerUnit
 
-# Weights that are scanned in Fig. 3, the batch of the code, the size of the irrelevant input, and from
-# which w2 on the plateau begins.
+# Ranges of the weights in Fig. 3, batch size of the code, size of the irrelevant input, and the w2 at which the plateau
+# begins.
 W1, W2, BATCH, SMALL, PLATEAU = (-1.0, 2.5), (-0.2, 1.0), 32, 0.05, 0.75
-# Weights that are scanned in the slides.
+# Range of the weights in the slides.
 WEIGHTS = (-1.5, 1.5)
 GATES = {"NaiveNPU": None, "NPU, gates 0.5": (0.5, 0.5), "NPU, gates (1, 0)": (1.0, 0.0)}
-# Epsilons of the multiplicative NAC in the slides, and the one input they draw it for.
+# Epsilons of the multiplicative NAC in the slides, and the input of their loss surface.
 EPSILONS = {"NAC, eps 1e-7": 1e-7, "NAC, eps 0.1": 0.1, "NAC, eps 1": 1.0, "NMU": None}
 POINT = (1.0, 1.2, 1.8, 2.0)
 PUBLISHED = {
@@ -48,15 +48,15 @@ PUBLISHED = {
 class GradientSurface(Experiment):
     """Where gradients vanish: Figs. 1 to 3 of Neural Power Units, and the loss surface of Madsen's slides.
 
-    Figs. 1 and 2: the units themselves. Fig. 3: the identity on x1 beside an irrelevant small x2.
-    Slides: (x1 + x2)(x1 + x2 + x3 + x4) by NAC+ then the multiplicative NAC, whose division makes poles,
-    against NAU then NMU. Every point of a surface is a member: the whole picture is one batch.
+    Figs. 1 and 2: diagrams of the units. Fig. 3: the identity on x1 with a small irrelevant x2.
+    Slides: (x1 + x2)(x1 + x2 + x3 + x4) by NAC+ and multiplicative NAC, whose division has poles,
+    compared with NAU and NMU. Every point of a surface is a member, so that a surface is one batch.
     """
 
     name = "gradient-surface"
     title = "Gradient and loss surfaces (Fig. 3; slides, Fig. 2)"
     trains = False
-    # Points of a side of the surface.
+    # Points per side of the surface.
     full, quick = 141, 41
     axes: ClassVar = {"panel": (*GATES, *EPSILONS)}
 
@@ -77,10 +77,10 @@ class GradientSurface(Experiment):
         return {"panel": r.batch["panel"], "published": PUBLISHED[r.batch["panel"]], **cells}
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Three panels of gradient norms, four of losses."""
+        """Draw three panels of gradient norms and four of losses."""
         figure = page(rows=2, wide=True)
         parts: Any = figure.subfigures(2, 1)
-        # To twice the NPU's median gradient beyond PLATEAU: on a scale of decades a seventh of it looks like the rest.
+        # Up to twice the NPU's median gradient beyond PLATEAU: on a logarithmic scale a seventh of it would look alike.
         norms = Normalize(0.0, 18.0 if plan.preset == "paper" else 1.9), LogNorm(1e-2, 1e3)
         boxes = (*W1, *W2), (*WEIGHTS, *WEIGHTS)
         labels = "gradient norm", "RMS loss"
@@ -100,7 +100,7 @@ class GradientSurface(Experiment):
         return figure
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
-        """Figs. 1 and 2, and the NPU without imaginary weights."""
+        """Figs. 1 and 2, and a diagram of the NPU without imaginary weights."""
         return {f"diagram-{unit.__name__}": diagram_figure(unit(2, 3)) for unit in (NaiveNPU, NPU, RealNPU)}
 
 
@@ -112,7 +112,7 @@ def _lines(side: int, first: tuple[float, float], second: tuple[float, float]) -
 
 
 def gradients(panel: str, plan: Plan, side: int) -> tuple[np.ndarray, Row]:
-    """Norm of dL/dRe on the grid: squared loss as the code has it, absolute as the paper."""
+    """Norm of dL/dRe on the grid, of the squared loss (as the code ran) or the absolute one (as the paper prints)."""
     weights = _lines(side, W1, W2)[:, None, :].requires_grad_(True)
     p = {"real": weights, "imaginary": torch.zeros_like(weights.detach())}
     unit = NaiveNPU(2, 1)
@@ -158,17 +158,17 @@ def losses(panel: str, side: int) -> tuple[np.ndarray, Row]:
 
 
 VECTOR, TRAINED, FUNCTION = COLOURS[2], COLOURS[3], COLOURS[4]
-# Of a column and of the figure, in inches; where the rows and the edge of the hatched ground are, as shares of
-# half its height; how far weights that stand side by side are from the middle of their column.
+# Width of a column and height of the figure in inches; positions of the rows and of the edge of the hatched area
+# [half the height]; offset of two weights in one column from its middle.
 COLUMN, HEIGHT, ROW, EDGE, ASIDE = 1.4, 3.2, 0.62, 0.95, 0.4
-# What is left of a colour inside a box.
+# Opacity of a colour inside a box.
 FILL = 0.35
-# A box: its place, its words and its colour.
+# Position, text and colour of a box.
 Box = tuple[float, float, str, str]
 
 
 def diagram_figure(unit: AbstractPowerUnit) -> Figure:
-    """A power unit from input to output in the paper's colours (Figs. 1 and 2), its boxes those of its parameters."""
+    """Draw the `diagram` of a power unit from input to output, in the paper's colours (Figs. 1 and 2)."""
     boxes, arrows = diagram(unit)
     last = max(x for x, *_ in boxes.values())
     with rc_context(STYLE):
@@ -226,7 +226,7 @@ def diagram(unit: AbstractPowerUnit) -> tuple[Mapping[str, Box], list[tuple[str,
 
 
 def _draw_box(axes: Axes, name: str, x: float, y: float, words: str, colour: str) -> None:
-    # The hatching must not be seen through a box.
+    # A white box below hides the hatching.
     for face, edge in (("white", "none"), (to_rgba(colour, FILL), colour)):
         box = {"boxstyle": "round,pad=0.4", "fc": face, "ec": edge}
         axes.text(x, y, words, ha="center", va="center", color=INK, bbox=box, gid=name)
@@ -240,7 +240,7 @@ def _draw_arrow(axes: Axes, start: str, end: str) -> None:
 
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
-# The parameters whose gradients are looked at, and the parts of the squared loss.
+# The parameters whose gradients are measured, and the parts of the squared loss.
 GRADIENTS: dict[str, tuple[type[AbstractUnit], str]] = {
     "NAC, M": (NAC, "mask"),
     "NAC, W_hat": (NAC, "weight"),
@@ -248,7 +248,7 @@ GRADIENTS: dict[str, tuple[type[AbstractUnit], str]] = {
 }
 PARTS = ("target", "own output")
 PRODUCTS = ("MultiplicativeNAC", "NMU")
-# Inputs of the products: around 0, as a network should begin, and away from it.
+# Inputs of the products: around 0, as a network should start, and away from it.
 RANGES = {"around 0": (-1.0, 1.0), "1 to 2": (1.0, 2.0)}
 # Standard errors from 0 within which an expectation counts as 0.
 ZERO = 4.0
@@ -256,7 +256,7 @@ ZERO = 4.0
 
 @dataclass(frozen=True)
 class Draws:
-    """Random beginnings of every size, and inputs of each; they are drawn in blocks of members."""
+    """Number of random initialisations of every size, drawn in blocks of members, and of inputs of each."""
 
     blocks: int = 25
     members: int = 4000
@@ -264,16 +264,16 @@ class Draws:
 
 
 class Expectations(Experiment):
-    """What gradients of sums and outputs of products are expected to be where training begins: nothing is trained.
+    """Expected gradients of sums and expected outputs of products at initialisation; nothing is trained.
 
         NAC:  E[dL/dM] = E[dL/dW] E[tanh(W_hat)] E[sigmoid'(M_hat)] = 0,  for E[W_hat] = 0
         multiplicative NAC:  E[z] ~ (1 + Var[W] log(|E[x]| + eps)^2 / 2)^H  > 1
         NMU:  E[z] = ((E[x] + 1) / 2)^H
 
-    Both follow if dL/dW does not depend on W. With a squared loss it does: dL/dW = 2 (W x - t) x. Its
-    part with the target t keeps the expectation of 0, so M is told nothing of the task; the part with
-    the unit's own output W x does not, it shrinks M whatever the task. Both are measured, in units of
-    the mean size of the gradient, for t = sum of all inputs and x ~ U(1, 2).
+    The first holds if dL/dW does not depend on W. With a squared loss it does: dL/dW = 2 (W x - t) x.
+    The part with the target t still has the expectation 0, so that M learns nothing of the task; the
+    part with the unit's own output W x has not: it shrinks M for any task. Both are measured, relative
+    to the mean size of the gradient, for t = sum of all inputs and x ~ U(1, 2).
 
     Source: Madsen and Johansen, Neural Arithmetic Units (2020), slides "Weight issues" and
     "Multiplication issues"; the seminar, "Expectation of the gradient".
@@ -310,7 +310,7 @@ class Expectations(Experiment):
                     "standard error": float(every.std()) / math.sqrt(len(every)),
                     "mean size": float(every.abs().mean()),
                     "median": float(every.median()),
-                    # The same for every block, but for the draws that it is from.
+                    # Blocks differ only by the drawn weights in the formula.
                     "formula": float(np.mean(formulas)),
                 }
             )
@@ -325,7 +325,7 @@ class Expectations(Experiment):
         )
 
     def draw(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
-        """Left means of gradients, right means of outputs, over the number of inputs."""
+        """Draw means of gradients (left) and of outputs (right) over the number of inputs."""
         figure = page()
         left, right = figure.subplots(1, 2)
         _draw_gradients(left, [r for r in ran if r.batch["what"] == "gradient"])
@@ -334,7 +334,7 @@ class Expectations(Experiment):
 
 
 def gradient(name: str, part: str, size: int, members: int, samples: int, source: torch.Generator) -> Tensor:
-    """d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members]."""
+    """Gradient d/dp of one part of mean (z - t)^2, averaged over the entries of p, [members]."""
     kind, parameter = GRADIENTS[name]
     unit = fresh(members, source, kind, size, 1)
     x = uniform((members, samples, size), 1.0, 2.0, source)
@@ -347,7 +347,7 @@ def gradient(name: str, part: str, size: int, members: int, samples: int, source
 def output(
     name: str, inside: tuple[float, float], size: int, members: int, source: torch.Generator
 ) -> tuple[Tensor, float]:
-    """Outputs z [members] of a product of fresh weights at random x, and E[z] by its formula."""
+    """Outputs z [members] of a product with fresh weights at random x, and E[z] by the formula."""
     unit = fresh(members, source, UNITS[name], size, 1)
     z = unit(uniform((members, 1, size), *inside, source)).detach().flatten()
     middle = sum(inside) / 2
@@ -360,7 +360,6 @@ def output(
 
 def _gradient_line(r: Ran) -> dict[str, str]:
     mean, error = (100.0 * r.column(name) / r.column("mean size") for name in ("mean", "standard error"))
-    # One input of one sign: the own output's part has no other choice than its mean.
     zero = bool((np.abs(mean) <= ZERO * error).all())
     published = "0" if r.batch["of"] == "NAC, M" else "not 0" if r.batch["part"] == "target" else "-"
     return {
@@ -390,7 +389,7 @@ def _draw_gradients(axis: Axes, ran: Sequence[Ran]) -> None:
         mean, error = (r.column(name) / r.column("mean size") for name in ("mean", "standard error"))
         dashed = "--" if r.batch["part"] == "own output" else "-"
         look: dict[str, Any] = {"color": COLOURS[list(GRADIENTS).index(r.batch["of"])], "ls": dashed, "marker": "o"}
-        # A little apart, so that zeros do not hide each other.
+        # Shifted slightly, so that zeros do not hide each other.
         place = r.column("inputs") * (1.0 + aside(i, len(ran)) / 2)
         axis.errorbar(place, mean, ZERO * error, label=f"{r.batch['of']}, {r.batch['part']}", capsize=3, **look)
     axis.axhline(0.0, color=INK, lw=THIN)
@@ -403,7 +402,7 @@ def _draw_outputs(axis: Axes, ran: Sequence[Ran]) -> None:
     for i, r in enumerate(ran):
         inputs, named = r.column("inputs"), f"{r.batch['of']}, x {r.batch['part']}"
         mean = r.column("mean")
-        # A mean within its error is not drawn.
+        # Means that are not significant are not drawn.
         sure = np.where(np.abs(mean) > ZERO * r.column("standard error"), mean, np.nan)
         axis.plot(inputs, sure, "o-", color=COLOURS[i], label=named)
         axis.plot(inputs, r.column("formula"), ":", color=COLOURS[i], label="its formula")

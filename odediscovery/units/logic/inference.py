@@ -121,8 +121,8 @@ class Network:
     def sums(self, lower: Tensor, upper: Tensor, parameters: Parameters, leak: float) -> tuple[Tensor, Tensor]:
         """Smallest and largest s of every connective, and the bounds of atoms [batch, nodes].
 
-        Differentiable by parameters. Parts are clipped to 0 and 1 except for a share `leak` of the excess,
-        which is propagated so that gradients do not vanish.
+        Differentiable with respect to the parameters. Parts are clipped to 0 and 1 except for a share `leak` of the
+        excess, which is propagated so that gradients do not vanish.
         """
         own, parts = (list(lower.unbind(dim=1)), list(upper.unbind(dim=1))), (list(lower.T), list(upper.T))
         for node in self.connectives:
