@@ -5,9 +5,9 @@ printing, penalties, documentation and every test over the registry then find it
 """
 
 # Importing a family registers it.
-from odediscovery.families.base import POWERS, Family, Function, Seen, StateFunction, Terms
+from odediscovery.families.base import POWERS, Family, Function, Inner, Seen, StateFunction, Terms
 from odediscovery.families.functions import FUNCTIONS, TRIGONOMETRIC  # noqa: F401
-from odediscovery.families.sums import EXPONENTIAL_SUMS, HILL_FUNCTIONS, SUMS  # noqa: F401
+from odediscovery.families.sums import HILL_FUNCTIONS, SUMS  # noqa: F401
 
 # The families imported above, from simple to rich.
 FAMILIES: tuple[Family, ...] = tuple(
@@ -31,6 +31,7 @@ __all__ = [
     "TRIGONOMETRIC",
     "Family",
     "Function",
+    "Inner",
     "Seen",
     "StateFunction",
     "Terms",

@@ -156,6 +156,14 @@ class Seen:
         return self.n_states + len(self.functions)
 
 
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """What the inner layers of a chain are made of."""
+
+    sums: Array  # products that sums may contain [products, states and functions]
+    factors: Array  # products with functions of states, beside low powers of states [products, states and functions]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Family:
     """A family of laws: its features, its candidate terms and its place in the search."""
@@ -167,6 +175,8 @@ class Family:
     # The terms by which a law may be grown. A coarse grid is sufficient: exponents and constants of sums are fitted
     # afterwards.
     candidates: Callable[[Seen], Terms]
+    # What equations are grown of factor by factor, from simple to rich; None if they are not.
+    inner: Callable[[Seen], Sequence[Inner]] | None = None
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.families.base import Family, Seen, Terms, powers_of, rows_of
-from odediscovery.families.functions import EXP
+from odediscovery.families.base import Family, Inner, Seen, Terms, powers_of, rows_of
+from odediscovery.families.functions import EXP, LOG
 from odediscovery.runtime.arrays import Array
 
 # Constants b of a sum 1 + b m in units of 1 / max(m).
@@ -20,6 +21,43 @@ def _candidates(seen: Seen) -> Terms:
     whole = np.all(rows == np.round(rows), axis=1)
     plain = Terms.products(np.pad(rows[whole], ((0, 0), (0, len(seen.functions)))), many=True)
     return plain.and_also(_with_sums(seen))
+
+
+def _inner(seen: Seen) -> list[Inner]:
+    """Sums of states and squares; of higher powers and ratios; of exponentials; then beside inverse powers and logs."""
+    states = np.flatnonzero(seen.changing).tolist()
+    low, higher = (_powers(seen, exponents) for exponents in ((1.0, 2.0), (1.0, 2.0, 3.0, 4.0)))
+    ratios = [row for pair in itertools.permutations(states, 2) for row in rows_of(seen.size, pair, [(1.0,), (-1.0,)])]
+    logarithms, exponentials = (
+        _of_functions(seen, name, powers) for name, powers in ((LOG.name, (1.0,)), (EXP.name, (-3.0, -1.0, 1.0, 3.0)))
+    )
+    gates = [row for row in exponentials if abs(row[seen.n_states :]).max() == 3.0 and not row[: seen.n_states].any()]
+    each: list[tuple[list[Array], list[Array]]]
+    each = [
+        (low, []),
+        ([*higher, *ratios], []),
+        ([*_powers(seen, (1.0,)), *gates], exponentials),
+        (low, [*_powers(seen, (-1.0,)), *ratios]),
+        (low, logarithms),
+    ]
+    return [Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size))) for sums, factors in each]
+
+
+def _powers(seen: Seen, exponents: Sequence[float]) -> list[Array]:
+    return [row for k in np.flatnonzero(seen.changing).tolist() for row in rows_of(seen.size, [k], [exponents])]
+
+
+def _of_functions(seen: Seen, name: str, exponents: Sequence[float]) -> list[Array]:
+    """Powers of a function of each state, alone and beside a state."""
+    features = [k for k, f in enumerate(seen.functions, start=seen.n_states) if f.name == name]
+    beside = [np.zeros(seen.size), *_powers(seen, (1.0,))]
+    return [row + own for k in features for row in rows_of(seen.size, [k], [exponents]) for own in beside]
+
+
+def _positive(seen: Seen, rows: Sequence[Array]) -> Array:
+    """The products that are positive along the path of the data."""
+    every = np.reshape(rows, (len(rows), seen.size))
+    return every[(seen.monomials(every) > 0).all(axis=(0, 1))]
 
 
 def _hill_candidates(seen: Seen) -> Terms:
@@ -66,21 +104,17 @@ def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
     def products(of_one: tuple[float, ...]) -> list[Array]:
         return [*(row for k in states for row in rows_of(seen.size, [k], [of_one])), *of_two]
 
-    outer = [np.zeros(seen.size), *products((1.0, 2.0))]
-    if not seen.functions:
-        return outer, products((1.0, 2.0, 3.0, 4.0))
-    # Rates of exponential functions, in units of 1 / rms of their state.
-    rates = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
-    exponentials = [k for k, f in enumerate(seen.functions, start=seen.n_states) if f.name == EXP.name]
-    return outer, [row for k in exponentials for row in rows_of(seen.size, [k], [rates])]
+    return [np.zeros(seen.size), *products((1.0, 2.0))], products((1.0, 2.0, 3.0, 4.0))
 
 
 SUMS = Family(
     name="sums",
-    says="products over sums, 1 / (1 + b m) with m a product of whole powers: rational laws, Hill functions",
-    chain="NPU -> NAU -> NPU -> NAU",
+    says="products of powers of states, sums of these, and exp and log of a state: rational laws, Ivlev, Gompertz",
+    chain="Functions -> NPU -> NAU -> NPU -> NAU",
     richness=3,
     candidates=_candidates,
+    inner=_inner,
+    functions=(EXP, LOG),
     in_noise=True,
 )
 HILL_FUNCTIONS = Family(
@@ -90,12 +124,4 @@ HILL_FUNCTIONS = Family(
     richness=5.5,
     candidates=_hill_candidates,
     real_inside=True,
-)
-EXPONENTIAL_SUMS = Family(
-    name="sums of exponentials",
-    says="products over sums of exponentials, 1 / (1 + b exp(r x)): logistic functions of a state",
-    chain="Functions -> NPU -> NAU -> NPU -> NAU",
-    richness=5,
-    candidates=_candidates,
-    functions=(EXP,),
 )

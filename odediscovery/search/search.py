@@ -59,6 +59,7 @@ from odediscovery.search.moves import (
 )
 from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law, sigma_of
 from odediscovery.settings import Settings
+from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import fewest_terms, polynomials, propose_terms, shared_products
@@ -170,7 +171,7 @@ def richer_families(at: Search) -> Iterator[Proposal]:
             return
         at.monitor.stage(f"grow {family.name}", 1)
         known = None if best is None else _with_whole_powers(best)
-        laws = grow(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
+        laws = grow_chains(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
         yield _as_they_are(laws, whole=all(has_whole_powers(law) for law in laws))
         better = [law for law in laws[:1] if best is None or in_doubt(at, law).sum() < doubt.sum()]
         if better and not in_doubt(at, better[0]).any():

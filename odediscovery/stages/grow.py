@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import TypeAlias
 
 import numpy as np
 
@@ -74,6 +75,7 @@ def grow(
     doubtful: Mask | None = None,
     max_monomials: int = MOST_MONOMIALS,
     monitor: Monitor | None = None,
+    alone: Alone | None = None,
 ) -> tuple[PowerSum, ...]:
     """Grow laws dx_i/dt = sum_j A[i, j] prod_k y_k^W[j, k] of several sizes, and return the best first.
 
@@ -84,6 +86,7 @@ def grow(
             are built from its terms (default: all are searched).
         max_monomials: most monomials of one law.
         monitor: can stop the search early; the laws found so far are returned.
+        alone: how equations are grown (default: term by term).
     """
     monitor = monitor or Monitor()
     integer = ~p.nonnegative | p.integer_exponents
@@ -105,7 +108,7 @@ def grow(
         for e in np.flatnonzero(~doubtful[equations]):
             rows = known.exponents[known.coefficients[equations[e]] != 0]
             grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, features.size - features.states))))
-    fit, starts = separately(fit, grids, max_monomials, monitor)
+    fit, starts = separately(fit, grids, alone or TermByTerm(max_monomials), monitor)
     # A plain sum of products is pruned later on the differential equations; but an idle inner sum would burden every
     # later stage with another constant.
     rich = [m for m in starts[:1] if len(m.sums) or not is_plain(fit, m)]
@@ -116,22 +119,19 @@ def grow(
 # 1. Equations grown alone, and joined.
 
 
-def separately(fit: Fit, grids: Sequence[Terms], most: int, monitor: Monitor) -> tuple[Fit, list[Projected]]:
-    """Grow each equation from its own grid and join them, repeatedly on the path that the joined law refines.
+# A way to grow the equations of a fit alone, each from its own grid of candidates, on a path: laws of every equation,
+# the best first. The number counts the rounds before, each of which refined the path.
+Alone: TypeAlias = "Callable[[Fit, Path, Sequence[Terms], int, Monitor], list[list[Projected]]]"
 
-    Terms of one equation are candidates for the others in the next round.
-    """
+
+def separately(fit: Fit, grids: Sequence[Terms], alone: Alone, monitor: Monitor) -> tuple[Fit, list[Projected]]:
+    """Grow each equation from its own grid and join them, repeatedly on the path that the joined law refines."""
     grid = max(grids, key=len)
     path = fit.problem.interpolated()
     fit = on_path(fit, path, grid)
     found: list[Projected] = []
-    others = Terms.products(np.zeros((0, fit.problem.features.size)))
     for around in range(6):
-        singles: list[list[Projected]] = []
-        for i, own in enumerate(grids):
-            one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
-            near = shared_laws(one, path, own, others, monitor) if around and own.many else []
-            singles.append(near or single_laws(one, path, own.and_also(others), most, monitor))
+        singles = alone(fit, path, grids, around, monitor)
         if not all(singles):
             break
         law = joined(fit, [laws[0] for laws in singles], path)
@@ -145,11 +145,32 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, monitor: Monitor) ->
         if found and fit.criterion(law) > fit.criterion(found[-1]) - 1.0:
             break
         found.append(law)
-        others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in singles])
         # In noise, the path of the first round is too rough to stop at, and shared terms are not yet tried.
         if is_plain(fit, law) and (around or not fit.problem.noisy.any()):
             break
     return fit, found[::-1]
+
+
+class TermByTerm:
+    """Equations grown term by term; terms of one equation are candidates for the others in the next round."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.others: Terms | None = None
+
+    def __call__(
+        self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
+    ) -> list[list[Projected]]:
+        """Return laws of every equation, the best first."""
+        others = self.others or Terms.products(np.zeros((0, fit.problem.features.size)))
+        found: list[list[Projected]] = []
+        for i, own in enumerate(grids):
+            one = fit.of(i)
+            near = shared_laws(one, path, own, others, monitor) if around and own.many else []
+            found.append(near or single_laws(one, path, own.and_also(others), self.most, monitor))
+        if all(found):
+            self.others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in found])
+        return found
 
 
 def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
@@ -291,8 +312,8 @@ def extended(fit: Fit, model: Projected, terms: Terms, new: Sequence[int]) -> Dr
     return Draft(w, used, w != 0, sums, model.path)
 
 
-def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
-    """Return the candidates that explain most of the residuals, without near duplicates."""
+def gains(fit: Fit, model: Projected, columns: Array) -> tuple[Array, Array]:
+    """Return what each further column would explain [candidates], and the parts of the columns beyond the law's own."""
     linear = fit.linear(model)
     columns = linear.projected(columns)
     norm = np.linalg.norm(columns, axis=1, keepdims=True)
@@ -300,8 +321,14 @@ def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
     explained = np.einsum("itc,it->ic", columns, linear.residual) ** 2 / fit.counts[:, None]
     left = np.maximum(model.squares[:, None] - explained, 0.0) + fit.floor[:, None]
     gain = fit.counts[:, None] * np.log((model.squares + fit.floor)[:, None] / left)
+    return gain.sum(axis=0), columns
+
+
+def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
+    """Return the candidates that explain most of the residuals, without near duplicates."""
+    gain, columns = gains(fit, model, columns)
     chosen: list[int] = []
-    for c in np.argsort(-gain.sum(axis=0), kind="stable"):
+    for c in np.argsort(-gain, kind="stable"):
         cosines = np.einsum("it,itd->id", columns[:, :, c], columns[:, :, chosen])
         if not chosen or np.abs(cosines).max(axis=0).max() < ALIKE:
             chosen.append(int(c))
@@ -547,16 +574,21 @@ def simpler(fit: Fit, model: Projected) -> list[Draft]:
         for kind, (statistic, free) in enumerate(zip(wald(fit, model), constants, strict=True))
         for row, column in np.argwhere(free)
     ]
-    found = [*_with_one_sum_less(fit, model), *_without_slow_rates(fit, model)]
+    found = [
+        *_with_one_sum_less(fit, model),
+        *_without_slow_rates(fit, model),
+        *_without_saturation(fit, model),
+        *_with_fractions_joined(fit, model),
+    ]
     for _, kind, row, column in sorted(places)[:3]:
         left = [free.copy() for free in constants]
         left[kind][row, column] = False
         if left[0].any():
-            found.append(_tidied(fit, model, *left))
+            found.append(tidied(fit, model, *left))
     return [*found, *_with_nearest_merged(fit, model)]
 
 
-def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> Draft:
+def tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> Draft:
     """Restrict a law to the given constants, and drop unused and duplicate monomials and sums."""
     first = fit.problem.features.size
     exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
@@ -604,19 +636,62 @@ def _with_one_sum_less(fit: Fit, model: Projected) -> list[Draft]:
             w[:, first + a] += w[:, first + later[b]]
             w[:, first + later[b]] = 0.0
             changed = Draft(w, model.used, w != 0, model.sums, model.path)
-            found.append(_tidied(fit, changed, model.used, w != 0, model.sums.weights != 0))
+            found.append(tidied(fit, changed, model.used, w != 0, model.sums.weights != 0))
+    return found
+
+
+def _without_saturation(fit: Fit, model: Projected) -> list[Draft]:
+    """Return laws without the 1 of a sum: 1 + b z + c y as z (1 + (c/b) y/z), for each of its products z."""
+    first, sums, found = fit.problem.features.size, model.sums, []
+    for k, weights in enumerate(sums.weights):
+        of = np.flatnonzero(weights)
+        for z in of:
+            w, others = model.exponents.copy(), of[of != z]
+            w[:, :first] += w[:, [first + k]] * sums.exponents[z]
+            b = np.pad(np.where(np.arange(len(sums))[:, None] == k, 0.0, sums.weights), ((0, 0), (0, len(others))))
+            b[k, sums.weights.shape[1] :] = weights[others] / weights[z]
+            changed_sums = Sums(b, np.vstack([sums.exponents, sums.exponents[others] - sums.exponents[z]]))
+            law = Draft(w, model.used, w != 0, changed_sums, model.path)
+            found.append(tidied(fit, law, model.used, w != 0, b != 0.0))
+    return found
+
+
+def _with_fractions_joined(fit: Fit, model: Projected) -> list[Draft]:
+    """Return laws in which m and m z / (1 + b z) are m / (1 + b z): c m - c b m z / (1 + b z) = c m / (1 + b z)."""
+    first, found = fit.problem.features.size, []
+    for k, weights in enumerate(model.sums.weights):
+        for z in model.sums.exponents[weights != 0.0]:
+            for j in np.flatnonzero(model.exponents[:, first + k] == -1.0):
+                whole = np.where(np.arange(model.exponents.shape[1]) == first + k, 0.0, model.exponents[j])
+                whole[:first] -= z
+                for i in np.flatnonzero((np.abs(model.exponents - whole) < 1e-9).all(axis=1)):
+                    w = model.exponents.copy()
+                    w[i, first + k] = -1.0
+                    used = model.used & (np.arange(len(w)) != j)
+                    used[:, i] |= model.used[:, j]
+                    law = Draft(w, used, w != 0, model.sums, model.path)
+                    found.append(tidied(fit, law, used, w != 0, model.sums.weights != 0.0))
     return found
 
 
 def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
-    """Replace each exp(r x) that is nearly linear over the data, |r| < 0.3 / rms of the state, by a factor x."""
+    """Return laws with a slow exponential as a line or as 1: exp(r x) ~ 1 + r x for r < 0.3 / rms of the state."""
     n, found = len(fit.problem.row), []
     for j, k in np.argwhere(model.powers):
         if k in exp_features(fit.problem) and abs(model.exponents[j, k]) < 0.3:
-            w = model.exponents.copy()
-            w[j, fit.problem.features.functions[k - n].state] += 1.0
-            w[j, k] = 0.0
-            found.append(Draft(w, model.used, w != 0, model.sums, model.path))
+            for power in (1.0, 0.0):
+                w = model.exponents.copy()
+                w[j, fit.problem.features.functions[k - n].state] += power
+                w[j, k] = 0.0
+                found.append(
+                    tidied(
+                        fit,
+                        Draft(w, model.used, w != 0, model.sums, model.path),
+                        model.used,
+                        w != 0,
+                        model.sums.weights != 0,
+                    )
+                )
     return found
 
 

@@ -66,6 +66,10 @@ def _gauss() -> tuple[Array, Array, Array]:
 
 
 NODE, WEIGHT, PARTIAL = _gauss()
+# Derivatives at the nodes of an interval of length 1 of values there.
+SLOPE = np.linalg.solve(
+    poly.polyvander(NODE, NODES - 1).T, (np.arange(NODES) * NODE[:, None] ** np.maximum(np.arange(NODES) - 1, 0)).T
+).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,8 +364,13 @@ def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> 
 
 def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Terms:
     """Return the candidate terms of a family."""
+    return family.candidates(seen_by(problem, family, integer, changing))
+
+
+def seen_by(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Seen:
+    """Return the information from which a family proposes terms."""
     monomials = problem.interpolated().monomials
-    return family.candidates(Seen(problem.features.functions, family.functions, integer, changing, monomials))
+    return Seen(problem.features.functions, family.functions, integer, changing, monomials)
 
 
 def columns_of(terms: Terms, problem: Integral, path: Path, equations: Indices) -> Array:
@@ -496,6 +505,10 @@ class Fit:
     equations: Indices  # the states whose equations are sought
     counts: Array  # residuals of every equation
     floor: Array  # mean squares of every equation that no law explains
+
+    def of(self, i: int) -> Fit:
+        """The likelihood of laws for equation i alone."""
+        return Fit(self.problem, self.equations[[i]], self.counts[[i]], self.floor[[i]])
 
     @property
     def target(self) -> Array:

@@ -56,8 +56,10 @@ def test_sums_stay_positive_on_the_path():
     terms = grid_for(problem, SUMS, ~all_states, all_states)
     sums = 1.0 + terms.constant * problem.interpolated().monomials(terms.inner)
     assert sums.min() > 0.0 and (terms.constant < 0).any()
-    both = Terms.products(powers_of(~all_states, all_states)).and_also(terms)
-    assert both.many and len(both) == len(terms) + len(powers_of(~all_states, all_states))
+    powers = powers_of(~all_states, all_states)
+    wide = np.pad(powers, ((0, 0), (0, problem.features.size - 2)))
+    both = Terms.products(wide).and_also(terms)
+    assert both.many and len(both) == len(terms) + len(powers)
 
 
 @pytest.mark.parametrize("name", STATE_FUNCTIONS)

@@ -1,0 +1,366 @@
+"""Laws grown factor by factor: sums of products of powers of sums, the chain NAU -> NPU -> NAU.
+
+    x' = sum_j a_j prod_k x_k^w_jk prod_l u_l^-1,    u_l = 1 + sum_m b_lm prod_k x_k^v_mk
+
+Rates that several states limit at once, as published mechanisms have them, are such laws: Monod's for two substrates,
+Beddington's and DeAngelis's, inhibition, ratio dependence, and with functions among the factors Gompertz's, Ivlev's,
+gates and diodes. They are found on the integral form, on the path through exact samples, in three ways from quick to
+slow, each equation alone:
+
+1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator.
+2. Sums of a few low products and of monomials of other equations: a flux has one shape wherever it leaves or enters.
+3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
+
+The simplest vocabulary comes first. What is found is simplified constant by constant, as all grown laws are.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odediscovery.families import Family, Inner, Terms
+from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import SQUARED, Array, column_norms
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.stages.grow import (
+    MOST_MONOMIALS,
+    SHARED,
+    TermByTerm,
+    best_of_each,
+    best_subsets,
+    descents,
+    empty,
+    gains,
+    grow,
+    optimise_all,
+    proposals,
+    single_laws,
+    tidied,
+)
+from odediscovery.stages.integral_form import LEAST, SLOPE, Draft, Fit, Path, Projected, exp_features, seen_by, with_sum
+
+# Laws of one equation that grow side by side, and the steps after each of which easy equations help others.
+SIDE_BY_SIDE, STEPS = 4, (0, 0, 5, 3)
+# Vocabularies in which at least one equation is found, if growing finds any.
+EASY = 3
+# Changes of single monomials and sums of a law that are fitted.
+LIKELY_CHANGES = 40
+# Coefficients, those inside sums included, and rates of a law that is not sought in a richer vocabulary.
+SHORT = 6
+# A law of one equation with a smaller mean square residual may be right [variance due to noise and path].
+NEAR_PATH, NEAR_PATH_IF_SHORT = 10.0, 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """prod_k x_k ** row[k] prod_l u_l ** power[l] with sums u."""
+
+    row: Array  # [states and functions]
+    sums: Sums
+    power: Array  # [sums]
+
+    def values(self, path: Path) -> Array:
+        """Its values along a path [intervals, nodes]."""
+        found: Array = path.monomials(self.row[None])[..., 0]
+        if len(self.sums):
+            u = 1.0 + path.monomials(self.sums.exponents) @ self.sums.weights.T
+            found = found * np.prod(np.maximum(u, LEAST) ** self.power, axis=-1)
+        return found
+
+    def neighbours(self, fit: Fit) -> list[Product]:
+        """This product, and it times and over states and what its sums contain.
+
+        What a prey loses, each predator may lose or gain; m / (1 + b z) and m z / (1 + b z) differ by a multiple of m.
+        """
+        states = np.eye(len(self.row))[: fit.problem.features.states]
+        factors = [*states, *-states, *self.sums.exponents, *-self.sums.exponents]
+        return [Product(row, self.sums, self.power) for row in (self.row, *(self.row + z for z in factors))]
+
+    def added_to(self, model: Draft) -> Draft:
+        """The law with this product as a further monomial of every equation."""
+        sums, places, first = model.sums, list[int](), len(self.row)
+        for k in range(len(self.sums)):
+            sums, place = with_sum(sums, self.sums.select(np.array([k])), 1.0 + SHARED)
+            places.append(first + place)
+        w = np.zeros((len(model.exponents) + 1, first + len(sums)))
+        w[:-1, : model.exponents.shape[1]] = model.exponents
+        w[-1, :first], w[-1, places] = self.row, self.power
+        return Draft(w, np.pad(model.used, ((0, 0), (0, 1)), constant_values=True), w != 0, sums, model.path)
+
+
+def made_of(products: Sequence[Product], start: Draft) -> Draft:
+    """A law with these products as further monomials."""
+    return functools.reduce(lambda law, product: product.added_to(law), products, start)
+
+
+def products_of(fit: Fit, model: Projected) -> list[Product]:
+    """The monomials of a law."""
+    first, found = fit.problem.features.size, list[Product]()
+    for row in model.exponents:
+        of = np.flatnonzero(row[first:])
+        found.append(Product(row[:first], model.sums.select(of) if len(of) else NO_SUMS, row[first + of]))
+    return found
+
+
+def grow_chains(p: Problem, *, family: Family, **more: Any) -> tuple[PowerSum, ...]:
+    """Grow laws of a family factor by factor, where it has inner layers; see `grow`."""
+    return grow(p, family=family, alone=None if family.inner is None else FactorByFactor(family), **more)
+
+
+class FactorByFactor:
+    """Equations grown factor by factor; monomials of one equation are candidates for the others.
+
+    What leaves one state may enter another: the easy equations come first, and the others grow by their monomials too.
+    A simple vocabulary comes before a rich one, in which wrong laws are near the data as well.
+    """
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.fluxes: list[Product] = []  # monomials of laws that are near the data
+        self.by_term = TermByTerm(MOST_MONOMIALS)
+
+    def __call__(
+        self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
+    ) -> list[list[Projected]]:
+        """Return laws of every equation, the best first."""
+        # The error of a smoothed path is unknown, so no law can be seen to be near the data.
+        if self.family.inner is None or fit.problem.smoothed.any():
+            return self.by_term(fit, path, grids, around, monitor)
+        n = fit.problem.features.states
+        changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - fit.problem.given.shape[2])
+        inner = self.family.inner(seen_by(fit.problem, self.family, fit.problem.integer[:n], changing))
+        found: dict[int, list[Projected]] = {}
+        for i, grid in enumerate(grids):
+            if not grid.many:
+                found[i] = single_laws(fit.of(i), path, grid, len(grid), monitor)
+        growing = [[Growth(fit.of(i), path, grid, words) for words in inner] for i, grid in enumerate(grids)]
+        # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
+        for steps in STEPS[:2] if around else STEPS:
+            for k in range(len(inner)):
+                # Where no equation is easy in the first vocabularies, none of them will be found by growing.
+                if steps and k == EASY and not found:
+                    break
+                for i, every in enumerate(growing):
+                    if i in found or (steps and every[k].is_near):
+                        continue
+                    every[k].combine(self.fluxes)
+                    every[k].grow(steps, self.fluxes, monitor)
+                    # Regression is so quick that every vocabulary is heard before one of them is believed.
+                    if steps or k + 1 == len(inner):
+                        self._settle(found, i, [every[k]] if steps else every, monitor)
+        for i in set(range(len(grids))) - set(found):
+            found[i] = best_of_each(fit.of(i), [law for one in growing[i] for law in one.laws(monitor)])
+        return [found[i] for i in range(len(grids))]
+
+    def _settle(self, found: dict[int, list[Projected]], i: int, tried: Sequence[Growth], monitor: Monitor) -> None:
+        """Take the laws of an equation as found if the best is near the data and short."""
+        near = [law for one in tried if one.is_near for law in one.laws(monitor)]
+        if near and is_short(tried[0].fit, (laws := best_of_each(tried[0].fit, near))[0]):
+            found[i] = laws
+            self.fluxes += products_of(tried[0].fit, laws[0])
+
+
+def is_short(fit: Fit, model: Projected) -> bool:
+    """Whether a law has so few coefficients and rates that no richer vocabulary is likely to need fewer."""
+    rates = np.count_nonzero(model.exponents[:, exp_features(fit.problem)])
+    return bool(model.used.sum() + np.count_nonzero(model.sums.weights) + rates <= SHORT)
+
+
+class Growth:
+    """Sums of products of powers of sums, grown to one equation.
+
+        x' = sum_j a_j prod_k x_k^w_jk prod_l u_l^-1,    u_l = 1 + sum_m b_lm prod_k x_k^v_mk
+
+    A few laws grow side by side. Every step changes each of them in all the ways of `changed`, each by one constant,
+    until one is near the data or two steps in a row gain nothing.
+    """
+
+    def __init__(self, fit: Fit, path: Path, grid: Terms, inner: Inner) -> None:
+        self.fit, self.inside = fit, (inside := inner.sums)
+        low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
+        self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
+        self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
+        rates = exp_features(fit.problem)
+        known = rates[(inner.factors[:, rates] != 0.0).any(axis=0)]
+        # States and exponentials by which monomials may be multiplied.
+        self.bases = [*range(fit.problem.features.states), *known.tolist()]
+        self.start = empty(fit, path)
+        quotients = distinct(fit, optimise_all(fit, quotients_of(fit, path, grid, inside)), SIDE_BY_SIDE - 1)
+        self.beam, self.found, self.least, self.idle = [*quotients, self.start], quotients, np.inf, 0
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the error of the path explains most of the residuals of the best law; a short one may leave more.
+
+        Exponentials approximate too much for that.
+        """
+        left, law = self.beam[0].squares.max(), self.beam[0]
+        rates = law.exponents[:, exp_features(self.fit.problem)].any()
+        return bool(left < NEAR_PATH or (left < NEAR_PATH_IF_SHORT and is_short(self.fit, law) and not rates))
+
+    def combine(self, fluxes: Sequence[Product]) -> None:
+        """Fit sums of a few low products and monomials of other equations; go on from these if they are near."""
+        fit, every = self.fit, [*self.library, *(near for flux in fluxes for near in flux.neighbours(self.fit))]
+        columns = unit_columns(fit, np.stack([p.values(self.start.path) for p in every], axis=-1))[0]
+        for level in best_subsets(columns, fit.target[0], np.arange(len(every)), 5, 12, alike=0.9999, children=30):
+            drafts = [made_of([every[c] for c in subset], self.start) for subset in level]
+            found = distinct(fit, optimise_all(fit, drafts), SIDE_BY_SIDE)
+            self.found += found
+            before, self.beam = self.beam, distinct(fit, [*self.beam, *found], SIDE_BY_SIDE)
+            if self.is_near and any(self.beam[0] is law for law in found):
+                return
+            self.beam = before
+
+    def grow(self, steps: int, fluxes: Sequence[Product], monitor: Monitor) -> None:
+        """Make at most so many steps more; `fluxes` are monomials of other equations."""
+        fit, library = self.fit, [*self.library, *fluxes]
+        for _ in range(steps):
+            if self.is_near or self.idle == 2 or monitor.stopping() is not None:
+                return
+            drafts = [
+                d for model in self.beam for d in changed(fit, model, library, self.inside, self.sizes, self.bases)
+            ]
+            # A few steps tell which of them are worth a whole fit.
+            likely = distinct(fit, optimise_all(fit, drafts, monitor, steps=5), 3 * SIDE_BY_SIDE)
+            beam = distinct(fit, optimise_all(fit, likely, monitor), SIDE_BY_SIDE, self.beam)
+            if not beam:
+                return
+            self.beam, self.found = beam, self.found + beam
+            criterion = fit.criterion(beam[0])
+            self.idle = 0 if criterion < self.least - 4.0 else self.idle + 1
+            self.least = min(self.least, criterion)
+
+    def laws(self, monitor: Monitor) -> list[Projected]:
+        """The laws that were met, and those with fewer constants if the best is near the data; the best first."""
+        near = self.beam[:1] if self.is_near else []
+        return best_of_each(self.fit, self.found + descents(self.fit, near, monitor, settle=False))
+
+
+def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array) -> list[Draft]:
+    """Laws N(x) / D(x) of one equation by regression: D(x) x' = N(x) is linear in both.
+
+    x(t_b) - x(t_a) = sum_j n_j int m_j dt - sum_k d_k int z_k x' dt
+    """
+    low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 3)
+    plain = (inside >= 0).all(axis=1) & ~inside[:, fit.problem.features.states :].any(axis=1)
+    above, below = grid.rows[low], inside[plain]
+    x = np.exp(path.log[..., fit.equations[0]]) * np.where(path.negative[..., fit.equations[0]], -1.0, 1.0)
+    slope = (x @ SLOPE.T) / fit.problem.step[:, None]
+    nodes = np.concatenate([path.monomials(above), -path.monomials(below) * slope[..., None]], axis=-1)
+    columns = fit.problem.integrals(nodes, fit.equations)[0]
+    size = column_norms(columns, axis=0)
+    usable = np.flatnonzero((size > 0) & (size < SQUARED))
+    found, n = list[Draft](), len(above)
+    target = fit.target[0]
+    levels = best_subsets(
+        columns[:, usable] / size[usable], target, np.arange(len(usable)), 7, 12, alike=0.9999, children=20
+    )
+    for subset in itertools.chain.from_iterable(levels):
+        at = usable[list(subset)]
+        if not (at >= n).any() or not (at < n).any():
+            continue
+        d = np.linalg.lstsq(columns[:, at] / size[at], target, rcond=None)[0] / size[at]
+        if (d[at >= n] < 0.0).any():
+            continue
+        sums = Sums(d[None, at >= n], below[at[at >= n] - n])
+        w = np.column_stack([above[at[at < n]], -np.ones((at < n).sum())])
+        found.append(Draft(w, np.ones((1, len(w)), dtype=bool), w != 0, sums, path))
+    return found
+
+
+def unit_columns(fit: Fit, nodes: Array) -> Array:
+    """Return integrals of values [intervals, nodes, products] as columns of norm 1, [equations, samples, products]."""
+    columns = fit.problem.integrals(nodes, fit.equations)
+    norm = column_norms(columns, axis=1, keepdims=True)
+    usable = (norm > 0) & (norm < SQUARED)
+    unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)
+    return unit
+
+
+def distinct(fit: Fit, models: Sequence[Projected], most: int, known: Sequence[Projected] = ()) -> list[Projected]:
+    """The best models by the criterion, none of which explains exactly as much as another or as a known one."""
+    kept: list[Projected] = []
+    for model in sorted(models, key=fit.criterion):
+        if np.isfinite(model.score) and all(abs(model.score - k.score) > 1e-2 for k in (*kept, *known)):
+            kept.append(model)
+        if len(kept) == most:
+            break
+    return kept
+
+
+def changed(
+    fit: Fit, model: Projected, library: Sequence[Product], inside: Array, sizes: Array, bases: Sequence[int]
+) -> Iterator[Draft]:
+    """Yield the law with one constant more, or less.
+
+    m -> m + n, m -> m / (1 + b z), m -> m z / (1 + b z), m -> m x, m -> m / x, u -> u + b z, m -> m / u, and m -> 0
+    for monomials m and n, products z, states and exponentials x, and sums u. A score test tells which of the changes
+    are worth a fit: what the law would gain by the changed monomial beside its own.
+    """
+    w, sums, first = model.exponents, model.sums, fit.problem.features.size
+    of_law = [Product(p.row, sums.select(np.array([k])), np.array([-1.0])) for k in range(len(sums)) for p in library]
+    wider = [*library, *(p for p in of_law if len(p.sums) == 1)]
+    for c in proposals(fit, model, unit_columns(fit, np.stack([p.values(model.path) for p in wider], axis=-1))):
+        yield wider[c].added_to(model)
+    nodes, made = _single_changes(fit, model, inside, sizes, bases)
+    if made:
+        gain, _ = gains(fit, model, unit_columns(fit, np.stack(nodes, axis=-1)))
+        for c in np.argsort(-gain, kind="stable")[:LIKELY_CHANGES]:
+            yield from made[c]
+    for j, row in enumerate(w):
+        for k in (first + np.flatnonzero(row[first:] == 0.0)).tolist():
+            yield _with_row(model, j, np.where(np.arange(len(row)) == k, -1.0, row), sums)
+    for j in range(len(w) if len(w) > 1 else 0):
+        left = model.used & (np.arange(len(w)) != j)
+        yield tidied(fit, model, left, model.powers, sums.weights != 0.0)
+
+
+def _single_changes(
+    fit: Fit, model: Projected, inside: Array, sizes: Array, bases: Sequence[int]
+) -> tuple[list[Array], list[list[Draft]]]:
+    """Return the values along the path that stand for changes of single monomials and sums, and the changed laws."""
+    w, sums, features = model.exponents, model.sums, fit.problem.features
+    m, z, u = model.seen.monomials(w), model.path.monomials(inside), model.seen.log[..., features.size :]
+    nodes, made = list[Array](), list[list[Draft]]()
+    for j, row in enumerate(w):
+        for k, (inner, size) in enumerate(zip(inside, sizes, strict=True)):
+            nodes.append(m[..., j] / (1.0 + z[..., k] / size))
+            # From b = 0, and from infinity.
+            made.append([_with_factor(model, j, inner, 0.3 / size), _with_factor(model, j, inner, 3.0 / size, 1.0)])
+        for k, step in itertools.product(bases, (1.0, -1.0)):
+            changed_row = row + step * (np.arange(len(row)) == k)
+            if abs(changed_row[k]) <= 3.0:
+                nodes.append(model.seen.monomials(changed_row[None])[..., 0])
+                made.append([_with_row(model, j, changed_row, sums)])
+    for k, weights in enumerate(sums.weights):
+        slope = (m @ (model.coefficients[0] * w[:, features.size + k])) / np.exp(u[..., k])
+        known = sums.exponents[weights != 0.0]
+        for c, (inner, size) in enumerate(zip(inside, sizes, strict=True)):
+            if not (known == inner).all(axis=1).any():
+                b = np.pad(sums.weights, ((0, 0), (0, 1)))
+                b[k, -1] = 0.3 / size
+                wider = Sums(b, np.vstack([sums.exponents, inner]))
+                nodes.append(slope * z[..., c])
+                made.append([Draft(w, model.used, w != 0, wider, model.path)])
+    return nodes, made
+
+
+def _with_factor(model: Draft, j: int, inner: Array, b: float, power: float = 0.0) -> Draft:
+    """Return the law with monomial j times z^power / (1 + b z)."""
+    row = np.append(model.exponents[j], -1.0)
+    row[: len(inner)] += power * inner
+    return _with_row(model, j, row, model.sums.and_also(Sums(np.array([[b]]), inner[None])))
+
+
+def _with_row(model: Draft, j: int, row: Array, sums: Sums) -> Draft:
+    """The law with other exponents of monomial j, perhaps of one more sum."""
+    w = np.pad(model.exponents, ((0, 0), (0, len(row) - model.exponents.shape[1])))
+    w[j] = row
+    return Draft(w, model.used, w != 0, sums, model.path)
