@@ -177,6 +177,9 @@ class Family:
     candidates: Callable[[Seen], Terms]
     # What equations are grown of factor by factor, from simple to rich; None if they are not.
     inner: Callable[[Seen], Sequence[Inner]] | None = None
+    plain: Family | None = (
+        None  # the family in its place where the path is smoothed, and nothing grows factor by factor
+    )
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False
@@ -184,6 +187,11 @@ class Family:
     in_noise: bool = False  # whether it is also searched in noise
     placed: tuple[Function, ...] = ()  # its features, where a family (a user's library) defines them itself
     richness_of_amounts: float | None = None  # `richness` where no state changes its sign; None: the same
+
+    @property
+    def smoothed(self) -> Family:
+        """The family on a smoothed path."""
+        return self.plain or self
 
     def __repr__(self) -> str:
         return f"Family({self.name!r})"

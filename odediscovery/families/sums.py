@@ -107,6 +107,14 @@ def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
     return [np.zeros(seen.size), *products((1.0, 2.0))], products((1.0, 2.0, 3.0, 4.0))
 
 
+_PLAIN_SUMS = Family(
+    name="sums",
+    says="products over sums, 1 / (1 + b m) with m a product of whole powers: rational laws, Hill functions",
+    chain="NPU -> NAU -> NPU -> NAU",
+    richness=3,
+    candidates=_candidates,
+    in_noise=True,
+)
 SUMS = Family(
     name="sums",
     says="products of powers of states, sums of these, and exp and log of a state: rational laws, Ivlev, Gompertz",
@@ -114,6 +122,7 @@ SUMS = Family(
     richness=3,
     candidates=_candidates,
     inner=_inner,
+    plain=_PLAIN_SUMS,
     functions=(EXP, LOG),
     in_noise=True,
 )

@@ -292,7 +292,7 @@ def noisy_families(at: Search) -> Iterator[Proposal]:
         if at.monitor.stopping():
             return
         at.monitor.stage(f"grow {family.name}", 1)
-        yield _as_they_are(grow(at.problem, family=family, monitor=at.monitor)[:GROWN], whole=True)
+        yield _as_they_are(grow(at.problem, family=family.smoothed, monitor=at.monitor)[:GROWN], whole=True)
 
 
 def terms_along_the_best(at: Search) -> Iterator[Proposal]:
@@ -320,7 +320,9 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         q, law = near
         # Real powers in other equations stay real.
         whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
-        yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole, found_by="regression")
+        yield Proposal(
+            propose_terms(q, law.law, law.initial, sigma_of(q), family.smoothed), whole=whole, found_by="regression"
+        )
         least = min((score(c, p.samples) for c in at.new), default=np.inf)
         # Regression along a law that is hardly better would propose the same terms.
         idle = 0 if least < score(best, p.samples) - 1.0 else idle + 1

@@ -18,21 +18,20 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from odediscovery.families import Family, Inner, Terms
+from odediscovery.data.noise import CLEAN_SHARE
+from odediscovery.families import Family, Inner, Seen, Terms
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import SQUARED, Array, column_norms
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow import (
-    MOST_MONOMIALS,
     SHARED,
-    TermByTerm,
     best_of_each,
     best_subsets,
     descents,
@@ -44,7 +43,7 @@ from odediscovery.stages.grow import (
     single_laws,
     tidied,
 )
-from odediscovery.stages.integral_form import LEAST, SLOPE, Draft, Fit, Path, Projected, exp_features, seen_by, with_sum
+from odediscovery.stages.integral_form import LEAST, SLOPE, Draft, Fit, Path, Projected, exp_features, with_sum
 
 # Laws of one equation that grow side by side, and the steps after each of which easy equations help others.
 SIDE_BY_SIDE, STEPS = 4, (0, 0, 5, 3)
@@ -110,8 +109,11 @@ def products_of(fit: Fit, model: Projected) -> list[Product]:
 
 
 def grow_chains(p: Problem, *, family: Family, **more: Any) -> tuple[PowerSum, ...]:
-    """Grow laws of a family factor by factor, where it has inner layers; see `grow`."""
-    return grow(p, family=family, alone=None if family.inner is None else FactorByFactor(family), **more)
+    """Grow laws of a family factor by factor, if it has inner layers and the path is not smoothed; see `grow`."""
+    # The error of a smoothed path is unknown, so no law can be seen to be near the data.
+    if family.inner is None or p.noisiness > CLEAN_SHARE:
+        return grow(p, family=family.smoothed, **more)
+    return grow(p, family=family, alone=FactorByFactor(family.inner), **more)
 
 
 class FactorByFactor:
@@ -121,21 +123,18 @@ class FactorByFactor:
     A simple vocabulary comes before a rich one, in which wrong laws are near the data as well.
     """
 
-    def __init__(self, family: Family) -> None:
-        self.family = family
+    def __init__(self, inner: Callable[[Seen], Sequence[Inner]]) -> None:
+        self.inner = inner
         self.fluxes: list[Product] = []  # monomials of laws that are near the data
-        self.by_term = TermByTerm(MOST_MONOMIALS)
 
     def __call__(
         self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
     ) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
-        # The error of a smoothed path is unknown, so no law can be seen to be near the data.
-        if self.family.inner is None or fit.problem.smoothed.any():
-            return self.by_term(fit, path, grids, around, monitor)
-        n = fit.problem.features.states
-        changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - fit.problem.given.shape[2])
-        inner = self.family.inner(seen_by(fit.problem, self.family, fit.problem.integer[:n], changing))
+        problem, n = fit.problem, fit.problem.features.states
+        changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - problem.given.shape[2])
+        functions = problem.features.functions
+        inner = self.inner(Seen(functions, (), problem.integer[:n], changing, problem.interpolated().monomials))
         found: dict[int, list[Projected]] = {}
         for i, grid in enumerate(grids):
             if not grid.many:

@@ -364,13 +364,8 @@ def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> 
 
 def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Terms:
     """Return the candidate terms of a family."""
-    return family.candidates(seen_by(problem, family, integer, changing))
-
-
-def seen_by(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Seen:
-    """Return the information from which a family proposes terms."""
     monomials = problem.interpolated().monomials
-    return Seen(problem.features.functions, family.functions, integer, changing, monomials)
+    return family.candidates(Seen(problem.features.functions, family.functions, integer, changing, monomials))
 
 
 def columns_of(terms: Terms, problem: Integral, path: Path, equations: Indices) -> Array:
