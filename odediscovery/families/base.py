@@ -177,9 +177,7 @@ class Family:
     candidates: Callable[[Seen], Terms]
     # What equations are grown of factor by factor, from simple to rich; None if they are not.
     inner: Callable[[Seen], Sequence[Inner]] | None = None
-    plain: Family | None = (
-        None  # the family in its place where the path is smoothed, and nothing grows factor by factor
-    )
+    plain: Family | None = None  # the family in its place where the path is smoothed
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False

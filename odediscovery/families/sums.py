@@ -1,7 +1,8 @@
-"""Families with products over 1 + b m, m a product of states or an exponential: rational, Hill, logistic laws."""
+"""Families with products over sums: rational laws, Hill functions, and with exp and log Ivlev's and Gompertz's."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -87,8 +88,6 @@ def _with_sums(seen: Seen) -> Terms:
 
 def _saturating(inner: Array, outer: list[Array], seen: Seen) -> list[Array]:
     """m and m x_k unless they are among the products `outer`: m / (1 + b m) saturates, alone or times a state."""
-    if any(inner[seen.n_states :]):
-        return []
     rows = [inner, *(inner + np.eye(seen.size)[k] for k in np.flatnonzero(seen.changing) if not inner[k])]
     return [row for row in rows if not any(np.array_equal(row, o) for o in outer)]
 
@@ -115,16 +114,13 @@ _PLAIN_SUMS = Family(
     candidates=_candidates,
     in_noise=True,
 )
-SUMS = Family(
-    name="sums",
+SUMS = dataclasses.replace(
+    _PLAIN_SUMS,
     says="products of powers of states, sums of these, and exp and log of a state: rational laws, Ivlev, Gompertz",
     chain="Functions -> NPU -> NAU -> NPU -> NAU",
-    richness=3,
-    candidates=_candidates,
     inner=_inner,
     plain=_PLAIN_SUMS,
     functions=(EXP, LOG),
-    in_noise=True,
 )
 HILL_FUNCTIONS = Family(
     name="hill functions",

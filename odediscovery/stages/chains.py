@@ -43,7 +43,17 @@ from odediscovery.stages.grow import (
     single_laws,
     tidied,
 )
-from odediscovery.stages.integral_form import LEAST, SLOPE, Draft, Fit, Path, Projected, exp_features, with_sum
+from odediscovery.stages.integral_form import (
+    LEAST,
+    SLOPE,
+    Draft,
+    Fit,
+    Path,
+    Projected,
+    exp_features,
+    unit_columns,
+    with_sum,
+)
 
 # Laws of one equation that grow side by side, and the steps after each of which easy equations help others.
 SIDE_BY_SIDE, STEPS = 4, (0, 0, 5, 3)
@@ -139,7 +149,10 @@ class FactorByFactor:
         for i, grid in enumerate(grids):
             if not grid.many:
                 found[i] = single_laws(fit.of(i), path, grid, len(grid), monitor)
-        growing = [[Growth(fit.of(i), path, grid, words) for words in inner] for i, grid in enumerate(grids)]
+        growing = [
+            [] if i in found else [Growth(fit.of(i), path, grid, words) for words in inner]
+            for i, grid in enumerate(grids)
+        ]
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
         for steps in STEPS[:2] if around else STEPS:
             for k in range(len(inner)):
@@ -207,7 +220,9 @@ class Growth:
     def combine(self, fluxes: Sequence[Product]) -> None:
         """Fit sums of a few low products and monomials of other equations; go on from these if they are near."""
         fit, every = self.fit, [*self.library, *(near for flux in fluxes for near in flux.neighbours(self.fit))]
-        columns = unit_columns(fit, np.stack([p.values(self.start.path) for p in every], axis=-1))[0]
+        columns = unit_columns(
+            fit.problem, np.stack([p.values(self.start.path) for p in every], axis=-1), fit.equations
+        )[0]
         for level in best_subsets(columns, fit.target[0], np.arange(len(every)), 5, 12, alike=0.9999, children=30):
             drafts = [made_of([every[c] for c in subset], self.start) for subset in level]
             found = distinct(fit, optimise_all(fit, drafts), SIDE_BY_SIDE)
@@ -274,15 +289,6 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array) -> list[Draft
     return found
 
 
-def unit_columns(fit: Fit, nodes: Array) -> Array:
-    """Return integrals of values [intervals, nodes, products] as columns of norm 1, [equations, samples, products]."""
-    columns = fit.problem.integrals(nodes, fit.equations)
-    norm = column_norms(columns, axis=1, keepdims=True)
-    usable = (norm > 0) & (norm < SQUARED)
-    unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)
-    return unit
-
-
 def distinct(fit: Fit, models: Sequence[Projected], most: int, known: Sequence[Projected] = ()) -> list[Projected]:
     """The best models by the criterion, none of which explains exactly as much as another or as a known one."""
     kept: list[Projected] = []
@@ -305,12 +311,13 @@ def changed(
     """
     w, sums, first = model.exponents, model.sums, fit.problem.features.size
     of_law = [Product(p.row, sums.select(np.array([k])), np.array([-1.0])) for k in range(len(sums)) for p in library]
-    wider = [*library, *(p for p in of_law if len(p.sums) == 1)]
-    for c in proposals(fit, model, unit_columns(fit, np.stack([p.values(model.path) for p in wider], axis=-1))):
+    wider = [*library, *of_law]
+    values = np.stack([p.values(model.path) for p in wider], axis=-1)
+    for c in proposals(fit, model, unit_columns(fit.problem, values, fit.equations)):
         yield wider[c].added_to(model)
     nodes, made = _single_changes(fit, model, inside, sizes, bases)
     if made:
-        gain, _ = gains(fit, model, unit_columns(fit, np.stack(nodes, axis=-1)))
+        gain, _ = gains(fit, model, unit_columns(fit.problem, np.stack(nodes, axis=-1), fit.equations))
         for c in np.argsort(-gain, kind="stable")[:LIKELY_CHANGES]:
             yield from made[c]
     for j, row in enumerate(w):

@@ -370,9 +370,14 @@ def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -
 
 def columns_of(terms: Terms, problem: Integral, path: Path, equations: Indices) -> Array:
     """Integrate candidates and scale them to columns of norm 1, [equations, samples, candidates]."""
-    columns = problem.integrals(values_of(terms, path), equations)
+    return unit_columns(problem, values_of(terms, path), equations)
+
+
+def unit_columns(problem: Integral, nodes: Array, equations: Indices) -> Array:
+    """Return integrals of values [intervals, nodes, products] as columns of norm 1, [equations, samples, products]."""
+    columns = problem.integrals(nodes, equations)
     norm = column_norms(columns, axis=1, keepdims=True)
-    # A larger column is dominated by a single sample.
+    # A larger one has a single sample that counts.
     usable = (norm > 0) & (norm < SQUARED)
     unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)
     return unit
