@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from importlib import metadata
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import numpy
@@ -145,6 +146,8 @@ def test_what_cannot_start_is_an_error_and_no_tasks_no_process(monkeypatch):
     assert list(Processes(3).results(time.sleep, [])) == []
     with pytest.raises(InputError, match="--jobs must be at least 1, got 0"):
         Processes(0)
+    # The tracker starts from the same executable, once in a process.
+    resource_tracker.ensure_running()
     monkeypatch.setattr(multiprocessing.spawn, "get_executable", lambda: b"/bin/false")
     with pytest.raises(FitError, match="could not start: its process ended with exit code 1"):
         list(Processes(1).results(time.sleep, [0.0], math.inf))
