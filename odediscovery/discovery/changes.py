@@ -725,8 +725,10 @@ def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
         return p
     found = detect_noiseless(p, monitor)
     features = None if found.exact is None else found.exact.features
-    strange = features is not None and any(f.name not in words.functions for f in features.functions)
-    return p if strange else found
+    if features is None:
+        return found
+    strange = any(f.name not in words.functions for f in features.functions)
+    return p if strange or (len(features.sums) and not words.has_sums) else found
 
 
 def seconds_for(task: Task) -> float | None:

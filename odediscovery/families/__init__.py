@@ -7,7 +7,7 @@ printing, penalties, documentation and every test over the registry then find it
 # Importing a family registers it.
 from odediscovery.families.base import POWERS, Family, Function, Inner, Seen, StateFunction, Terms
 from odediscovery.families.functions import FUNCTIONS, TRIGONOMETRIC  # noqa: F401
-from odediscovery.families.sums import HILL_FUNCTIONS, SUMS  # noqa: F401
+from odediscovery.families.sums import HILL_FUNCTIONS, SUMS
 
 # The families imported above, from simple to rich.
 FAMILIES: tuple[Family, ...] = tuple(
@@ -28,6 +28,7 @@ __all__ = [
     "HILL_FUNCTIONS",
     "POWERS",
     "STATE_FUNCTIONS",
+    "SUMS",
     "TRIGONOMETRIC",
     "Family",
     "Function",

@@ -25,9 +25,16 @@ def _candidates(seen: Seen) -> Terms:
 
 
 def _inner(seen: Seen) -> list[Inner]:
-    """Sums of states and squares; of higher powers and ratios; of exponentials; then beside inverse powers and logs."""
+    """Sums of states and squares; of higher powers and ratios; of exponentials; then beside inverse powers and logs.
+
+    Cubes may stand outside of all sums.
+    """
     states = np.flatnonzero(seen.changing).tolist()
     low, higher = (_powers(seen, exponents) for exponents in ((1.0, 2.0), (1.0, 2.0, 3.0, 4.0)))
+    (cubes, products) = (
+        _powers(seen, (3.0,)),
+        [np.add(*pair) for pair in itertools.combinations(_powers(seen, (1.0,)), 2)],
+    )
     ratios = [row for pair in itertools.permutations(states, 2) for row in rows_of(seen.size, pair, [(1.0,), (-1.0,)])]
     logarithms, exponentials = (
         _of_functions(seen, name, powers) for name, powers in ((LOG.name, (1.0,)), (EXP.name, (-3.0, -1.0, 1.0, 3.0)))
@@ -35,8 +42,8 @@ def _inner(seen: Seen) -> list[Inner]:
     gates = [row for row in exponentials if abs(row[seen.n_states :]).max() == 3.0 and not row[: seen.n_states].any()]
     each: list[tuple[list[Array], list[Array]]]
     each = [
-        (low, []),
-        ([*higher, *ratios], []),
+        (low, cubes),
+        ([*higher, *ratios, *products], cubes),
         ([*_powers(seen, (1.0,)), *gates], exponentials),
         (low, [*_powers(seen, (-1.0,)), *ratios]),
         (low, logarithms),

@@ -36,7 +36,7 @@ from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import TIME_SPENT, Monitor
 from odediscovery.solve.sensitivities import residuals
-from odediscovery.stages.polish import holds_outside, interval_errors
+from odediscovery.stages.polish import interval_errors
 
 # Least number of residuals of a state for a test: the normal approximation of the number of runs needs about ten of
 # each sign
@@ -271,6 +271,8 @@ TERMS = 3
 CONSTANTS = 5
 # Squared t statistic from which on a term is needed
 NEEDED = 100.0
+# Residuals below this are the last digits of numbers and solvers [variance of the increments]
+LAST_DIGITS = 1e-16
 # Distance of the mean square of mere noise above its expected value [standard deviations]
 LIKELY = 3.0
 # Noise without autocorrelation may exceed its estimate by this factor [ratio of mean squares]
@@ -359,7 +361,8 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
 
     A law has no exponents that are nearly whole, no terms that cancel, and few terms, unless their
     powers are whole and the data need each of them: an approximation gains a little with every term,
-    a law nearly everything with the last.
+    a law nearly everything with the last. A short equation that leaves nothing but the last digits
+    approximates nothing, unless its constants need more digits than the data have.
     """
     w = law.exponents
     off = np.abs(w - np.round(w))
@@ -367,22 +370,25 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
     nearly = (off > WHOLE_POWER) & (off < 0.02)
     used = law.coefficients != 0
     inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
-    many = (used.sum(axis=1) > TERMS) | (used.sum(axis=1) + inside > CONSTANTS)
-    if nearly.any() or many.any():
+    length = used.sum(axis=1) + inside
+    many = (used.sum(axis=1) > TERMS) | (length > CONSTANTS)
+    cancel = has_cancelling_terms(law, p)
+    if nearly.any() or many.any() or cancel.any():
         of_a, of_w = constant_errors(law, p)
         nearly &= off > LIKELY * of_w
         with np.errstate(divide="ignore", invalid="ignore"):
-            gain = np.where(used, (law.coefficients / of_a) ** 2, np.inf).min(axis=1)
+            each = (law.coefficients / of_a) ** 2
+        gain, digits = np.where(used, each, np.inf).min(axis=1), np.where(used, each, 0.0).max(axis=1)
         samples = sum(len(t.values) for t in p.smooth.trajectories)
         share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
         whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
         # Least share of the increments of clean data that a needed term explains [`SETTLED`, or the residuals of
         # a law with products of two states]
         small = share < 1000.0 * _least_left(law, p)
-        if (many & whole & small).any() and holds_outside(p, law):
-            small[:] = False
         many &= ~whole | (gain < NEEDED) | small
-    found: Mask = (used & nearly.any(axis=1)).any(axis=1) | has_cancelling_terms(law, p) | many
+        exact = (interval_squares(law, p) < LAST_DIGITS) & (length <= CONSTANTS + 1) & (digits < 1.0 / LAST_DIGITS)
+        many, cancel = many & ~exact, cancel & ~exact
+    found: Mask = (used & nearly.any(axis=1)).any(axis=1) | cancel | many
     return found
 
 

@@ -181,6 +181,28 @@ class Monitor:
         if whole is not None:
             self._begun, self._whole = (self.seconds(), now), whole
 
+    @contextmanager
+    def part(self, share: float) -> Iterator[None]:
+        """Within, let work end after this share of the time left.
+
+        >>> monitor = Monitor(max_seconds=0.1)
+        >>> with monitor.part(0.0):
+        ...     monitor.stopping()
+        'time spent'
+        >>> monitor.stopping() is None
+        True
+        """
+        before, now, left = self.processor_seconds, time.process_time(), list[float]()
+        if self.max_seconds is not None:
+            left.append(searching_until(self.max_seconds) - self.seconds())
+        if before is not None:
+            left.append(before - now)
+        self.processor_seconds = now + share * min(left) if left else None
+        try:
+            yield
+        finally:
+            self.processor_seconds = before
+
     def bound(self) -> tuple[float, float] | None:
         """Share of the time limit of the whole work that has passed, and the seconds left; None without a limit.
 

@@ -20,6 +20,7 @@ import numpy as np
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.claim import (
     CONSTANTS,
+    LAST_DIGITS,
     UNDERESTIMATED,
     doubtful,
     has_cancelling_terms,
@@ -127,6 +128,7 @@ class Search:
     before: tuple[Candidate, ...] = ()  # candidates found before the current move
     new: list[Candidate] = field(default_factory=list)  # candidates from the last proposal
     reference: PowerSum | None = None  # the law that richer families extend; its equations beyond doubt stay
+    grown: list[Family] = field(default_factory=list)  # families whose laws were grown
     unrivalled: Candidate | None = None  # a candidate for which no family offers better terms along its trajectory
     # Cache of the equations in doubt, bool [states], of each law examined.
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
@@ -428,6 +430,12 @@ def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
     # Rounding reaches sqrt(3) of its standard deviations; much smaller residuals are not rounding.
     usual, largest = np.nanmean(ratio**2, axis=0) > 0.5, np.nanmax(np.abs(ratio), axis=0)
     return bool((usual & (largest < 1.15 * math.sqrt(3.0))).all())
+
+
+def leaves_last_digits(at: Search) -> bool:
+    """Whether the residuals of the simplest law on intervals are the last digits of numbers and solvers."""
+    p = at.problem
+    return bool((interval_squares(simplest(at.candidates, p).law, p)[~p.constant] < LAST_DIGITS).all())
 
 
 def has_odd_powers(at: Search, best: Candidate) -> bool:

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
-from odediscovery.families import TRIGONOMETRIC
+from odediscovery.families import SUMS, TRIGONOMETRIC
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
 from odediscovery.judge.claim import autocorrelated, interval_squares, is_explained, memory
 from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, misfit, non_dominated
@@ -35,6 +35,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.linearised import carried_along
 from odediscovery.solve.sensitivities import ConservedSums, residuals
+from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
@@ -308,7 +309,7 @@ def is_growable(p: Problem) -> bool:
 
 
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
-    """Treat the samples as exact if some law of whole powers, or of sines, has no residuals on intervals.
+    """Treat the samples as exact if some law of whole powers, of sines, or of chains has no residuals on intervals.
 
     With coarsely sampled fast changes, noise cannot be estimated before a law is known. Real powers are not tried: if
     whole ones fit clean data exactly, they could hardly be distinguished from real ones.
@@ -327,12 +328,19 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             break
         if law is not None and _leaves_nothing(law, taken):
             return p.without_noise(law)
-    # A state that changes its sign may be driven by a sine; more noise than 5 % is not only curvature.
-    if not p.clean and (~p.nonnegative & ~p.constant).any() and p.noisiness <= 0.05:
-        for law in grow(taken, family=TRIGONOMETRIC, max_monomials=QUICK_MONOMIALS, monitor=monitor)[:1]:
-            if _leaves_nothing(law, taken):
-                return p.without_noise(law)
+    # More noise than 5 % is not only curvature.
+    if not p.clean and p.noisiness <= 0.05:
+        for laws in _grown_on_exact(p, taken, monitor):
+            if laws and _leaves_nothing(laws[0], taken):
+                return p.without_noise(laws[0])
     return p
+
+
+def _grown_on_exact(p: Problem, taken: Problem, monitor: Monitor) -> Iterator[Sequence[PowerSum]]:
+    """Yield laws grown on samples taken as exact: of sines where a state changes its sign, and of chains."""
+    if (~p.nonnegative & ~p.constant).any():
+        yield grow(taken, family=TRIGONOMETRIC, max_monomials=QUICK_MONOMIALS, monitor=monitor)
+    yield grow_chains(taken, family=SUMS, if_easy=True, monitor=monitor)
 
 
 def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:

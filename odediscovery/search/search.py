@@ -47,6 +47,7 @@ from odediscovery.search.moves import (
     is_named,
     is_settled,
     is_unrivalled,
+    leaves_last_digits,
     leaves_noise_alone,
     leaves_only_rounding,
     likeliest,
@@ -66,6 +67,7 @@ from odediscovery.stages.regression import fewest_terms, polynomials, propose_te
 from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
+CHAINS_SHARE = 0.6  # of the time left to a search, for chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -84,15 +86,19 @@ def exact_law(at: Search) -> Iterator[Proposal]:
     if law is not None:
         whole = all_whole(law.exponents)
         # Over one sample interval, solutions are nearly linear in the coefficients.
-        yield Proposal([law], whole=whole, linear=whole, found_by="regression")
+        yield dataclasses.replace(_as_they_are([law], whole=whole), found_by="regression")
         short = fewest_terms(simplest(at.new, at.problem).law, at.problem) if at.new and whole else None
         if short is not None:
             yield Proposal([short], whole=True, linear=True, found_by="regression")
 
 
 def plain_exact_law(at: Search) -> Iterator[Proposal]:
-    """Propose the law of `exact_law` without terms that vanish once all constants are exact; see `plain_law`."""
-    found = None if at.problem.exact is None else plain_law(at.problem.exact, at.problem)
+    """Propose the law of `exact_law` without terms that vanish once all constants are exact; see `plain_law`.
+
+    A law that was grown was simplified before.
+    """
+    law = at.problem.exact
+    found = law if law is None or law.features is not None else plain_law(law, at.problem)
     if found is not None:
         yield Proposal([found], whole=True, found_by="regression")
 
@@ -151,6 +157,20 @@ def few_powers(at: Search) -> Iterator[Proposal]:
         at.reference = simplest(at.new, p).law if at.new else powers[0]
 
 
+def chains(at: Search) -> Iterator[Proposal]:
+    """Propose laws that regression finds, or laws grown factor by factor if it finds a quotient in an equation."""
+    p = at.problem
+    if (~p.constant).sum() > MANY_STATES:
+        return
+    for family in (f for f in at.families if f.inner is not None):
+        at.monitor.stage(f"grow {family.name}", 1)
+        # If they lead nowhere, simpler laws need time, too.
+        with at.monitor.part(CHAINS_SHARE):
+            laws = grow_chains(p, family=family, if_easy=True, monitor=at.monitor)
+        at.grown += [family] * bool(laws)
+        yield _as_they_are(laws, whole=True)
+
+
 def is_near(law: PowerSum, p: Problem) -> bool:
     """Whether the residuals of a grown law are small enough to make pruning worthwhile."""
     moving = ~p.constant
@@ -164,7 +184,7 @@ def richer_families(at: Search) -> Iterator[Proposal]:
         return
     if at.candidates and (at.reference is None or not p.clean):
         at.reference = rank(at.candidates, p.samples)[0].law
-    for family in (f for f in _from_simple_to_rich(at) if not f.real_exponents):
+    for family in (f for f in _from_simple_to_rich(at) if not f.real_exponents and f not in at.grown):
         best = at.reference
         doubt = ~p.constant if best is None else in_doubt(at, best)
         if not doubt.any() or at.monitor.stopping():
@@ -445,6 +465,7 @@ NO_SERIES = EXACT_AND_PLAIN & ~SERIES
 BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
 LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
 NAMED = _of_best("a textbook law that is no sum of powers leaves noise alone", is_named)
+LAST_DIGITS = Condition("it leaves the last digits only", leaves_last_digits)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 
 
@@ -522,6 +543,15 @@ MOVES: tuple[Move, ...] = (
         NEAR_NOISE_SOON,
         until=LEAVES_NOISE & ~ODD,
         late=True,
+    ),
+    Move(
+        "chains",
+        GROWS & CLEAN,
+        "sums of products of powers of sums, if regression finds one",
+        chains,
+        AS_GROWN,
+        # A quotient may come near the data where a real power leaves nothing.
+        until=EXACT_AND_PLAIN & LAST_DIGITS,
     ),
     Move(
         "few powers",

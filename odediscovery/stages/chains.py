@@ -28,7 +28,7 @@ from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.families import Family, Inner, Seen, Terms
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import SQUARED, Array, column_norms
+from odediscovery.runtime.arrays import SQUARED, Array, Indices, column_norms
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow import (
     SHARED,
@@ -55,14 +55,18 @@ from odediscovery.stages.integral_form import (
     with_sum,
 )
 
-# Laws of one equation that grow side by side, and the steps after each of which easy equations help others.
-SIDE_BY_SIDE, STEPS = 4, (0, 0, 5, 3)
+# Laws of one equation that grow side by side, and the steps after each of which found equations help others.
+SIDE_BY_SIDE, STEPS = 4, (5, 3)
 # Vocabularies in which at least one equation is found, if growing finds any.
 EASY = 3
 # Changes of single monomials and sums of a law that are fitted.
 LIKELY_CHANGES = 40
+# Intervals on which they grow.
+MOST_INTERVALS = 150
 # Coefficients, those inside sums included, and rates of a law that is not sought in a richer vocabulary.
 SHORT = 6
+# Those of a law than which no other vocabulary is likely to have a shorter one.
+SHORTEST = 3
 # A law of one equation with a smaller mean square residual may be right [variance due to noise and path].
 NEAR_PATH, NEAR_PATH_IF_SHORT = 10.0, 1000.0
 
@@ -118,12 +122,15 @@ def products_of(fit: Fit, model: Projected) -> list[Product]:
     return found
 
 
-def grow_chains(p: Problem, *, family: Family, **more: Any) -> tuple[PowerSum, ...]:
-    """Grow laws of a family factor by factor, if it has inner layers and the path is not smoothed; see `grow`."""
+def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: Any) -> tuple[PowerSum, ...]:
+    """Grow laws of a family factor by factor, if it has inner layers and the path is not smoothed; see `grow`.
+
+    With `if_easy`, laws are not grown unless regression finds a quotient or a function in one of their equations.
+    """
     # The error of a smoothed path is unknown, so no law can be seen to be near the data.
     if family.inner is None or p.noisiness > CLEAN_SHARE:
-        return grow(p, family=family.smoothed, **more)
-    return grow(p, family=family, alone=FactorByFactor(family.inner), **more)
+        return () if if_easy else grow(p, family=family.smoothed, **more)
+    return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy), **more)
 
 
 class FactorByFactor:
@@ -133,18 +140,20 @@ class FactorByFactor:
     A simple vocabulary comes before a rich one, in which wrong laws are near the data as well.
     """
 
-    def __init__(self, inner: Callable[[Seen], Sequence[Inner]]) -> None:
-        self.inner = inner
+    def __init__(self, inner: Callable[[Seen], Sequence[Inner]], if_easy: bool = False) -> None:
+        self.inner, self.if_easy = inner, if_easy
         self.fluxes: list[Product] = []  # monomials of laws that are near the data
 
     def __call__(
         self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
     ) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
-        problem, n = fit.problem, fit.problem.features.states
+        # Exact samples are many more than the constants of a chain need.
+        problem, path = fit.problem.thinned(path, MOST_INTERVALS)
+        fit, n = Fit(problem, fit.equations, problem.counts[fit.equations], fit.floor), problem.features.states
         changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - problem.given.shape[2])
         functions = problem.features.functions
-        inner = self.inner(Seen(functions, (), problem.integer[:n], changing, problem.interpolated().monomials))
+        inner = self.inner(Seen(functions, (), problem.integer[:n], changing, path.monomials))
         found: dict[int, list[Projected]] = {}
         for i, grid in enumerate(grids):
             if not grid.many:
@@ -153,36 +162,80 @@ class FactorByFactor:
             [] if i in found else [Growth(fit.of(i), path, grid, words) for words in inner]
             for i, grid in enumerate(grids)
         ]
+        self._take_easy(found, growing, monitor)
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
-        for steps in STEPS[:2] if around else STEPS:
-            for k in range(len(inner)):
-                # Where no equation is easy in the first vocabularies, none of them will be found by growing.
-                if steps and k == EASY and not found:
-                    break
-                for i, every in enumerate(growing):
-                    if i in found or (steps and every[k].is_near):
-                        continue
-                    every[k].combine(self.fluxes)
-                    every[k].grow(steps, self.fluxes, monitor)
-                    # Regression is so quick that every vocabulary is heard before one of them is believed.
-                    if steps or k + 1 == len(inner):
-                        self._settle(found, i, [every[k]] if steps else every, monitor)
+        chains = [laws for laws in found.values() if laws and is_chain(fit, laws[0])]
+        if not around and (chains or not self.if_easy):
+            for steps in STEPS:
+                for k in range(len(inner)):
+                    # Where no equation is easy in the first vocabularies, none of them will be found by growing.
+                    if k == EASY and not found:
+                        break
+                    for i, every in enumerate(growing):
+                        if i in found or every[k].is_near:
+                            continue
+                        every[k].combine(self.fluxes)
+                        every[k].grow(steps, self.fluxes, monitor)
+                        if laws := short_laws([every[k]], monitor):
+                            self._take(found, i, every[k].fit, laws)
+        elif not around and len(found) < len(grids):
+            # Beside sums of products of powers, an equation is more likely to be a sum of real powers.
+            return [[]]
         for i in set(range(len(grids))) - set(found):
             found[i] = best_of_each(fit.of(i), [law for one in growing[i] for law in one.laws(monitor)])
         return [found[i] for i in range(len(grids))]
 
-    def _settle(self, found: dict[int, list[Projected]], i: int, tried: Sequence[Growth], monitor: Monitor) -> None:
-        """Take the laws of an equation as found if the best is near the data and short."""
-        near = [law for one in tried if one.is_near for law in one.laws(monitor)]
-        if near and is_short(tried[0].fit, (laws := best_of_each(tried[0].fit, near))[0]):
-            found[i] = laws
-            self.fluxes += products_of(tried[0].fit, laws[0])
+    def _take_easy(
+        self, found: dict[int, list[Projected]], growing: Sequence[Sequence[Growth]], monitor: Monitor
+    ) -> None:
+        """Take the laws that regression finds, the shortest first: their monomials make others shorter."""
+        left = [i for i, every in enumerate(growing) if every]
+        while left:
+            near: dict[int, list[Projected]] = {}
+            for i in left:
+                # Regression is so quick that every vocabulary is heard before one of them is believed.
+                for one in growing[i]:
+                    one.combine(self.fluxes)
+                    if one.is_near and constants_of(one.fit, one.beam[0]) <= SHORTEST:
+                        break
+                if laws := short_laws(growing[i], monitor):
+                    near[i] = laws
+            fit = growing[left[0]][0].fit
+            shortest = min((constants_of(fit, laws[0]) for laws in near.values()), default=0)
+            for i in near:
+                if constants_of(fit, near[i][0]) == shortest:
+                    self._take(found, i, growing[i][0].fit, near[i])
+            left = [i for i in left if i not in found] if near else []
+
+    def _take(self, found: dict[int, list[Projected]], i: int, fit: Fit, laws: list[Projected]) -> None:
+        found[i] = laws
+        self.fluxes += products_of(fit, laws[0])
+
+
+def short_laws(tried: Sequence[Growth], monitor: Monitor) -> list[Projected]:
+    """The laws of one equation that are near the data, the best first, if the best is short; else none."""
+    near, fit = [one for one in tried if one.is_near], tried[0].fit
+    # The best two show whether there is a short law.
+    best = distinct(fit, [one.beam[0] for one in near], 2)
+    laws = best_of_each(fit, [*(law for one in near for law in one.found), *descents(fit, best, monitor, settle=False)])
+    return laws if laws and is_short(fit, laws[0]) else []
+
+
+def is_chain(fit: Fit, model: Projected) -> bool:
+    """Whether a law has quotients or functions of states."""
+    w, n = model.exponents, fit.problem.features.states
+    return bool((w[:, n:] != 0.0).any() or (w < 0.0).any())
+
+
+def constants_of(fit: Fit, model: Projected) -> int:
+    """Number of coefficients and rates of a law, those inside sums included."""
+    rates = np.count_nonzero(model.exponents[:, exp_features(fit.problem)])
+    return int(model.used.sum() + np.count_nonzero(model.sums.weights) + rates)
 
 
 def is_short(fit: Fit, model: Projected) -> bool:
-    """Whether a law has so few coefficients and rates that no richer vocabulary is likely to need fewer."""
-    rates = np.count_nonzero(model.exponents[:, exp_features(fit.problem)])
-    return bool(model.used.sum() + np.count_nonzero(model.sums.weights) + rates <= SHORT)
+    """Whether a law has so few constants that no richer vocabulary is likely to need fewer."""
+    return constants_of(fit, model) <= SHORT
 
 
 class Growth:
@@ -201,11 +254,24 @@ class Growth:
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
         rates = exp_features(fit.problem)
         known = rates[(inner.factors[:, rates] != 0.0).any(axis=0)]
+        self.gates = self._gates(path, rates) if len(known) else []
         # States and exponentials by which monomials may be multiplied.
         self.bases = [*range(fit.problem.features.states), *known.tolist()]
         self.start = empty(fit, path)
-        quotients = distinct(fit, optimise_all(fit, quotients_of(fit, path, grid, inside)), SIDE_BY_SIDE - 1)
-        self.beam, self.found, self.least, self.idle = [*quotients, self.start], quotients, np.inf, 0
+        self.grid = grid
+        self.heard: int | None = None  # number of monomials of other equations at the last regression
+        self.beam, self.found, self.least, self.idle = [self.start], list[Projected](), np.inf, 0
+
+    def _gates(self, path: Path, rates: Indices) -> list[Product]:
+        """Return 1 / (1 + b exp(r x)), alone and times a state, b on a grid: growth from b = 0 misses steep ones."""
+        n, found = self.fit.problem.features.states, list[Product]()
+        for inner in self.inside[self.inside[:, rates].any(axis=1)]:
+            for middle in np.quantile(path.monomials(inner[None]), (0.1, 0.3, 0.5, 0.7, 0.9)):
+                gate = Sums(np.array([[1.0 / middle]]), inner[None])
+                found += [
+                    Product(row, gate, np.array([-1.0])) for row in (np.zeros(len(inner)), *np.eye(len(inner))[:n])
+                ]
+        return found
 
     @property
     def is_near(self) -> bool:
@@ -218,14 +284,26 @@ class Growth:
         return bool(left < NEAR_PATH or (left < NEAR_PATH_IF_SHORT and is_short(self.fit, law) and not rates))
 
     def combine(self, fluxes: Sequence[Product]) -> None:
-        """Fit sums of a few low products and monomials of other equations; go on from these if they are near."""
-        fit, every = self.fit, [*self.library, *(near for flux in fluxes for near in flux.neighbours(self.fit))]
+        """Fit sums of a few low products and monomials of other equations; go on from these if they are near.
+
+        If none is, also fit quotients beside monomials of other equations.
+        """
+        if len(fluxes) == self.heard:
+            return
+        fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit)]
+        every = [*self.library, *self.gates, *near]
         columns = unit_columns(
             fit.problem, np.stack([p.values(self.start.path) for p in every], axis=-1), fit.equations
         )[0]
-        for level in best_subsets(columns, fit.target[0], np.arange(len(every)), 5, 12, alike=0.9999, children=30):
-            drafts = [made_of([every[c] for c in subset], self.start) for subset in level]
-            found = distinct(fit, optimise_all(fit, drafts), SIDE_BY_SIDE)
+        if self.heard is None:
+            self.found = self._best(quotients_of(fit, self.start.path, self.grid, self.inside), SIDE_BY_SIDE - 1)
+            self.beam = [*self.found, self.start]
+        self.heard = len(fluxes)
+        levels = best_subsets(columns, fit.target[0], np.arange(len(every)), 5, 12, alike=0.9999, children=30)
+        tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
+        beside = (quotients_of(fit, self.start.path, self.grid, self.inside, own) for own in [fluxes] if own)
+        for drafts in itertools.chain(tried, beside):
+            found = self._best(drafts, SIDE_BY_SIDE)
             self.found += found
             before, self.beam = self.beam, distinct(fit, [*self.beam, *found], SIDE_BY_SIDE)
             if self.is_near and any(self.beam[0] is law for law in found):
@@ -241,9 +319,7 @@ class Growth:
             drafts = [
                 d for model in self.beam for d in changed(fit, model, library, self.inside, self.sizes, self.bases)
             ]
-            # A few steps tell which of them are worth a whole fit.
-            likely = distinct(fit, optimise_all(fit, drafts, monitor, steps=5), 3 * SIDE_BY_SIDE)
-            beam = distinct(fit, optimise_all(fit, likely, monitor), SIDE_BY_SIDE, self.beam)
+            beam = distinct(fit, self._best(drafts, 3 * SIDE_BY_SIDE, monitor), SIDE_BY_SIDE, self.beam)
             if not beam:
                 return
             self.beam, self.found = beam, self.found + beam
@@ -251,41 +327,52 @@ class Growth:
             self.idle = 0 if criterion < self.least - 4.0 else self.idle + 1
             self.least = min(self.least, criterion)
 
+    def _best(self, drafts: Sequence[Draft], most: int, monitor: Monitor | None = None) -> list[Projected]:
+        """Fit the constants of the likeliest laws, which a few steps show."""
+        likely = distinct(self.fit, optimise_all(self.fit, drafts, monitor, steps=5), most)
+        return distinct(self.fit, optimise_all(self.fit, likely, monitor), most)
+
     def laws(self, monitor: Monitor) -> list[Projected]:
         """The laws that were met, and those with fewer constants if the best is near the data; the best first."""
         near = self.beam[:1] if self.is_near else []
         return best_of_each(self.fit, self.found + descents(self.fit, near, monitor, settle=False))
 
 
-def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array) -> list[Draft]:
-    """Laws N(x) / D(x) of one equation by regression: D(x) x' = N(x) is linear in both.
+def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Sequence[Product] = ()) -> list[Draft]:
+    """Laws N(x) / D(x) + c f(x) of one equation by regression: D(x) x' = N(x) + D(x) c f(x) is linear in all constants.
 
-    x(t_b) - x(t_a) = sum_j n_j int m_j dt - sum_k d_k int z_k x' dt
+    x(t_b) - x(t_a) = sum_j n_j int m_j dt - sum_k d_k int z_k x' dt + sum_k c_k int z_k f dt
+
+    With `fluxes` f, monomials of other equations, only laws that contain one of them are returned.
     """
     low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 3)
     plain = (inside >= 0).all(axis=1) & ~inside[:, fit.problem.features.states :].any(axis=1)
     above, below = grid.rows[low], inside[plain]
     x = np.exp(path.log[..., fit.equations[0]]) * np.where(path.negative[..., fit.equations[0]], -1.0, 1.0)
-    slope = (x @ SLOPE.T) / fit.problem.step[:, None]
-    nodes = np.concatenate([path.monomials(above), -path.monomials(below) * slope[..., None]], axis=-1)
+    slope, z = (x @ SLOPE.T) / fit.problem.step[:, None], path.monomials(below)
+    carried = [z_k * flux.values(path)[..., None] for flux in fluxes for z_k in (np.ones_like(z[..., :1]), z)]
+    nodes = np.concatenate([path.monomials(above), -z * slope[..., None], *carried], axis=-1)
     columns = fit.problem.integrals(nodes, fit.equations)[0]
     size = column_norms(columns, axis=0)
     usable = np.flatnonzero((size > 0) & (size < SQUARED))
-    found, n = list[Draft](), len(above)
+    found, n, ends = list[Draft](), len(above), len(above) + len(below)
     target = fit.target[0]
     levels = best_subsets(
         columns[:, usable] / size[usable], target, np.arange(len(usable)), 7, 12, alike=0.9999, children=20
     )
     for subset in itertools.chain.from_iterable(levels):
         at = usable[list(subset)]
-        if not (at >= n).any() or not (at < n).any():
+        over = (at >= n) & (at < ends)
+        of_flux = np.unique((at[at >= ends] - ends) // (1 + len(below)))
+        if not over.any() or not (at < n).any() or (fluxes and not len(of_flux)):
             continue
         d = np.linalg.lstsq(columns[:, at] / size[at], target, rcond=None)[0] / size[at]
-        if (d[at >= n] < 0.0).any():
+        if (d[over] < 0.0).any():
             continue
-        sums = Sums(d[None, at >= n], below[at[at >= n] - n])
+        sums = Sums(d[None, over], below[at[over] - n])
         w = np.column_stack([above[at[at < n]], -np.ones((at < n).sum())])
-        found.append(Draft(w, np.ones((1, len(w)), dtype=bool), w != 0, sums, path))
+        quotient = Draft(w, np.ones((1, len(w)), dtype=bool), w != 0, sums, path)
+        found.append(made_of([fluxes[k] for k in of_flux], quotient))
     return found
 
 

@@ -50,6 +50,8 @@ LEAST = 1e-9
 MOST_LOG = 200.0
 # Least and largest exponent of a state.
 LEAST_EXPONENT, MOST_EXPONENT = -3.0, 6.0
+# Coefficients above this need more digits than others [states of rms 1].
+LARGE = 100.0
 # Ridge that keeps least squares with coinciding monomials solvable [norm of a column].
 RIDGE = 1e-11
 
@@ -219,6 +221,35 @@ class Integral:
         change = np.abs(self.differences(self.cumulative(coarse), states) - fine)
         size = np.sqrt(np.mean(fine**2, axis=1, keepdims=True))
         return self._whitened(np.median(change / np.where(size > 0, size, 1.0), axis=2))
+
+    def thinned(self, path: Path, most: int) -> tuple[Integral, Path]:
+        """Keep at most so many intervals, each of which becomes a trajectory, of exact and complete samples."""
+        if len(self.left) <= most or self.noise.any() or not np.isfinite(self.values).all():
+            return self, path
+        kept = np.unique(np.linspace(0, len(self.left) - 1, most).astype(int))
+        ends = np.stack([self.left[kept], self.left[kept] + 1], axis=1)
+        right = ends[:, 1]
+        row, target = np.zeros((len(self.row), ends.size), dtype=bool), np.zeros((len(self.row), ends.size))
+        row[:, 1::2], target[:, 1::2] = self.row[:, right], self.target[:, right]
+        before = np.tile(np.repeat(np.arange(0, ends.size, 2), 2), (len(self.row), 1))
+        # Rows of exact samples are independent.
+        place = np.cumsum(self.row, axis=1) - 1
+        factors = tuple(band[:, place[i, right]] for i, band in enumerate(self.factors))
+        few = replace(
+            self,
+            time=self.time[ends.ravel()],
+            values=self.values[ends.ravel()],
+            first=np.arange(0, ends.size, 2),
+            left=np.arange(0, ends.size, 2),
+            step=self.step[kept],
+            before=before,
+            row=row,
+            given=self.given[kept],
+            factors=factors,
+            counts=np.maximum(self.counts * len(kept) / len(self.left), 1.0),
+            target=target,
+        )
+        return few, Path(path.log[kept], path.negative[kept])
 
     def differences(self, cumulative: Array, states: Indices) -> Array:
         """Return integrals between neighbouring samples of some states, [states, samples, columns].
@@ -516,8 +547,12 @@ class Fit:
         return self.problem.target[self.equations]
 
     def criterion(self, model: Projected) -> float:
-        """Compute the Bayesian information criterion (lower is better)."""
-        return model.score + model.size * float(np.log(self.counts.sum()))
+        """Compute the Bayesian information criterion (lower is better).
+
+        A coefficient far above 1 belongs to terms that cancel, and needs more digits than others.
+        """
+        digits = 2.0 * np.log(np.maximum(np.abs(model.coefficients) / LARGE, 1.0)).sum()
+        return float(model.score + model.size * np.log(self.counts.sum()) + digits)
 
     def exact(self, model: Projected) -> bool:
         """Whether the residuals of every equation are below the floor, or explained by noise.

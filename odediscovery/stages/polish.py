@@ -162,7 +162,7 @@ def sharpened(p: Problem, law: PowerSum, free: Free, *, told: bool = False) -> P
         return None
     if not told and np.mean(fit.left**2) <= SHARP:  # sharpened before
         return law
-    slopes = fit.refine(np.ones(len(fit.left), dtype=bool))
+    slopes = fit.refine()
     if slopes is None or (told and not _tells_apart(slopes)):
         return None
     return fit.law if np.mean(fit.left**2) <= EXACT_SQUARES else None
@@ -172,39 +172,6 @@ def _tells_apart(slopes: Array) -> bool:
     """Whether intervals determine each constant, not only combinations; slopes [intervals, states, constants]."""
     rows = slopes.reshape(-1, slopes.shape[2])
     return bool(np.linalg.cond(rows / np.maximum(column_norms(rows), ABOVE_ZERO)) < 1e6)
-
-
-@np.errstate(all="ignore")
-def holds_outside(p: Problem, law: PowerSum) -> bool:
-    """Whether a law fitted to the inner half of the samples holds about as well in the outer half.
-
-        mean of r^2 / (1 + h) outside  <=  30 times the mean of r^2 inside,
-
-    h the leverage of an interval, with each constant at least ten standard errors from 0 by the residuals of the inner
-    half. A true law holds everywhere, but a truncated series or an empirical curve only where it was fitted. False for
-    data that are noisy or incomplete.
-    """
-    free = but_whole_powers(law)
-    if not (p.clean and p.complete and count(free)):
-        return False
-    x = np.concatenate([t.values[:-1] for t in p.smooth.trajectories])[:, ~p.constant]
-    far = column_norms((x - x.mean(axis=0)) / np.maximum(x.std(axis=0), ABOVE_ZERO), axis=1)
-    inner = far <= np.median(far)
-    fit = _IntervalFit(p, law, free)
-    if inner.sum() * fit.left.shape[1] <= count(free):
-        return False
-    slopes = fit.refine(inner)
-    if slopes is None:
-        return False
-    rows, freedom = slopes[inner].reshape(-1, count(free)), 1.0 - count(free) / inner.sum() / fit.left.shape[1]
-    size = np.maximum(column_norms(rows), ABOVE_ZERO)
-    inverse = np.linalg.pinv(np.linalg.qr(rows / size)[1])
-    leverage = ((slopes[~inner] / size @ inverse) ** 2).sum(axis=2)
-    within = (fit.left[inner] ** 2).mean(axis=0) / freedom
-    if (fit.constants**2 < 100.0 * within.max() * (inverse**2).sum(axis=1) / size**2).any():
-        return False
-    beyond = (fit.left[~inner] ** 2 / (1.0 + leverage)).mean(axis=0)
-    return bool((beyond <= 30.0 * np.maximum(within, ABOVE_ZERO)).all())
 
 
 class _IntervalFit:
@@ -223,18 +190,18 @@ class _IntervalFit:
             if enough:
                 break
 
-    def refine(self, rows: Mask) -> Array | None:
-        """Fit to some intervals; return slopes of all [intervals, states, constants], None if not finite."""
+    def refine(self) -> Array | None:
+        """Fit to the intervals; return slopes of all [intervals, states, constants], None if not finite."""
         slopes = self._slopes()
         for _ in range(4):
             if not np.isfinite(slopes).all():
                 return None
-            flat = slopes[rows].reshape(-1, slopes.shape[2])
+            flat = slopes.reshape(-1, slopes.shape[2])
             width = np.maximum(column_norms(flat), ABOVE_ZERO)
-            step = np.linalg.lstsq(flat / width, self.left[rows].ravel(), rcond=None)[0] / width
+            step = np.linalg.lstsq(flat / width, self.left.ravel(), rcond=None)[0] / width
             trial = self._with(self.constants - step)
             anew = self._errors(trial, self.steps)
-            before, after = (np.square(e[rows]).sum() for e in (self.left, anew))
+            before, after = (np.square(e).sum() for e in (self.left, anew))
             if not after < before:
                 break
             self.law, self.left = trial, anew
