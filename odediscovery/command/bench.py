@@ -309,6 +309,18 @@ def textbook(
 
 @bench.command()
 @with_groups
+def reliability(
+    each: Annotated[int, flag("so many random laws of each family at each level")] = 4, run: TaskOptions = RUN
+) -> None:
+    """Compare the probabilities of laws with the share of right ones, and fit the weights of the evidence."""
+    from odediscovery.bench import reliability as of
+
+    study = of.study(each, run.seed, run.max_seconds)
+    _keep(study.run, lambda rows: of.markdown(rows, _command()), f"reliability-each{each}-seed{run.seed}", run)
+
+
+@bench.command()
+@with_groups
 def populations(
     designs: Annotated[Path | None, argument("DESIGNS.json", "file of designs (default: those of the package)")] = None,
     draws: Count = 10,

@@ -44,6 +44,7 @@ from odediscovery.discovery.changes import (
 )
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
 from odediscovery.discovery.fit_constants import fit_form
+from odediscovery.discovery.reliability import with_probabilities
 from odediscovery.discovery.task import (
     Task,
     check_asked,
@@ -58,7 +59,7 @@ from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.claim import turning_state
 from odediscovery.judge.criterion import NO_EVIDENCE, Verdict
-from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
+from odediscovery.judge.notes import Note, found_break, memory_spent, no_break, same_constants, time_spent
 from odediscovery.judge.remarks import check_extrapolation, closed_orbit, unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm, Polished
@@ -163,7 +164,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
         candidates = [each_alone(whole)]
     spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
     monitor.spend(limit and (1.0 - SEARCH_SHARE) * limit)
-    return add_messages(_judge_laws(task, whole, candidates, simple, asked), *spent)
+    return _judge_laws(task, whole, candidates, simple, asked, spent)
 
 
 def _judge_laws(
@@ -172,12 +173,14 @@ def _judge_laws(
     candidates: list[Candidate],
     simple: Sequence[FittedForm] = (),
     asked: Sequence[FittedForm] = (),
+    spent: Sequence[Note] = (),
 ) -> Discovery:
     """Judge candidates on whole trajectories, then simplify and refine the claimed law.
 
     Args:
         simple: textbook laws that compete with them.
         asked: laws requested by the user.
+        spent: a note, if time ran out before every kind of law was tried.
     """
     monitor, named = task.monitor, [*asked, *simple]
     if candidates:
@@ -195,7 +198,7 @@ def _judge_laws(
     for change in CHANGES:
         if verdict.form is None:  # the terms of a form are not chosen one by one
             verdict = monitor.in_time(JUDGING, partial(change.make, verdict, task, whole), verdict)
-    return _told(task, verdict, asked)
+    return _told(task, verdict, asked, spent)
 
 
 @dataclass(frozen=True)
@@ -268,11 +271,12 @@ def _unless_late(monitor: Monitor, step: Callable[[Verdict], Verdict], verdict: 
     return monitor.in_time(JUDGING, lambda: step(verdict), verdict)
 
 
-def _told(task: Task, judged: Verdict, asked: Sequence[FittedForm]) -> Discovery:
-    """The verdict as a result, with as many notes as time allows.
+def _told(task: Task, judged: Verdict, asked: Sequence[FittedForm], spent: Sequence[Note]) -> Discovery:
+    """The verdict as a result, with as many notes as time allows, and the probability of its laws.
 
     Args:
         asked: laws requested by the user.
+        spent: a note, if time ran out before every kind of law was tried.
     """
     settings, monitor, nothing = task.settings, task.monitor, list[str]()
     of_terms = judged.form is None
@@ -301,7 +305,9 @@ def _told(task: Task, judged: Verdict, asked: Sequence[FittedForm]) -> Discovery
     parts = tell()
     while (part := monitor.in_time(TELLING, lambda: next(parts, None), None)) is not None:
         told += part
-    return add_messages(found, *told, *task.known.sentences())
+    # A law that the user wrote, or knows in part, is not one of those that were drawn at random.
+    found = add_messages(found, *told, *task.known.sentences(), *spent)
+    return found if asked or task.p.knowledge is not None else with_probabilities(found, verdict.p, bool(spent))
 
 
 def _search_breaks(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:

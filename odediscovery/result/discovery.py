@@ -115,6 +115,13 @@ class Discovery:
     profiles: tuple[Profile, ...] = ()
 
     @property
+    def probability(self) -> float | None:
+        """The probability that the terms of `equations` are the true ones: the share of right laws among random ones
+        with such evidence; None where it is not known, as for groups and laws that the user wrote.
+        """
+        return chosen_row(self).probability
+
+    @property
     def rows(self) -> Frame:
         """The front as a table: complexity, mse, r2, criterion minus that of the chosen row, name, equations.
 
@@ -368,6 +375,7 @@ class Discovery:
             "found_by": self.found_by or None,
             "messages": list(self.messages),
             "doubts": doubts_of(self.messages),
+            "probability": chosen_row(self).probability,
             "time": self.series.time_name,
             "group": group_column(self.series),
             "states": list(states),
@@ -562,16 +570,36 @@ def head(found: Discovery) -> str:
     if is_of_a_form(found) or (found.population is not None and found.population.written):
         # A form that the user wrote down did not have to be found.
         heads |= {"converged": "constants fitted", "poor-fit": "the form does not fit"}
+    if found.outcome == "converged" and is_unlikely(found):
+        return "a curve through the data, perhaps no law"
     remarks = {"doubted": ", with doubts", "contested": ", others about as good"}
     return heads[found.outcome] + remarks.get(verdict(found), "")
+
+
+def is_unlikely(found: Discovery) -> bool:
+    """Whether the terms of a law are more likely wrong than right."""
+    chance = chosen_row(found).probability
+    return chance is not None and chance < 0.5
 
 
 def headline(found: Discovery) -> str:
     """How the fit ended, with R2 of all states and of each, on one line."""
     whole = f"{found.r2:z.6f}" if np.isfinite(found.r2) else "unknown"
-    scores = state_scores(found)
+    scores, chance = state_scores(found), chosen_row(found).probability
     each = ", ".join(f"{state} {r2:z.4f}" for state, r2 in scores.items())
-    return f"{head(found)}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
+    odds = "" if chance is None or found.outcome == "poor-fit" else f"; {in_ten(chance)} such laws are right"
+    return f"{head(found)}: R2 = {whole}" + f" ({each})" * (len(scores) > 1) + odds
+
+
+def in_ten(chance: float) -> str:
+    """A probability in words.
+
+    >>> in_ten(0.93), in_ten(0.02), in_ten(0.98)
+    ('9 in 10', 'less than 1 in 20', 'more than 19 in 20')
+    """
+    if chance < 0.05:
+        return "less than 1 in 20"
+    return "more than 19 in 20" if chance > 0.95 else f"{min(max(round(10 * chance), 1), 9)} in 10"
 
 
 def describe_chain(found: Discovery) -> str:

@@ -31,6 +31,7 @@ class FrontRow:
         initial_values: its own fitted starts [trajectories, states]; None if not kept.
         name: name of the law, if it has one.
         state_r2: r2 of every state [states], nan where nothing varies or is measured; None if not kept.
+        probability: that its terms are the true ones, see `discovery.reliability`; None if not known.
 
     >>> FrontRow(Equations.parse(["x"], {"x": "-0.5*x"}), 3, 0.1, 0.98, -70.0, True)
     complexity 3, MSE 0.1, R2 0.980000, chosen: x' = -0.5*x
@@ -45,6 +46,7 @@ class FrontRow:
     initial_values: Array | None = None
     name: str = ""
     state_r2: Array | None = None
+    probability: float | None = None
 
     def __repr__(self) -> str:
         told = f"complexity {self.complexity}, MSE {self.mse:.3g}, R2 {self.r2:z.6f}{', chosen' * self.selected}"
@@ -62,6 +64,7 @@ class FrontRow:
             **{name: plain(getattr(self, name)) for name in ("mse", "r2", "criterion")},
             **({} if self.state_r2 is None else {"r2_by_state": by_state(states, self.state_r2)}),
             "selected": self.selected,
+            "probability": self.probability,
             "equations": self.equations.texts(),
             "initial_values": None if starts is None else [by_state(states, row) for row in starts],
             **({"name": self.name} if self.name else {}),
@@ -70,8 +73,9 @@ class FrontRow:
     @classmethod
     def from_record(cls, record: Mapping[str, Any], series: TimeSeries) -> FrontRow:
         """Inverse of `record()`, for equations of the fitted `series`."""
-        # Rows of earlier versions have no start values, scores of states, or name.
+        # Rows of earlier versions have no start values, scores of states, name or probability.
         starts, scores = record.get("initial_values"), record.get("r2_by_state")
+        chance = record.get("probability")
         mse, r2, criterion = (number(record[name]) for name in ("mse", "r2", "criterion"))
         return cls(
             parsed_equations(record["equations"], series),
@@ -83,7 +87,14 @@ class FrontRow:
             initial_values=None if starts is None else starts_from_record(starts, series),
             name=checked_text(record.get("name", "")),
             state_r2=None if scores is None else numbers([scores[state] for state in series.states]),
+            probability=None if chance is None else _share(chance),
         )
+
+
+def _share(value: Any) -> float:
+    if not 0.0 <= (found := number(value)) <= 1.0:
+        raise InputError(f"'probability' should be between 0 and 1, got {found:g}")
+    return found
 
 
 def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
