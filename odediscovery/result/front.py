@@ -64,7 +64,7 @@ class FrontRow:
             **{name: plain(getattr(self, name)) for name in ("mse", "r2", "criterion")},
             **({} if self.state_r2 is None else {"r2_by_state": by_state(states, self.state_r2)}),
             "selected": self.selected,
-            "probability": self.probability,
+            **({} if self.probability is None else {"probability": self.probability}),
             "equations": self.equations.texts(),
             "initial_values": None if starts is None else [by_state(states, row) for row in starts],
             **({"name": self.name} if self.name else {}),

@@ -243,6 +243,7 @@ def test_saved_again_it_says_the_same(tmp_path):
     assert set(after.pop("files")) == {"covariance.npz", "data.csv", "equations.tex", "log.jsonl", "model.npz"}
     # Keys and options that it had not yet.
     assert after.pop("found_by") is None
+    assert after.pop("probability") is None
     after["settings"] = {name: after["settings"][name] for name in before["settings"]}
     assert after == before
     for name in ("data.csv", "equations.tex", "log.jsonl"):
