@@ -5,9 +5,9 @@ Here their constants are fitted to longer pieces and all samples.
 
 Trajectories that no law can follow from one start are cut into pieces.
 
-The criterion measures how closely a law follows the samples it was fitted to. A law whose constants only follow these
-samples fails on others: blocks of time that are held out, one by one. The claimed law is fitted to all samples.
-Textbook laws compete too, and are hard to beat.
+The criterion measures how closely a law follows the samples it was fitted to. A law that merely follows these samples
+fails on unseen ones, so blocks of time are held out in turn. The claimed law is fitted to all samples where it can
+follow them. Textbook laws compete too; one wins if it is about as good and has no more constants.
 """
 
 from __future__ import annotations

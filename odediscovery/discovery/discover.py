@@ -1,8 +1,8 @@
 """discover(): measured series in, readable equations out. The stages of an ordinary fit in order.
 
-    pose -> search (propose, prune) -> judge (polish, rank) -> change -> conclude
+    pose -> search (propose, prune) -> judge (polish, rank) -> change -> conclude -> name
 
-Each takes one finished value and returns a new one. The moves of the search are in `search/search.py`; groups and flows
+The moves of the search are in `search/search.py`; groups and flows
 have stages of their own.
 """
 

@@ -4,8 +4,8 @@
 
 Logistic regression on evidence f that every finished fit has, on the scales of `FEATURES`. The weights come from fits
 of random laws of many kinds, exact, rounded and noisy, and of series that no law of the vocabulary explains:
-`odediscovery bench reliability` makes these fits, says how often laws with a probability were right, and prints the
-weights that its rows would give.
+`odediscovery bench reliability` makes these fits, reports how often laws of each predicted probability were right, and
+prints weights refitted to its own fits.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Which law is claimed: criterion, residual tests, doubt, stability, identifiability."""
+"""Which law is claimed: criterion, residual tests, doubt, remarks."""

@@ -1,6 +1,7 @@
 """Whether equations may be called a law: tests of residuals, doubts, and which terms are significant.
 
-Residuals of a law should be noise, as tests of their signs and neighbours and a random walk as a rival show.
+Residuals should be noise: the runs of their signs and the correlation of neighbours are tested, and the law is compared
+with a random walk.
 
 A term is not significant if the 95 % interval of its coefficient contains 0, or its exponent is very uncertain:
 

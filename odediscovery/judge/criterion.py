@@ -3,21 +3,21 @@
     criterion = sum over states of m ln(SSR / n + floor^2) + cost * N / (N - K - 2) + 2 sum ln(0.01 / share)
 
 on trajectories integrated from fitted start values, never on derivatives. The floor is the largest of estimated noise,
-rounding and integration error: a closer fit is not rewarded, neither in the last digits of clean data nor in the noise
-of measured data. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start values included),
-corrects for small samples. m is the number n of samples, but smaller where the residuals of the closest law are
-autocorrelated and far above noise, as with solver errors in the data or a model that is nearly right. The last sum is
-over terms, and distances of exponents from simple ones, that are negligible in their equation: a number this small is
-improbable and is charged for it. Such a term must be beyond doubt, and such an exponent too where residuals are not
-noise, because solvers damp and shift in the same way. Source: McQuarrie and Tsai, Regression and Time Series Model
-Selection (1998), BICc.
+rounding and integration error: a much closer fit is hardly rewarded, neither in the last digits of clean data nor in
+the noise of measured data. `cost` is that of `laws/power_sum.py`; the factor, with K fitted numbers (start values
+included), corrects for small samples. m is the number n of samples, but smaller where the residuals of the closest law
+are autocorrelated and far above noise, as with solver errors in the data or a model that is nearly right. The last sum
+is over terms, and distances of exponents from simple ones, that are negligible in their equation: a number this small
+is improbable and is charged for it. Such a term is charged a further 100; so is such an exponent where residuals are
+not noise, since solver errors mimic weak damping and small shifts of an exponent. Source: McQuarrie and Tsai,
+Regression and Time Series Model Selection (1998), BICc.
 
 A flow that leaves one state and enters another has one rate, not two.
 
     a_ij s_i = -a_kj s_k    for a monomial j in the equations of states i and k with scales s
 
 Coefficients whose difference from such a tie is not significant count as one value in the criterion. To second order,
-a refit with such ties would reduce the likelihood by
+a refit with such ties would reduce twice the log-likelihood by
 
     d^T (C V C^T)^-1 d,    d = C theta [ties],
 

@@ -1,4 +1,4 @@
-"""The messages of a result, each with its weight: what the reader should know first.
+"""The messages of a result, each with a weight that decides which are shown first.
 
 A note says what was observed, what follows from it, and what to do, in one or two sentences. Notes concern whether the
 equations are a law, which law was chosen, what limited the search, and how well the constants are known. A result

@@ -4,10 +4,10 @@ The data may hardly determine an exponent that was set to a simple value because
 significant. Each is fitted again with all other free constants; if its interval holds several whole
 numbers, the reader is warned.
 
-Printed numbers are the law. Two digits of a standard error are enough for a single constant. Constants that are
-strongly correlated, such as those of two exponentials that nearly cancel, are known much better jointly than one
-by one; rounded to their own errors they would be another law. With x as fitted, x' as printed and residuals of
-standard deviation sigma,
+The printed numbers must reproduce the fitted law. Two digits of a standard error are enough for a single constant.
+Constants that are strongly correlated, such as those of two exponentials that nearly cancel, are known much better
+jointly than one by one; rounded to their own errors they would be another law. With x as fitted, x' as printed and
+residuals of standard deviation sigma,
 
     min over starts   sqrt(sum ((x' - x) / sigma)^2) <= 0.1 sqrt(k)    over all samples and states,
 
@@ -16,7 +16,7 @@ units of sigma^2, adds up to k over all samples: on average, the printed curve i
 error. Differences that another start compensates, as along long and sensitive series, need no digits. Autocorrelated
 residuals carry less information, so sigma includes the factor of the standard errors.
 
-Beyond the data a law that fits may blow up, hold on its one orbit only, or come to rest.
+Beyond the data a law that fits may blow up, be valid only on the orbit that was measured, or come to rest.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ The constants of a law cost, in units of twice the log-likelihood,
 
     cost = constant_penalty * (free constants) + sum of snap_penalty(v) over exponents held at simple values v
            + 2 ln 4 * (functions of a state among the factors)
-           + 6 * (exponentials and logarithms among them) + 6 * (the latter beside another factor)
+           + 6 * (exponentials and logarithms among them) + 6 * (those of them beside another factor)
 
 A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants in all p = n (n + 1)
 places where n equations could have one more. An exponent held at a simple value only costs the choice among values of
-its kind. A factor sin, cos, exp or log of a state is a choice as well. Exponentials and logarithms of a state with a
-dimension cost more, because they are rare in nature and fit any smooth curve; beside another factor, as in exp(x)/x or
+its kind. A factor sin, cos, exp or log of a state is a choice as well. Exponentials and logarithms outside of sums cost
+more, because they are rare in nature and fit any smooth curve; beside another factor, as in exp(x)/x or
 x^2 log(x), they are rarer still. (Gompertz growth, which has one, is a textbook law with its own penalty.)
 
 Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (2008), gamma = 1.

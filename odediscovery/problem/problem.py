@@ -3,9 +3,9 @@
 A stage may change a law freely. Before the next stage, forbidden terms are removed, known ones inserted, and known
 constants marked as fixed.
 
-At the times of `t_eval`, `solve_ivp` returns values of polynomials, one for each of its own steps. Within a step,
-pseudo-residuals of the polynomials' degree are rounding errors; those of one degree less are not. The solution of an
-equation never looks like this. At the default tolerance of 1e-3 such values are far less accurate than their digits,
+At the times of `t_eval`, `solve_ivp` evaluates one interpolating polynomial for each of its internal steps. Within a
+step, pseudo-residuals of the polynomials' degree are rounding errors; those of one degree less are not. An exact
+solution never shows this pattern. At the default tolerance of 1e-3 such values are far less accurate than their digits,
 
     sigma = 0.06 m^2 sqrt(n) kink
 
@@ -31,8 +31,8 @@ the extrema of the states, runs of neighbours spread over the series are used.
 
 A state counts as sign-changing only when its negative part exceeds the noise and a single stray sample. Every other
 state is nonnegative with noise, or nonpositive; then its mirror image -x is fitted, and its scale is negative. A state
-that never changes gets a zero right-hand side. Where the user gives standard deviations of a state, its noise is not
-estimated.
+that never changes gets a zero right-hand side. Standard deviations that the user gives for a state replace the
+estimate of its noise.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     for move in moves:   when it applies:   laws = propose   ->   candidates = prune   until the search ends
 
-A move knows the problem and the candidates so far, but no other move, so a table can be printed, shortened for an
-ablation, or extended by a line. Most conditions ask whether the best law may end a search on noisy data: whether its
-residuals are noise, and whether it looks like a law.
+A move knows the problem and what the search has found so far, but no other move, so a table can be printed, shortened
+for an ablation, or extended by a line. Most conditions ask whether the best law may end a search on noisy data: whether
+its residuals are noise, and whether it looks like a law.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Laws are found and judged on thinned series, or on pieces that they can follow. Their constants are then refined on
 longer pieces, whole trajectories and all samples.
 
-Windows are as long as errors of their starts stay small:
+In chaos, a window may be only so long that the error of its start stays small:
 
     y_{j+1} = Phi_j y_j,    y_0 ~ N(0, sigma^2),    mean over windows, samples and states of (y / sigma)^2
 

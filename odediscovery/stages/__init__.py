@@ -1,1 +1,1 @@
-"""Train, grow, prune, polish: each takes a problem and laws, and returns laws."""
+"""Grow, prune and polish laws of a problem."""

@@ -1,4 +1,4 @@
-"""Warm start: grow laws term by term on the integral form, without solving an ODE.
+"""Grow laws term by term on the integral form, without solving an ODE.
 
 Given the exponents, the coefficients are linear and are eliminated (variable projection), so that only exponents are
 searched. Each law refines the path of the states between the samples, which removes the interpolation error from its

@@ -1,8 +1,9 @@
 """Pruning of laws of any origin, side by side and constant by constant, to candidates for the judge.
 
-A penalty biases constants, so every step refits without one. From a rich law down to a single parameter, each step
-removes the parameter whose loss worsens the fit least: those with the smallest Wald statistics w_p are tried side by
-side, each from the optimal-brain-surgeon estimate, and the removal with the best refit is kept.
+A penalty biases constants, so every step refits without one. From a rich law down to a single parameter, or until BIC
+rejects the removals, each step removes the parameter whose loss worsens the fit least: those with the smallest Wald
+statistics w_p are tried side by side, each from the optimal-brain-surgeon estimate or the plain values, and the removal
+with the best refit is kept.
 
     C = (J^T J)^-1,    w_p = theta_p^2 / C_pp,    theta <- theta - C_:R (C_RR)^-1 theta_R for parameters R together
 

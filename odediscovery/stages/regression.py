@@ -4,7 +4,7 @@
 
 Given the exponents, the coefficients are linear. In noise, the data often do not determine the
 powers, and only a law of whole powers can be claimed; regression finds such laws quickly, and
-pruning on whole trajectories improves them. Terms are removed from each equation, the smallest t
+pruning on windows improves them. Terms are removed from each equation, the smallest t
 statistic first, and an information criterion selects a step; a strict and a loose penalty give
 smaller and larger laws to prune from, and no penalty keeps a small library whole.
 

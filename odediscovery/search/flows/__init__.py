@@ -1,1 +1,1 @@
-"""Laws of flows between compartments, for unmeasured states."""
+"""Laws of flows between compartments, for unmeasured and dosed states."""

@@ -1,11 +1,11 @@
-"""The search with unmeasured states: structures of flows compete on whole trajectories.
+"""The search with unmeasured or dosed states: structures of flows compete on whole trajectories.
 
     all structures of 1, 2, 3, ... flows -> rough fits, all at once -> the best polished -> judged
 
-Without samples of a state there is no derivative to regress on and no window to start, only
-whole trajectories from fitted starts. So simple laws compete: flows between states at rates of
-mass action, one flow more at each step until the criterion no longer improves. Then the exponents
-of the best laws are freed and snapped, as in other searches.
+Without samples of a state there is no derivative to regress on and no window to start, only whole trajectories from
+fitted starts. So simple laws compete: flows between states at rates of mass action, one flow more at each step, from
+three on while the criterion improves, and at most five. Then the exponents of the best laws are freed and snapped, as
+in other searches.
 
 Notes report fitted starts with their standard errors, scales set by convention, indistinguishable states, and other
 laws that are about as good.

@@ -1,12 +1,12 @@
-"""Laws of flows between compartments, which compete where states are unmeasured, and their rough fits.
+"""Laws of flows between compartments, which compete where states are unmeasured or dosed, and their rough fits.
 
     dx/dt = sum_f k_f  change_f  prod_k x_k^w_fk        k_f > 0
 
 A flow takes from some states and adds to others, at a rate that is a product of a few states. A
 state that it takes from is a factor of its rate, so no state becomes negative. A conserved sum
 c . x allows only changes with c . change = 0. An unmeasured state in no sum has no scale of its
-own: by convention, what leaves it for another state enters there in equal amounts, which puts it
-in units of that state.
+own: by convention, whatever flows from it to another state arrives in the same amount, so both
+have the same unit.
 
 All structures are fitted roughly to whole trajectories, side by side:
 

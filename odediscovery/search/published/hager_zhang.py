@@ -1,6 +1,6 @@
 """LBFGS as Optim.jl ran it in June 2020, for the recipe `as-run` alone.
 
-Its line search trusts values and slopes alike. Where they disagree, as with the continuous
+Its line search relies on both values and slopes. Where they disagree, as with the continuous
 adjoint of coarse Euler steps, it accepts steps that rise (by at most 1e-6, relative), and Optim
 stops at the first of them. That ended four of five dense nets of the fSIR study after 50 of 1000
 steps. Every member is a generator that yields the point to evaluate; one batch evaluates all.
