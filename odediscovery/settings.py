@@ -124,18 +124,22 @@ class Settings:
             option = "--grow" if self.grow else "--integer-exponents"
             yield f"{option} needs --recipe default; recipe neural grows no laws, and trains real exponents"
         of_default = (*KNOWLEDGE, *RECORDED)
-        if self.published and any(getattr(self, name) for name in of_default):
+        if self.published and any(map(self._is_set, of_default)):
             names = ", ".join(map(flag_of, of_default))
             yield f"{names} need --recipe default: the published recipes know nothing"
         if self.vary is None and self.covariate:
             yield "--covariate belongs to groups: it needs --vary all, none or auto"
-        asked = [name for name in NOT_OF_GROUPS if getattr(self, name) != self.__dataclass_fields__[name].default]
+        asked = [name for name in NOT_OF_GROUPS if self._is_set(name)]
         if self.vary is not None and asked:
             flag = flag_of("no_sources" if asked[0] == "sources" else asked[0])
             own = "; a law of your own is fitted by fit-constants --vary" * (asked[0] in ("tries", "known"))
             yield f"{flag} is not yet possible beside --vary: leave one of them out{own}"
-        if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
+        if self.recipe != "default" and any(map(self._is_set, ("sources", *VOCABULARY))):
             yield f"{', '.join(map(flag_of, ('no_sources', *VOCABULARY)))} need --recipe default"
+
+    def _is_set(self, name: str) -> bool:
+        """Whether an option differs from its default."""
+        return bool(getattr(self, name) != self.__dataclass_fields__[name].default)
 
     @property
     def published(self) -> bool:

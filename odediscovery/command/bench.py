@@ -9,6 +9,7 @@ run, so that help is instant.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -83,7 +84,7 @@ def _keep(work: Callable[..., Rows], summary: Callable[[Rows], str], name: str, 
 
 
 def _command() -> str:
-    return " ".join(["odediscovery", *sys.argv[1:]])
+    return shlex.join(["odediscovery", *sys.argv[1:]])
 
 
 def _rough(digits: int | None) -> str:

@@ -191,7 +191,11 @@ class Graph:
             return self.plus(*nodes)
         if part.is_Mul:
             return self.times(*nodes)
-        return self.power(nodes[0], nodes[1]) if part.is_Pow else self.function(_NAMES[part.func], nodes[0])
+        if part.is_Pow:
+            return self.power(nodes[0], nodes[1])
+        if part.func not in _NAMES:
+            raise NotImplementedError(f"{part.func.__name__}: no law and no slope of a function may contain it")
+        return self.function(_NAMES[part.func], nodes[0])
 
     def compiled(self, values: Sequence[int], parameters: int, variables: int, *, plain: bool = False) -> Any:
         """The function p_0, ..., x_0, ... -> values of nodes, for arrays or for plain numbers."""

@@ -8,6 +8,7 @@ from odediscovery import Equations
 from odediscovery.families import FAMILIES, STATE_FUNCTIONS, TRIGONOMETRIC, Function, Terms
 from odediscovery.families.base import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, Seen, powers_of, products
 from odediscovery.families.sums import SUMS
+from odediscovery.laws.compiled import Graph
 from odediscovery.problem.problem import prepare
 from odediscovery.stages.integral_form import Integral, columns_of, features_for, grid_for
 
@@ -68,6 +69,15 @@ def test_a_function_says_the_same_everywhere(name):
     np.testing.assert_allclose(f.value(z), [f.plain(float(x)) for x in z], rtol=1e-14)
     step = 1e-6
     np.testing.assert_allclose(f.derivative(z), (f.value(z + step) - f.value(z - step)) / (2 * step), rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", STATE_FUNCTIONS)
+def test_laws_with_a_function_are_compiled(name):
+    graph = Graph()
+    x = graph.x(0)
+    slope = graph.compiled([graph.slope(graph.function(name, x), x)], 0, 1)
+    z = np.linspace(0.3, 1.9, 9)
+    np.testing.assert_allclose(slope(z)[0], STATE_FUNCTIONS[name].derivative(z), rtol=1e-12)
 
 
 def test_products_of_many_functions_stay_few():
