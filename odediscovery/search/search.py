@@ -3,8 +3,7 @@
 Proposed laws come from the textbook library, from regression, from term-by-term growth on the integral form (exact on
 clean data), or from random networks trained by Adam and LBFGS with an L1 penalty (robust to noise). The laws of one
 proposal are pruned side by side: on one-interval windows from measured states if the data are clean, otherwise on long
-windows with fitted starts, where the noise of a start cannot pass for dynamics. Moves run from cheap to expensive,
-those for noiseless data first.
+windows with fitted starts, where the noise of a start cannot pass for dynamics. Moves run from cheap to expensive.
 
 Backward elimination cannot replace a wrong monomial: where 1 / sqrt(S) stands for R, removing it always worsens the
 fit, and only R in its place improves it. So each monomial of the best laws is replaced by simple ones in turn.
@@ -22,7 +21,7 @@ import numpy as np
 from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family
-from odediscovery.judge.claim import WHOLE_POWER, interval_squares, is_explained
+from odediscovery.judge.claim import WHOLE_POWER, interval_squares, is_explained, is_short
 from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm, FoundBy
@@ -60,14 +59,15 @@ from odediscovery.search.moves import (
 )
 from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law, sigma_of
 from odediscovery.settings import Settings
-from odediscovery.stages.chains import grow_chains
+from odediscovery.stages.chains import grow_along, grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
 from odediscovery.stages.regression import fewest_terms, polynomials, propose_terms, shared_products
 from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
-CHAINS_SHARE = 0.6  # of the time left to a search, for chains
+FOLLOWERS = 3  # laws, the best first, on one of whose trajectories chains are grown
+CHAINS_SHARE, CHAINS_SHARE_IN_NOISE = 0.6, 0.3  # of the time left to a search, for chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -168,6 +168,23 @@ def chains(at: Search) -> Iterator[Proposal]:
         with at.monitor.part(CHAINS_SHARE):
             laws = grow_chains(p, family=family, if_easy=True, monitor=at.monitor)
         at.grown += [family] * bool(laws)
+        yield _as_they_are(laws, whole=True)
+
+
+def chains_along_the_best(at: Search) -> Iterator[Proposal]:
+    """Propose a law grown factor by factor on the trajectories of the best law that follows the data."""
+    p = at.problem
+    if p.data.controls or p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
+        return
+    followed = (at.follow(c) for c in rank(at.candidates, p.samples)[:FOLLOWERS])
+    near = next((found for found in followed if found is not None), None)
+    if near is None:
+        return
+    q, law = near
+    for family in (f for f in at.families if f.inner is not None):
+        at.monitor.stage(f"grow {family.name} along a law", 1)
+        with at.monitor.part(CHAINS_SHARE_IN_NOISE):
+            laws = grow_along(q, law.law, law.initial, family, at.monitor)
         yield _as_they_are(laws, whole=True)
 
 
@@ -463,6 +480,9 @@ SERIES = Condition(
 )
 NO_SERIES = EXACT_AND_PLAIN & ~SERIES
 BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
+REAL_OR_LONG = _of_best(
+    "the best law has real powers or many terms", lambda at, best: not (best.whole.all() and is_short(best.law))
+)
 LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
 NAMED = _of_best("a textbook law that is no sum of powers leaves noise alone", is_named)
 LAST_DIGITS = Condition("it leaves the last digits only", leaves_last_digits)
@@ -561,6 +581,14 @@ MOVES: tuple[Move, ...] = (
         FITTED_NEAR_NOISE,
         until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (LEAVES_NOISE | CONVINCING)) & ~ODD,
         late=True,
+    ),
+    Move(
+        "chains along the best law",
+        NOISY & GROWS & REAL_OR_LONG,
+        "sums of products of powers of sums, grown on its trajectories",
+        chains_along_the_best,
+        REFITTED,
+        until=CONVINCING & WHOLE & ~ODD,
     ),
     Move(
         "richer families",

@@ -2,13 +2,14 @@
 
     x' = sum_j a_j prod_k x_k^w_jk prod_l u_l^-1,    u_l = 1 + sum_m b_lm prod_k x_k^v_mk
 
-Rates that several states limit at once, as published mechanisms have them, are such laws: Monod's for two substrates,
+Many published rate laws, in which several states limit one rate, have this form: Monod's for two substrates,
 Beddington's and DeAngelis's, inhibition, ratio dependence, and with functions among the factors Gompertz's, Ivlev's,
 gates and diodes. They are found on the integral form, on the path through exact samples, in three ways from quick to
 slow, each equation alone:
 
 1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator.
-2. Sums of a few low products and of monomials of other equations: a flux has one shape wherever it leaves or enters.
+2. Sums of a few low products and of monomials of other equations: a flux has the same form in the equation that it
+leaves and in the one that it enters.
 3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
 
 The simplest vocabulary comes first. What is found is simplified constant by constant, as all grown laws are.
@@ -25,11 +26,13 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE
+from odediscovery.data.series import Trajectory
 from odediscovery.families import Family, Inner, Seen, Terms
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import SQUARED, Array, Indices, column_norms
+from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, column_norms
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.solve.sensitivities import integrate
 from odediscovery.stages.grow import (
     SHARED,
     best_of_each,
@@ -38,6 +41,7 @@ from odediscovery.stages.grow import (
     empty,
     gains,
     grow,
+    joined,
     optimise_all,
     proposals,
     single_laws,
@@ -45,12 +49,16 @@ from odediscovery.stages.grow import (
 )
 from odediscovery.stages.integral_form import (
     LEAST,
+    NODE,
     SLOPE,
     Draft,
     Fit,
+    Integral,
     Path,
     Projected,
     exp_features,
+    features_for,
+    grid_for,
     unit_columns,
     with_sum,
 )
@@ -59,8 +67,12 @@ from odediscovery.stages.integral_form import (
 SIDE_BY_SIDE, STEPS = 4, (5, 3)
 # Vocabularies in which at least one equation is found, if growing finds any.
 EASY = 3
+# Most constants of a quotient by regression.
+MOST_OF_QUOTIENT = 9
 # Changes of single monomials and sums of a law that are fitted.
 LIKELY_CHANGES = 40
+# Most steps of growth in noise.
+STEPS_IN_NOISE = 6
 # Intervals on which they grow.
 MOST_INTERVALS = 150
 # Coefficients, those inside sums included, and rates of a law that is not sought in a richer vocabulary.
@@ -133,6 +145,54 @@ def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: An
     return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy), **more)
 
 
+def grow_along(p: Problem, law: PowerSum, initial: Array, family: Family, monitor: Monitor) -> list[PowerSum]:
+    """Grow a law factor by factor in noise, on the trajectories of a law that follows the data; empty without any.
+
+    A flexible law that follows noisy samples is nearer to the true path than any smoothing, whatever its terms are.
+    What the noise does not tell apart is left to the criterion: laws grow until two steps in a row gain nothing.
+
+    Args:
+        law: dimensionless, with its start values `initial` [trajectories, states].
+        family: with inner layers.
+    """
+    n, integer = len(p.constant), ~p.nonnegative | p.integer_exponents
+    features = features_for(family, integer, ~p.constant, p.scale.state)
+    problem = Integral.of(p.data, p.noise, family.whole(integer), features)
+    path = path_along(problem, p, law, initial)
+    equations = np.flatnonzero(~p.constant & ~p.data.is_control)
+    if path is None or family.inner is None or not len(equations):
+        return []
+    fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
+    grid = grid_for(problem, family, integer, ~p.constant)
+    words = family.inner(Seen(features.functions, (), problem.integer[:n], ~p.constant, path.monomials))[0]
+    growing = [Growth(fit.of(i), path, grid, words) for i in range(len(equations))]
+    for one in growing:
+        one.combine([])
+        one.grow(STEPS_IN_NOISE, [], monitor)
+    found = [one.laws(monitor) for one in growing]
+    if not all(found):
+        return []
+    fluxes = [products_of(fit, laws[0]) for laws in found]
+    for i, one in enumerate(growing):
+        one.combine([product for k, own in enumerate(fluxes) if k != i for product in own])
+        found[i] = one.laws(monitor)
+    return [fit.law(joined(fit, [laws[0] for laws in found], path))]
+
+
+def path_along(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> Path | None:
+    """Return the trajectories of a law at the nodes of an integral form; None if the law diverges."""
+    found = []
+    for t, start in zip(p.data.trajectories, initial, strict=True):
+        nodes = t.time[:-1, None] + np.diff(t.time)[:, None] * NODE
+        times = np.concatenate([t.time[:1], nodes.ravel(), t.time[-1:]])
+        x = integrate(law, start, Trajectory(times, np.zeros((len(times), law.n_states))), rtol=1e-7)
+        if x is None:
+            return None
+        found.append(x[1:-1].reshape(*nodes.shape, law.n_states))
+    smallest = np.full(problem.features.size, LEAST)
+    return Path.of(problem.features.values(np.concatenate(found)), problem.integer, smallest)
+
+
 class FactorByFactor:
     """Equations grown factor by factor; monomials of one equation are candidates for the others.
 
@@ -143,6 +203,7 @@ class FactorByFactor:
     def __init__(self, inner: Callable[[Seen], Sequence[Inner]], if_easy: bool = False) -> None:
         self.inner, self.if_easy = inner, if_easy
         self.fluxes: list[Product] = []  # monomials of laws that are near the data
+        self.words: dict[int, list[Inner]] = {}  # the vocabulary in which an equation was found on the last path
 
     def __call__(
         self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
@@ -159,7 +220,7 @@ class FactorByFactor:
             if not grid.many:
                 found[i] = single_laws(fit.of(i), path, grid, len(grid), monitor)
         growing = [
-            [] if i in found else [Growth(fit.of(i), path, grid, words) for words in inner]
+            [] if i in found else [Growth(fit.of(i), path, grid, words) for words in self.words.get(i, inner)]
             for i, grid in enumerate(grids)
         ]
         self._take_easy(found, growing, monitor)
@@ -177,7 +238,7 @@ class FactorByFactor:
                         every[k].combine(self.fluxes)
                         every[k].grow(steps, self.fluxes, monitor)
                         if laws := short_laws([every[k]], monitor):
-                            self._take(found, i, every[k].fit, laws)
+                            self._take(found, i, [every[k]], laws)
         elif not around and len(found) < len(grids):
             # Beside sums of products of powers, an equation is more likely to be a sum of real powers.
             return [[]]
@@ -204,12 +265,15 @@ class FactorByFactor:
             shortest = min((constants_of(fit, laws[0]) for laws in near.values()), default=0)
             for i in near:
                 if constants_of(fit, near[i][0]) == shortest:
-                    self._take(found, i, growing[i][0].fit, near[i])
+                    self._take(found, i, growing[i], near[i])
             left = [i for i in left if i not in found] if near else []
 
-    def _take(self, found: dict[int, list[Projected]], i: int, fit: Fit, laws: list[Projected]) -> None:
-        found[i] = laws
+    def _take(self, found: dict[int, list[Projected]], i: int, tried: Sequence[Growth], laws: list[Projected]) -> None:
+        """Take the laws of an equation, the best first, that were found in one of these vocabularies."""
+        fit, found[i] = tried[0].fit, laws
         self.fluxes += products_of(fit, laws[0])
+        best = min((one for one in tried if one.is_near), key=lambda one: fit.criterion(one.beam[0]))
+        self.words[i] = [best.inner]
 
 
 def short_laws(tried: Sequence[Growth], monitor: Monitor) -> list[Projected]:
@@ -248,7 +312,7 @@ class Growth:
     """
 
     def __init__(self, fit: Fit, path: Path, grid: Terms, inner: Inner) -> None:
-        self.fit, self.inside = fit, (inside := inner.sums)
+        self.fit, self.inner, self.inside = fit, inner, (inside := inner.sums)
         low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
         self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
@@ -258,7 +322,7 @@ class Growth:
         # States and exponentials by which monomials may be multiplied.
         self.bases = [*range(fit.problem.features.states), *known.tolist()]
         self.start = empty(fit, path)
-        self.grid = grid
+        self.grid, self.noisy = grid, bool(fit.problem.smoothed.any())
         self.heard: int | None = None  # number of monomials of other equations at the last regression
         self.beam, self.found, self.least, self.idle = [self.start], list[Projected](), np.inf, 0
 
@@ -279,6 +343,8 @@ class Growth:
 
         Exponentials approximate too much for that.
         """
+        if self.noisy:
+            return False
         left, law = self.beam[0].squares.max(), self.beam[0]
         rates = law.exponents[:, exp_features(self.fit.problem)].any()
         return bool(left < NEAR_PATH or (left < NEAR_PATH_IF_SHORT and is_short(self.fit, law) and not rates))
@@ -297,7 +363,9 @@ class Growth:
         )[0]
         if self.heard is None:
             self.found = self._best(quotients_of(fit, self.start.path, self.grid, self.inside), SIDE_BY_SIDE - 1)
+            # What regression does not find is no start for growth.
             self.beam = [*self.found, self.start]
+            self.beam = self.beam if self.is_near else [self.start]
         self.heard = len(fluxes)
         levels = best_subsets(columns, fit.target[0], np.arange(len(every)), 5, 12, alike=0.9999, children=30)
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
@@ -333,8 +401,9 @@ class Growth:
         return distinct(self.fit, optimise_all(self.fit, likely, monitor), most)
 
     def laws(self, monitor: Monitor) -> list[Projected]:
-        """The laws that were met, and those with fewer constants if the best is near the data; the best first."""
+        """The laws that were met, and those with fewer constants than the best if it may be right; the best first."""
         near = self.beam[:1] if self.is_near else []
+        near = sorted(self.found, key=self.fit.criterion)[:2] if self.noisy else near
         return best_of_each(self.fit, self.found + descents(self.fit, near, monitor, settle=False))
 
 
@@ -347,21 +416,28 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     """
     low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 3)
     plain = (inside >= 0).all(axis=1) & ~inside[:, fit.problem.features.states :].any(axis=1)
-    above, below = grid.rows[low], inside[plain]
+    below, states = inside[plain], np.eye(inside.shape[1])[: fit.problem.features.states]
+    # Terms beside the quotient are multiplied by D.
+    above = np.unique(np.vstack([grid.rows[low], below, *(below + x for x in states)]), axis=0)
     x = np.exp(path.log[..., fit.equations[0]]) * np.where(path.negative[..., fit.equations[0]], -1.0, 1.0)
     slope, z = (x @ SLOPE.T) / fit.problem.step[:, None], path.monomials(below)
     carried = [z_k * flux.values(path)[..., None] for flux in fluxes for z_k in (np.ones_like(z[..., :1]), z)]
     nodes = np.concatenate([path.monomials(above), -z * slope[..., None], *carried], axis=-1)
     columns = fit.problem.integrals(nodes, fit.equations)[0]
     size = column_norms(columns, axis=0)
-    usable = np.flatnonzero((size > 0) & (size < SQUARED))
     found, n, ends = list[Draft](), len(above), len(above) + len(below)
-    target = fit.target[0]
-    levels = best_subsets(
-        columns[:, usable] / size[usable], target, np.arange(len(usable)), 7, 12, alike=0.9999, children=20
-    )
-    for subset in itertools.chain.from_iterable(levels):
-        at = usable[list(subset)]
+    target, usable = fit.target[0], (size > 0) & (size < SQUARED)
+    # With all z at once, or with one alone and its products with states: powers are nearly collinear.
+    subsets = list[Indices]()
+    for kept in (np.arange(len(below)), *np.arange(len(below))[:, None]):
+        rows = grid.rows[low]
+        if len(kept) == 1:
+            rows = np.vstack([rows, below[kept], *(below[kept] + x for x in states)])
+        of_kept = (above[:, None] == rows).all(axis=2).any(axis=1)
+        of_flux = np.isin(np.arange(len(columns.T) - ends) % (1 + len(below)), [0, *(kept + 1)])
+        few = np.flatnonzero(usable & np.concatenate([of_kept, np.isin(np.arange(len(below)), kept), of_flux]))
+        subsets += [few[subset] for subset in eliminated(columns[:, few] / size[few], target, MOST_OF_QUOTIENT)]
+    for at in subsets:
         over = (at >= n) & (at < ends)
         of_flux = np.unique((at[at >= ends] - ends) // (1 + len(below)))
         if not over.any() or not (at < n).any() or (fluxes and not len(of_flux)):
@@ -373,6 +449,22 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
         w = np.column_stack([above[at[at < n]], -np.ones((at < n).sum())])
         quotient = Draft(w, np.ones((1, len(w)), dtype=bool), w != 0, sums, path)
         found.append(made_of([fluxes[k] for k in of_flux], quotient))
+    return found
+
+
+def eliminated(columns: Array, y: Array, most: int) -> list[Indices]:
+    """Return the columns that are left, at most so many, while the least significant of [samples, C] go one by one.
+
+    On exact samples this finds five terms of which no four explain much, unless there are more columns than samples.
+    """
+    left, found = np.arange(columns.shape[1]), list[Indices]()
+    while 2 < len(left) < len(y):
+        if len(left) <= most:
+            found.append(left)
+        q, r = np.linalg.qr(columns[:, left])
+        inverse = np.linalg.pinv(r)
+        statistic = (inverse @ (q.T @ y)) ** 2 / np.maximum((inverse**2).sum(axis=1), ABOVE_ZERO)
+        left = np.delete(left, np.argmin(statistic))
     return found
 
 

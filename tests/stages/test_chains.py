@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from odediscovery import Equations, TimeSeries
+from odediscovery import Equations, Monitor, TimeSeries, discover, settings_for
 from odediscovery.families.sums import SUMS
 from odediscovery.problem.problem import prepare
-from odediscovery.stages.chains import grow_chains
+from odediscovery.stages.chains import grow_along, grow_chains
 
 UPTAKE = "X*S/(0.5 + S)*O/(0.3 + O)"
 SHARED = "x*y/(1 + 0.6*x + 0.4*y)"
@@ -61,6 +61,12 @@ RATES = {
         [[2.0, 0.3], [0.5, 0.8]],
         15.0,
     ),
+    "uncompetitive inhibition": (
+        {"s": "0.4 - 1.2*s/(0.5 + s + 0.8*s*p)", "p": "0.9*s/(0.5 + s + 0.8*s*p) - 0.4*p"},
+        [[2.0, 0.1], [0.3, 1.5]],
+        10.0,
+    ),
+    "a steep gate": ({"x": "0.3 - 0.6*x/(1 + exp(4*(1 - y)))", "y": "0.5*x - 0.4*y"}, [[2.0, 0.3], [0.4, 1.8]], 12.0),
     "a diode": ({"v": "0.5 + 0.3*i - 0.4*exp(1.5*v)", "i": "-0.4*i - 0.8*v"}, [[1.0, 1.3], [-1.5, 0.8]], 15.0),
 }
 
@@ -87,3 +93,40 @@ def test_published_rates_are_found_on_exact_samples(name):
     assert np.count_nonzero(found.coefficients) <= 1 + sum(
         side.count(" + ") + side.count(" - ") + 1 for side in RATES[name][0].values()
     )
+
+
+def test_long_series_grow_on_a_part_of_their_intervals_and_are_fitted_to_all():
+    law, series = sampled(*RATES["a chain of two enzymes"], samples=400)
+    p = prepare(series).without_noise(None)
+    found = grow_chains(p, family=SUMS)[0].unscaled(p.scale.state, p.scale.time)
+    x = np.concatenate([t.values for t in series.trajectories])
+    np.testing.assert_allclose(found.rhs(x), law.rhs(x), atol=1e-9)
+
+
+def test_samples_too_coarse_to_look_exact_are_found_to_be_exact():
+    law, series = sampled(*RATES["Gompertz and his predator"][:2], 40.0, samples=30)
+    assert not prepare(series).clean
+    found = discover(series, settings_for(members=0), Monitor()).equations
+    x = np.concatenate([t.values for t in series.trajectories])
+    np.testing.assert_allclose(found.rhs(x), law.rhs(x), rtol=1e-4, atol=1e-5)
+
+
+def test_if_no_equation_is_easy_none_is_grown():
+    _, series = sampled({"x": "-0.4*x**1.3*y**0.6", "y": "0.4*x**1.3*y**0.6 - y**0.7"}, [[2.0, 0.5], [1.0, 1.5]], 8.0)
+    assert grow_chains(prepare(series).without_noise(None), family=SUMS, if_easy=True) == ()
+
+
+@pytest.mark.parametrize("name", ["a chain of two enzymes", "predators in each other's way"])
+def test_in_noise_terms_are_told_apart_on_trajectories_that_follow_the_data(name):
+    law, series = sampled(*RATES[name])
+    runs = [run.values for run in series.trajectories]
+    noise, random = 0.01 * np.concatenate(runs).std(axis=0), np.random.default_rng(0)
+    values = [run + noise * random.standard_normal(run.shape) for run in runs]
+    p = prepare(TimeSeries.from_arrays([run.time for run in series.trajectories], values, series.states))
+    exact = prepare(series).without_noise(None)
+    known = grow_chains(exact, family=SUMS)[0].unscaled(exact.scale.state, exact.scale.time)
+    (found,) = grow_along(p, known.rescaled(p.scale.state, p.scale.time), p.initial, SUMS, Monitor())
+    assert np.count_nonzero(found.coefficients) <= np.count_nonzero(known.coefficients) + 1
+    x = np.concatenate(runs)
+    rates, truth = found.unscaled(p.scale.state, p.scale.time).rhs(x), law.rhs(x)
+    np.testing.assert_allclose(rates, truth, atol=0.1 * np.abs(truth).max())
