@@ -48,7 +48,7 @@ def test_it_is_saved_and_read_again(found, tmp_path):
 
 def test_what_somebody_wrote_has_none():
     series = simulate_system("logistic")
-    assert discover(series, settings_for(members=0, known=["x' = 0.5*x - 0.005*x**2"]), Monitor()).probability is None
+    assert discover(series, settings_for(members=0, known=["N' = 0.5*N - 0.005*N**2"]), Monitor()).probability is None
 
 
 def test_weights_are_fitted_to_rows():
@@ -67,7 +67,7 @@ def test_weights_are_fitted_to_rows():
 
 
 def test_a_task_of_the_study_fills_a_row():
-    task = next(task for task in study(1, 901, 10.0).tasks if task.id == "polynomials-0, 0")
+    task = next(task for task in study(1, 901, 10.0).tasks if task.id == "mass-action-0, 0")
     row = {}
     task.fill(row)
     assert is_right(row) is any(one["right"] and one["chosen"] for one in row["rows"])
