@@ -88,8 +88,8 @@ class Shape:
 def shape_of(equations: Equations) -> Shape:
     """Count what equations are made of.
 
-    >>> shape_of(Equations.parse(["x"], {"x": "2*x**0.613 - 0.5*x/(1 + x)"}))
-    Shape(terms=2, inner=1, real=1, constants=4)
+    >>> shape_of(Equations.parse(["x"], {"x": "2*x**0.613 - 0.5*x"}))
+    Shape(terms=2, inner=0, real=1, constants=3)
     """
     law = equations.law
     if law is None:

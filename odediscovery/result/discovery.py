@@ -506,6 +506,8 @@ _STAGES = {
 }
 
 
+# Probability below which equations are not called a law: two in three such laws are wrong.
+UNLIKELY = 1.0 / 3.0
 # Notes that are shown; result.json has all of them.
 MOST_NOTES = 5
 
@@ -577,9 +579,9 @@ def head(found: Discovery) -> str:
 
 
 def is_unlikely(found: Discovery) -> bool:
-    """Whether the terms of a law are more likely wrong than right."""
+    """Whether the terms of a law are much more likely wrong than right."""
     chance = chosen_row(found).probability
-    return chance is not None and chance < 0.5
+    return chance is not None and chance < UNLIKELY
 
 
 def headline(found: Discovery) -> str:
