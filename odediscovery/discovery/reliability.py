@@ -79,7 +79,6 @@ class Evidence:
 class Shape:
     """The size of equations."""
 
-    terms: int  # of the longest equation
     inner: int  # sums and functions of states
     real: int  # exponents that are not simple numbers
     constants: int  # coefficients, constants inside sums and exponents that are not simple
@@ -89,20 +88,19 @@ def shape_of(equations: Equations) -> Shape:
     """Count what equations are made of.
 
     >>> shape_of(Equations.parse(["x"], {"x": "2*x**0.613 - 0.5*x"}))
-    Shape(terms=2, inner=0, real=1, constants=3)
+    Shape(inner=0, real=1, constants=3)
     """
     law = equations.law
     if law is None:
         sides = equations.right_hand_sides
-        terms = max((len(sympy.Add.make_args(side)) for side in sides if side != 0), default=0)
         numbers = [number for side in sides for number in side.atoms(sympy.Float)]
         inner = len({part for side in sides for part in side.atoms(sympy.Function, sympy.Pow) if part.args[0].args})
-        return Shape(terms, inner, 0, len(numbers))
+        return Shape(inner, 0, len(numbers))
     used, w = law.coefficients != 0.0, law.exponents[:, : law.n_states]
     real = int((np.abs(w * 12.0 - np.round(w * 12.0)) > 1e-6).sum())
     inside = 0 if law.features is None else int(np.count_nonzero(law.features.sums.weights))
     inner = int((law.exponents[:, law.n_states :] != 0.0).any(axis=0).sum())
-    return Shape(int(used.sum(axis=1).max(initial=0)), inner, real, int(used.sum()) + inside + real)
+    return Shape(inner, real, int(used.sum()) + inside + real)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@
 
 Many published rate laws, in which several states limit one rate, have this form: Monod's for two substrates,
 Beddington's and DeAngelis's, inhibition, ratio dependence, and with functions among the factors Gompertz's, Ivlev's,
-gates and diodes. They are found on the integral form, on the path through exact samples, in three ways from quick to
-slow, each equation alone:
+gates and diodes. They are found on the integral form, on the path through exact samples or, in noise, on trajectories
+of a law that follows the data, in three ways from quick to slow, each equation alone:
 
-1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator.
+1. Regression of D(x) x' = N(x), which is linear in both, by backward elimination gives quotients with one denominator.
 2. Sums of a few low products and of monomials of other equations: a flux has the same form in the equation that it
 leaves and in the one that it enters.
 3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
