@@ -44,5 +44,5 @@ if __name__ == "__main__":
     folder, assets = map(Path, sys.argv[1:])
     assets.mkdir(parents=True, exist_ok=True)
     for figure, name in ((draw_front(), "fsir_front"), (draw_fit(folder), "lynx_hare")):
-        figure.savefig(assets / f"{name}.png", dpi=110, metadata={"Software": None})
+        figure.savefig(assets / f"{name}.png", dpi=100, metadata={"Software": None})
         plt.close(figure)
