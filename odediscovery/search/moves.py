@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from odediscovery.families import FAMILIES, Family
+from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family
 from odediscovery.judge.claim import (
     CONSTANTS,
     LAST_DIGITS,
@@ -320,8 +320,11 @@ def is_convincing(at: Search, best: Candidate) -> bool:
     law with three or more changing states need not follow the data, as it may be chaotic.
     """
     p, short = at.problem, is_short(best.law)
-    if not leaves_noise(p, best) or _cancels(best.law, p) or not (short or _may_have_many_terms(best.law, p)):
+    if not leaves_noise(p, best) or not (short or _may_have_many_terms(best.law, p)):
         return False
+    if _cancels(best.law, p):  # near a state of rest, those of the true law do, too
+        near = at.follow(best)
+        return near is not None and needs_every_term(near[1])
     if short and (~p.constant).sum() >= CHAOTIC_STATES:  # in chaos even the true law may diverge from the data
         return True
     return at.follow(best) is not None
@@ -390,13 +393,14 @@ def _may_have_many_terms(law: PowerSum, p: Problem) -> bool:
 def leaves_noise_alone(at: Search, best: Candidate) -> bool:
     """Whether the best law is short or needs all its terms, and its residuals on trajectories are noise or rounding."""
     p, short = at.problem, is_short(best.law)
-    if _cancels(best.law, p) or not is_within_noise(p, best) or not (short or _may_have_many_terms(best.law, p)):
+    if not is_within_noise(p, best) or not (short or _may_have_many_terms(best.law, p)):
         return False
     near = at.follow(best)
     if near is None:
         return False
     q, law = near
-    if not short and not needs_every_term(law):
+    # Near a state of rest, terms of the true law cancel, too.
+    if (not short or _cancels(best.law, p)) and not needs_every_term(law):
         return False
     own, left = ~q.data.is_control, residuals(law.law, q.data, law.initial)
     return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])
@@ -442,12 +446,12 @@ def has_odd_powers(at: Search, best: Candidate) -> bool:
     """Whether the best law has a power that is significantly not simple, or that the data do not determine.
 
     A law with such free powers may be short with residuals of noise, and yet be an approximation. With almost no
-    noise, an approximation would have larger residuals. Functions of a state that never changes its sign are also
-    odd, since sines of an amount approximate any smooth curve; so are the first terms of a sine's series if noise
+    noise, an approximation would have larger residuals. Sines of a state that never changes its sign are also odd,
+    since they approximate any smooth curve; so are the first terms of a sine's series if noise
     hides the others.
     """
     law, p, n = best.law, at.problem, at.problem.data.n_states
-    if _has_functions_of_amounts(law, p) or _may_be_sine(law, p):
+    if _has_sines_of_amounts(law, p) or _may_be_sine(law, p):
         return True
     if p.noisiness <= TELLING or not _is_odd(law.exponents[:, :n], 0.0):
         return False
@@ -455,12 +459,15 @@ def has_odd_powers(at: Search, best: Candidate) -> bool:
     return near is None or _is_odd(near[1].law.exponents[:, :n], near[1].errors.exponents[:, :n])
 
 
-def _has_functions_of_amounts(law: PowerSum, p: Problem) -> bool:
+def _has_sines_of_amounts(law: PowerSum, p: Problem) -> bool:
     if law.features is None:
         return False
     first = law.features.states
     used = (law.exponents[:, first : first + len(law.features.functions)] != 0).any(axis=0)
-    return any(u and p.nonnegative[f.state] for u, f in zip(used, law.features.functions, strict=True))
+    waves = {f.name for f in TRIGONOMETRIC.functions}
+    return any(
+        u and p.nonnegative[f.state] and f.name in waves for u, f in zip(used, law.features.functions, strict=True)
+    )
 
 
 def _may_be_sine(law: PowerSum, p: Problem) -> bool:

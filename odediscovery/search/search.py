@@ -207,7 +207,8 @@ def richer_families(at: Search) -> Iterator[Proposal]:
         if not doubt.any() or at.monitor.stopping():
             return
         at.monitor.stage(f"grow {family.name}", 1)
-        known = None if best is None else _with_whole_powers(best)
+        # Only sums of powers are a start.
+        known = None if best is None or best.features is not None else _with_whole_powers(best)
         laws = grow_chains(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
         yield _as_they_are(laws, whole=all(has_whole_powers(law) for law in laws))
         better = [law for law in laws[:1] if best is None or in_doubt(at, law).sum() < doubt.sum()]
@@ -572,6 +573,14 @@ MOVES: tuple[Move, ...] = (
         AS_GROWN,
         # A quotient may come near the data where a real power leaves nothing.
         until=EXACT_AND_PLAIN & LAST_DIGITS,
+    ),
+    Move(
+        "chains in little noise",
+        GROWS & NOISY & SLIGHTLY_NOISY,
+        "sums of products of powers of sums, if regression finds one",
+        chains,
+        REFITTED,
+        until=LEAVES_NOISE & ~ODD,
     ),
     Move(
         "few powers",

@@ -34,6 +34,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, col
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import integrate
 from odediscovery.stages.grow import (
+    DEPENDENT,
     SHARED,
     best_of_each,
     best_subsets,
@@ -68,7 +69,7 @@ SIDE_BY_SIDE, STEPS = 4, (5, 3)
 # Vocabularies in which at least one equation is found, if growing finds any.
 EASY = 3
 # Most constants of a quotient by regression.
-MOST_OF_QUOTIENT = 9
+MOST_OF_QUOTIENT, MOST_BESIDE = 9, 5
 # Changes of single monomials and sums of a law that are fitted.
 LIKELY_CHANGES = 40
 # Most steps of growth in noise.
@@ -140,8 +141,8 @@ def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: An
     With `if_easy`, laws are not grown unless regression finds a quotient or a function in one of their equations.
     """
     # The error of a smoothed path is unknown, so no law can be seen to be near the data.
-    if family.inner is None or p.noisiness > CLEAN_SHARE:
-        return () if if_easy else grow(p, family=family.smoothed, **more)
+    if family.inner is None or (p.noisiness > CLEAN_SHARE and not if_easy):
+        return grow(p, family=family.smoothed, **more)
     return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy), **more)
 
 
@@ -165,7 +166,7 @@ def grow_along(p: Problem, law: PowerSum, initial: Array, family: Family, monito
     fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
     grid = grid_for(problem, family, integer, ~p.constant)
     words = family.inner(Seen(features.functions, (), problem.integer[:n], ~p.constant, path.monomials))[0]
-    growing = [Growth(fit.of(i), path, grid, words) for i in range(len(equations))]
+    growing = [growths(fit.of(i), path, grid, [words])[0] for i in range(len(equations))]
     for one in growing:
         one.combine([])
         one.grow(STEPS_IN_NOISE, [], monitor)
@@ -220,7 +221,7 @@ class FactorByFactor:
             if not grid.many:
                 found[i] = single_laws(fit.of(i), path, grid, len(grid), monitor)
         growing = [
-            [] if i in found else [Growth(fit.of(i), path, grid, words) for words in self.words.get(i, inner)]
+            [] if i in found else growths(fit.of(i), path, grid, self.words.get(i, inner))
             for i, grid in enumerate(grids)
         ]
         self._take_easy(found, growing, monitor)
@@ -257,7 +258,7 @@ class FactorByFactor:
                 # Regression is so quick that every vocabulary is heard before one of them is believed.
                 for one in growing[i]:
                     one.combine(self.fluxes)
-                    if one.is_near and constants_of(one.fit, one.beam[0]) <= SHORTEST:
+                    if one.is_near and not one.noisy and constants_of(one.fit, one.beam[0]) <= SHORTEST:
                         break
                 if laws := short_laws(growing[i], monitor):
                     near[i] = laws
@@ -311,8 +312,11 @@ class Growth:
     until one is near the data or two steps in a row gain nothing.
     """
 
-    def __init__(self, fit: Fit, path: Path, grid: Terms, inner: Inner) -> None:
+    def __init__(
+        self, fit: Fit, path: Path, grid: Terms, inner: Inner, quotients: dict[tuple[bytes, int], list[Projected]]
+    ) -> None:
         self.fit, self.inner, self.inside = fit, inner, (inside := inner.sums)
+        self.quotients = quotients  # by regression, of vocabularies with the same sums, which may be others', too
         low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
         self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
@@ -343,9 +347,9 @@ class Growth:
 
         Exponentials approximate too much for that.
         """
-        if self.noisy:
-            return False
         left, law = self.beam[0].squares.max(), self.beam[0]
+        if self.noisy:
+            return bool(left < NEAR_PATH)
         rates = law.exponents[:, exp_features(self.fit.problem)].any()
         return bool(left < NEAR_PATH or (left < NEAR_PATH_IF_SHORT and is_short(self.fit, law) and not rates))
 
@@ -362,27 +366,35 @@ class Growth:
             fit.problem, np.stack([p.values(self.start.path) for p in every], axis=-1), fit.equations
         )[0]
         if self.heard is None:
-            self.found = self._best(quotients_of(fit, self.start.path, self.grid, self.inside), SIDE_BY_SIDE - 1)
+            self.found = list(self._quotients())
             # What regression does not find is no start for growth.
             self.beam = [*self.found, self.start]
             self.beam = self.beam if self.is_near else [self.start]
         self.heard = len(fluxes)
         levels = best_subsets(columns, fit.target[0], np.arange(len(every)), 5, 12, alike=0.9999, children=30)
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
-        beside = (quotients_of(fit, self.start.path, self.grid, self.inside, own) for own in [fluxes] if own)
-        for drafts in itertools.chain(tried, beside):
-            found = self._best(drafts, SIDE_BY_SIDE)
+        sums = (self._best(drafts, SIDE_BY_SIDE) for drafts in tried)
+        beside = (self._quotients(own) for own in [fluxes] if own)
+        for found in itertools.chain(sums, beside):
             self.found += found
             before, self.beam = self.beam, distinct(fit, [*self.beam, *found], SIDE_BY_SIDE)
             if self.is_near and any(self.beam[0] is law for law in found):
                 return
             self.beam = before
 
+    def _quotients(self, fluxes: Sequence[Product] = ()) -> list[Projected]:
+        """Return the best quotients by regression, beside monomials of other equations if there are any."""
+        key = self.inside.tobytes(), len(fluxes)
+        if key not in self.quotients:
+            drafts = quotients_of(self.fit, self.start.path, self.grid, self.inside, fluxes)
+            self.quotients[key] = self._best(drafts, SIDE_BY_SIDE - (not fluxes))
+        return self.quotients[key]
+
     def grow(self, steps: int, fluxes: Sequence[Product], monitor: Monitor) -> None:
         """Make at most so many steps more; `fluxes` are monomials of other equations."""
         fit, library = self.fit, [*self.library, *fluxes]
         for _ in range(steps):
-            if self.is_near or self.idle == 2 or monitor.stopping() is not None:
+            if (self.is_near and not self.noisy) or self.idle == 2 or monitor.stopping() is not None:
                 return
             drafts = [
                 d for model in self.beam for d in changed(fit, model, library, self.inside, self.sizes, self.bases)
@@ -407,6 +419,12 @@ class Growth:
         return best_of_each(self.fit, self.found + descents(self.fit, near, monitor, settle=False))
 
 
+def growths(fit: Fit, path: Path, grid: Terms, inner: Sequence[Inner]) -> list[Growth]:
+    """Begin to grow one equation in each vocabulary."""
+    quotients: dict[tuple[bytes, int], list[Projected]] = {}
+    return [Growth(fit, path, grid, words, quotients) for words in inner]
+
+
 def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Sequence[Product] = ()) -> list[Draft]:
     """Laws N(x) / D(x) + c f(x) of one equation by regression: D(x) x' = N(x) + D(x) c f(x) is linear in all constants.
 
@@ -415,10 +433,10 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     With `fluxes` f, monomials of other equations, only laws that contain one of them are returned.
     """
     low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 3)
-    plain = (inside >= 0).all(axis=1) & ~inside[:, fit.problem.features.states :].any(axis=1)
-    below, states = inside[plain], np.eye(inside.shape[1])[: fit.problem.features.states]
+    below, states = inside[~inside[:, fit.problem.features.states :].any(axis=1)], np.eye(inside.shape[1])
     # Terms beside the quotient are multiplied by D.
-    above = np.unique(np.vstack([grid.rows[low], below, *(below + x for x in states)]), axis=0)
+    times_of = [z + np.vstack([0.0 * z, states[: fit.problem.features.states]]) for z in below]
+    above = np.unique(np.vstack([grid.rows[low], *times_of]), axis=0)
     x = np.exp(path.log[..., fit.equations[0]]) * np.where(path.negative[..., fit.equations[0]], -1.0, 1.0)
     slope, z = (x @ SLOPE.T) / fit.problem.step[:, None], path.monomials(below)
     carried = [z_k * flux.values(path)[..., None] for flux in fluxes for z_k in (np.ones_like(z[..., :1]), z)]
@@ -427,16 +445,19 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     size = column_norms(columns, axis=0)
     found, n, ends = list[Draft](), len(above), len(above) + len(below)
     target, usable = fit.target[0], (size > 0) & (size < SQUARED)
+    unit = columns / np.where(usable, size, 1.0)
     # With all z at once, or with one alone and its products with states: powers are nearly collinear.
-    subsets = list[Indices]()
-    for kept in (np.arange(len(below)), *np.arange(len(below))[:, None]):
-        rows = grid.rows[low]
-        if len(kept) == 1:
-            rows = np.vstack([rows, below[kept], *(below[kept] + x for x in states)])
-        of_kept = (above[:, None] == rows).all(axis=2).any(axis=1)
-        of_flux = np.isin(np.arange(len(columns.T) - ends) % (1 + len(below)), [0, *(kept + 1)])
-        few = np.flatnonzero(usable & np.concatenate([of_kept, np.isin(np.arange(len(below)), kept), of_flux]))
-        subsets += [few[subset] for subset in eliminated(columns[:, few] / size[few], target, MOST_OF_QUOTIENT)]
+    subsets, every = list[Indices](), np.arange(len(below))
+    low_ones = (above[:, None] == grid.rows[low]).all(axis=2).any(axis=1)
+    of_flux = np.arange(len(columns.T) - ends) % (1 + len(below))
+    positive = np.flatnonzero((below >= 0).all(axis=1))
+    few = np.concatenate([low_ones, np.isin(every, positive), of_flux == 0])
+    subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
+    for k in every[usable[n:ends]]:
+        own = low_ones | (above[:, None] == times_of[k]).all(axis=2).any(axis=1)
+        few = np.concatenate([own, every == k, (of_flux == 0) | (of_flux == k + 1)])
+        subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
+        subsets += _beside(unit, target, n + k, np.setdiff1d(np.flatnonzero(usable), [n + k]))
     for at in subsets:
         over = (at >= n) & (at < ends)
         of_flux = np.unique((at[at >= ends] - ends) // (1 + len(below)))
@@ -452,14 +473,26 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     return found
 
 
-def eliminated(columns: Array, y: Array, most: int) -> list[Indices]:
-    """Return the columns that are left, at most so many, while the least significant of [samples, C] go one by one.
+def _beside(columns: Array, y: Array, own: int, others: Indices) -> list[Indices]:
+    """Return the subsets of other columns, a few of each size, that explain most of y [samples] beside one of them."""
+    x = columns[:, own]
+    apart = columns[:, others] - np.outer(x, x @ columns[:, others])
+    norm = column_norms(apart, axis=0)
+    usable = norm > DEPENDENT
+    others, apart = others[usable], apart[:, usable] / norm[usable]
+    y, kinds = y - x * (x @ y), np.arange(len(others))
+    levels = best_subsets(apart, y, kinds, MOST_BESIDE, SIDE_BY_SIDE, alike=0.9999, children=30)
+    return [np.append(others[list(subset)], own) for level in levels for subset in level]
+
+
+def _eliminated(columns: Array, y: Array, left: Indices) -> list[Indices]:
+    """Return the columns that are left while the least significant of [samples, C] go one by one.
 
     On exact samples this finds five terms of which no four explain much, unless there are more columns than samples.
     """
-    left, found = np.arange(columns.shape[1]), list[Indices]()
+    found = list[Indices]()
     while 2 < len(left) < len(y):
-        if len(left) <= most:
+        if len(left) <= MOST_OF_QUOTIENT:
             found.append(left)
         q, r = np.linalg.qr(columns[:, left])
         inverse = np.linalg.pinv(r)
