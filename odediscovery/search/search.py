@@ -67,6 +67,7 @@ from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, on one of whose trajectories chains are grown
+ROUNDS = 3  # of growing along the best law, which the last one may have found
 CHAINS_SHARE, CHAINS_SHARE_IN_NOISE = 0.6, 0.3  # of the time left to a search, for chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
@@ -176,16 +177,19 @@ def chains_along_the_best(at: Search) -> Iterator[Proposal]:
     p = at.problem
     if p.data.controls or p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
         return
-    followed = (at.follow(c) for c in rank(at.candidates, p.samples)[:FOLLOWERS])
-    near = next((found for found in followed if found is not None), None)
-    if near is None:
-        return
-    q, law = near
-    for family in (f for f in at.families if f.inner is not None):
-        at.monitor.stage(f"grow {family.name} along a law", 1)
-        with at.monitor.part(CHAINS_SHARE_IN_NOISE):
-            laws = grow_along(q, law.law, law.initial, family, at.monitor)
-        yield _as_they_are(laws, whole=True)
+    for family, rich in itertools.product([f for f in at.families if f.inner is not None], (False, True)):
+        seen = list[PowerSum]()
+        for _ in range(1 if rich else ROUNDS):
+            followed = (at.follow(c) for c in rank(at.candidates, p.samples)[:FOLLOWERS])
+            near = next((found for found in followed if found is not None), None)
+            if near is None or any(near[1].law is law for law in seen) or at.monitor.stopping():
+                break
+            q, law = near
+            seen.append(law.law)
+            at.monitor.stage(f"grow {family.name} along a law", 1)
+            with at.monitor.part(CHAINS_SHARE_IN_NOISE):
+                laws = grow_along(q, law.law, law.initial, family, at.monitor, rich=rich)
+            yield _as_they_are(laws, whole=True)
 
 
 def is_near(law: PowerSum, p: Problem) -> bool:
@@ -576,7 +580,7 @@ MOVES: tuple[Move, ...] = (
     ),
     Move(
         "chains in little noise",
-        GROWS & NOISY & SLIGHTLY_NOISY,
+        GROWS & NOISY & LITTLE_NOISE,
         "sums of products of powers of sums, if regression finds one",
         chains,
         REFITTED,
@@ -597,6 +601,7 @@ MOVES: tuple[Move, ...] = (
         "sums of products of powers of sums, grown on its trajectories",
         chains_along_the_best,
         REFITTED,
+        enough=CONVINCING & WHOLE & ~ODD,
         until=CONVINCING & WHOLE & ~ODD,
     ),
     Move(

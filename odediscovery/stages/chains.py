@@ -4,10 +4,12 @@
 
 Many published rate laws, in which several states limit one rate, have this form: Monod's for two substrates,
 Beddington's and DeAngelis's, inhibition, ratio dependence, and with functions among the factors Gompertz's, Ivlev's,
-gates and diodes. They are found on the integral form, on the path through exact samples or, in noise, on trajectories
-of a law that follows the data, in three ways from quick to slow, each equation alone:
+gates and diodes. They are found on the integral form, on the path through exact samples, the smoothed path of samples
+with little noise or, in noise, trajectories of a law that follows the data, in three ways from quick to slow, each
+equation alone:
 
-1. Regression of D(x) x' = N(x), which is linear in both, by backward elimination gives quotients with one denominator.
+1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator: by backward elimination,
+and, since that fails where noise makes many columns alike, by forward selection beside each single z x'.
 2. Sums of a few low products and of monomials of other equations: a flux has the same form in the equation that it
 leaves and in the one that it enters.
 3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
@@ -68,12 +70,12 @@ from odediscovery.stages.integral_form import (
 SIDE_BY_SIDE, STEPS = 4, (5, 3)
 # Vocabularies in which at least one equation is found, if growing finds any.
 EASY = 3
-# Most constants of a quotient by regression.
+# Most constants of a quotient by backward elimination, and most terms beside one z x' by forward selection.
 MOST_OF_QUOTIENT, MOST_BESIDE = 9, 5
 # Changes of single monomials and sums of a law that are fitted.
 LIKELY_CHANGES = 40
-# Most steps of growth in noise.
-STEPS_IN_NOISE = 6
+# Laws of each equation in noise, the likeliest first, that are joined with the likeliest of the others.
+LIKELIEST = 4
 # Intervals on which they grow.
 MOST_INTERVALS = 150
 # Coefficients, those inside sums included, and rates of a law that is not sought in a richer vocabulary.
@@ -136,27 +138,33 @@ def products_of(fit: Fit, model: Projected) -> list[Product]:
 
 
 def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: Any) -> tuple[PowerSum, ...]:
-    """Grow laws of a family factor by factor, if it has inner layers and the path is not smoothed; see `grow`.
+    """Grow laws of a family factor by factor, if it has inner layers; see `grow`.
 
     With `if_easy`, laws are not grown unless regression finds a quotient or a function in one of their equations.
+    Without it, a smoothed path is left to the family that is made for it.
     """
-    # The error of a smoothed path is unknown, so no law can be seen to be near the data.
     if family.inner is None or (p.noisiness > CLEAN_SHARE and not if_easy):
         return grow(p, family=family.smoothed, **more)
-    return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy), **more)
+    # Where noise hides a sine, it is more likely than a chain of sign-changing states.
+    grows = p.noisiness <= CLEAN_SHARE or bool(p.nonnegative[~p.constant].all())
+    return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy=if_easy, grows=grows), **more)
 
 
-def grow_along(p: Problem, law: PowerSum, initial: Array, family: Family, monitor: Monitor) -> list[PowerSum]:
-    """Grow a law factor by factor in noise, on the trajectories of a law that follows the data; empty without any.
+def grow_along(
+    p: Problem, law: PowerSum, initial: Array, family: Family, monitor: Monitor, *, rich: bool
+) -> list[PowerSum]:
+    """Find laws factor by factor in noise, on the trajectories of a law that follows the data; empty without any.
 
     A flexible law that follows noisy samples is nearer to the true path than any smoothing, whatever its terms are.
-    What the noise does not tell apart is left to the criterion: laws grow until two steps in a row gain nothing.
+    The criterion on that path hardly tells the likeliest laws of an equation apart, so several are returned.
 
     Args:
         law: dimensionless, with its start values `initial` [trajectories, states].
         family: with inner layers.
+        rich: whether equations are also grown, and in every vocabulary, rather than found by regression in
+            vocabularies with sums of states and squares alone.
     """
-    n, integer = len(p.constant), ~p.nonnegative | p.integer_exponents
+    integer = ~p.nonnegative | p.integer_exponents
     features = features_for(family, integer, ~p.constant, p.scale.state)
     problem = Integral.of(p.data, p.noise, family.whole(integer), features)
     path = path_along(problem, p, law, initial)
@@ -165,19 +173,13 @@ def grow_along(p: Problem, law: PowerSum, initial: Array, family: Family, monito
         return []
     fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
     grid = grid_for(problem, family, integer, ~p.constant)
-    words = family.inner(Seen(features.functions, (), problem.integer[:n], ~p.constant, path.monomials))[0]
-    growing = [growths(fit.of(i), path, grid, [words])[0] for i in range(len(equations))]
-    for one in growing:
-        one.combine([])
-        one.grow(STEPS_IN_NOISE, [], monitor)
-    found = [one.laws(monitor) for one in growing]
-    if not all(found):
+    grown = FactorByFactor(family.inner, grows=rich, plain=not rich)
+    singles = grown(fit, path, [grid] * len(equations), 0, monitor)
+    first = [laws[0] for laws in singles if laws]
+    if len(first) < len(singles):
         return []
-    fluxes = [products_of(fit, laws[0]) for laws in found]
-    for i, one in enumerate(growing):
-        one.combine([product for k, own in enumerate(fluxes) if k != i for product in own])
-        found[i] = one.laws(monitor)
-    return [fit.law(joined(fit, [laws[0] for laws in found], path))]
+    others = [[*first[:i], law, *first[i + 1 :]] for i, laws in enumerate(singles) for law in laws[1:LIKELIEST]]
+    return [fit.law(joined(fit, laws, path)) for laws in (first, *others)]
 
 
 def path_along(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> Path | None:
@@ -199,10 +201,23 @@ class FactorByFactor:
 
     What leaves one state may enter another: the easy equations come first, and the others grow by their monomials too.
     A simple vocabulary comes before a rich one, in which wrong laws are near the data as well.
+
+    Args:
+        inner: gives the vocabularies, from simple to rich.
+        if_easy: whether to give up unless regression finds a quotient or a function in one of the equations.
+        grows: whether equations that regression does not find are grown.
+        plain: whether to use only vocabularies with the same sums as the simplest one.
     """
 
-    def __init__(self, inner: Callable[[Seen], Sequence[Inner]], if_easy: bool = False) -> None:
-        self.inner, self.if_easy = inner, if_easy
+    def __init__(
+        self,
+        inner: Callable[[Seen], Sequence[Inner]],
+        *,
+        if_easy: bool = False,
+        grows: bool = True,
+        plain: bool = False,
+    ) -> None:
+        self.inner, self.if_easy, self.grows, self.plain = inner, if_easy, grows, plain
         self.fluxes: list[Product] = []  # monomials of laws that are near the data
         self.words: dict[int, list[Inner]] = {}  # the vocabulary in which an equation was found on the last path
 
@@ -216,6 +231,8 @@ class FactorByFactor:
         changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - problem.given.shape[2])
         functions = problem.features.functions
         inner = self.inner(Seen(functions, (), problem.integer[:n], changing, path.monomials))
+        if self.plain:
+            inner = [words for words in inner if np.array_equal(words.sums, inner[0].sums)]
         found: dict[int, list[Projected]] = {}
         for i, grid in enumerate(grids):
             if not grid.many:
@@ -227,7 +244,7 @@ class FactorByFactor:
         self._take_easy(found, growing, monitor)
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
         chains = [laws for laws in found.values() if laws and is_chain(fit, laws[0])]
-        if not around and (chains or not self.if_easy):
+        if not around and self.grows and (chains or not self.if_easy):
             for steps in STEPS:
                 for k in range(len(inner)):
                     # Where no equation is easy in the first vocabularies, none of them will be found by growing.
@@ -240,7 +257,7 @@ class FactorByFactor:
                         every[k].grow(steps, self.fluxes, monitor)
                         if laws := short_laws([every[k]], monitor):
                             self._take(found, i, [every[k]], laws)
-        elif not around and len(found) < len(grids):
+        elif not around and self.if_easy and len(found) < len(grids):
             # Beside sums of products of powers, an equation is more likely to be a sum of real powers.
             return [[]]
         for i in set(range(len(grids))) - set(found):
@@ -449,13 +466,12 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     # With all z at once, or with one alone and its products with states: powers are nearly collinear.
     subsets, every = list[Indices](), np.arange(len(below))
     low_ones = (above[:, None] == grid.rows[low]).all(axis=2).any(axis=1)
-    of_flux = np.arange(len(columns.T) - ends) % (1 + len(below))
-    positive = np.flatnonzero((below >= 0).all(axis=1))
-    few = np.concatenate([low_ones, np.isin(every, positive), of_flux == 0])
+    z_of_flux = np.arange(len(columns.T) - ends) % (1 + len(below)) - 1  # -1 for the flux itself
+    few = np.concatenate([low_ones, (below >= 0).all(axis=1), z_of_flux < 0])
     subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
-    for k in every[usable[n:ends]]:
+    for k in every[usable[n:ends]].tolist():
         own = low_ones | (above[:, None] == times_of[k]).all(axis=2).any(axis=1)
-        few = np.concatenate([own, every == k, (of_flux == 0) | (of_flux == k + 1)])
+        few = np.concatenate([own, every == k, (z_of_flux < 0) | (z_of_flux == k)])
         subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
         subsets += _beside(unit, target, n + k, np.setdiff1d(np.flatnonzero(usable), [n + k]))
     for at in subsets:
@@ -469,7 +485,7 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
         sums = Sums(d[None, over], below[at[over] - n])
         w = np.column_stack([above[at[at < n]], -np.ones((at < n).sum())])
         quotient = Draft(w, np.ones((1, len(w)), dtype=bool), w != 0, sums, path)
-        found.append(made_of([fluxes[k] for k in of_flux], quotient))
+        found.append(made_of([fluxes[k] for k in of_flux.tolist()], quotient))
     return found
 
 
@@ -481,7 +497,7 @@ def _beside(columns: Array, y: Array, own: int, others: Indices) -> list[Indices
     usable = norm > DEPENDENT
     others, apart = others[usable], apart[:, usable] / norm[usable]
     y, kinds = y - x * (x @ y), np.arange(len(others))
-    levels = best_subsets(apart, y, kinds, MOST_BESIDE, SIDE_BY_SIDE, alike=0.9999, children=30)
+    levels = best_subsets(apart, y, kinds, MOST_BESIDE, SIDE_BY_SIDE, alike=0.9999)
     return [np.append(others[list(subset)], own) for level in levels for subset in level]
 
 
