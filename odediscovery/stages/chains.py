@@ -36,6 +36,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, col
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import integrate
 from odediscovery.stages.grow import (
+    BEAM,
     DEPENDENT,
     SHARED,
     best_of_each,
@@ -72,6 +73,8 @@ SIDE_BY_SIDE, STEPS = 4, (5, 3)
 EASY = 3
 # Most constants of a quotient by backward elimination, and most terms beside one z x' by forward selection.
 MOST_OF_QUOTIENT, MOST_BESIDE = 9, 5
+# Subsets of each size from which it goes on, on exact samples, where elimination finds most.
+BEAM_IF_EXACT = 15
 # Changes of single monomials and sums of a law that are fitted.
 LIKELY_CHANGES = 40
 # Laws of each equation in noise, the likeliest first, that are joined with the likeliest of the others.
@@ -466,6 +469,7 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     # With all z at once, or with one alone and its products with states: powers are nearly collinear.
     subsets, every = list[Indices](), np.arange(len(below))
     low_ones = (above[:, None] == grid.rows[low]).all(axis=2).any(axis=1)
+    beam = BEAM if fit.problem.noise.any() else BEAM_IF_EXACT
     z_of_flux = np.arange(len(columns.T) - ends) % (1 + len(below)) - 1  # -1 for the flux itself
     few = np.concatenate([low_ones, (below >= 0).all(axis=1), z_of_flux < 0])
     subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
@@ -473,7 +477,7 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
         own = low_ones | (above[:, None] == times_of[k]).all(axis=2).any(axis=1)
         few = np.concatenate([own, every == k, (z_of_flux < 0) | (z_of_flux == k)])
         subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
-        subsets += _beside(unit, target, n + k, np.setdiff1d(np.flatnonzero(usable), [n + k]))
+        subsets += _beside(unit, target, n + k, np.setdiff1d(np.flatnonzero(usable), [n + k]), beam)
     for at in subsets:
         over = (at >= n) & (at < ends)
         of_flux = np.unique((at[at >= ends] - ends) // (1 + len(below)))
@@ -489,7 +493,7 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     return found
 
 
-def _beside(columns: Array, y: Array, own: int, others: Indices) -> list[Indices]:
+def _beside(columns: Array, y: Array, own: int, others: Indices, beam: int) -> list[Indices]:
     """Return the subsets of other columns, a few of each size, that explain most of y [samples] beside one of them."""
     x = columns[:, own]
     apart = columns[:, others] - np.outer(x, x @ columns[:, others])
@@ -497,7 +501,7 @@ def _beside(columns: Array, y: Array, own: int, others: Indices) -> list[Indices
     usable = norm > DEPENDENT
     others, apart = others[usable], apart[:, usable] / norm[usable]
     y, kinds = y - x * (x @ y), np.arange(len(others))
-    levels = best_subsets(apart, y, kinds, MOST_BESIDE, SIDE_BY_SIDE, alike=0.9999)
+    levels = best_subsets(apart, y, kinds, MOST_BESIDE, SIDE_BY_SIDE, alike=0.9999, beam=beam)
     return [np.append(others[list(subset)], own) for level in levels for subset in level]
 
 

@@ -399,12 +399,13 @@ def best_subsets(
     alike: float = ALIKE,
     children: int = 10,
     pairs: bool = False,
+    beam: int = BEAM,
 ) -> list[list[tuple[int, ...]]]:
     """Return the best subsets S of 1, 2, ..., `most` columns of norm 1 [samples, C], `listed` per size, best first.
 
         minimise |y - sum_{c in S} a_c column_c|^2
 
-    Greedy growth misses terms that explain little alone, so a wide beam of subsets is kept, with few of each kind
+    Greedy growth misses terms that explain little alone, so a wide `beam` of subsets is kept, with few of each kind
     (columns of one kind differ by a constant that is fitted later). Each subset gets up to `children` extensions, no
     two with a correlation above `alike`; with `pairs`, all pairs of columns are compared. Subsets grow by one column
     at a time and then lose one at a time: three columns that explain little in pairs are found as four of which one
@@ -425,26 +426,26 @@ def best_subsets(
     # Columns that explain little alone may be needed, so the search starts from the best column of every kind.
     starts = np.sort(np.unique(kinds, return_index=True)[1])[:150]
     single: list[tuple[int, ...]] = [(int(c),) for c in starts]
-    beam = single
+    starting = single
     levels: list[dict[tuple[int, ...], float]] = []
     for size in range(2, most + 1):
         found: dict[tuple[int, ...], float] = {}
         if pairs and size == 2:
             likely = _best_pairs(gram[:1500, :1500], b[:1500], total, OF_A_KIND * BEAM, DEPENDENT)
             found = {(k, m): left for left, k, m in likely}
-        for part in _parts(beam, len(b)):
+        for part in _parts(starting, len(b)):
             check_time()
             for k, c, left in _extensions(gram, b, total, np.array(part), alike, children):
                 found[tuple(sorted((*part[k], c)))] = left
         if not found:
             break
-        beam = _best(found, kinds)
+        starting = _best(found, kinds, beam)
         levels.append(found)
     # Columns that explain little in pairs enter with a fourth one, which may then be removed.
     for k in range(len(levels) - 1, 0, -1):
-        for part in _parts(_best(levels[k], kinds), len(b)):
+        for part in _parts(_best(levels[k], kinds, beam), len(b)):
             levels[k - 1].update(_without_one(gram, b, total, np.array(part)))
-    best = [single, *(_best(found, kinds) for found in levels)]
+    best = [single, *(_best(found, kinds, beam) for found in levels)]
     return [[tuple(sorted(alone[list(s)].tolist())) for s in level[:listed]] for level in best]
 
 
@@ -497,7 +498,7 @@ def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int
         yield from (beam[first : first + many] for first in range(0, len(beam), many))
 
 
-def _best(found: dict[tuple[int, ...], float], kinds: Indices) -> list[tuple[int, ...]]:
+def _best(found: dict[tuple[int, ...], float], kinds: Indices, most: int) -> list[tuple[int, ...]]:
     """Return the subsets with the smallest residuals, few of each kind."""
     seen: dict[tuple[int, ...], int] = {}
     kept = []
@@ -506,7 +507,7 @@ def _best(found: dict[tuple[int, ...], float], kinds: Indices) -> list[tuple[int
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] <= OF_A_KIND:
             kept.append(subset)
-        if len(kept) == BEAM:
+        if len(kept) == most:
             break
     return kept
 

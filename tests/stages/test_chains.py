@@ -66,6 +66,11 @@ RATES = {
         [[2.0, 0.1], [0.3, 1.5]],
         10.0,
     ),
+    "ratio dependence": (
+        {"x": "x - x**2/3 - 0.9*x*y/(x + 0.7*y)", "y": "0.6*x*y/(x + 0.7*y) - 0.25*y"},
+        [[2.0, 0.3], [0.5, 0.8]],
+        15.0,
+    ),
     "a steep gate": ({"x": "0.3 - 0.6*x/(1 + exp(4*(1 - y)))", "y": "0.5*x - 0.4*y"}, [[2.0, 0.3], [0.4, 1.8]], 12.0),
     "a diode": ({"v": "0.5 + 0.3*i - 0.4*exp(1.5*v)", "i": "-0.4*i - 0.8*v"}, [[1.0, 1.3], [-1.5, 0.8]], 15.0),
 }
@@ -114,6 +119,21 @@ def test_samples_too_coarse_to_look_exact_are_found_to_be_exact():
 def test_if_no_equation_is_easy_none_is_grown():
     _, series = sampled({"x": "-0.4*x**1.3*y**0.6", "y": "0.4*x**1.3*y**0.6 - y**0.7"}, [[2.0, 0.5], [1.0, 1.5]], 8.0)
     assert grow_chains(prepare(series).without_noise(None), family=SUMS, if_easy=True) == ()
+
+
+@pytest.mark.parametrize("name", ["a chain of two enzymes", "ratio dependence", "a product that inhibits"])
+def test_rates_are_found_on_samples_of_four_digits(name):
+    law, series = sampled(*RATES[name])
+    values = [np.array([[float(f"{x:.4g}") for x in row] for row in t.values]) for t in series.trajectories]
+    p = prepare(TimeSeries.from_arrays([t.time for t in series.trajectories], values, series.states))
+    assert not p.clean
+    grown = grow_chains(p, family=SUMS, if_easy=True)[0]
+    found, x = grown.unscaled(p.scale.state, p.scale.time), np.concatenate(values)
+    rates = law.rhs(x)
+    np.testing.assert_allclose(found.rhs(x), rates, atol=5e-3 * np.abs(rates).max())
+    assert np.count_nonzero(grown.coefficients) <= 1 + sum(
+        side.count(" + ") + side.count(" - ") + 1 for side in RATES[name][0].values()
+    )
 
 
 @pytest.mark.parametrize("name", ["a chain of two enzymes", "predators in each other's way"])
