@@ -19,9 +19,9 @@ from odediscovery.laws.records import Origin
 from odediscovery.problem.problem import linear_relation, prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import moves
-from odediscovery.search.moves import Proposal, Pruning, Search
+from odediscovery.search.moves import Proposal, Pruning, Search, as_grown
 from odediscovery.search.refinement import count_independent, detect_noiseless, refined, sigma_of
-from odediscovery.search.search import MOVES, families_table, moves_table, vocabulary
+from odediscovery.search.search import MOVES, families_table, moves_table, richer_families, vocabulary
 from odediscovery.settings import settings_for
 from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.prune import NoRoomError
@@ -115,6 +115,18 @@ LAW = PowerSum(np.array([[0.1, -0.1]]), np.array([[1.0], [2.0]]))
 @pytest.fixture
 def at():
     return Search(prepare(simulate_system("logistic")), settings_for(), Monitor())
+
+
+def test_richer_families_grow_beside_an_equation_with_sums_that_is_beyond_doubt():
+    saturating = Features(2, (), Sums(np.array([[1.0]]), np.array([[1.0, 0.0]])))
+    w = np.array([[1.0, 0.0, -1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    true, false = (PowerSum(np.array([[-1.0, 0.0, 0.0], [0.0, b, -1.0]]), w, saturating) for b in (1.0, 0.5))
+    t = np.linspace(0.0, 6.0, 60)
+    values = solve_ivp(lambda _, x: true.rhs(x), (0.0, 6.0), [3.0, 0.5], t_eval=t, rtol=1e-10, atol=1e-12).y.T
+    p = prepare(TimeSeries.from_arrays(t, values + 1e-3 * np.random.default_rng(0).standard_normal((60, 2))))
+    at = Search(p, settings_for(), Monitor())
+    at.candidates = [as_grown(p, false.rescaled(p.scale.state, p.scale.time))]
+    assert any(proposal.laws for proposal in richer_families(at))
 
 
 def test_laws_stay_as_they_came_only_where_there_is_no_memory(at, monkeypatch):
