@@ -465,17 +465,16 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     size = column_norms(columns, axis=0)
     found, n, ends = list[Draft](), len(above), len(above) + len(below)
     target, usable = fit.target[0], (size > 0) & (size < SQUARED)
-    unit = columns / np.where(usable, size, 1.0)
-    # With all z at once, or with one alone and its products with states: powers are nearly collinear.
-    subsets, every = list[Indices](), np.arange(len(below))
     low_ones = (above[:, None] == grid.rows[low]).all(axis=2).any(axis=1)
-    beam = BEAM if fit.problem.noise.any() else BEAM_IF_EXACT
+    own = np.array([low_ones | (above[:, None] == rows).all(axis=2).any(axis=1) for rows in times_of])
     z_of_flux = np.arange(len(columns.T) - ends) % (1 + len(below)) - 1  # -1 for the flux itself
+    beam = BEAM if fit.problem.noise.any() else BEAM_IF_EXACT
+    # With all z at once, or with one alone and its products with states: powers are nearly collinear.
+    unit, every = columns / np.where(usable, size, 1.0), np.arange(len(below))
     few = np.concatenate([low_ones, (below >= 0).all(axis=1), z_of_flux < 0])
-    subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
+    subsets = _eliminated(unit, target, np.flatnonzero(usable & few))
     for k in every[usable[n:ends]].tolist():
-        own = low_ones | (above[:, None] == times_of[k]).all(axis=2).any(axis=1)
-        few = np.concatenate([own, every == k, (z_of_flux < 0) | (z_of_flux == k)])
+        few = np.concatenate([own[k], every == k, (z_of_flux < 0) | (z_of_flux == k)])
         subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
         subsets += _beside(unit, target, n + k, np.setdiff1d(np.flatnonzero(usable), [n + k]), beam)
     for at in subsets:
