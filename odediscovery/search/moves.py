@@ -322,8 +322,8 @@ def is_convincing(at: Search, best: Candidate) -> bool:
     p, short = at.problem, is_short(best.law)
     if not leaves_noise(p, best) or not (short or _may_have_many_terms(best.law, p)):
         return False
-    if _cancels(best.law, p):  # near a state of rest, those of the true law do, too
-        near = at.follow(best)
+    if _cancels(best.law, p):  # near a state of rest, terms of a true law with sums do, too
+        near = None if best.law.features is None else at.follow(best)
         return near is not None and needs_every_term(near[1])
     if short and (~p.constant).sum() >= CHAOTIC_STATES:  # in chaos even the true law may diverge from the data
         return True
@@ -399,8 +399,11 @@ def leaves_noise_alone(at: Search, best: Candidate) -> bool:
     if near is None:
         return False
     q, law = near
-    # Near a state of rest, terms of the true law cancel, too.
-    if (not short or _cancels(best.law, p)) and not needs_every_term(law):
+    cancels = _cancels(best.law, p)
+    # Near a state of rest, terms of a true law with sums cancel, too.
+    if cancels and best.law.features is None:
+        return False
+    if (cancels or not short) and not needs_every_term(law):
         return False
     own, left = ~q.data.is_control, residuals(law.law, q.data, law.initial)
     return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])
