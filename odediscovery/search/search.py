@@ -161,7 +161,7 @@ def few_powers(at: Search) -> Iterator[Proposal]:
 def chains(at: Search) -> Iterator[Proposal]:
     """Propose laws that regression finds, or laws grown factor by factor if it finds a quotient in an equation."""
     p = at.problem
-    # In noise, an approximation would hide that a law with known parts is fitted later.
+    # In noise, laws with known parts are left to moves that keep these parts.
     if (~p.constant).sum() > MANY_STATES or (not p.clean and p.knowledge is not None):
         return
     for family in (f for f in at.families if f.inner is not None):
