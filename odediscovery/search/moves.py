@@ -317,17 +317,18 @@ def is_convincing(at: Search, best: Candidate) -> bool:
     """Whether the best law's residuals are noise, it follows the data, and it is short where noise may hide a series.
 
     A law may fit each window, which has its own start, and yet not follow whole trajectories. A short
-    law with three or more changing states need not follow the data, as it may be chaotic.
+    law with three or more changing states need not follow the data, as it may be chaotic. Terms that cancel are a doubt
+    about a sum of powers; near rest those of a law with sums or functions may, if the law needs each of them.
     """
-    p, short = at.problem, is_short(best.law)
-    if not leaves_noise(p, best) or not (short or _may_have_many_terms(best.law, p)):
+    p, short, cancels = at.problem, is_short(best.law), _cancels(best.law, at.problem)
+    if not leaves_noise(p, best) or (cancels and best.law.features is None):
         return False
-    if _cancels(best.law, p):  # near a state of rest, terms of a true law with sums do, too
-        near = None if best.law.features is None else at.follow(best)
-        return near is not None and needs_every_term(near[1])
-    if short and (~p.constant).sum() >= CHAOTIC_STATES:  # in chaos even the true law may diverge from the data
+    if not (short or _may_have_many_terms(best.law, p)):
+        return False
+    if short and not cancels and (~p.constant).sum() >= CHAOTIC_STATES:  # even the true law may diverge in chaos
         return True
-    return at.follow(best) is not None
+    near = at.follow(best)
+    return near is not None and (not cancels or needs_every_term(near[1]))
 
 
 def _cancels(law: PowerSum, p: Problem) -> bool:
@@ -392,17 +393,13 @@ def _may_have_many_terms(law: PowerSum, p: Problem) -> bool:
 
 def leaves_noise_alone(at: Search, best: Candidate) -> bool:
     """Whether the best law is short or needs all its terms, and its residuals on trajectories are noise or rounding."""
-    p, short = at.problem, is_short(best.law)
-    if not is_within_noise(p, best) or not (short or _may_have_many_terms(best.law, p)):
+    p, short, cancels = at.problem, is_short(best.law), _cancels(best.law, at.problem)
+    if not is_within_noise(p, best) or (cancels and best.law.features is None):
         return False
-    near = at.follow(best)
+    near = at.follow(best) if short or _may_have_many_terms(best.law, p) else None
     if near is None:
         return False
     q, law = near
-    cancels = _cancels(best.law, p)
-    # Near a state of rest, terms of a true law with sums cancel, too.
-    if cancels and best.law.features is None:
-        return False
     if (cancels or not short) and not needs_every_term(law):
         return False
     own, left = ~q.data.is_control, residuals(law.law, q.data, law.initial)
@@ -450,8 +447,7 @@ def has_odd_powers(at: Search, best: Candidate) -> bool:
 
     A law with such free powers may be short with residuals of noise, and yet be an approximation. With almost no
     noise, an approximation would have larger residuals. Sines of a state that never changes its sign are also odd,
-    since they approximate any smooth curve; so are the first terms of a sine's series if noise
-    hides the others.
+    since they approximate any smooth curve; so are the first terms of a sine's series if noise hides the others.
     """
     law, p, n = best.law, at.problem, at.problem.data.n_states
     if _has_sines_of_amounts(law, p) or _may_be_sine(law, p):

@@ -67,8 +67,8 @@ from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, on one of whose trajectories chains are grown
-ROUNDS = 3  # of growing along the best law, which the last one may have found
-CHAINS_SHARE, CHAINS_SHARE_IN_NOISE = 0.6, 0.3  # of the time left to a search, for chains
+ROUNDS = 3  # of regression along the best law, which the round before may have found
+CHAINS_SHARE, CHAINS_SHARE_IN_NOISE = 0.6, 0.3  # of the time left, for each growing of chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -174,7 +174,7 @@ def chains(at: Search) -> Iterator[Proposal]:
 
 
 def chains_along_the_best(at: Search) -> Iterator[Proposal]:
-    """Propose a law grown factor by factor on the trajectories of the best law that follows the data."""
+    """Propose chains found along the best law that follows the data, by regression in rounds, then by growth."""
     p = at.problem
     if p.data.controls or p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
         return
@@ -182,10 +182,10 @@ def chains_along_the_best(at: Search) -> Iterator[Proposal]:
         seen = list[PowerSum]()
         for _ in range(1 if rich else ROUNDS):
             followed = (at.follow(c) for c in rank(at.candidates, p.samples)[:FOLLOWERS])
-            near = next((found for found in followed if found is not None), None)
-            if near is None or any(near[1].law is law for law in seen) or at.monitor.stopping():
+            best = next((found for found in followed if found is not None), None)
+            if best is None or any(best[1].law is law for law in seen) or at.monitor.stopping():
                 break
-            q, law = near
+            q, law = best
             seen.append(law.law)
             at.monitor.stage(f"grow {family.name} along a law", 1)
             with at.monitor.part(CHAINS_SHARE_IN_NOISE):
@@ -212,7 +212,7 @@ def richer_families(at: Search) -> Iterator[Proposal]:
         if not doubt.any() or at.monitor.stopping():
             return
         at.monitor.stage(f"grow {family.name}", 1)
-        # Only sums of powers are a start.
+        # Only a sum of powers is a start; beside sums or functions every equation is grown again.
         known = None if best is None or best.features is not None else _with_whole_powers(best)
         laws = grow_chains(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
         yield _as_they_are(laws, whole=all(has_whole_powers(law) for law in laws))
@@ -599,7 +599,7 @@ MOVES: tuple[Move, ...] = (
     Move(
         "chains along the best law",
         NOISY & GROWS & REAL_OR_LONG,
-        "sums of products of powers of sums, grown on its trajectories",
+        "sums of products of powers of sums, found on its trajectories",
         chains_along_the_best,
         REFITTED,
         enough=CONVINCING & WHOLE & ~ODD,

@@ -431,7 +431,7 @@ def best_subsets(
     for size in range(2, most + 1):
         found: dict[tuple[int, ...], float] = {}
         if pairs and size == 2:
-            likely = _best_pairs(gram[:1500, :1500], b[:1500], total, OF_A_KIND * BEAM, DEPENDENT)
+            likely = _best_pairs(gram[:1500, :1500], b[:1500], total, OF_A_KIND * beam, DEPENDENT)
             found = {(k, m): left for left, k, m in likely}
         for part in _parts(starting, len(b)):
             check_time()

@@ -117,7 +117,7 @@ def at():
     return Search(prepare(simulate_system("logistic")), settings_for(), Monitor())
 
 
-def test_richer_families_grow_beside_an_equation_with_sums_that_is_beyond_doubt():
+def test_richer_families_grow_if_the_best_law_has_sums():
     saturating = Features(2, (), Sums(np.array([[1.0]]), np.array([[1.0, 0.0]])))
     w = np.array([[1.0, 0.0, -1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     true, false = (PowerSum(np.array([[-1.0, 0.0, 0.0], [0.0, b, -1.0]]), w, saturating) for b in (1.0, 0.5))
