@@ -9,7 +9,8 @@ with little noise or, in noise, trajectories of a law that follows the data, in 
 equation alone:
 
 1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator: by backward elimination,
-and, since that fails where noise makes many columns alike, by forward selection beside each single z x'.
+and, since that fails where noise makes many columns alike, by forward selection beside
+each z x' alone, D = 1 + sum d z.
 2. Sums of a few low products and of monomials of other equations: a flux has the same form in the equation that it
 leaves and in the one that it enters.
 3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
@@ -73,13 +74,13 @@ SIDE_BY_SIDE, STEPS = 4, (5, 3)
 EASY = 3
 # Most constants of a quotient by backward elimination, and most terms beside one z x' by forward selection.
 MOST_OF_QUOTIENT, MOST_BESIDE = 9, 5
-# Subsets of each size from which it goes on, on exact samples, where elimination finds most.
+# Subsets of each size that forward selection keeps on exact samples, where elimination finds most quotients.
 BEAM_IF_EXACT = 15
 # Changes of single monomials and sums of a law that are fitted.
 LIKELY_CHANGES = 40
 # Laws of each equation in noise, the likeliest first, that are joined with the likeliest of the others.
 LIKELIEST = 4
-# Intervals on which they grow.
+# Most intervals on which laws grow.
 MOST_INTERVALS = 150
 # Coefficients, those inside sums included, and rates of a law that is not sought in a richer vocabulary.
 SHORT = 6
@@ -148,7 +149,7 @@ def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: An
     """
     if family.inner is None or (p.noisiness > CLEAN_SHARE and not if_easy):
         return grow(p, family=family.smoothed, **more)
-    # Where noise hides a sine, it is more likely than a chain of sign-changing states.
+    # Where noise hides terms of a series, a sine is likelier than a chain of sign-changing states.
     grows = p.noisiness <= CLEAN_SHARE or bool(p.nonnegative[~p.constant].all())
     return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy=if_easy, grows=grows), **more)
 
@@ -176,8 +177,8 @@ def grow_along(
         return []
     fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
     grid = grid_for(problem, family, integer, ~p.constant)
-    grown = FactorByFactor(family.inner, grows=rich, plain=not rich)
-    singles = grown(fit, path, [grid] * len(equations), 0, monitor)
+    alone = FactorByFactor(family.inner, grows=rich, plain=not rich)
+    singles = alone(fit, path, [grid] * len(equations), 0, monitor)
     first = [laws[0] for laws in singles if laws]
     if len(first) < len(singles):
         return []
@@ -254,7 +255,7 @@ class FactorByFactor:
                     if k == EASY and not found:
                         break
                     for i, every in enumerate(growing):
-                        if i in found or every[k].is_near:
+                        if i in found or every[k].is_done:
                             continue
                         every[k].combine(self.fluxes)
                         every[k].grow(steps, self.fluxes, monitor)
@@ -278,7 +279,7 @@ class FactorByFactor:
                 # Regression is so quick that every vocabulary is heard before one of them is believed.
                 for one in growing[i]:
                     one.combine(self.fluxes)
-                    if one.is_near and not one.noisy and constants_of(one.fit, one.beam[0]) <= SHORTEST:
+                    if one.is_done and constants_of(one.fit, one.beam[0]) <= SHORTEST:
                         break
                 if laws := short_laws(growing[i], monitor):
                     near[i] = laws
@@ -329,14 +330,14 @@ class Growth:
         x' = sum_j a_j prod_k x_k^w_jk prod_l u_l^-1,    u_l = 1 + sum_m b_lm prod_k x_k^v_mk
 
     A few laws grow side by side. Every step changes each of them in all the ways of `changed`, each by one constant,
-    until one is near the data or two steps in a row gain nothing.
+    until, on exact samples, one is near the data, or two steps in a row gain nothing.
     """
 
     def __init__(
         self, fit: Fit, path: Path, grid: Terms, inner: Inner, quotients: dict[tuple[bytes, int], list[Projected]]
     ) -> None:
         self.fit, self.inner, self.inside = fit, inner, (inside := inner.sums)
-        self.quotients = quotients  # by regression, of vocabularies with the same sums, which may be others', too
+        self.quotients = quotients  # by regression, shared by the vocabularies with the same sums
         low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
         self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
@@ -363,15 +364,20 @@ class Growth:
 
     @property
     def is_near(self) -> bool:
-        """Whether the error of the path explains most of the residuals of the best law; a short one may leave more.
+        """Whether the error of the path explains most of the residuals of the best law.
 
-        Exponentials approximate too much for that.
+        On exact samples a short law may leave more, unless it has exponentials, which approximate too much.
         """
         left, law = self.beam[0].squares.max(), self.beam[0]
         if self.noisy:
             return bool(left < NEAR_PATH)
         rates = law.exponents[:, exp_features(self.fit.problem)].any()
         return bool(left < NEAR_PATH or (left < NEAR_PATH_IF_SHORT and is_short(self.fit, law) and not rates))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no more is sought: in noise, any law that is near may be improved."""
+        return self.is_near and not self.noisy
 
     def combine(self, fluxes: Sequence[Product]) -> None:
         """Fit sums of a few low products and monomials of other equations; go on from these if they are near.
@@ -394,27 +400,30 @@ class Growth:
         levels = best_subsets(columns, fit.target[0], np.arange(len(every)), 5, 12, alike=0.9999, children=30)
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
         sums = (self._best(drafts, SIDE_BY_SIDE) for drafts in tried)
-        beside = (self._quotients(own) for own in [fluxes] if own)
+        beside = (self._quotients(fluxes) for _ in range(bool(fluxes)))
         for found in itertools.chain(sums, beside):
             self.found += found
             before, self.beam = self.beam, distinct(fit, [*self.beam, *found], SIDE_BY_SIDE)
-            if self.is_near and any(self.beam[0] is law for law in found):
+            if not (self.is_near and any(self.beam[0] is law for law in found)):
+                self.beam = before
+            elif self.is_done:
                 return
-            self.beam = before
 
     def _quotients(self, fluxes: Sequence[Product] = ()) -> list[Projected]:
         """Return the best quotients by regression, beside monomials of other equations if there are any."""
         key = self.inside.tobytes(), len(fluxes)
         if key not in self.quotients:
             drafts = quotients_of(self.fit, self.start.path, self.grid, self.inside, fluxes)
-            self.quotients[key] = self._best(drafts, SIDE_BY_SIDE - (not fluxes))
+            self.quotients[key] = self._best(
+                drafts, SIDE_BY_SIDE if fluxes else SIDE_BY_SIDE - 1
+            )  # beside the empty law
         return self.quotients[key]
 
     def grow(self, steps: int, fluxes: Sequence[Product], monitor: Monitor) -> None:
         """Make at most so many steps more; `fluxes` are monomials of other equations."""
         fit, library = self.fit, [*self.library, *fluxes]
         for _ in range(steps):
-            if (self.is_near and not self.noisy) or self.idle == 2 or monitor.stopping() is not None:
+            if self.is_done or self.idle == 2 or monitor.stopping() is not None:
                 return
             drafts = [
                 d for model in self.beam for d in changed(fit, model, library, self.inside, self.sizes, self.bases)
@@ -453,9 +462,10 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     With `fluxes` f, monomials of other equations, only laws that contain one of them are returned.
     """
     low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 3)
-    below, states = inside[~inside[:, fit.problem.features.states :].any(axis=1)], np.eye(inside.shape[1])
+    n_states, width = fit.problem.features.states, inside.shape[1]
+    below, states = inside[~inside[:, n_states:].any(axis=1)], np.eye(width)[:n_states]
     # Terms beside the quotient are multiplied by D.
-    times_of = [z + np.vstack([0.0 * z, states[: fit.problem.features.states]]) for z in below]
+    times_of = [np.vstack([z, z + states]) for z in below]
     above = np.unique(np.vstack([grid.rows[low], *times_of]), axis=0)
     x = np.exp(path.log[..., fit.equations[0]]) * np.where(path.negative[..., fit.equations[0]], -1.0, 1.0)
     slope, z = (x @ SLOPE.T) / fit.problem.step[:, None], path.monomials(below)
@@ -469,20 +479,22 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     own = np.array([low_ones | (above[:, None] == rows).all(axis=2).any(axis=1) for rows in times_of])
     z_of_flux = np.arange(len(columns.T) - ends) % (1 + len(below)) - 1  # -1 for the flux itself
     beam = BEAM if fit.problem.noise.any() else BEAM_IF_EXACT
-    # With all z at once, or with one alone and its products with states: powers are nearly collinear.
+    # With all z without negative powers at once, or with one alone and its products with states: powers are nearly
+    # collinear.
     unit, every = columns / np.where(usable, size, 1.0), np.arange(len(below))
-    few = np.concatenate([low_ones, (below >= 0).all(axis=1), z_of_flux < 0])
+    positive = (below >= 0).all(axis=1)
+    few = np.concatenate([low_ones, positive, (z_of_flux < 0) | np.isin(z_of_flux, np.flatnonzero(positive))])
     subsets = _eliminated(unit, target, np.flatnonzero(usable & few))
     for k in every[usable[n:ends]].tolist():
         few = np.concatenate([own[k], every == k, (z_of_flux < 0) | (z_of_flux == k)])
         subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
-        subsets += _beside(unit, target, n + k, np.setdiff1d(np.flatnonzero(usable), [n + k]), beam)
-    for at in subsets:
+        subsets += _beside(unit, target, n + k, np.flatnonzero(usable & (np.arange(len(usable)) != n + k)), beam)
+    for at in {tuple(sorted(subset.tolist())): np.sort(subset) for subset in subsets}.values():
         over = (at >= n) & (at < ends)
         of_flux = np.unique((at[at >= ends] - ends) // (1 + len(below)))
         if not over.any() or not (at < n).any() or (fluxes and not len(of_flux)):
             continue
-        d = np.linalg.lstsq(columns[:, at] / size[at], target, rcond=None)[0] / size[at]
+        d = np.linalg.lstsq(unit[:, at], target, rcond=None)[0] / size[at]
         if (d[over] < 0.0).any():
             continue
         sums = Sums(d[None, over], below[at[over] - n])
@@ -493,7 +505,7 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
 
 
 def _beside(columns: Array, y: Array, own: int, others: Indices, beam: int) -> list[Indices]:
-    """Return the subsets of other columns, a few of each size, that explain most of y [samples] beside one of them."""
+    """Return subsets with the column `own`, a few of each size, that explain most of y [samples]."""
     x = columns[:, own]
     apart = columns[:, others] - np.outer(x, x @ columns[:, others])
     norm = column_norms(apart, axis=0)
@@ -505,7 +517,7 @@ def _beside(columns: Array, y: Array, own: int, others: Indices, beam: int) -> l
 
 
 def _eliminated(columns: Array, y: Array, left: Indices) -> list[Indices]:
-    """Return the columns that are left while the least significant of [samples, C] go one by one.
+    """Return what is left of some `columns` [samples, C] while the least significant go one by one.
 
     On exact samples this finds five terms of which no four explain much, unless there are more columns than samples.
     """

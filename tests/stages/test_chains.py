@@ -136,7 +136,7 @@ def test_rates_are_found_on_samples_of_four_digits(name):
     )
 
 
-@pytest.mark.parametrize("name", ["ratio dependence", "predators in each other's way"])
+@pytest.mark.parametrize("name", ["a chain of two enzymes", "ratio dependence", "predators in each other's way"])
 def test_in_noise_terms_are_told_apart_on_trajectories_that_follow_the_data(name):
     law, series = sampled(*RATES[name])
     runs = [run.values for run in series.trajectories]
