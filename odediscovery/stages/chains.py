@@ -241,8 +241,10 @@ class FactorByFactor:
         for i, grid in enumerate(grids):
             if not grid.many:
                 found[i] = single_laws(fit.of(i), path, grid, len(grid), monitor)
+        # Along a law, noise alone keeps laws from the data, and nearly all are near.
+        enough = self.if_easy or not fit.problem.smoothed.any()
         growing = [
-            [] if i in found else growths(fit.of(i), path, grid, self.words.get(i, inner))
+            [] if i in found else growths(fit.of(i), path, grid, self.words.get(i, inner), near_is_enough=enough)
             for i, grid in enumerate(grids)
         ]
         self._take_easy(found, growing, monitor)
@@ -279,7 +281,7 @@ class FactorByFactor:
                 # Regression is so quick that every vocabulary is heard before one of them is believed.
                 for one in growing[i]:
                     one.combine(self.fluxes)
-                    if one.is_done and constants_of(one.fit, one.beam[0]) <= SHORTEST:
+                    if one.is_near and not one.noisy and constants_of(one.fit, one.beam[0]) <= SHORTEST:
                         break
                 if laws := short_laws(growing[i], monitor):
                     near[i] = laws
@@ -330,14 +332,22 @@ class Growth:
         x' = sum_j a_j prod_k x_k^w_jk prod_l u_l^-1,    u_l = 1 + sum_m b_lm prod_k x_k^v_mk
 
     A few laws grow side by side. Every step changes each of them in all the ways of `changed`, each by one constant,
-    until, on exact samples, one is near the data, or two steps in a row gain nothing.
+    until one is near the data and `near_is_enough`, or two steps in a row gain nothing. What regression finds is kept
+    in `quotients`, which vocabularies with the same sums share.
     """
 
     def __init__(
-        self, fit: Fit, path: Path, grid: Terms, inner: Inner, quotients: dict[tuple[bytes, int], list[Projected]]
+        self,
+        fit: Fit,
+        path: Path,
+        grid: Terms,
+        inner: Inner,
+        quotients: dict[tuple[bytes, int], list[Projected]],
+        *,
+        near_is_enough: bool,
     ) -> None:
         self.fit, self.inner, self.inside = fit, inner, (inside := inner.sums)
-        self.quotients = quotients  # by regression, shared by the vocabularies with the same sums
+        self.quotients, self.near_is_enough = quotients, near_is_enough
         low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
         self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
@@ -376,8 +386,8 @@ class Growth:
 
     @property
     def is_done(self) -> bool:
-        """Whether no more is sought: in noise, any law that is near may be improved."""
-        return self.is_near and not self.noisy
+        """Whether no more is sought."""
+        return self.is_near and self.near_is_enough
 
     def combine(self, fluxes: Sequence[Product]) -> None:
         """Fit sums of a few low products and monomials of other equations; go on from these if they are near.
@@ -448,10 +458,10 @@ class Growth:
         return best_of_each(self.fit, self.found + descents(self.fit, near, monitor, settle=False))
 
 
-def growths(fit: Fit, path: Path, grid: Terms, inner: Sequence[Inner]) -> list[Growth]:
+def growths(fit: Fit, path: Path, grid: Terms, inner: Sequence[Inner], *, near_is_enough: bool) -> list[Growth]:
     """Begin to grow one equation in each vocabulary."""
     quotients: dict[tuple[bytes, int], list[Projected]] = {}
-    return [Growth(fit, path, grid, words, quotients) for words in inner]
+    return [Growth(fit, path, grid, words, quotients, near_is_enough=near_is_enough) for words in inner]
 
 
 def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Sequence[Product] = ()) -> list[Draft]:
