@@ -68,7 +68,7 @@ from odediscovery.textbook.fit import as_law, criterion_of
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, on one of whose trajectories chains are grown
 ROUNDS = 3  # of regression along the best law, which the round before may have found
-CHAINS_SHARE, CHAINS_SHARE_IN_NOISE = 0.6, 0.3  # of the time left, for each growing of chains
+CHAINS_SHARE, CHAINS_SHARE_ALONG = 0.5, 0.3  # of the time left, for each growing of chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -161,8 +161,7 @@ def few_powers(at: Search) -> Iterator[Proposal]:
 def chains(at: Search) -> Iterator[Proposal]:
     """Propose laws that regression finds, or laws grown factor by factor if it finds a quotient in an equation."""
     p = at.problem
-    # In noise, laws with known parts are left to moves that keep these parts.
-    if (~p.constant).sum() > MANY_STATES or (not p.clean and p.knowledge is not None):
+    if (~p.constant).sum() > MANY_STATES:
         return
     for family in (f for f in at.families if f.inner is not None):
         at.monitor.stage(f"grow {family.name}", 1)
@@ -188,7 +187,7 @@ def chains_along_the_best(at: Search) -> Iterator[Proposal]:
             q, law = best
             seen.append(law.law)
             at.monitor.stage(f"grow {family.name} along a law", 1)
-            with at.monitor.part(CHAINS_SHARE_IN_NOISE):
+            with at.monitor.part(CHAINS_SHARE_ALONG):
                 laws = grow_along(q, law.law, law.initial, family, at.monitor, rich=rich)
             yield _as_they_are(laws, whole=True)
 

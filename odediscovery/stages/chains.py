@@ -244,10 +244,12 @@ class FactorByFactor:
         # Along a law, noise alone keeps laws from the data, and nearly all are near.
         enough = self.if_easy or not fit.problem.smoothed.any()
         growing = [
-            [] if i in found else growths(fit.of(i), path, grid, self.words.get(i, inner), near_is_enough=enough)
+            []
+            if i in found
+            else growths(fit.of(i), path, grid, self.words.get(i, inner), monitor, near_is_enough=enough)
             for i, grid in enumerate(grids)
         ]
-        self._take_easy(found, growing, monitor)
+        self._take_easy(found, growing)
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
         chains = [laws for laws in found.values() if laws and is_chain(fit, laws[0])]
         if not around and self.grows and (chains or not self.if_easy):
@@ -260,19 +262,17 @@ class FactorByFactor:
                         if i in found or every[k].is_done:
                             continue
                         every[k].combine(self.fluxes)
-                        every[k].grow(steps, self.fluxes, monitor)
-                        if laws := short_laws([every[k]], monitor):
+                        every[k].grow(steps, self.fluxes)
+                        if laws := short_laws([every[k]]):
                             self._take(found, i, [every[k]], laws)
         elif not around and self.if_easy and len(found) < len(grids):
             # Beside sums of products of powers, an equation is more likely to be a sum of real powers.
             return [[]]
         for i in set(range(len(grids))) - set(found):
-            found[i] = best_of_each(fit.of(i), [law for one in growing[i] for law in one.laws(monitor)])
+            found[i] = best_of_each(fit.of(i), [law for one in growing[i] for law in one.laws()])
         return [found[i] for i in range(len(grids))]
 
-    def _take_easy(
-        self, found: dict[int, list[Projected]], growing: Sequence[Sequence[Growth]], monitor: Monitor
-    ) -> None:
+    def _take_easy(self, found: dict[int, list[Projected]], growing: Sequence[Sequence[Growth]]) -> None:
         """Take the laws that regression finds, the shortest first: their monomials make others shorter."""
         left = [i for i, every in enumerate(growing) if every]
         while left:
@@ -283,7 +283,7 @@ class FactorByFactor:
                     one.combine(self.fluxes)
                     if one.is_near and not one.noisy and constants_of(one.fit, one.beam[0]) <= SHORTEST:
                         break
-                if laws := short_laws(growing[i], monitor):
+                if laws := short_laws(growing[i]):
                     near[i] = laws
             fit = growing[left[0]][0].fit
             shortest = min((constants_of(fit, laws[0]) for laws in near.values()), default=0)
@@ -300,9 +300,9 @@ class FactorByFactor:
         self.words[i] = [best.inner]
 
 
-def short_laws(tried: Sequence[Growth], monitor: Monitor) -> list[Projected]:
+def short_laws(tried: Sequence[Growth]) -> list[Projected]:
     """The laws of one equation that are near the data, the best first, if the best is short; else none."""
-    near, fit = [one for one in tried if one.is_near], tried[0].fit
+    near, fit, monitor = [one for one in tried if one.is_near], tried[0].fit, tried[0].monitor
     # The best two show whether there is a short law.
     best = distinct(fit, [one.beam[0] for one in near], 2)
     laws = best_of_each(fit, [*(law for one in near for law in one.found), *descents(fit, best, monitor, settle=False)])
@@ -343,10 +343,11 @@ class Growth:
         grid: Terms,
         inner: Inner,
         quotients: dict[tuple[bytes, int], list[Projected]],
+        monitor: Monitor,
         *,
         near_is_enough: bool,
     ) -> None:
-        self.fit, self.inner, self.inside = fit, inner, (inside := inner.sums)
+        self.fit, self.inner, self.inside, self.monitor = fit, inner, (inside := inner.sums), monitor
         self.quotients, self.near_is_enough = quotients, near_is_enough
         low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
         self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
@@ -394,7 +395,7 @@ class Growth:
 
         If none is, also fit quotients beside monomials of other equations.
         """
-        if len(fluxes) == self.heard:
+        if len(fluxes) == self.heard or self.monitor.stopping() is not None:
             return
         fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit)]
         every = [*self.library, *self.gates, *near]
@@ -412,6 +413,8 @@ class Growth:
         sums = (self._best(drafts, SIDE_BY_SIDE) for drafts in tried)
         beside = (self._quotients(fluxes) for _ in range(bool(fluxes)))
         for found in itertools.chain(sums, beside):
+            if self.monitor.stopping() is not None:
+                return
             self.found += found
             before, self.beam = self.beam, distinct(fit, [*self.beam, *found], SIDE_BY_SIDE)
             if not (self.is_near and any(self.beam[0] is law for law in found)):
@@ -423,22 +426,22 @@ class Growth:
         """Return the best quotients by regression, beside monomials of other equations if there are any."""
         key = self.inside.tobytes(), len(fluxes)
         if key not in self.quotients:
-            drafts = quotients_of(self.fit, self.start.path, self.grid, self.inside, fluxes)
+            drafts = quotients_of(self.fit, self.start.path, self.grid, self.inside, self.monitor, fluxes)
             self.quotients[key] = self._best(
                 drafts, SIDE_BY_SIDE if fluxes else SIDE_BY_SIDE - 1
             )  # beside the empty law
         return self.quotients[key]
 
-    def grow(self, steps: int, fluxes: Sequence[Product], monitor: Monitor) -> None:
+    def grow(self, steps: int, fluxes: Sequence[Product]) -> None:
         """Make at most so many steps more; `fluxes` are monomials of other equations."""
         fit, library = self.fit, [*self.library, *fluxes]
         for _ in range(steps):
-            if self.is_done or self.idle == 2 or monitor.stopping() is not None:
+            if self.is_done or self.idle == 2 or self.monitor.stopping() is not None:
                 return
             drafts = [
                 d for model in self.beam for d in changed(fit, model, library, self.inside, self.sizes, self.bases)
             ]
-            beam = distinct(fit, self._best(drafts, 3 * SIDE_BY_SIDE, monitor), SIDE_BY_SIDE, self.beam)
+            beam = distinct(fit, self._best(drafts, 3 * SIDE_BY_SIDE), SIDE_BY_SIDE, self.beam)
             if not beam:
                 return
             self.beam, self.found = beam, self.found + beam
@@ -446,25 +449,29 @@ class Growth:
             self.idle = 0 if criterion < self.least - 4.0 else self.idle + 1
             self.least = min(self.least, criterion)
 
-    def _best(self, drafts: Sequence[Draft], most: int, monitor: Monitor | None = None) -> list[Projected]:
+    def _best(self, drafts: Sequence[Draft], most: int) -> list[Projected]:
         """Fit the constants of the likeliest laws, which a few steps show."""
-        likely = distinct(self.fit, optimise_all(self.fit, drafts, monitor, steps=5), most)
-        return distinct(self.fit, optimise_all(self.fit, likely, monitor), most)
+        likely = distinct(self.fit, optimise_all(self.fit, drafts, self.monitor, steps=5), most)
+        return distinct(self.fit, optimise_all(self.fit, likely, self.monitor), most)
 
-    def laws(self, monitor: Monitor) -> list[Projected]:
+    def laws(self) -> list[Projected]:
         """The laws that were met, and those with fewer constants than the best if it may be right; the best first."""
         near = self.beam[:1] if self.is_near else []
         near = sorted(self.found, key=self.fit.criterion)[:2] if self.noisy else near
-        return best_of_each(self.fit, self.found + descents(self.fit, near, monitor, settle=False))
+        return best_of_each(self.fit, self.found + descents(self.fit, near, self.monitor, settle=False))
 
 
-def growths(fit: Fit, path: Path, grid: Terms, inner: Sequence[Inner], *, near_is_enough: bool) -> list[Growth]:
+def growths(
+    fit: Fit, path: Path, grid: Terms, inner: Sequence[Inner], monitor: Monitor, *, near_is_enough: bool
+) -> list[Growth]:
     """Begin to grow one equation in each vocabulary."""
     quotients: dict[tuple[bytes, int], list[Projected]] = {}
-    return [Growth(fit, path, grid, words, quotients, near_is_enough=near_is_enough) for words in inner]
+    return [Growth(fit, path, grid, words, quotients, monitor, near_is_enough=near_is_enough) for words in inner]
 
 
-def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Sequence[Product] = ()) -> list[Draft]:
+def quotients_of(
+    fit: Fit, path: Path, grid: Terms, inside: Array, monitor: Monitor, fluxes: Sequence[Product] = ()
+) -> list[Draft]:
     """Laws N(x) / D(x) + c f(x) of one equation by regression: D(x) x' = N(x) + D(x) c f(x) is linear in all constants.
 
     x(t_b) - x(t_a) = sum_j n_j int m_j dt - sum_k d_k int z_k x' dt + sum_k c_k int z_k f dt
@@ -496,6 +503,8 @@ def quotients_of(fit: Fit, path: Path, grid: Terms, inside: Array, fluxes: Seque
     few = np.concatenate([low_ones, positive, (z_of_flux < 0) | np.isin(z_of_flux, np.flatnonzero(positive))])
     subsets = _eliminated(unit, target, np.flatnonzero(usable & few))
     for k in every[usable[n:ends]].tolist():
+        if monitor.stopping() is not None:
+            break
         few = np.concatenate([own[k], every == k, (z_of_flux < 0) | (z_of_flux == k)])
         subsets += _eliminated(unit, target, np.flatnonzero(usable & few))
         subsets += _beside(unit, target, n + k, np.flatnonzero(usable & (np.arange(len(usable)) != n + k)), beam)

@@ -7,6 +7,7 @@ from scipy.integrate import solve_ivp
 from odediscovery import Equations, Monitor, TimeSeries, discover, settings_for
 from odediscovery.families.sums import SUMS
 from odediscovery.problem.problem import prepare
+from odediscovery.stages import chains
 from odediscovery.stages.chains import grow_along, grow_chains
 
 UPTAKE = "X*S/(0.5 + S)*O/(0.3 + O)"
@@ -119,6 +120,19 @@ def test_samples_too_coarse_to_look_exact_are_found_to_be_exact():
 def test_if_no_equation_is_easy_none_is_grown():
     _, series = sampled({"x": "-0.4*x**1.3*y**0.6", "y": "0.4*x**1.3*y**0.6 - y**0.7"}, [[2.0, 0.5], [1.0, 1.5]], 8.0)
     assert grow_chains(prepare(series).without_noise(None), family=SUMS, if_easy=True) == ()
+
+
+def test_regression_ends_with_its_part_of_the_time(monkeypatch):
+    _, series = sampled(*RATES["two substrates"])
+
+    def called(*_, **__):
+        raise AssertionError("regression went on")
+
+    monkeypatch.setattr(chains, "best_subsets", called)
+    monitor = Monitor()
+    monitor.spend(60.0)
+    with monitor.part(0.0):
+        assert not grow_chains(prepare(series).without_noise(None), family=SUMS, if_easy=True, monitor=monitor)
 
 
 @pytest.mark.parametrize("name", ["a chain of two enzymes", "ratio dependence"])
