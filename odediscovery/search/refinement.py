@@ -364,14 +364,18 @@ def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
     if full is None:
         return None
     x = np.concatenate([t.values for t in p.smooth.trajectories])
-    terms, rates = full.monomials(x), full.rhs(x)
-    size = np.sqrt(np.mean(terms**2, axis=0)) * np.abs(full.coefficients)
-    share = size / np.maximum(np.sqrt(np.mean(rates**2, axis=0)), ABOVE_ZERO)[:, None]
-    kept = share > 1e-6
-    if not kept.any():
-        return None
-    small = PowerSum(np.where(kept, full.coefficients, 0.0), rows).merged()
-    return sharpened(p, small, but_whole_powers(small))
+    found: PowerSum | None = full
+    while found is not None:
+        terms, rates = found.monomials(x), found.rhs(x)
+        size = np.sqrt(np.mean(terms**2, axis=0)) * np.abs(found.coefficients)
+        share = size / np.maximum(np.sqrt(np.mean(rates**2, axis=0)), ABOVE_ZERO)[:, None]
+        kept, used = share > 1e-6, found.coefficients != 0
+        if not kept.any() or (found is not full and np.array_equal(kept, used)):
+            return found if kept.any() else None
+        # With fewer terms the constants are more exact, and spurious terms smaller.
+        small = PowerSum(np.where(kept, found.coefficients, 0.0), found.exponents).merged()
+        found = sharpened(p, small, but_whole_powers(small))
+    return None
 
 
 def _shows_noise_alone(p: Problem) -> bool:
