@@ -447,7 +447,7 @@ def has_odd_powers(at: Search, best: Candidate) -> bool:
 
     A law with such free powers may be short with residuals of noise, and yet be an approximation. With almost no
     noise, an approximation would have larger residuals. Sines of a state that never changes its sign are also odd,
-    since they approximate any smooth curve; so are the first terms of a sine's series if noise hides the others.
+    since they approximate any smooth curve; so are laws that may stand for a sine.
     """
     law, p, n = best.law, at.problem, at.problem.data.n_states
     if _has_sines_of_amounts(law, p) or _may_be_sine(law, p):
@@ -470,8 +470,16 @@ def _has_sines_of_amounts(law: PowerSum, p: Problem) -> bool:
 
 
 def _may_be_sine(law: PowerSum, p: Problem) -> bool:
-    """Whether an equation may be the first terms of a sine, with the next ones hidden by noise."""
-    return not has_little_noise(p) and bool(begins_a_sine(law, p).any())
+    """Whether an equation may be the first terms of a sine, with the next ones hidden by noise, or a quotient near one.
+
+    A quotient by a sum of states that change their sign approximates a sine far more closely than as many terms of its
+    series.
+    """
+    if law.features is None or not len(law.features.sums):
+        return not has_little_noise(p) and bool(begins_a_sine(law, p).any())
+    weights, inside = law.features.sums.weights, law.features.sums.exponents[:, : law.features.states]
+    used = (law.exponents[:, law.exponents.shape[1] - len(weights) :] != 0).any(axis=0)
+    return bool(((weights[used] != 0).any(axis=0) & (inside[:, ~p.nonnegative] != 0).any(axis=1)).any())
 
 
 def begins_a_sine(law: PowerSum, p: Problem) -> Mask:
