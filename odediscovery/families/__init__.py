@@ -6,8 +6,8 @@ printing, penalties, documentation and every test over the registry then find it
 
 # Importing a family registers it.
 from odediscovery.families.base import POWERS, Family, Function, Inner, Seen, StateFunction, Terms
-from odediscovery.families.functions import FUNCTIONS, TRIGONOMETRIC  # noqa: F401
-from odediscovery.families.sums import HILL_FUNCTIONS, SUMS
+from odediscovery.families.functions import ABS, EXP, EXP_INVERSE, FUNCTIONS, TRIGONOMETRIC  # noqa: F401
+from odediscovery.families.sums import SUMS
 
 # The families imported above, from simple to rich.
 FAMILIES: tuple[Family, ...] = tuple(
@@ -23,9 +23,16 @@ def power_is_rate(function: Function) -> bool:
     return STATE_FUNCTIONS[function.name].power_is_rate
 
 
+def rate_of_power(function: Function) -> float:
+    """The factor c by which a power of this feature is a rate: exp(r x)^w = exp(c w x), exp(1/(r x))^w = exp(c w/x)."""
+    return 1.0 / function.rate if STATE_FUNCTIONS[function.name].of_inverse else function.rate
+
+
 __all__ = [
+    "ABS",
+    "EXP",
+    "EXP_INVERSE",
     "FAMILIES",
-    "HILL_FUNCTIONS",
     "POWERS",
     "STATE_FUNCTIONS",
     "SUMS",
@@ -37,4 +44,5 @@ __all__ = [
     "StateFunction",
     "Terms",
     "power_is_rate",
+    "rate_of_power",
 ]

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
 
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
@@ -26,36 +27,44 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
 @dataclass(frozen=True, eq=False)
 class StateFunction:
-    """f(r x), a function of one state, with the same name in numpy, math, sympy, torch and Julia."""
+    """f(r x), a function of one state."""
 
-    name: str  # in all of these libraries
+    name: str  # in numpy, math, sympy and torch, unless `apply` is given
     phrase: str  # in words, "the sine of"
     slope: Callable[[Any, Any], Any]  # (library, z) -> f'(z), for numpy, sympy and torch
     exponents: tuple[float, ...] = (1.0,)  # in candidate terms of one or two factors
     exponents_of_three: tuple[float, ...] = (1.0,)  # in candidate terms of three factors
     positive: bool = False  # whether it needs an argument above 0, and so a state that never changes sign
+    least: float = ABOVE_ZERO  # smallest argument, if `positive`
+    of_signs: bool = False  # whether it is nothing new of a state that never changes sign
     power_is_rate: bool = False  # f(x)^w = f(w x), so that an exponent is a rate: real, of either sign
     in_user_units: bool = True  # x is the state as it was measured; else in units of its rms
     # Least and largest argument while networks train, for finite gradients.
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    apply: Callable[[Any, Any], Any] | None = None  # (library, z) -> f(z)
+    of_inverse: bool = False  # whether it is exp(1 / z)
 
     def value(self, z: Array) -> Array:
-        """f(z) for arguments z of any shape; if `positive`, arguments are raised to at least 1e-300."""
-        found: Array = getattr(np, self.name)(np.maximum(z, ABOVE_ZERO) if self.positive else z)
+        """f(z) for arguments z of any shape; if `positive`, arguments are raised to at least `least`."""
+        found: Array = self._in(np, np.maximum(z, self.least) if self.positive else z)
         return found
 
     def plain(self, z: float) -> float:
         """f(z) of a single number z."""
-        return float(getattr(math, self.name)(max(z, ABOVE_ZERO) if self.positive else z))
+        return float(self._in(math, max(z, self.least) if self.positive else z))
+
+    def symbolic(self, z: sympy.Expr) -> sympy.Expr:
+        """f(z) as an expression."""
+        return self._in(sympy, z)
 
     def derivative(self, z: Array) -> Array:
         """f'(z) for arguments z of any shape."""
-        found: Array = self.slope(np, np.maximum(z, ABOVE_ZERO) if self.positive else z)
+        found: Array = self.slope(np, np.maximum(z, self.least) if self.positive else z)
         return found
 
     def within_bounds(self, library: Any, z: Any) -> Any:
         """f(z) in a `library`, numpy or torch, with arguments z clipped to the bounds."""
-        return getattr(library, self.name)(library.clip(z, *self.bounds) if self._is_bounded else z)
+        return self._in(library, library.clip(z, *self.bounds) if self._is_bounded else z)
 
     def slope_within_bounds(self, library: Any, z: Any) -> Any:
         """The derivative of `within_bounds` at z in a `library`: 0 beyond the bounds."""
@@ -63,6 +72,9 @@ class StateFunction:
             return self.slope(library, z)
         least, most = self.bounds
         return library.where((z > least) & (z < most), self.slope(library, library.clip(z, least, most)), 0.0)
+
+    def _in(self, library: Any, z: Any) -> Any:
+        return getattr(library, self.name)(z) if self.apply is None else self.apply(library, z)
 
     @property
     def _is_bounded(self) -> bool:
@@ -95,43 +107,26 @@ def rows_of(width: int, factors: Sequence[int], choices: Sequence[Sequence[float
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """C candidates prod_k z_k^rows[c, k] (1 + constant[c] prod_k z_k^inner[c, k])^power[c]."""
+    """C candidates prod_k z_k^rows[c, k]."""
 
     rows: Array  # [C, states and functions]
-    constant: Array  # b, [C]; 0 for no sum
-    inner: Array  # [C, states and functions]
-    power: Array  # exponent of the sum, [C]
     many: bool = False  # whether linear algebra should select subsets first, because there are many
-
-    @classmethod
-    def products(cls, rows: Array, *, many: bool = False) -> Terms:
-        """Products of powers alone, with exponents rows [C, states and functions]."""
-        return cls(rows, np.zeros(len(rows)), np.zeros_like(rows), np.zeros(len(rows)), many)
-
-    @property
-    def kinds(self) -> NDArray[np.int64]:
-        """Index of the form of each candidate, independent of the size of its constant and rate [C]."""
-        form = np.column_stack([self.rows, np.sign(self.constant), self.inner != 0, np.sign(self.inner), self.power])
-        return np.asarray(np.unique(form, axis=0, return_inverse=True)[1].ravel())
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Number of factors of each candidate, including those in its sum [C]."""
-        return np.asarray((self.rows != 0).sum(axis=1) + (self.inner != 0).sum(axis=1))
+        """Number of factors of each candidate [C]."""
+        return np.asarray((self.rows != 0).sum(axis=1))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def select(self, which: NDArray[np.int64]) -> Terms:
         """The selected candidates."""
-        return Terms(self.rows[which], self.constant[which], self.inner[which], self.power[which], self.many)
+        return Terms(self.rows[which], self.many)
 
     def and_also(self, other: Terms) -> Terms:
         """These candidates followed by others."""
-        mine = self.rows, self.constant, self.inner, self.power
-        others = other.rows, other.constant, other.inner, other.power
-        rows, constant, inner, power = map(np.concatenate, zip(mine, others, strict=True))
-        return Terms(rows, constant, inner, power, self.many or other.many)
+        return Terms(np.concatenate([self.rows, other.rows]), self.many or other.many)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,19 +172,12 @@ class Family:
     candidates: Callable[[Seen], Terms]
     # What equations are grown of factor by factor, from simple to rich; None if they are not.
     inner: Callable[[Seen], Sequence[Inner]] | None = None
-    plain: Family | None = None  # the family in its place where the path is smoothed
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False
-    real_inside: bool = False  # whether exponents of states inside sums are real numbers
     in_noise: bool = False  # whether it is also searched in noise
     placed: tuple[Function, ...] = ()  # its features, where a family (a user's library) defines them itself
     richness_of_amounts: float | None = None  # `richness` where no state changes its sign; None: the same
-
-    @property
-    def smoothed(self) -> Family:
-        """The family on a smoothed path."""
-        return self.plain or self
 
     def __repr__(self) -> str:
         return f"Family({self.name!r})"
@@ -199,7 +187,7 @@ class Family:
         found = [Function(f.name, f.state, f.rate * float(size[f.state])) for f in self.placed]
         for k in np.flatnonzero(changing):
             for f in self.functions:
-                if f.positive and not nonnegative[k]:
+                if (f.positive and not nonnegative[k]) or (f.of_signs and nonnegative[k]):
                     continue
                 # A mirrored state is divided by a negative number, so that -x is positive.
                 rate = abs(size[k]) if f.positive else size[k]
@@ -273,7 +261,7 @@ def products(seen: Seen) -> Terms:
     crowded, triples = (a**2 - b) // 2 > MAX_COARSE, (c**3 - 3 * c * d + 2 * e) // 6
     largest = 1 if math.comb(len(usable), 2) > MAX_COARSE else 3 if triples <= MAX_TRIPLES else 2
     rows = _products_up_to(largest, seen.size, usable, lambda k, s: ONCE if s == 2 and crowded else exponents(k, s))
-    return Terms.products(rows, many=True)
+    return Terms(rows, many=True)
 
 
 POWERS = Family(
@@ -281,7 +269,7 @@ POWERS = Family(
     says="sums of products of real powers of states",
     chain="NPU -> NAU",
     richness=1,
-    candidates=lambda seen: Terms.products(powers_of(seen.integer, seen.changing)),
+    candidates=lambda seen: Terms(powers_of(seen.integer, seen.changing)),
     real_exponents=True,
     in_noise=True,
 )

@@ -1,4 +1,4 @@
-"""Products of powers with sin, cos, exp and log of a state among the factors."""
+"""Functions of states, and products of powers with sin, cos, exp and log of a state among the factors."""
 
 from __future__ import annotations
 
@@ -20,6 +20,19 @@ EXP = StateFunction(
     bounds=(-float("inf"), 200.0),
 )
 LOG = StateFunction("log", "the logarithm of", lambda lib, z: 1.0 / z, positive=True, bounds=(1e-30, float("inf")))
+ABS = StateFunction("Abs", "the size of", lambda lib, z: lib.sign(z), of_signs=True, apply=lambda lib, z: abs(z))
+EXP_INVERSE = StateFunction(
+    "exp_inverse",
+    "the exponential of the inverse of",
+    lambda lib, z: -lib.exp(1.0 / z) / z**2,
+    positive=True,
+    power_is_rate=True,
+    in_user_units=False,
+    least=0.005,
+    bounds=(0.005, float("inf")),
+    apply=lambda lib, z: lib.exp(1.0 / z),
+    of_inverse=True,
+)
 TRIGONOMETRIC = Family(
     name="trigonometric",
     says="sums of products with sin and cos of a state among the factors",

@@ -50,7 +50,6 @@ FUNCTIONS: dict[str, GraphFunction] = {
     "ln": GraphFunction(np.log, math.log, lambda lib, z: 1.0 / z),
     "tan": GraphFunction(np.tan, math.tan, lambda lib, z: lib.tan(z) ** 2 + 1.0),
     "tanh": GraphFunction(np.tanh, math.tanh, lambda lib, z: 1.0 - lib.tanh(z) ** 2),
-    "Abs": GraphFunction(np.abs, abs, lambda lib, z: lib.sign(z)),
     "sign": GraphFunction(np.sign, lambda z: math.copysign(1.0, z) if z else z, lambda lib, z: z * 0.0),
     # max(z, 0), and the sign of z with 1 at 0.
     "ramp": GraphFunction(lambda z: np.maximum(z, 0.0), lambda z: 0.0 if z < 0.0 else z),

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
+from odediscovery.families import EXP, EXP_INVERSE, STATE_FUNCTIONS, Function, power_is_rate, rate_of_power
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
 from odediscovery.laws.expressions import (
@@ -55,7 +55,7 @@ from odediscovery.laws.expressions import (
     text,
     third_of,
 )
-from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, signs
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, as_written, signs
 from odediscovery.runtime.arrays import Array
 
 
@@ -197,6 +197,8 @@ def _function(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Bas
     if name not in STATE_FUNCTIONS or len(base.args) != 1:
         return None
     rate, state = base.args[0].as_independent(*place, as_Add=False)
+    if name == EXP.name and 1 / state in place and rate.is_Number and rate:
+        return Function(EXP_INVERSE.name, place[1 / state], 1.0 / float(rate)), 1.0
     return (Function(name, place[state], float(rate)), 1.0) if state in place and rate.is_Number else None
 
 
@@ -293,7 +295,7 @@ class Equations:
         if given != own[: len(given)] or held != own[: len(held)]:
             raise ValueError("standard errors and snapped constants should have the shapes of the law")
         is_sum, factors = power_sum.features is None, _features(power_sum, _symbols(names))
-        monomials = [_product(factors, w, power_sum.mirrored) for w in power_sum.exponents]
+        monomials = [_product(factors, w, power_sum.mirrored) for w in as_written(power_sum)[0]]
         sides = tuple(
             sympy.Add(*(number(float(row[j])) * monomials[j] for j in np.flatnonzero(row)))
             for row in power_sum.coefficients[: len(states)]
@@ -513,9 +515,12 @@ class Equations:
                 function = features.functions[k - n] if n <= k < features.simple else None
                 if function is not None and power_is_rate(function):
                     # exp(r x) ** w is written exp(w r x).
-                    written = show(abs(power * function.rate), error * abs(function.rate))
-                    argument = names[function.state] if written == "1" else f"{written}*{names[function.state]}"
-                    factors.append((False, f"exp({'-' * (power * function.rate < 0)}{argument})"))
+                    rate = rate_of_power(function)
+                    written, of = show(abs(power * rate), error * abs(rate)), names[function.state]
+                    argument = of if written == "1" else f"{written}*{of}"
+                    if STATE_FUNCTIONS[function.name].of_inverse:
+                        argument = f"{written}/{of}"
+                    factors.append((False, f"exp({'-' * (power * rate < 0)}{argument})"))
                     continue
                 below = bool(k >= features.simple and power < 0 and error == 0)
                 # Only sums of powers print thirds as fractions.
@@ -537,14 +542,17 @@ class Equations:
                 terms.append((bool(values[j] < 0), notation.times.join(above) + "".join(below)))
             return join_terms(terms)
 
-        a, w, b, v = law.constants
+        (a, _, b, _), (w, v, first) = law.constants, as_written(law)
         known = self.standard_errors
         errors = [np.full_like(c, np.nan) for c in law.constants] if known is None else [*known.constants]
         for k, held in enumerate(self.snapped or ()):
             errors[k] = np.where(held, 0.0, errors[k])
         da, dw, db, dv = errors
         inner = [product(simple, *of) for of in zip(v, dv, strict=True)]
-        names = simple + [f"({total(*of, v, inner, '1')})" for of in zip(b, db, strict=True)]
+        ones = [notation.times.join(f for _, f in product(simple, one, np.zeros_like(one))) or "1" for one in first]
+        names = simple + [
+            f"({total(row, row_errors, v, inner, one)})" for row, row_errors, one in zip(b, db, ones, strict=True)
+        ]
         outer = [product(names, *of) for of in zip(w, dw, strict=True)]
         return [total(*of, w, outer) for of in zip(a, da, strict=True)][: len(self.states)]
 
@@ -617,10 +625,13 @@ def _product(factors: Sequence[sympy.Expr], exponents: Array, mirrored: Sequence
 def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
     """States, functions and sums as expressions."""
     features, simple = law.features or Features(len(symbols)), list[sympy.Expr](symbols)
-    simple += [getattr(sympy, f.name)(number(f.plain_rate) * symbols[f.state]) for f in features.functions]
-    sums = features.sums
-    inner = [_product(simple, v, law.mirrored) for v in sums.exponents]
-    rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True))) for row in sums.weights]
+    simple += [STATE_FUNCTIONS[f.name].symbolic(number(f.plain_rate) * symbols[f.state]) for f in features.functions]
+    sums, (_, exponents, first) = features.sums, as_written(law)
+    inner, ones = ([_product(simple, v, law.mirrored) for v in rows] for rows in (exponents, first))
+    rows = [
+        sympy.Add(one, *(number(float(b)) * m for b, m in zip(row, inner, strict=True)))
+        for row, one in zip(sums.weights, ones, strict=True)
+    ]
     return simple + rows
 
 

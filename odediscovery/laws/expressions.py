@@ -28,7 +28,7 @@ import numpy as np
 import sympy
 
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
+from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate, rate_of_power
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 
@@ -41,10 +41,13 @@ _NO_FLOATS = (sympy.zoo, sympy.oo, -sympy.oo, sympy.nan, sympy.I)
 _Value: TypeAlias = float | sympy.Expr
 
 _FUNCTIONS: dict[str, tuple[Callable[..., sympy.Expr], Callable[[float], float]]] = {
-    **{name: (getattr(sympy, name), getattr(math, name)) for name in STATE_FUNCTIONS},
+    **{
+        name: (getattr(sympy, name), getattr(math, name, f.plain))
+        for name, f in STATE_FUNCTIONS.items()
+        if hasattr(sympy, name)
+    },
     "tan": (sympy.tan, math.tan),
     "sqrt": (lambda x: sympy.Pow(x, sympy.Float(0.5)), math.sqrt),
-    "Abs": (sympy.Abs, abs),
     "sign": (sympy.sign, lambda x: float(x > 0) - float(x < 0)),
     "tanh": (sympy.tanh, math.tanh),
 }
@@ -388,7 +391,7 @@ def as_printed(law: PowerSum, errors: PowerSum, digits: int, spare: int) -> Powe
     (a, w, b, v), (a_error, w_error, b_error, v_error) = law.constants, errors.constants
     rates = np.ones(w.shape[1])
     if law.features is not None:
-        own = [f.rate if power_is_rate(f) else 1.0 for f in law.features.functions]
+        own = [rate_of_power(f) if power_is_rate(f) else 1.0 for f in law.features.functions]
         rates[law.features.states : law.features.simple] = own
     inner = np.broadcast_to(rates[: v.shape[1]], v.shape)
     one = np.ones_like
@@ -449,6 +452,8 @@ def third_of(power: float) -> str:
 def function_name(states: Sequence[str], function: Function) -> str:
     """f(x), or f(r*x) if the rate is not 1."""
     rate = function.plain_rate
+    if STATE_FUNCTIONS[function.name].of_inverse:
+        return f"exp({1.0 / rate:.6g}/{states[function.state]})"
     size = "" if abs(rate) == 1.0 else f"{abs(rate):.6g}*"
     return f"{function.name}({'-' * (rate < 0)}{size}{states[function.state]})"
 

@@ -32,6 +32,7 @@ Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (20
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -339,6 +340,24 @@ class Features:
         return Features(self.states, functions, Sums(weights, self.sums.exponents))
 
 
+def as_written(law: PowerSum) -> tuple[Array, Array, Array]:
+    """Exponents of monomials and inside sums as they are written, and those of each sum's first product, mostly 1.
+
+    A law holds a norm as |x| (1 + y^2 / x^2)^(1/2); it is written (x^2 + y^2)^(1/2).
+    """
+    _, w, b, v = (c.copy() for c in law.constants)
+    features = law.features or Features(law.n_states)
+    sizes = {f.state: features.states + k for k, f in enumerate(features.functions) if f.name == "Abs" and f.rate == 1}
+    first = np.zeros((len(b), v.shape[1]))
+    for k, x in itertools.product(range(len(b)), range(features.states)):
+        power, inside = w[:, features.simple + k], b[k] != 0
+        alone = not (np.delete(b, k, axis=0)[:, inside] != 0).any()
+        if alone and first[k].sum() == 0 and (v[inside, x] == -2.0).all() and fractional(power).any():
+            w[:, sizes.get(x, x)] -= 2.0 * power
+            v[inside, x], first[k, x] = 0.0, 2.0
+    return w, v, first
+
+
 def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     """prod_k y_k ** W[j, k] for y [..., features] -> [..., monomials]."""
     least = least_bases(exponents)
@@ -418,13 +437,18 @@ def count(free: Free) -> int:
 def cost(law: PowerSum, free: Free, samples: float) -> float:
     """Total penalty of a law with these `free` constants, for `samples` observed values."""
     _, w, _, v = law.constants
-    held = [*w[(w != 0) & ~free[1]], *v[(v != 0) & ~free[3]]]
-    known = count(free) * constant_penalty(law.n_states, samples) + sum(snap_penalty(float(e)) for e in held)
-    if law.features is None:
+    return price(w, v, free, law.n_states, () if law.features is None else law.features.functions, samples)
+
+
+def price(w: Array, v: Array, free: Free, states: int, functions: Sequence[Function], samples: float) -> float:
+    """The penalty of `cost` from the exponents of monomials and inside sums, in columns for states, then functions."""
+    held = [*w[(w != 0) & ~free[1]].tolist(), *v[(v != 0) & ~free[3]].tolist()]
+    known = count(free) * constant_penalty(states, samples) + sum(map(snap_penalty, held))
+    if not functions:
         return known
-    own = slice(law.n_states, law.features.simple)
+    own = slice(states, states + len(functions))
     known += FUNCTION_COST * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
-    strange = [law.n_states + k for k, f in enumerate(law.features.functions) if f.name in DIMENSIONAL]
+    strange = [states + k for k, f in enumerate(functions) if f.name in DIMENSIONAL]
     among = w[:, strange] != 0
     beside = among & ((w != 0).sum(axis=1, keepdims=True) > 1)
     return float(known + STRANGE_COST * among.sum() + STRANGE_COST * beside.sum())

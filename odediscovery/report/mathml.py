@@ -23,9 +23,10 @@ import numpy as np
 import sympy
 from markupsafe import Markup
 
+from odediscovery.families import EXP, STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import law_constant, order, third_of
-from odediscovery.laws.power_sum import Features, PowerSum, signs
+from odediscovery.laws.power_sum import Features, PowerSum, as_written, signs
 from odediscovery.runtime.arrays import Array
 
 
@@ -97,18 +98,22 @@ def sides(equations: Equations) -> list[Side]:
     features = law.features or Features(len(names))
     simple: list[Base] = [Name(name) for name in names]
     for f in features.functions:
-        simple.append(Call(f.name, (Term(Number(f.plain_rate), (Power(Name(names[f.state])),)),)))
-    v, b = features.sums.exponents, features.sums.weights
+        name = Name(names[f.state])
+        if STATE_FUNCTIONS[f.name].of_inverse:
+            simple.append(Call(EXP.name, (Term(Number(1.0 / f.plain_rate), (Power(name, Number(-1.0)),)),)))
+        else:
+            simple.append(Call(f.name, (Term(Number(f.plain_rate), (Power(name),)),)))
+    b, (w, v, first) = features.sums.weights, as_written(law)
+    ones = [Term(ONE, _powers(simple, one, np.zeros_like(one), law.mirrored, spare)) for one in first]
     inner = [_powers(simple, row, errors, law.mirrored, spare) for row, errors in zip(v, v_error, strict=True)]
     brackets: list[Base] = [
-        Bracket((Term(ONE), *_terms(row, errors, v, inner, spare))) for row, errors in zip(b, b_error, strict=True)
+        Bracket((one, *_terms(row, errors, v, inner, spare))) for row, errors, one in zip(b, b_error, ones, strict=True)
     ]
     outer = [
-        _powers([*simple, *brackets], row, errors, law.mirrored, spare)
-        for row, errors in zip(law.exponents, w_error, strict=True)
+        _powers([*simple, *brackets], row, errors, law.mirrored, spare) for row, errors in zip(w, w_error, strict=True)
     ]
     rows = list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]
-    return [_terms(row, errors, law.exponents, outer, spare) for row, errors in rows]
+    return [_terms(row, errors, w, outer, spare) for row, errors in rows]
 
 
 def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, Array]:

@@ -38,7 +38,6 @@ FEW = 3
 _FUNCTIONS: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
     "tan": ("the tangent of", np.tan),
     "tanh": ("the hyperbolic tangent of", np.tanh),
-    "Abs": ("the size of", np.abs),
     "sign": ("the sign of", np.sign),
     **{f.name: (f.phrase, f.value) for f in STATE_FUNCTIONS.values()},
 }

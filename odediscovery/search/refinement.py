@@ -303,6 +303,10 @@ def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
     return squares / max(count, 1)
 
 
+# Share of the search's time for laws grown on noisy samples that may be exact.
+EXACT_SHARE = 0.3
+
+
 def is_growable(p: Problem) -> bool:
     """Whether noise is low enough for growth on the integral form."""
     return bool(p.noisiness <= 0.02)
@@ -330,9 +334,10 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             return p.without_noise(law)
     # More noise than 5 % is not only curvature.
     if not p.clean and p.noisiness <= 0.05:
-        for laws in _grown_on_exact(p, taken, monitor):
-            if laws and _leaves_nothing(laws[0], taken):
-                return p.without_noise(laws[0])
+        with monitor.part(EXACT_SHARE):
+            for laws in _grown_on_exact(p, taken, monitor):
+                if laws and _leaves_nothing(laws[0], taken):
+                    return p.without_noise(laws[0])
     return p
 
 

@@ -334,7 +334,7 @@ def noisy_families(at: Search) -> Iterator[Proposal]:
         if at.monitor.stopping():
             return
         at.monitor.stage(f"grow {family.name}", 1)
-        yield _as_they_are(grow(at.problem, family=family.smoothed, monitor=at.monitor)[:GROWN], whole=True)
+        yield _as_they_are(grow(at.problem, family=family, monitor=at.monitor)[:GROWN], whole=True)
 
 
 def terms_along_the_best(at: Search) -> Iterator[Proposal]:
@@ -362,9 +362,7 @@ def terms_along_the_best(at: Search) -> Iterator[Proposal]:
         q, law = near
         # Real powers in other equations stay real.
         whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
-        yield Proposal(
-            propose_terms(q, law.law, law.initial, sigma_of(q), family.smoothed), whole=whole, found_by="regression"
-        )
+        yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole, found_by="regression")
         least = min((score(c, p.samples) for c in at.new), default=np.inf)
         # Regression along a law that is hardly better would propose the same terms.
         idle = 0 if least < score(best, p.samples) - 1.0 else idle + 1
@@ -390,7 +388,7 @@ class Vocabulary:
     @property
     def has_sums(self) -> bool:
         """Whether quotients by sums may occur in a law."""
-        return any("sums" in family.name or family.real_inside for family in self.families)
+        return any(family.inner is not None for family in self.families)
 
 
 def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> Vocabulary:
@@ -596,6 +594,15 @@ MOVES: tuple[Move, ...] = (
         late=True,
     ),
     Move(
+        "richer families in little noise",
+        NOISY & GROWS & LITTLE_NOISE & (UNCONVINCING | ODD),
+        "each family in turn, for the equations in doubt",
+        richer_families,
+        GROWN_IF_HOPEFUL,
+        enough=CONVINCING & ~ODD,
+        until=CONVINCING & ~ODD,
+    ),
+    Move(
         "chains along the best law",
         NOISY & GROWS & REAL_OR_LONG,
         "sums of products of powers of sums, found on its trajectories",
@@ -620,15 +627,6 @@ MOVES: tuple[Move, ...] = (
         named_laws,
         FULLY,
         late=True,
-    ),
-    Move(
-        "richer families in little noise",
-        NOISY & GROWS & LITTLE_NOISE & (UNCONVINCING | ODD),
-        "each family in turn, for the equations in doubt",
-        richer_families,
-        GROWN_IF_HOPEFUL,
-        enough=CONVINCING & ~ODD,
-        until=CONVINCING & ~ODD,
     ),
     Move(
         "whole powers in noise",

@@ -4,16 +4,17 @@
 
 Many published rate laws, in which several states limit one rate, have this form: Monod's for two substrates,
 Beddington's and DeAngelis's, inhibition, ratio dependence, and with functions among the factors Gompertz's, Ivlev's,
-gates and diodes. They are found on the integral form, on the path through exact samples, the smoothed path of samples
-with little noise or, in noise, trajectories of a law that follows the data, in three ways from quick to slow, each
-equation alone:
+Arrhenius's, drag, gates and diodes. They are found on the integral form, on the path through exact samples, the smoothed
+path of samples with little noise or, in noise, trajectories of a law that follows the data, whose own errors then belong
+to the likelihood. Each equation alone, in three ways from quick to slow:
 
 1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator: by backward elimination,
-and, since that fails where noise makes many columns alike, by forward selection beside
-each z x' alone, D = 1 + sum d z.
-2. Sums of a few low products and of monomials of other equations: a flux has the same form in the equation that it
-leaves and in the one that it enters.
+and, since that fails where noise makes many columns alike, by forward selection beside each z x' alone, D = 1 + sum d z.
+2. Sums of a few low products, norms, exponentials of any rate and monomials of other equations: a flux has the same form
+in the equation that it leaves and in the one that it enters.
 3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
+
+In noise equations are also searched together, with sums that they share.
 
 The simplest vocabulary comes first. What is found is simplified constant by constant, as all grown laws are.
 """
@@ -30,12 +31,13 @@ import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.data.series import Trajectory
-from odediscovery.families import Family, Inner, Seen, Terms
-from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
+from odediscovery.families import ABS, EXP, Family, Inner, Seen, Terms
+from odediscovery.laws.compiled import compiled_law
+from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums, but_whole_powers, count, price
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, column_norms
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.solve.sensitivities import integrate
+from odediscovery.solve.sensitivities import integrate, sensitivities
 from odediscovery.stages.grow import (
     BEAM,
     DEPENDENT,
@@ -56,6 +58,7 @@ from odediscovery.stages.integral_form import (
     LEAST,
     NODE,
     SLOPE,
+    WEIGHT,
     Draft,
     Fit,
     Integral,
@@ -82,6 +85,8 @@ LIKELY_CHANGES = 40
 LIKELIEST = 4
 # Most intervals on which laws grow.
 MOST_INTERVALS = 150
+# Rates of exponentials on a grid [1 / rms of the state].
+RATES = tuple(sign * 0.3 * 2.0**k for sign in (-1.0, 1.0) for k in range(5))
 # Coefficients, those inside sums included, and rates of a law that is not sought in a richer vocabulary.
 SHORT = 6
 # Those of a law than which no other vocabulary is likely to have a shorter one.
@@ -145,10 +150,12 @@ def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: An
     """Grow laws of a family factor by factor, if it has inner layers; see `grow`.
 
     With `if_easy`, laws are not grown unless regression finds a quotient or a function in one of their equations.
-    Without it, a smoothed path is left to the family that is made for it.
+    Without it, nothing is grown on a smoothed path.
     """
-    if family.inner is None or (p.noisiness > CLEAN_SHARE and not if_easy):
-        return grow(p, family=family.smoothed, **more)
+    if family.inner is None:
+        return grow(p, family=family, **more)
+    if p.noisiness > CLEAN_SHARE and not if_easy:
+        return ()
     # Where noise hides terms of a series, a sine is likelier than a chain of sign-changing states.
     grows = p.noisiness <= CLEAN_SHARE or bool(p.nonnegative[~p.constant].all())
     return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy=if_easy, grows=grows), **more)
@@ -170,11 +177,12 @@ def grow_along(
     """
     integer = ~p.nonnegative | p.integer_exponents
     features = features_for(family, integer, ~p.constant, p.scale.state)
-    problem = Integral.of(p.data, p.noise, family.whole(integer), features)
+    problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer)
     path = path_along(problem, p, law, initial)
     equations = np.flatnonzero(~p.constant & ~p.data.is_control)
     if path is None or family.inner is None or not len(equations):
         return []
+    problem = problem_along(problem, p, law, initial)
     fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
     grid = grid_for(problem, family, integer, ~p.constant)
     alone = FactorByFactor(family.inner, grows=rich, plain=not rich)
@@ -183,7 +191,76 @@ def grow_along(
     if len(first) < len(singles):
         return []
     others = [[*first[:i], law, *first[i + 1 :]] for i, laws in enumerate(singles) for law in laws[1:LIKELIEST]]
-    return [fit.law(joined(fit, laws, path)) for laws in (first, *others)]
+    shared = with_shared_sums(fit, path, alone.growing, first, monitor)
+    return [fit.law(joined(fit, laws, path)) for laws in (*shared, first, *others)]
+
+
+def with_shared_sums(
+    fit: Fit, path: Path, growing: Sequence[Sequence[Growth]], alone: Sequence[Projected], monitor: Monitor
+) -> list[list[Projected]]:
+    """Find laws whose equations share sums, which are paid for once.
+
+    A flux leaves one equation and enters another. In noise each equation alone may be explained as well by a shorter
+    law, but not all by one with the same sum. Sums of the equations' likely laws are added one by one.
+
+    Args:
+        growing: the vocabularies of every equation, in which laws were found.
+        alone: the best law of every equation.
+    """
+    if len(alone) < 2:
+        return []
+    pool: dict[tuple[object, ...], Sums] = {}
+    for i, every in enumerate(growing):
+        likely = [law for growth in every for law in growth.likely]
+        for law in sorted(likely, key=fit.of(i).criterion):
+            for product in products_of(fit, law):
+                if len(product.sums) == 1:
+                    pool.setdefault((i, *sorted(row.tobytes() for row in product.sums.exponents)), product.sums)
+    library = growing[0][0].library
+    plain = np.stack([product.values(path) for product in library], axis=-1)
+    chosen, found = list[Sums](), list[list[Projected]]()
+    least = sum(fit.of(i).criterion(law) for i, law in enumerate(alone))
+    for _ in range(len(alone) - 1):
+        tried = []
+        for own in pool.values():
+            if monitor.stopping() is not None:
+                return found
+            if any(own is one for one in chosen):
+                continue
+            paid = [*chosen, own]
+            products = [*library, *(Product(p.row, u, np.array([-1.0])) for u in paid for p in library)]
+            values = [plain / (1.0 + path.monomials(u.exponents) @ u.weights.T) for u in paid]
+            columns = unit_columns(fit.problem, np.concatenate([plain, *values], axis=-1), fit.equations)
+            together = [_cheapest(fit.of(i), columns[i], products, alone[i], paid) for i in range(len(alone))]
+            total = sum(c for c, _ in together) + sum(_price(fit, u) for u in paid)
+            tried.append((total, paid, [law for _, law in together]))
+        tried.sort(key=lambda one: one[0])
+        found = [*(laws for total, _, laws in tried[:LIKELIEST]), *found]
+        if not tried or tried[0][0] > least:
+            break
+        least, chosen = tried[0][:2]
+    return found
+
+
+def _price(fit: Fit, sums: Sums) -> float:
+    """The price of what is inside a sum."""
+    nothing = np.zeros((0, fit.problem.features.size))
+    free = nothing != 0, nothing != 0, sums.weights != 0, np.zeros(sums.exponents.shape, dtype=bool)
+    features = fit.problem.features
+    return price(nothing, sums.exponents, free, features.states, features.functions, float(fit.counts.sum()))
+
+
+def _cheapest(
+    one: Fit, columns: Array, products: Sequence[Product], alone: Projected, paid: Sequence[Sums]
+) -> tuple[float, Projected]:
+    """The cheapest law of an equation, its criterion without the price of sums that are paid for."""
+    start, best = empty(one, alone.path), (one.criterion(alone), alone)
+    for level in best_subsets(columns, one.target[0], 4, 1, alike=0.9999, beam=10):
+        for subset in level:
+            law = one.model(made_of([products[c] for c in subset], start))
+            own = sum(_price(one, u) for u in paid if law.sums.alike(u, 1.0 + SHARED) is not None)
+            best = min(best, (one.criterion(law) - own, law), key=lambda pair: pair[0])
+    return best
 
 
 def path_along(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> Path | None:
@@ -198,6 +275,41 @@ def path_along(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> 
         found.append(x[1:-1].reshape(*nodes.shape, law.n_states))
     smallest = np.full(problem.features.size, LEAST)
     return Path.of(problem.features.values(np.concatenate(found)), problem.integer, smallest)
+
+
+def problem_along(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> Integral:
+    """Return the integral form on the trajectories of a law that was fitted to the data; see `Integral.along`."""
+    free = but_whole_powers(law)
+    form, constants = compiled_law(law, free)
+    k, n, runs = count(free), law.n_states, p.data.trajectories
+    size = k + n * len(runs)
+    moved, own, weights = [], [], []
+    for r, (t, start) in enumerate(zip(runs, initial, strict=True)):
+        found = sensitivities(law, free, start, t)
+        if found is None:
+            return problem
+        blocks = found[1]
+        s = np.zeros((len(t.time), n, size))
+        s[..., :k], s[..., k + r * n : k + (r + 1) * n] = blocks[..., :k], blocks[..., k:]
+        nodes = t.time[:-1, None] + np.diff(t.time)[:, None] * NODE
+        dense = np.append(t.time[:1], nodes.ravel())
+        y = integrate(law, start, Trajectory(dense, np.zeros((len(dense), n))), rtol=1e-7)
+        if y is None:
+            return problem
+        slopes = form.linearised(y[1:].T, constants)[1][:, n:]
+        steps = slopes.reshape(n, k, *nodes.shape) @ WEIGHT * np.diff(t.time)
+        integral = np.zeros((len(t.time), n, size))
+        integral[1:, :, :k] = np.cumsum(steps, axis=2).transpose(2, 0, 1)
+        moved.append(s)
+        own.append(integral)
+        weights.append(np.where(np.isfinite(t.values), 1.0 / problem.noise, 0.0))
+    s, weight = np.concatenate(moved), np.concatenate(weights)
+    scaled = (s * weight[..., None]).reshape(-1, size)
+    normal = scaled.T @ scaled
+    each = np.sqrt(np.maximum(np.diag(normal), ABOVE_ZERO))
+    values, vectors = np.linalg.eigh(normal / np.outer(each, each))
+    root = vectors / np.sqrt(np.maximum(values, 1e-9)) / each[:, None]
+    return problem.along(s.transpose(1, 0, 2), np.concatenate(own).transpose(1, 0, 2), root)
 
 
 class FactorByFactor:
@@ -231,10 +343,12 @@ class FactorByFactor:
         """Return laws of every equation, the best first."""
         # Exact samples are many more than the constants of a chain need.
         problem, path = fit.problem.thinned(path, MOST_INTERVALS)
-        fit, n = Fit(problem, fit.equations, problem.counts[fit.equations], fit.floor), problem.features.states
+        # The error of a smoothed path is smooth, so that flexible laws fit it: less than noise is no evidence.
+        floor = np.where(problem.smoothed[fit.equations] & self.if_easy, 1.0, fit.floor)
+        fit, n = Fit(problem, fit.equations, problem.counts[fit.equations], floor), problem.features.states
         changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - problem.given.shape[2])
         functions = problem.features.functions
-        inner = self.inner(Seen(functions, (), problem.integer[:n], changing, path.monomials))
+        inner = self.inner(Seen(functions, (), ~problem.real_inside[:n], changing, path.monomials))
         if self.plain:
             inner = [words for words in inner if np.array_equal(words.sums, inner[0].sums)]
         found: dict[int, list[Projected]] = {}
@@ -249,6 +363,7 @@ class FactorByFactor:
             else growths(fit.of(i), path, grid, self.words.get(i, inner), monitor, near_is_enough=enough)
             for i, grid in enumerate(grids)
         ]
+        self.growing = growing
         self._take_easy(found, growing)
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
         chains = [laws for laws in found.values() if laws and is_chain(fit, laws[0])]
@@ -349,7 +464,7 @@ class Growth:
     ) -> None:
         self.fit, self.inner, self.inside, self.monitor = fit, inner, (inside := inner.sums), monitor
         self.quotients, self.near_is_enough = quotients, near_is_enough
-        low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
+        low = (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
         self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
         rates = exp_features(fit.problem)
@@ -358,9 +473,13 @@ class Growth:
         # States and exponentials by which monomials may be multiplied.
         self.bases = [*range(fit.problem.features.states), *known.tolist()]
         self.start = empty(fit, path)
+        states = path.log[..., : fit.problem.features.states]
+        self.changing = np.flatnonzero(np.ptp(states.reshape(-1, states.shape[-1]), axis=0) > 0.0).tolist()
+        self.norms = [*self._norms()]
         self.grid, self.noisy = grid, bool(fit.problem.smoothed.any())
         self.heard: int | None = None  # number of monomials of other equations at the last regression
         self.beam, self.found, self.least, self.idle = [self.start], list[Projected](), np.inf, 0
+        self.likely = list[Projected]()  # laws after a few steps of their fits
 
     def _gates(self, path: Path, rates: Indices) -> list[Product]:
         """Return 1 / (1 + b exp(r x)), alone and times a state, b on a grid: growth from b = 0 misses steep ones."""
@@ -371,6 +490,35 @@ class Growth:
                 found += [
                     Product(row, gate, np.array([-1.0])) for row in (np.zeros(len(inner)), *np.eye(len(inner))[:n])
                 ]
+        return found
+
+    def _norms(self) -> Iterator[Product]:
+        """Yield powers of (x^2 + y^2)^(1/2) = |x| (1 + y^2 / x^2)^(1/2) for x, y that change sign, times states."""
+        features = self.fit.problem.features
+        unit = np.eye(features.size)
+        sizes = {f.state: unit[features.states + k] for k, f in enumerate(features.functions) if f.name == ABS.name}
+        for y, x in itertools.permutations(self.changing, 2):
+            if y not in sizes or (x in sizes and x > y):
+                continue
+            ratio = Sums(np.ones((1, 1)), 2.0 * (unit[[y]] - unit[[x]]))
+            for power in (1.0, -1.0, -2.0, -3.0):
+                for state in (np.zeros(features.size), *unit[self.changing]):
+                    yield Product(state + power * sizes.get(x, unit[x]), ratio, np.array([power / 2.0]))
+
+    def _beside_exponentials(self, every: Sequence[Product], columns: Array) -> list[Draft]:
+        """Return the best sums of an exponential of any rate and a few products: a rate must begin nearly right."""
+        fit, features = self.fit, self.fit.problem.features
+        unit, first = np.eye(features.size), features.states
+        places = [first + k for k, f in enumerate(features.functions) if f.name == EXP.name]
+        beside = [np.zeros(features.size), *unit[self.changing if len(self.changing) <= 3 else []]]
+        rows = [rate * unit[k] + state for k in places for rate in RATES for state in beside]
+        own = [Product(row, NO_SUMS, np.zeros(0)) for row in rows]
+        values = np.stack([p.values(self.start.path) for p in own], axis=-1)
+        others = np.arange(len(every))
+        found = list[Draft]()
+        for product, column in zip(own, unit_columns(fit.problem, values, fit.equations)[0].T, strict=True):
+            beside = _beside(np.column_stack([columns, column]), fit.target[0], len(every), others, 5, 3, 1)
+            found += [made_of([*(every[c] for c in subset[:-1]), product], self.start) for subset in beside]
         return found
 
     @property
@@ -398,7 +546,7 @@ class Growth:
         if len(fluxes) == self.heard or self.monitor.stopping() is not None:
             return
         fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit)]
-        every = [*self.library, *self.gates, *near]
+        every = [*self.library, *self.gates, *self.norms, *near]
         columns = unit_columns(
             fit.problem, np.stack([p.values(self.start.path) for p in every], axis=-1), fit.equations
         )[0]
@@ -408,9 +556,10 @@ class Growth:
             self.beam = [*self.found, self.start]
             self.beam = self.beam if self.is_near else [self.start]
         self.heard = len(fluxes)
-        levels = best_subsets(columns, fit.target[0], np.arange(len(every)), 5, 12, alike=0.9999, children=30)
+        levels = best_subsets(columns, fit.target[0], 5, 12, alike=0.9999, children=30)
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
-        sums = (self._best(drafts, SIDE_BY_SIDE) for drafts in tried)
+        first = (self._beside_exponentials(every, columns) for _ in range(bool(self.gates) and not fluxes))
+        sums = (self._best(drafts, SIDE_BY_SIDE) for drafts in itertools.chain(first, tried))
         beside = (self._quotients(fluxes) for _ in range(bool(fluxes)))
         for found in itertools.chain(sums, beside):
             if self.monitor.stopping() is not None:
@@ -419,7 +568,7 @@ class Growth:
             before, self.beam = self.beam, distinct(fit, [*self.beam, *found], SIDE_BY_SIDE)
             if not (self.is_near and any(self.beam[0] is law for law in found)):
                 self.beam = before
-            elif self.is_done:
+            elif self.is_near and not self.noisy:
                 return
 
     def _quotients(self, fluxes: Sequence[Product] = ()) -> list[Projected]:
@@ -451,7 +600,9 @@ class Growth:
 
     def _best(self, drafts: Sequence[Draft], most: int) -> list[Projected]:
         """Fit the constants of the likeliest laws, which a few steps show."""
-        likely = distinct(self.fit, optimise_all(self.fit, drafts, self.monitor, steps=5), most)
+        tried = optimise_all(self.fit, drafts, self.monitor, steps=5)
+        self.likely += tried
+        likely = distinct(self.fit, tried, most)
         return distinct(self.fit, optimise_all(self.fit, likely, self.monitor), most)
 
     def laws(self) -> list[Projected]:
@@ -478,7 +629,7 @@ def quotients_of(
 
     With `fluxes` f, monomials of other equations, only laws that contain one of them are returned.
     """
-    low = (grid.constant == 0) & (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 3)
+    low = (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 3)
     n_states, width = fit.problem.features.states, inside.shape[1]
     below, states = inside[~inside[:, n_states:].any(axis=1)], np.eye(width)[:n_states]
     # Terms beside the quotient are multiplied by D.
@@ -523,15 +674,16 @@ def quotients_of(
     return found
 
 
-def _beside(columns: Array, y: Array, own: int, others: Indices, beam: int) -> list[Indices]:
+def _beside(
+    columns: Array, y: Array, own: int, others: Indices, beam: int, most: int = MOST_BESIDE, listed: int = SIDE_BY_SIDE
+) -> list[Indices]:
     """Return subsets with the column `own`, a few of each size, that explain most of y [samples]."""
     x = columns[:, own]
     apart = columns[:, others] - np.outer(x, x @ columns[:, others])
     norm = column_norms(apart, axis=0)
     usable = norm > DEPENDENT
     others, apart = others[usable], apart[:, usable] / norm[usable]
-    y, kinds = y - x * (x @ y), np.arange(len(others))
-    levels = best_subsets(apart, y, kinds, MOST_BESIDE, SIDE_BY_SIDE, alike=0.9999, beam=beam)
+    levels = best_subsets(apart, y - x * (x @ y), most, listed, alike=0.9999, beam=beam)
     return [np.append(others[list(subset)], own) for level in levels for subset in level]
 
 

@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odediscovery.families import POWERS, Family, Terms
+from odediscovery.families import POWERS, STATE_FUNCTIONS, Family, Terms
 from odediscovery.fitting.windows import damped_steps
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
@@ -61,8 +61,8 @@ PROMISING = 1e4
 SHARED = 0.05
 # A column is linearly dependent if its part orthogonal to the others is a smaller share of its norm.
 DEPENDENT = 1e-5
-# Most subsets kept of each size, and of each kind among them.
-BEAM, OF_A_KIND = 100, 3
+# Most subsets kept of each size.
+BEAM = 100
 # Numbers per batch: subsets times their columns times columns of the library.
 AT_ONCE = 100_000
 
@@ -94,7 +94,7 @@ def grow(
     # A dimensionless state with a smaller range is constant.
     changing = np.nanmax(values, axis=0) - np.nanmin(values, axis=0) > 1e-12
     features = features_for(family, integer, changing, p.scale.state)
-    problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer & family.real_inside)
+    problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer)
     equations = np.flatnonzero(changing & ~p.data.is_control)
     if not len(equations):
         return ()
@@ -107,7 +107,7 @@ def grow(
     if known is not None and doubtful is not None:
         for e in np.flatnonzero(~doubtful[equations]):
             rows = known.exponents[known.coefficients[equations[e]] != 0]
-            grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, features.size - features.states))))
+            grids[e] = Terms(np.pad(rows, ((0, 0), (0, features.size - features.states))))
     fit, starts = separately(fit, grids, alone or TermByTerm(max_monomials), monitor)
     # A plain sum of products is pruned later on the differential equations; but an idle inner sum would burden every
     # later stage with another constant.
@@ -162,7 +162,7 @@ class TermByTerm:
         self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
     ) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
-        others = self.others or Terms.products(np.zeros((0, fit.problem.features.size)))
+        others = self.others or Terms(np.zeros((0, fit.problem.features.size)))
         found: list[list[Projected]] = []
         for i, own in enumerate(grids):
             one = fit.of(i)
@@ -175,7 +175,7 @@ class TermByTerm:
 
 def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
     """Return the same fit with intervals weighted by the accuracy of the candidates' integrals on this path."""
-    problem = fit.problem.weighted(path, grid.rows[grid.constant == 0][:400])
+    problem = fit.problem.weighted(path, grid.rows[:400])
     return Fit(problem, fit.equations, problem.counts[fit.equations], fit.floor)
 
 
@@ -203,13 +203,10 @@ def shared_laws(fit: Fit, path: Path, grid: Terms, others: Terms, monitor: Monit
     """
     low = np.all((grid.rows >= 0) & (grid.rows == np.round(grid.rows)), axis=1) & (grid.rows.sum(axis=1) <= 2)
     functions = grid.rows[:, fit.problem.features.states :].any(axis=1)
-    plain = (grid.constant == 0) & low & ~functions
-    # m / (1 + b z) and m z / (1 + b z) differ by a multiple of m: the shorter law may need either.
-    with_inner = Terms(others.rows + others.inner, others.constant, others.inner, others.power)
-    shared = others.and_also(with_inner)
+    plain = low & ~functions
     # The smaller set of candidates comes first, where fewer others explain nearly as much.
     for short in (plain, plain | (grid.lengths <= 1)):
-        few = grid.select(np.flatnonzero(short)).and_also(shared)
+        few = grid.select(np.flatnonzero(short)).and_also(others)
         found = best_of_each(fit, subset_laws(fit, path, few, monitor, few=True))
         if found and (fit.exact(found[0]) or found[0].squares.max() < 1.0):
             return found
@@ -242,17 +239,9 @@ def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Projected:
 
 
 def terms_of(fit: Fit, model: Projected) -> Terms:
-    """Return the monomials of a law as candidates, except those with several sums or sums of several monomials."""
+    """Return the monomials of a law without sums as candidates."""
     first = fit.problem.features.size
-    found = Terms.products(np.zeros((0, first)))
-    for row in model.exponents:
-        of = np.flatnonzero(row[first:])
-        own = model.sums.select(of)
-        if not len(of):
-            found = found.and_also(Terms.products(row[None, :first]))
-        elif own.weights.shape == (1, 1):
-            found = found.and_also(Terms(row[None, :first], own.weights[0], own.exponents, row[first + of]))
-    return found
+    return Terms(model.exponents[~model.exponents[:, first:].any(axis=1)][:, :first])
 
 
 # 2. One equation, monomial by monomial.
@@ -296,20 +285,10 @@ def empty(fit: Fit, path: Path) -> Projected:
 
 def extended(fit: Fit, model: Projected, terms: Terms, new: Sequence[int]) -> Draft:
     """Add monomials to every equation of a law."""
-    sums, places, first, old = model.sums, list[int | None](), terms.rows.shape[1], len(model.exponents)
-    for c in new:
-        place = None
-        if terms.constant[c]:
-            # Sums whose constants differ by less than a factor of four converge to the same sum.
-            sums, place = with_sum(sums, Sums(terms.constant[c : c + 1, None], terms.inner[c : c + 1]), 4.0)
-        places.append(place)
-    w = np.zeros((old + len(new), first + len(sums)))
-    w[:old, : model.exponents.shape[1]], w[old:, :first] = model.exponents, terms.rows[list(new)]
-    for k, (c, place) in enumerate(zip(new, places, strict=True), start=old):
-        if place is not None:
-            w[k, first + place] = terms.power[c]
+    more = np.pad(terms.rows[list(new)], ((0, 0), (0, len(model.sums))))
+    w = np.vstack([model.exponents, more])
     used = np.hstack([model.used, np.ones((len(fit.equations), len(new)), dtype=bool)])
-    return Draft(w, used, w != 0, sums, model.path)
+    return Draft(w, used, w != 0, model.sums, model.path)
 
 
 def gains(fit: Fit, model: Projected, columns: Array) -> tuple[Array, Array]:
@@ -375,9 +354,7 @@ def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: boo
     columns = columns_of(grid, fit.problem, path, fit.equations)
     alike, children = (0.9999, 30) if few else (ALIKE, 10)
     start, found = empty(fit, path), list[Projected]()
-    for level in best_subsets(
-        columns[0], fit.target[0], grid.kinds, 5, 24, alike=alike, children=children, pairs=bool(grid.constant.any())
-    ):
+    for level in best_subsets(columns[0], fit.target[0], 5, 24, alike=alike, children=children):
         if monitor.stopping() is not None:
             break
         begun = [extended(fit, start, grid, subset) for subset in level]
@@ -392,7 +369,6 @@ def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: boo
 def best_subsets(
     columns: Array,
     y: Array,
-    kinds: Indices,
     most: int,
     listed: int,
     *,
@@ -405,11 +381,10 @@ def best_subsets(
 
         minimise |y - sum_{c in S} a_c column_c|^2
 
-    Greedy growth misses terms that explain little alone, so a wide `beam` of subsets is kept, with few of each kind
-    (columns of one kind differ by a constant that is fitted later). Each subset gets up to `children` extensions, no
-    two with a correlation above `alike`; with `pairs`, all pairs of columns are compared. Subsets grow by one column
-    at a time and then lose one at a time: three columns that explain little in pairs are found as four of which one
-    is idle.
+    Greedy growth misses terms that explain little alone, so a wide `beam` of subsets is kept. Each subset gets up to
+    `children` extensions, no two with a correlation above `alike`; with `pairs`, all pairs of columns are compared.
+    Subsets grow by one column at a time and then lose one at a time: three columns that explain little in pairs are
+    found as four of which one is idle.
 
     Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam; backward steps
     as in the floating search of Pudil, Novovicova and Kittler (Pattern Recognition Letters 15, 1994).
@@ -417,21 +392,20 @@ def best_subsets(
     >>> t = np.linspace(0.0, 1.0, 9)
     >>> library = np.stack([t**0, t, t**2, t**3], axis=1)
     >>> library /= np.linalg.norm(library, axis=0)
-    >>> best_subsets(library, 2 * t - t**3, np.arange(4), 2, 1)[1]
+    >>> best_subsets(library, 2 * t - t**3, 2, 1)[1]
     [(1, 3)]
     """
     alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[:2000]
-    columns, kinds = columns[:, alone], kinds[alone]
+    columns = columns[:, alone]
     gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
-    # Columns that explain little alone may be needed, so the search starts from the best column of every kind.
-    starts = np.sort(np.unique(kinds, return_index=True)[1])[:150]
-    single: list[tuple[int, ...]] = [(int(c),) for c in starts]
+    # Columns that explain little alone may be needed, so the search starts from many.
+    single: list[tuple[int, ...]] = [(c,) for c in range(min(len(b), 150))]
     starting = single
     levels: list[dict[tuple[int, ...], float]] = []
     for size in range(2, most + 1):
         found: dict[tuple[int, ...], float] = {}
         if pairs and size == 2:
-            likely = _best_pairs(gram[:1500, :1500], b[:1500], total, OF_A_KIND * beam, DEPENDENT)
+            likely = _best_pairs(gram[:1500, :1500], b[:1500], total, 3 * beam, DEPENDENT)
             found = {(k, m): left for left, k, m in likely}
         for part in _parts(starting, len(b)):
             check_time()
@@ -439,13 +413,13 @@ def best_subsets(
                 found[tuple(sorted((*part[k], c)))] = left
         if not found:
             break
-        starting = _best(found, kinds, beam)
+        starting = _best(found, beam)
         levels.append(found)
     # Columns that explain little in pairs enter with a fourth one, which may then be removed.
     for k in range(len(levels) - 1, 0, -1):
-        for part in _parts(_best(levels[k], kinds, beam), len(b)):
+        for part in _parts(_best(levels[k], beam), len(b)):
             levels[k - 1].update(_without_one(gram, b, total, np.array(part)))
-    best = [single, *(_best(found, kinds, beam) for found in levels)]
+    best = [single, *(_best(found, beam) for found in levels)]
     return [[tuple(sorted(alone[list(s)].tolist())) for s in level[:listed]] for level in best]
 
 
@@ -498,18 +472,9 @@ def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int
         yield from (beam[first : first + many] for first in range(0, len(beam), many))
 
 
-def _best(found: dict[tuple[int, ...], float], kinds: Indices, most: int) -> list[tuple[int, ...]]:
-    """Return the subsets with the smallest residuals, few of each kind."""
-    seen: dict[tuple[int, ...], int] = {}
-    kept = []
-    for subset in sorted(found, key=lambda s: found[s]):
-        kind = tuple(sorted(kinds[list(subset)].tolist()))
-        seen[kind] = seen.get(kind, 0) + 1
-        if seen[kind] <= OF_A_KIND:
-            kept.append(subset)
-        if len(kept) == most:
-            break
-    return kept
+def _best(found: dict[tuple[int, ...], float], most: int) -> list[tuple[int, ...]]:
+    """Return the subsets with the smallest residuals."""
+    return sorted(found, key=lambda s: found[s])[:most]
 
 
 def _extensions(
@@ -658,20 +623,26 @@ def _without_saturation(fit: Fit, model: Projected) -> list[Draft]:
 
 
 def _with_fractions_joined(fit: Fit, model: Projected) -> list[Draft]:
-    """Return laws in which m and m z / (1 + b z) are m / (1 + b z): c m - c b m z / (1 + b z) = c m / (1 + b z)."""
-    first, found = fit.problem.features.size, []
+    """Return laws with another of the terms of m = m / u + sum_k b_k m z_k / u, u = 1 + sum_k b_k z_k, for two of them.
+
+    Thus c m - c m / (1 + b z) becomes c b m z / (1 + b z).
+    """
+    first, w, found = fit.problem.features.size, model.exponents, list[Draft]()
     for k, weights in enumerate(model.sums.weights):
-        for z in model.sums.exponents[weights != 0.0]:
-            for j in np.flatnonzero(model.exponents[:, first + k] == -1.0):
-                whole = np.where(np.arange(model.exponents.shape[1]) == first + k, 0.0, model.exponents[j])
-                whole[:first] -= z
-                for i in np.flatnonzero((np.abs(model.exponents - whole) < 1e-9).all(axis=1)):
-                    w = model.exponents.copy()
-                    w[i, first + k] = -1.0
+        inside = np.pad(model.sums.exponents[weights != 0.0], ((0, 0), (0, len(model.sums))))
+        over = -np.eye(w.shape[1])[first + k]
+        divided = w[w[:, first + k] == -1.0] - over
+        for m in np.unique(np.concatenate([divided, *(divided - z for z in inside)]), axis=0):
+            terms = np.vstack([m, m + over, m + over + inside])
+            same = np.asarray((np.abs(terms[:, None] - w) < 1e-9).all(axis=2))
+            among = [int(place.argmax()) if place.any() else None for place in same]
+            for i, j in itertools.combinations([c for c in among if c is not None], 2):
+                for t in (t for t, place in enumerate(among) if place is None):
+                    changed = np.where(np.arange(len(w))[:, None] == i, terms[t], w)
                     used = model.used & (np.arange(len(w)) != j)
                     used[:, i] |= model.used[:, j]
-                    law = Draft(w, used, w != 0, model.sums, model.path)
-                    found.append(tidied(fit, law, used, w != 0, model.sums.weights != 0.0))
+                    law = Draft(changed, used, changed != 0, model.sums, model.path)
+                    found.append(tidied(fit, law, used, changed != 0, model.sums.weights != 0.0))
     return found
 
 
@@ -680,9 +651,11 @@ def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
     n, found = len(fit.problem.row), []
     for j, k in np.argwhere(model.powers):
         if k in exp_features(fit.problem) and abs(model.exponents[j, k]) < 0.3:
-            for power in (1.0, 0.0):
+            function = fit.problem.features.functions[k - n]
+            line = -1.0 if STATE_FUNCTIONS[function.name].of_inverse else 1.0
+            for power in (line, 0.0):
                 w = model.exponents.copy()
-                w[j, fit.problem.features.functions[k - n].state] += power
+                w[j, function.state] += power
                 w[j, k] = 0.0
                 found.append(
                     tidied(

@@ -28,13 +28,13 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial import polynomial as poly
 from scipy.interpolate import make_interp_spline
-from scipy.linalg import cholesky_banded, solve_banded
+from scipy.linalg import cholesky, cholesky_banded, solve_banded, solve_triangular
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.data.noise import CLEAN_SHARE, of_higher_order, smoothing_spline
 from odediscovery.data.series import TimeSeries
 from odediscovery.families import Family, Seen, Terms, power_is_rate
-from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.laws.power_sum import SIMPLE, Features, PowerSum, Sums, price
 from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 
@@ -52,8 +52,12 @@ MOST_LOG = 200.0
 LEAST_EXPONENT, MOST_EXPONENT = -3.0, 6.0
 # Coefficients above this need more digits than others [states of rms 1].
 LARGE = 100.0
+# Powers that are set where fitted ones differ by less.
+SIMPLE_POWERS, NEARLY = np.array([0.0, *SIMPLE]), 0.05
 # Ridge that keeps least squares with coinciding monomials solvable [norm of a column].
 RIDGE = 1e-11
+# Share of the variance of noise that remains where a law was fitted to it.
+SMALL_SHARE = 0.1
 
 
 def _gauss() -> tuple[Array, Array, Array]:
@@ -127,9 +131,10 @@ class Integral:
     noise: Array  # standard deviation of the noise, [states]
     features: Features  # inputs of the power layer, without sums
     integer: Mask  # features with whole exponents only, [features]
-    real_inside: Mask  # features whose exponents inside sums are fitted, [features]
+    real_inside: Mask  # features whose exponents inside sums may be real numbers, [features]
     given: Array  # controls, the last states, at the nodes of every interval, [intervals, nodes, given]
-    factors: tuple[Array, ...]  # Cholesky factors (two diagonals) of the covariance of each state's rows
+    # Cholesky factors of the covariance of each state's rows, two diagonals or, along a fitted law, whole matrices.
+    factors: tuple[Array, ...]
     counts: Array  # number of residuals of every state, uncertain ones counted in part, [states]
     target: Array  # observed states, transformed by `reduced`, [states, samples]
     # States whose residuals are mostly noise, [states]; never those with a smoothed path, whose unknown error is as
@@ -209,6 +214,34 @@ class Integral:
         changed = replace(self, factors=tuple(factors), counts=counts, noisy=noisy)
         return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
 
+    def along(self, moved: Array, own: Array, root: Array) -> Integral:
+        """Scale rows to unit variance on the trajectories of a law that was fitted to the same samples.
+
+            V_i = D (s_i^2 I - S_i C S_i') D' + P_i C P_i'
+
+        The errors of the path belong to the noise that the law was fitted to, so that they are known as a linear
+        function of it. Rows of the true law, to first order, have this covariance: D are differences between
+        neighbouring samples, S_i = d x_i / d theta and P_i the integrals of d f_i / d theta.
+
+        Args:
+            moved: S, [states, samples, constants and starts].
+            own: integrals of d f / d theta from the start to every sample, shaped alike.
+            root: R, where C = R R' is the covariance of the constants and starts theta.
+        """
+        states, factors = np.arange(len(self.row)), []
+        moved, own = self.differences(moved @ root, states), self.differences(own @ root, states)
+        for i, rows in enumerate(self.row):
+            band = np.zeros((rows.sum(), rows.sum()))
+            where = np.flatnonzero(rows)
+            noise = self.noise[i] ** 2
+            below = np.where(self.before[i, where[1:]] == where[:-1], -noise, 0.0)
+            band = np.diag(np.full(len(where), 2.0 * noise)) + np.diag(below, 1) + np.diag(below, -1)
+            v = band - moved[i, rows] @ moved[i, rows].T + own[i, rows] @ own[i, rows].T
+            factors.append(cholesky(v + SMALL_SHARE * band, lower=True))
+        changed = replace(self, factors=tuple(factors))
+        observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
+        return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
+
     def weighted(self, path: Path, exponents: Array) -> Integral:
         """Weight rows down where interpolations of different order give different integrals.
 
@@ -266,7 +299,12 @@ class Integral:
         for e, i in enumerate(states):
             if self.row[i].any():
                 rows = self.row[i]
-                result[e, rows] = solve_banded((1, 0), self.factors[i], result[e, rows], check_finite=False)
+                factor = self.factors[i]
+                result[e, rows] = (
+                    solve_banded((1, 0), factor, result[e, rows], check_finite=False)
+                    if len(factor) == 2
+                    else solve_triangular(factor, result[e, rows], lower=True, check_finite=False)
+                )
         return result
 
     def cumulative(self, nodes: Array) -> Array:
@@ -401,7 +439,7 @@ def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -
 
 def columns_of(terms: Terms, problem: Integral, path: Path, equations: Indices) -> Array:
     """Integrate candidates and scale them to columns of norm 1, [equations, samples, candidates]."""
-    return unit_columns(problem, values_of(terms, path), equations)
+    return unit_columns(problem, path.monomials(terms.rows), equations)
 
 
 def unit_columns(problem: Integral, nodes: Array, equations: Indices) -> Array:
@@ -412,16 +450,6 @@ def unit_columns(problem: Integral, nodes: Array, equations: Indices) -> Array:
     usable = (norm > 0) & (norm < SQUARED)
     unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)
     return unit
-
-
-def values_of(terms: Terms, path: Path) -> Array:
-    """Evaluate candidates along a path, [intervals, nodes, candidates]."""
-    values = path.monomials(terms.rows)
-    summed = np.flatnonzero(terms.constant)
-    if len(summed):
-        u = 1.0 + terms.constant[summed] * path.monomials(terms.inner[summed])
-        values[..., summed] *= np.maximum(u, LEAST) ** terms.power[summed]
-    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -547,12 +575,20 @@ class Fit:
         return self.problem.target[self.equations]
 
     def criterion(self, model: Projected) -> float:
-        """Compute the Bayesian information criterion (lower is better).
+        """Compute the information criterion, with the prices of constants by which laws are judged (lower is better).
 
         A coefficient far above 1 belongs to terms that cancel, and needs more digits than others.
         """
         digits = 2.0 * np.log(np.maximum(np.abs(model.coefficients) / LARGE, 1.0)).sum()
-        return float(model.score + model.size * np.log(self.counts.sum()) + digits)
+        features, sums = self.problem.features, model.sums
+        whole = np.concatenate([self.problem.integer, np.ones(len(sums), dtype=bool)])
+        # Powers that are nearly simple will be set to it.
+        simple = SIMPLE_POWERS[np.abs(model.exponents[..., None] - SIMPLE_POWERS).argmin(axis=2)]
+        nearly = (np.abs(model.exponents - simple) < NEARLY) & (np.arange(len(whole)) < features.states)
+        free = model.used, model.powers & ~whole & ~nearly, sums.weights != 0, self.real_inside(sums)
+        w = np.where(nearly, simple, model.exponents)
+        charged = price(w, sums.exponents, free, features.states, features.functions, float(self.counts.sum()))
+        return float(model.score + charged + digits)
 
     def exact(self, model: Projected) -> bool:
         """Whether the residuals of every equation are below the floor, or explained by noise.
@@ -602,9 +638,15 @@ class Fit:
         coefficients[self.equations] = model.coefficients
         return coefficients
 
+    def real_inside(self, sums: Sums) -> Mask:
+        """Mask the exponents inside sums that are fitted: rates, and powers of states that begin between whole ones."""
+        v, n = sums.exponents, self.problem.features.states
+        between = (v != np.round(v)) | (np.arange(v.shape[1]) >= n)
+        found: Mask = (v != 0) & between & self.problem.real_inside[: v.shape[1]]
+        return found
+
     def places(self, model: Draft) -> tuple[Places, Places, Places]:
         """Return the places of the free constants in W, B and V; whole exponents are fixed."""
-        inside = np.array(np.nonzero(model.sums.exponents)).T
-        of_v = inside[self.problem.real_inside[inside[:, 1]]]
+        inside = np.argwhere(self.real_inside(model.sums))
         whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
-        return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), of_v
+        return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), inside

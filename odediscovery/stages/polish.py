@@ -84,7 +84,7 @@ from scipy.optimize import least_squares
 
 from odediscovery.data.series import Scale, TimeSeries
 from odediscovery.data.signals import control_slopes
-from odediscovery.families import STATE_FUNCTIONS, power_is_rate
+from odediscovery.families import STATE_FUNCTIONS, power_is_rate, rate_of_power
 from odediscovery.ivp.solvers import rk4_step
 from odediscovery.laws.power_sum import (
     SIMPLE,
@@ -666,8 +666,8 @@ def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
         n = law.features.states
         for k, function in enumerate(law.features.functions):
             if power_is_rate(function):
-                w[:, n + k] = function.rate
-                v[:, n + k : n + k + 1] = function.rate  # empty without sums
+                w[:, n + k] = rate_of_power(function)
+                v[:, n + k : n + k + 1] = rate_of_power(function)  # empty without sums
     return a, w, b, v
 
 

@@ -29,7 +29,6 @@ Source: the score test (Rao 1948) for terms of a right-hand side; Gauss-Newton, 
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 import itertools
 import math
@@ -57,7 +56,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column
 from odediscovery.runtime.monitor import check_time
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.grow import best_subsets
-from odediscovery.stages.integral_form import LEAST, Integral, Path, features_for, grid_for, values_of, with_sum
+from odediscovery.stages.integral_form import LEAST, Integral, Path, features_for, grid_for
 
 # Most coefficients over all equations of a library.
 MOST_COEFFICIENTS = 200
@@ -317,7 +316,7 @@ def _alone(columns: Array, rates: Array, most: int) -> Array | None:
     """Fit the rates by the fewest columns, at most `most`; return coefficients, or None if so few do not suffice."""
     size = np.linalg.norm(columns, axis=0)
     size = np.where(size > 0.0, size, 1.0)
-    for level in best_subsets(columns / size, rates, np.arange(len(size)), most, 1, pairs=True):
+    for level in best_subsets(columns / size, rates, most, 1, pairs=True):
         subset = list(level[0])
         values = np.linalg.lstsq(columns[:, subset] / size[subset], rates, rcond=None)[0] / size[subset]
         missed = np.linalg.norm(columns[:, subset] @ values - rates)
@@ -343,27 +342,21 @@ class _Pool:
     """C candidates, the last of them the monomials of the law."""
 
     rows: Array  # their exponents outside of sums [C, features]
-    kinds: Indices  # columns of one kind differ by a constant that is fitted later [C]
     cost: Array  # penalty of each as a term; for the law's own monomials, of the coefficient alone [C]
     saved: Array  # part of the cost that is saved where another equation has the same term [C]
-    plain: Mask  # those without sums of their own [C]
-    rough: Mask  # those with constants that are fitted afterwards: real powers, rates, sums [C]
-    beside: Indices  # candidates with the next smaller and larger constant in the sum, or the same if none [C, 2]
+    rough: Mask  # those with constants that are fitted afterwards: real powers and rates [C]
 
     @classmethod
     def of(cls, law: PowerSum, grid: Terms, problem: Integral, samples: int) -> _Pool:
         """Collect the candidates of a grid and the monomials of a law."""
         own, w, worth = law.n_monomials, law.exponents, constant_penalty(law.n_states, samples)
         cost = np.append(_costs(grid, problem.features, worth), np.full(own, worth))
-        fitted = (grid.rows[:, ~problem.integer] != 0).any(axis=1) | (grid.constant != 0)
+        fitted = (grid.rows[:, ~problem.integer] != 0).any(axis=1)
         return cls(
             np.vstack([np.pad(grid.rows, ((0, 0), (0, w.shape[1] - grid.rows.shape[1]))), w]),
-            np.append(grid.kinds, len(grid) + np.arange(own)),
             cost,
             cost - worth,
-            np.append(grid.constant == 0, np.ones(own, dtype=bool)),
             np.append(fitted, (w != np.round(w)).any(axis=1)),
-            np.vstack([_beside(grid), np.repeat(len(grid) + np.arange(own), 2).reshape(-1, 2)]),
         )
 
     def least_gain(self, terms: Sequence[int]) -> float:
@@ -416,7 +409,7 @@ def _responses(along: LinearisedTrajectory, grid: Terms, problem: Integral, equa
     # A few hundred candidates at a time, to limit memory.
     for part in np.array_split(np.arange(len(grid)), max(len(grid) // 500, 1)):
         terms = grid.select(part)
-        forces = [np.clip(np.nan_to_num(values_of(terms, path)), -1e100, 1e100) for path in paths]
+        forces = [np.clip(np.nan_to_num(path.monomials(terms.rows)), -1e100, 1e100) for path in paths]
         for i, columns in found.items():
             columns.append(along.responses(i, forces))
     return {i: np.hstack(columns) for i, columns in found.items()}
@@ -450,23 +443,16 @@ def _choices(
     present = n * np.log(present / n) + _cost(law, i, shared, n)
     found = [Choice(None, law.coefficients[i], 0.0)]
     here = {w.tobytes() for w in law.exponents[used]}
-    for level in best_subsets(columns, y, pool.kinds, 4, 40, alike=0.9999, children=20, pairs=True):
+    for level in best_subsets(columns, y, 4, 40, alike=0.9999, children=20, pairs=True):
         for subset in level:
             own = list(subset)
-            if {w.tobytes() for w in pool.rows[own]} == here and pool.plain[own].all():
+            if {w.tobytes() for w in pool.rows[own]} == here:
                 continue
             left, a = _left(columns[:, subset], y)
-            # Neighbours of a sum on the grid show how well it fits once its constant is fitted.
-            spanned = np.union1d(own, pool.beside[own])
-            left = left if len(spanned) == len(own) else _left(columns[:, spanned], y)[0]
             gain = present - n * np.log((left + along.within) / n) - pool.cost[own].sum()
             if gain + pool.saved[own].sum() > pool.least_gain(own):
                 found.append(Choice(subset, a / norm[own], float(gain)))
-    # Of choices that differ only by constants, which are fitted later, the best is kept.
-    kinds: dict[tuple[int, ...] | None, Choice] = {}
-    for choice in sorted(found, key=lambda c: -c.gain):
-        kinds.setdefault(choice.terms and tuple(sorted(pool.kinds[list(choice.terms)])), choice)
-    return list(kinds.values())[:30]
+    return sorted(found, key=lambda c: -c.gain)[:30]
 
 
 def _cost(law: PowerSum, i: int, shared: Mask, samples: int) -> float:
@@ -484,26 +470,13 @@ def _cost(law: PowerSum, i: int, shared: Mask, samples: int) -> float:
 
 
 def _costs(grid: Terms, features: Features, worth: float) -> Array:
-    """Compute the penalty of each candidate as a term; rates and constants of sums count as fitted."""
+    """Compute the penalty of each candidate as a term; rates count as fitted."""
     rates = np.array([False] * features.states + [power_is_rate(f) for f in features.functions])
-    powers = np.column_stack([grid.rows[:, ~rates], grid.inner[:, ~rates], grid.power])
-    fitted = np.count_nonzero(np.column_stack([grid.rows[:, rates], grid.inner[:, rates]]), axis=1)
-    kinds = np.array([sum(snap_penalty(float(v)) for v in row[row != 0]) for row in powers])
-    of = slice(features.states, None)
-    chosen = np.count_nonzero(np.hstack([grid.rows[:, of], grid.inner[:, of]]), axis=1)
-    costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + FUNCTION_COST * chosen
+    fitted = np.count_nonzero(grid.rows[:, rates], axis=1)
+    held = np.array([sum(snap_penalty(float(v)) for v in row[row != 0]) for row in grid.rows[:, ~rates]])
+    chosen = np.count_nonzero(grid.rows[:, features.states :], axis=1)
+    costs: Array = held + worth * (1.0 + fitted) + FUNCTION_COST * chosen
     return costs
-
-
-def _beside(grid: Terms) -> Indices:
-    """Return the indices of the candidates with the next smaller and next larger constant in a sum [C, 2]."""
-    form = np.unique(np.column_stack([grid.rows, grid.inner, grid.power]), axis=0, return_inverse=True)[1].ravel()
-    order = np.lexsort((grid.constant, form))
-    found = np.repeat(np.arange(len(grid)), 2).reshape(-1, 2)
-    one, next_one = order[:-1], order[1:]
-    alike = (form[one] == form[next_one]) & (grid.constant[one] != 0.0)
-    found[next_one[alike], 0], found[one[alike], 1] = one[alike], next_one[alike]
-    return found
 
 
 def _unit(columns: Array) -> tuple[Array, Array]:
@@ -527,9 +500,8 @@ def _combined(choices: Sequence[Sequence[Choice]], pool: _Pool) -> list[tuple[Ch
     """
 
     def gain(picks: tuple[Choice, ...]) -> float:
-        saved = {int(pool.kinds[c]): float(pool.saved[c]) for pick in picks for c in pick.terms or ()}
-        used = [kind for pick in picks for kind in {int(pool.kinds[c]) for c in pick.terms or ()}]
-        return sum(pick.gain for pick in picks) + sum(saved[kind] * (used.count(kind) - 1) for kind in saved)
+        used = [c for pick in picks for c in set(pick.terms or ())]
+        return sum(pick.gain for pick in picks) + sum(float(pool.saved[c]) * (used.count(c) - 1) for c in set(used))
 
     beam: list[tuple[Choice, ...]] = [()]
     for own in choices:
@@ -539,30 +511,12 @@ def _combined(choices: Sequence[Sequence[Choice]], pool: _Pool) -> list[tuple[Ch
     for picks in beam:
         used = [c for pick in picks for c in pick.terms or ()]
         if used and gain(picks) > pool.least_gain(used):
-            found.append(_shared(picks, pool))
+            found.append(picks)
     return found[:8]
-
-
-def _shared(picks: tuple[Choice, ...], pool: _Pool) -> tuple[Choice, ...]:
-    """Replace terms of the same kind in several equations by one and the same term."""
-    first: dict[int, int] = {}
-    found = []
-    for pick in picks:
-        if pick.terms is not None:
-            kinds = [int(pool.kinds[c]) for c in pick.terms]
-            own = dict(zip(kinds, pick.terms, strict=True))
-            pick = dataclasses.replace(
-                pick, terms=tuple(first.get(k, c) for k, c in zip(kinds, pick.terms, strict=True))
-            )
-            first = own | first
-        found.append(pick)
-    return tuple(found)
 
 
 def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]) -> PowerSum:
     """Build the law from the terms chosen for its equations."""
-    assert law.features is not None
-    simple, sums = law.features.simple, law.features.sums
     present, rows, columns = np.zeros_like(law.coefficients), [*law.exponents], list[Array]()
     for e, pick in zip(equations, picks, strict=True):
         if pick.terms is None:
@@ -572,13 +526,6 @@ def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]
             if c >= len(grid):
                 present[e, c - len(grid)] += a
                 continue
-            row, inner = np.pad([grid.rows[c], grid.inner[c]], ((0, 0), (0, simple - grid.rows.shape[1])))
-            if grid.constant[c]:
-                sums, place = with_sum(sums, Sums(grid.constant[c : c + 1, None], inner[None]), 1.05)
-                row = np.concatenate([row, np.eye(len(sums))[place] * grid.power[c]])
-            rows.append(row)
+            rows.append(np.pad(grid.rows[c], (0, law.exponents.shape[1] - grid.rows.shape[1])))
             columns.append(a * np.eye(law.n_states)[e])
-    size = simple + len(sums)
-    w = np.array([np.pad(row, (0, size - len(row))) for row in rows])
-    features = Features(law.n_states, law.features.functions, sums)
-    return PowerSum(np.column_stack([present, *columns]), w, features).merged().compact()
+    return PowerSum(np.column_stack([present, *columns]), np.array(rows), law.features).merged().compact()

@@ -98,5 +98,5 @@ class Functions(AbstractUnit):
         for (name, k), rate in zip(self.functions, p["rate"], strict=True):
             z, (least, most) = exact(rate) * x[k], STATE_FUNCTIONS[name].bounds
             z = z if math.isinf(least) else sympy.Max(z, sympy.Float(least))
-            found.append(getattr(sympy, name)(z if math.isinf(most) else sympy.Min(z, sympy.Float(most))))
+            found.append(STATE_FUNCTIONS[name].symbolic(z if math.isinf(most) else sympy.Min(z, sympy.Float(most))))
         return [*x, *found]
