@@ -4,14 +4,15 @@
 
 Many published rate laws, in which several states limit one rate, have this form: Monod's for two substrates,
 Beddington's and DeAngelis's, inhibition, ratio dependence, and with functions among the factors Gompertz's, Ivlev's,
-Arrhenius's, drag, gates and diodes. They are found on the integral form, on the path through exact samples, the smoothed
-path of samples with little noise or, in noise, trajectories of a law that follows the data, whose own errors then belong
-to the likelihood. Each equation alone, in three ways from quick to slow:
+Arrhenius's, drag, gates and diodes. They are found on the integral form, on the path through exact samples, the
+smoothed path of samples with little noise or, in noise, trajectories of a law that follows the data, whose own errors
+then belong to the likelihood. Each equation is found alone, in three ways from quick to slow:
 
-1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator: by backward elimination,
-and, since that fails where noise makes many columns alike, by forward selection beside each z x' alone, D = 1 + sum d z.
-2. Sums of a few low products, norms, exponentials of any rate and monomials of other equations: a flux has the same form
-in the equation that it leaves and in the one that it enters.
+1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator: by backward
+elimination, and, since that fails where noise makes many columns alike, by forward selection beside each z x' alone,
+D = 1 + sum d z.
+2. Sums of a few low products, norms, exponentials of any rate and monomials of other equations: a flux has the same
+form in the equation that it leaves and in the one that it enters.
 3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
 
 In noise equations are also searched together, with sums that they share.
