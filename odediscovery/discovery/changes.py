@@ -179,8 +179,8 @@ def polish_shortlist(
     if not rows and len(listed) < len(candidates) and not monitor.is_overdue(JUDGING):
         # The laws that are best on windows may blow up beyond them if they could not be refined in time.
         return polish_shortlist(p, [c for c in candidates if c not in listed], known, monitor)
-    if not rows and monitor.stopping():
-        # There was no time to polish any law.
+    if not rows:
+        # There was no time to polish any law, or all of them blow up: a result is written in any case.
         return _first_that_lasts(p, [*rank(candidates, p.samples)[:3], each_alone(p)])
     return rows
 

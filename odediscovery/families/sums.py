@@ -30,7 +30,11 @@ def _inner(seen: Seen) -> list[Inner]:
     logarithms, exponentials = (
         _of_functions(seen, name, powers) for name, powers in ((LOG.name, (1.0,)), (EXP.name, (-3.0, -1.0, 1.0, 3.0)))
     )
-    activated = [row for row in _of_functions(seen, EXP_INVERSE.name, (-3.0, -1.0)) if _stays_away_from_zero(seen, row)]
+    activated = [
+        row
+        for row in _of_functions(seen, EXP_INVERSE.name, (-30.0, -10.0, -3.0, -1.0))
+        if _stays_away_from_zero(seen, row)
+    ]
     gates = [row for row in exponentials if abs(row[seen.n_states :]).max() == 3.0 and not row[: seen.n_states].any()]
     each: list[tuple[list[Array], list[Array]]]
     each = [

@@ -133,6 +133,11 @@ class Product:
         return Draft(w, np.pad(model.used, ((0, 0), (0, 1)), constant_values=True), w != 0, sums, model.path)
 
 
+def columns_of(fit: Fit, products: Sequence[Product], path: Path) -> Array:
+    """Integrals of products along a path as columns of norm 1, [equations, samples, products]."""
+    return unit_columns(fit.problem, np.stack([p.values(path) for p in products], axis=-1), fit.equations)
+
+
 def made_of(products: Sequence[Product], start: Draft) -> Draft:
     """A law with these products as further monomials."""
     return functools.reduce(lambda law, product: product.added_to(law), products, start)
@@ -511,15 +516,13 @@ class Growth:
         fit, features = self.fit, self.fit.problem.features
         unit, first = np.eye(features.size), features.states
         places = [first + k for k, f in enumerate(features.functions) if f.name == EXP.name]
-        beside = [np.zeros(features.size), *unit[self.changing if len(self.changing) <= 3 else []]]
-        rows = [rate * unit[k] + state for k in places for rate in RATES for state in beside]
+        factors = [np.zeros(features.size), *unit[self.changing if len(self.changing) <= 3 else []]]
+        rows = [rate * unit[k] + factor for k in places for rate in RATES for factor in factors]
         own = [Product(row, NO_SUMS, np.zeros(0)) for row in rows]
-        values = np.stack([p.values(self.start.path) for p in own], axis=-1)
-        others = np.arange(len(every))
-        found = list[Draft]()
-        for product, column in zip(own, unit_columns(fit.problem, values, fit.equations)[0].T, strict=True):
-            beside = _beside(np.column_stack([columns, column]), fit.target[0], len(every), others, 5, 3, 1)
-            found += [made_of([*(every[c] for c in subset[:-1]), product], self.start) for subset in beside]
+        others, found = np.arange(len(every)), list[Draft]()
+        for product, column in zip(own, columns_of(fit, own, self.start.path)[0].T, strict=True):
+            subsets = _beside(np.column_stack([columns, column]), fit.target[0], len(every), others, 5, 3, 1)
+            found += [made_of([*(every[c] for c in subset[:-1]), product], self.start) for subset in subsets]
         return found
 
     @property
@@ -548,9 +551,7 @@ class Growth:
             return
         fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit)]
         every = [*self.library, *self.gates, *self.norms, *near]
-        columns = unit_columns(
-            fit.problem, np.stack([p.values(self.start.path) for p in every], axis=-1), fit.equations
-        )[0]
+        columns = columns_of(fit, every, self.start.path)[0]
         if self.heard is None:
             self.found = list(self._quotients())
             # What regression does not find is no start for growth.
@@ -727,8 +728,7 @@ def changed(
     w, sums, first = model.exponents, model.sums, fit.problem.features.size
     of_law = [Product(p.row, sums.select(np.array([k])), np.array([-1.0])) for k in range(len(sums)) for p in library]
     wider = [*library, *of_law]
-    values = np.stack([p.values(model.path) for p in wider], axis=-1)
-    for c in proposals(fit, model, unit_columns(fit.problem, values, fit.equations)):
+    for c in proposals(fit, model, columns_of(fit, wider, model.path)):
         yield wider[c].added_to(model)
     nodes, made = _single_changes(fit, model, inside, sizes, bases)
     if made:
