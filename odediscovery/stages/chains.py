@@ -184,11 +184,11 @@ def grow_along(
     integer = ~p.nonnegative | p.integer_exponents
     features = features_for(family, integer, ~p.constant, p.scale.state)
     problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer)
-    path = path_along(problem, p, law, initial)
+    along = along_law(problem, p, law, initial)
     equations = np.flatnonzero(~p.constant & ~p.data.is_control)
-    if path is None or family.inner is None or not len(equations):
+    if along is None or family.inner is None or not len(equations):
         return []
-    problem = problem_along(problem, p, law, initial)
+    problem, path = along
     fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
     grid = grid_for(problem, family, integer, ~p.constant)
     alone = FactorByFactor(family.inner, grows=rich, plain=not rich)
@@ -223,7 +223,6 @@ def with_shared_sums(
                 if len(product.sums) == 1:
                     pool.setdefault((i, *sorted(row.tobytes() for row in product.sums.exponents)), product.sums)
     library = growing[0][0].library
-    plain = np.stack([product.values(path) for product in library], axis=-1)
     chosen, found = list[Sums](), list[list[Projected]]()
     least = sum(fit.of(i).criterion(law) for i, law in enumerate(alone))
     for _ in range(len(alone) - 1):
@@ -235,8 +234,7 @@ def with_shared_sums(
                 continue
             paid = [*chosen, own]
             products = [*library, *(Product(p.row, u, np.array([-1.0])) for u in paid for p in library)]
-            values = [plain / (1.0 + path.monomials(u.exponents) @ u.weights.T) for u in paid]
-            columns = unit_columns(fit.problem, np.concatenate([plain, *values], axis=-1), fit.equations)
+            columns = columns_of(fit, products, path)
             together = [_cheapest(fit.of(i), columns[i], products, alone[i], paid) for i in range(len(alone))]
             total = sum(c for c, _ in together) + sum(_price(fit, u) for u in paid)
             tried.append((total, paid, [law for _, law in together]))
@@ -269,53 +267,41 @@ def _cheapest(
     return best
 
 
-def path_along(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> Path | None:
-    """Return the trajectories of a law at the nodes of an integral form; None if the law diverges."""
-    found = []
-    for t, start in zip(p.data.trajectories, initial, strict=True):
-        nodes = t.time[:-1, None] + np.diff(t.time)[:, None] * NODE
-        times = np.concatenate([t.time[:1], nodes.ravel(), t.time[-1:]])
-        x = integrate(law, start, Trajectory(times, np.zeros((len(times), law.n_states))), rtol=1e-7)
-        if x is None:
-            return None
-        found.append(x[1:-1].reshape(*nodes.shape, law.n_states))
-    smallest = np.full(problem.features.size, LEAST)
-    return Path.of(problem.features.values(np.concatenate(found)), problem.integer, smallest)
+def along_law(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> tuple[Integral, Path] | None:
+    """Return the integral form and the path on the trajectories of a law that was fitted to the data.
 
-
-def problem_along(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> Integral:
-    """Return the integral form on the trajectories of a law that was fitted to the data; see `Integral.along`."""
+    The errors of these trajectories belong to the likelihood; see `Integral.along`. None if the law diverges.
+    """
     free = but_whole_powers(law)
     form, constants = compiled_law(law, free)
     k, n, runs = count(free), law.n_states, p.data.trajectories
     size = k + n * len(runs)
-    moved, own, weights = [], [], []
+    states, moved, own, weights = list[Array](), list[Array](), list[Array](), list[Array]()
     for r, (t, start) in enumerate(zip(runs, initial, strict=True)):
-        found = sensitivities(law, free, start, t)
-        if found is None:
-            return problem
-        blocks = found[1]
-        s = np.zeros((len(t.time), n, size))
-        s[..., :k], s[..., k + r * n : k + (r + 1) * n] = blocks[..., :k], blocks[..., k:]
         nodes = t.time[:-1, None] + np.diff(t.time)[:, None] * NODE
-        dense = np.append(t.time[:1], nodes.ravel())
-        y = integrate(law, start, Trajectory(dense, np.zeros((len(dense), n))), rtol=1e-7)
-        if y is None:
-            return problem
-        slopes = form.linearised(y[1:].T, constants)[1][:, n:]
+        times = np.concatenate([t.time[:1], nodes.ravel(), t.time[-1:]])
+        x = integrate(law, start, Trajectory(times, np.zeros((len(times), n))), rtol=1e-7)
+        found = sensitivities(law, free, start, t)
+        if x is None or found is None:
+            return None
+        states.append(x[1:-1].reshape(*nodes.shape, n))
+        s, integral = np.zeros((2, len(t.time), n, size))
+        s[..., :k], s[..., k + r * n : k + (r + 1) * n] = found[1][..., :k], found[1][..., k:]
+        slopes = form.linearised(x[1:-1].T, constants)[1][:, n:]
         steps = slopes.reshape(n, k, *nodes.shape) @ WEIGHT * np.diff(t.time)
-        integral = np.zeros((len(t.time), n, size))
         integral[1:, :, :k] = np.cumsum(steps, axis=2).transpose(2, 0, 1)
         moved.append(s)
         own.append(integral)
         weights.append(np.where(np.isfinite(t.values), 1.0 / problem.noise, 0.0))
-    s, weight = np.concatenate(moved), np.concatenate(weights)
-    scaled = (s * weight[..., None]).reshape(-1, size)
+    moved_by, weight = np.concatenate(moved), np.concatenate(weights)
+    scaled = (moved_by * weight[..., None]).reshape(-1, size)
     normal = scaled.T @ scaled
     each = np.sqrt(np.maximum(np.diag(normal), ABOVE_ZERO))
     values, vectors = np.linalg.eigh(normal / np.outer(each, each))
     root = vectors / np.sqrt(np.maximum(values, 1e-9)) / each[:, None]
-    return problem.along(s.transpose(1, 0, 2), np.concatenate(own).transpose(1, 0, 2), root)
+    changed = problem.along(moved_by.transpose(1, 0, 2), np.concatenate(own).transpose(1, 0, 2), root)
+    smallest = np.full(problem.features.size, LEAST)
+    return changed, Path.of(problem.features.values(np.concatenate(states)), problem.integer, smallest)
 
 
 class FactorByFactor:

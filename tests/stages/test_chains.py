@@ -10,7 +10,7 @@ from odediscovery.laws.power_sum import Features, PowerSum, but_whole_powers
 from odediscovery.problem.problem import prepare
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.stages import chains
-from odediscovery.stages.chains import grow_along, grow_chains, path_along, problem_along
+from odediscovery.stages.chains import along_law, grow_along, grow_chains
 from odediscovery.stages.integral_form import Integral
 
 UPTAKE = "X*S/(0.5 + S)*O/(0.3 + O)"
@@ -183,14 +183,13 @@ def test_what_a_fitted_trajectory_owes_to_noise_is_no_evidence_against_the_true_
         begun = full.rescaled(p.scale.state, p.scale.time)
         fitted = refined(p, begun, but_whole_powers(begun), p.initial, sigma_of(p))
         plain = Integral.of(p.data, sigma_of(p), np.ones(2, dtype=bool), Features(2))
-        path = path_along(plain, p, fitted.law, fitted.initial)
+        whitened, path = along_law(plain, p, fitted.law, fitted.initial)
         x = np.exp(path.log) * np.where(path.negative, -1.0, 1.0) * p.scale.state
         rates = law.rhs(x) / p.scale.state * p.scale.time
-        for problem in (problem_along(plain, p, fitted.law, fitted.initial), plain):
+        for problem in (whitened, plain):
             missed = problem.target - problem.integrals(rates, np.arange(2)).diagonal(axis1=0, axis2=2).T
             left.append(np.sum(missed**2) / problem.counts.sum())
     along, ignored = np.array(left).reshape(-1, 2).mean(axis=0)
-    print(along, ignored)
     assert 0.8 < along < 1.2 and ignored > 1.5
 
 
