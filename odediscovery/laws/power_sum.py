@@ -41,7 +41,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.families import STATE_FUNCTIONS, Function
+from odediscovery.families import ABS, STATE_FUNCTIONS, Function
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column
 
 
@@ -347,7 +347,9 @@ def as_written(law: PowerSum) -> tuple[Array, Array, Array]:
     """
     _, w, b, v = (c.copy() for c in law.constants)
     features = law.features or Features(law.n_states)
-    sizes = {f.state: features.states + k for k, f in enumerate(features.functions) if f.name == "Abs" and f.rate == 1}
+    sizes = {
+        f.state: features.states + k for k, f in enumerate(features.functions) if f.name == ABS.name and f.rate == 1
+    }
     first = np.zeros((len(b), v.shape[1]))
     for k, x in itertools.product(range(len(b)), range(features.states)):
         power, inside = w[:, features.simple + k], b[k] != 0

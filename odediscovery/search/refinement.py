@@ -43,6 +43,7 @@ from odediscovery.stages.regression import allowed_products, library_law, polyno
 
 EVALUATIONS = 25  # most evaluations of a polish
 FOLLOWING = 10  # most evaluations to bring a law near the data
+EXACT_SHARE = 0.3  # of the search's time, for laws grown on noisy samples that may be exact
 LOST = 0.3  # unexplained share of the variance above which a law has lost the trajectories
 # The same limit for laws without residuals on windows: chaos magnifies solver errors, but a law that has lost the
 # trajectories leaves all of the variance unexplained.
@@ -303,10 +304,6 @@ def _growth(p: Problem, carried: Sequence[Array], length: int) -> float:
     return squares / max(count, 1)
 
 
-# Share of the search's time for laws grown on noisy samples that may be exact.
-EXACT_SHARE = 0.3
-
-
 def is_growable(p: Problem) -> bool:
     """Whether noise is low enough for growth on the integral form."""
     return bool(p.noisiness <= 0.02)
@@ -375,8 +372,10 @@ def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
         size = np.sqrt(np.mean(terms**2, axis=0)) * np.abs(found.coefficients)
         share = size / np.maximum(np.sqrt(np.mean(rates**2, axis=0)), ABOVE_ZERO)[:, None]
         kept, used = share > 1e-6, found.coefficients != 0
-        if not kept.any() or (found is not full and np.array_equal(kept, used)):
-            return found if kept.any() else None
+        if not kept.any():
+            return None
+        if found is not full and np.array_equal(kept, used):
+            return found
         # With fewer terms the constants are more exact, and spurious terms smaller.
         small = PowerSum(np.where(kept, found.coefficients, 0.0), found.exponents).merged()
         found = sharpened(p, small, but_whole_powers(small))

@@ -133,7 +133,7 @@ class Product:
         return Draft(w, np.pad(model.used, ((0, 0), (0, 1)), constant_values=True), w != 0, sums, model.path)
 
 
-def columns_of(fit: Fit, products: Sequence[Product], path: Path) -> Array:
+def product_columns(fit: Fit, products: Sequence[Product], path: Path) -> Array:
     """Integrals of products along a path as columns of norm 1, [equations, samples, products]."""
     return unit_columns(fit.problem, np.stack([p.values(path) for p in products], axis=-1), fit.equations)
 
@@ -234,7 +234,7 @@ def with_shared_sums(
                 continue
             paid = [*chosen, own]
             products = [*library, *(Product(p.row, u, np.array([-1.0])) for u in paid for p in library)]
-            columns = columns_of(fit, products, path)
+            columns = product_columns(fit, products, path)
             together = [_cheapest(fit.of(i), columns[i], products, alone[i], paid) for i in range(len(alone))]
             total = sum(c for c, _ in together) + sum(_price(fit, u) for u in paid)
             tried.append((total, paid, [law for _, law in together]))
@@ -506,7 +506,7 @@ class Growth:
         rows = [rate * unit[k] + factor for k in places for rate in RATES for factor in factors]
         own = [Product(row, NO_SUMS, np.zeros(0)) for row in rows]
         others, found = np.arange(len(every)), list[Draft]()
-        for product, column in zip(own, columns_of(fit, own, self.start.path)[0].T, strict=True):
+        for product, column in zip(own, product_columns(fit, own, self.start.path)[0].T, strict=True):
             subsets = _beside(np.column_stack([columns, column]), fit.target[0], len(every), others, 5, 3, 1)
             found += [made_of([*(every[c] for c in subset[:-1]), product], self.start) for subset in subsets]
         return found
@@ -537,7 +537,7 @@ class Growth:
             return
         fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit)]
         every = [*self.library, *self.gates, *self.norms, *near]
-        columns = columns_of(fit, every, self.start.path)[0]
+        columns = product_columns(fit, every, self.start.path)[0]
         if self.heard is None:
             self.found = list(self._quotients())
             # What regression does not find is no start for growth.
@@ -714,7 +714,7 @@ def changed(
     w, sums, first = model.exponents, model.sums, fit.problem.features.size
     of_law = [Product(p.row, sums.select(np.array([k])), np.array([-1.0])) for k in range(len(sums)) for p in library]
     wider = [*library, *of_law]
-    for c in proposals(fit, model, columns_of(fit, wider, model.path)):
+    for c in proposals(fit, model, product_columns(fit, wider, model.path)):
         yield wider[c].added_to(model)
     nodes, made = _single_changes(fit, model, inside, sizes, bases)
     if made:

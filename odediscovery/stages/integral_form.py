@@ -21,7 +21,7 @@ explains residuals below the floor (digits of the data, noise of a start).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -211,8 +211,13 @@ class Integral:
             factors.append(cholesky_banded(band, lower=True) if len(e) else band)
             noisy[i] = bool(len(e)) and not self.smoothed[i] and noise > float(np.median(own))
             counts[i] = max(np.sum((least**2 * size**2 + noise) / (own + noise)), 1.0)
-        changed = replace(self, factors=tuple(factors), counts=counts, noisy=noisy)
-        return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
+        return replace(self, counts=counts, noisy=noisy)._factored(factors)
+
+    def _factored(self, factors: Sequence[Array]) -> Integral:
+        """The same with these factors, and the observed states transformed by them."""
+        observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
+        changed = replace(self, factors=tuple(factors))
+        return replace(changed, target=changed.reduced(observed, np.arange(len(self.row)))[:, :, 0])
 
     def along(self, moved: Array, own: Array, root: Array) -> Integral:
         """Scale rows to unit variance on the trajectories of a law that was fitted to the same samples.
@@ -231,16 +236,12 @@ class Integral:
         states, factors = np.arange(len(self.row)), []
         moved, own = self.differences(moved @ root, states), self.differences(own @ root, states)
         for i, rows in enumerate(self.row):
-            band = np.zeros((rows.sum(), rows.sum()))
-            where = np.flatnonzero(rows)
-            noise = self.noise[i] ** 2
+            where, noise = np.flatnonzero(rows), self.noise[i] ** 2
             below = np.where(self.before[i, where[1:]] == where[:-1], -noise, 0.0)
             band = np.diag(np.full(len(where), 2.0 * noise)) + np.diag(below, 1) + np.diag(below, -1)
             v = band - moved[i, rows] @ moved[i, rows].T + own[i, rows] @ own[i, rows].T
             factors.append(cholesky(v + SMALL_SHARE * band, lower=True))
-        changed = replace(self, factors=tuple(factors))
-        observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
-        return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
+        return self._factored(factors)
 
     def weighted(self, path: Path, exponents: Array) -> Integral:
         """Weight rows down where interpolations of different order give different integrals.
