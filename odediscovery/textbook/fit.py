@@ -186,15 +186,11 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
     """
     check_time()
     grids = [_grid(what, form, path) for what in sought.values()]
-    # Most combinations of sought constants
-    while np.prod([len(g) for g in grids]) > 600:
-        longest = max(range(len(grids)), key=lambda k: len(grids[k]))
-        grids[longest] = grids[longest][::2]
     found: list[Start] = []
     taken: list[Array] = []
     # Powers have no unit, so they are compared by difference, other constants by size.
     alike = np.array([0.3 if what.split(" ")[0] in (POWER, ANYTHING) else 0.0 for what in sought.values()])
-    for point, _, missed in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
+    for point, _, missed in _solved(form, list(sought), path, _combinations(grids)):
         if len(found) == 2 * most or missed > 32.0 * worst:
             break
         if any((np.abs(point - other) <= alike + 0.5 * np.abs(other)).all() for other in taken):
@@ -204,6 +200,15 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
         if start is not None:
             found.append(start)
     return sorted(found, key=lambda start: start.misfit)[:most]
+
+
+def _combinations(grids: Sequence[Sequence[float]]) -> Array:
+    """Combinations of values [combinations, grids]; where there are many, the longest grids lose every other value."""
+    grids = list(grids)
+    while math.prod(map(len, grids)) > 600:
+        longest = max(range(len(grids)), key=lambda k: len(grids[k]))
+        grids[longest] = grids[longest][::2]
+    return np.array(list(itertools.product(*grids)))
 
 
 def nonlinear_constants(form: Form) -> dict[str, str]:
@@ -273,7 +278,7 @@ def _refined(
             # Values between the neighbours of the best one
             near.append(np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 7).tolist())
         grids = [sorted([*grid, float(value)]) for grid, value in zip(near, at, strict=True)]
-        ranked = _solved(form, sought, path, np.array(list(itertools.product(*grids))))
+        ranked = _solved(form, sought, path, np.vstack([at, _combinations(grids)]))
         if not ranked:
             return None
         at, constants, misfit = ranked[0]
