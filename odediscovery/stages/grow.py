@@ -320,7 +320,7 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
     """Return the pairs of candidates that together explain most of the first equation."""
     unit, y = columns[0], fit.target[0]
     taken, chosen = np.zeros(unit.shape[1]), list[list[int]]()
-    for _, *pair in _best_pairs(unit.T @ unit, unit.T @ y, float(y @ y), 2000, 1e-7):
+    for pair in _best_pairs(unit.T @ unit, unit.T @ y, float(y @ y), 2000, 1e-7)[0].tolist():
         # Neighbouring pairs on the grid lead to the same law.
         if taken[pair].max() < 2:
             chosen.append(pair)
@@ -399,32 +399,26 @@ def best_subsets(
     columns = columns[:, alone]
     gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
     # Columns that explain little alone may be needed, so the search starts from many.
-    single: list[tuple[int, ...]] = [(c,) for c in range(min(len(b), 150))]
-    starting = single
-    levels: list[dict[tuple[int, ...], float]] = []
+    best, levels = [np.arange(min(len(b), 150))[:, None]], list[tuple[Indices, Array]]()
     for size in range(2, most + 1):
-        found: dict[tuple[int, ...], float] = {}
-        if pairs and size == 2:
-            likely = _best_pairs(gram[:1500, :1500], b[:1500], total, 3 * beam, DEPENDENT)
-            found = {(k, m): left for left, k, m in likely}
-        for part in _parts(starting, len(b)):
+        found = [_best_pairs(gram[:1500, :1500], b[:1500], total, 3 * beam, DEPENDENT)] if pairs and size == 2 else []
+        for part in _parts(best[-1], len(b)):
             check_time()
-            for k, c, left in _extensions(gram, b, total, np.array(part), alike, children):
-                found[tuple(sorted((*part[k], c)))] = left
-        if not found:
+            found.append(_extensions(gram, b, total, part, alike, children))
+        if not sum(len(left) for _, left in found):
             break
-        starting = _best(found, beam)
-        levels.append(found)
+        levels.append(_different(found))
+        best.append(_best(levels[-1], beam))
     # Columns that explain little in pairs enter with a fourth one, which may then be removed.
     for k in range(len(levels) - 1, 0, -1):
-        for part in _parts(_best(levels[k], beam), len(b)):
-            levels[k - 1].update(_without_one(gram, b, total, np.array(part)))
-    best = [single, *(_best(found, beam) for found in levels)]
-    return [[tuple(sorted(alone[list(s)].tolist())) for s in level[:listed]] for level in best]
+        fewer = [_without_one(gram, b, total, part) for part in _parts(best[k + 1], len(b))]
+        levels[k - 1] = _different([levels[k - 1], *fewer])
+        best[k] = _best(levels[k - 1], beam)
+    return [list(map(tuple, np.sort(alone[level[:listed]], axis=1).tolist())) for level in best]
 
 
-def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float) -> list[tuple[float, int, int]]:
-    """Return the pairs of columns with the smallest sums of squared residuals, as (squares, k, m)."""
+def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float) -> tuple[Indices, Array]:
+    """Return the pairs of columns [pairs, 2] with the smallest sums of squared residuals, and these sums [pairs]."""
     rows = max(AT_ONCE // max(len(b), 1), 1)
     best: list[tuple[float, int, int]] = []
     for first in range(0, len(b), rows):
@@ -441,7 +435,7 @@ def _best_pairs(gram: Array, b: Array, total: float, most: int, dependent: float
             k, m = k[few], m[few]
         found = zip(left[k, m].tolist(), (k + first).tolist(), (m + first).tolist(), strict=True)
         best = sorted([*best, *found])[:most]
-    return best
+    return np.array([pair for _, *pair in best]).reshape(-1, 2), np.array([squares for squares, *_ in best])
 
 
 def _inverse_root(gram: Array, subsets: Indices) -> Array:
@@ -451,8 +445,8 @@ def _inverse_root(gram: Array, subsets: Indices) -> Array:
     return found
 
 
-def _without_one(gram: Array, b: Array, total: float, subsets: Indices) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Yield each subset [subsets, size] without each of its columns, and its sum of squared residuals.
+def _without_one(gram: Array, b: Array, total: float, subsets: Indices) -> tuple[Indices, Array]:
+    """Return each subset [subsets, size] without each of its columns, and the sums of squared residuals.
 
     Removing column j adds a_j^2 / (G^-1)_jj to the squares.
     """
@@ -460,27 +454,36 @@ def _without_one(gram: Array, b: Array, total: float, subsets: Indices) -> Itera
     of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
     a = (of_y[:, None] @ inverse)[:, 0]
     left, more = total - (of_y**2).sum(axis=1), a**2 / (inverse**2).sum(axis=1)
-    for subset, each in zip(subsets.tolist(), np.maximum(left[:, None] + more, 0.0).tolist(), strict=True):
-        for j, left_without in enumerate(each):
-            yield tuple(subset[:j] + subset[j + 1 :]), left_without
+    size = subsets.shape[1]
+    others = np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
+    return subsets[:, others].reshape(-1, size - 1), np.maximum(left[:, None] + more, 0.0).ravel()
 
 
-def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:
+def _parts(beam: Indices, columns: int) -> Iterator[Indices]:
     """Split the subsets of one size into batches that fit in the cache."""
-    if beam:
-        many = max(AT_ONCE // (columns * len(beam[0])), 1)
-        yield from (beam[first : first + many] for first in range(0, len(beam), many))
+    many = max(AT_ONCE // max(columns * beam.shape[1], 1), 1)
+    yield from (beam[first : first + many] for first in range(0, len(beam), many))
 
 
-def _best(found: dict[tuple[int, ...], float], most: int) -> list[tuple[int, ...]]:
+def _different(found: Sequence[tuple[Indices, Array]]) -> tuple[Indices, Array]:
+    """Return the different ones of subsets [subsets, size] whose columns are in any order, and their squares."""
+    subsets, left = np.sort(np.concatenate([s for s, _ in found]), axis=1), np.concatenate([each for _, each in found])
+    order = np.lexsort(subsets.T)
+    is_new = np.append(True, (np.diff(subsets[order], axis=0) != 0).any(axis=1))
+    kept = np.sort(order[is_new])
+    return subsets[kept], left[kept]
+
+
+def _best(found: tuple[Indices, Array], most: int) -> Indices:
     """Return the subsets with the smallest residuals."""
-    return sorted(found, key=lambda s: found[s])[:most]
+    subsets, left = found
+    return subsets[np.argsort(left, kind="stable")[:most]]
 
 
 def _extensions(
     gram: Array, b: Array, total: float, subsets: Indices, alike: float, children: int
-) -> Iterator[tuple[int, int, float]]:
-    """Yield the best columns to add to each subset [subsets, size], as (subset, column, squared residuals).
+) -> tuple[Indices, Array]:
+    """Return each subset [subsets, size] with one of the best columns to add, and the sums of squared residuals.
 
     All subsets are solved side by side, since each is a small system.
     """
@@ -496,16 +499,18 @@ def _extensions(
     best = np.take_along_axis(best, np.lexsort((best, np.take_along_axis(left, best, axis=1))), axis=1)
     free, size = np.take_along_axis(usable, best, axis=1), np.take_along_axis(norm, best, axis=1)
     within, each = np.take_along_axis(projected, best[:, None], axis=2), np.arange(len(subsets))
+    wider, squares = list[Indices](), list[Array]()
     for _ in range(children):
         k = free.argmax(axis=1)
-        left_any, column = free[each, k], best[each, k]
-        for s in np.flatnonzero(left_any).tolist():
-            yield s, int(column[s]), float(left[s, column[s]])
-        if not left_any.any():
-            return
+        of, column = np.flatnonzero(free[each, k]), best[each, k]
+        wider.append(np.column_stack([subsets[of], column[of]]))
+        squares.append(left[of, column[of]])
+        if not len(of):
+            break
         shared = (within[each, :, k][:, None] @ within)[:, 0]
         free &= np.abs(gram[column[:, None], best] - shared) < alike * size[each, k][:, None] * size
         free[each, k] = False
+    return np.concatenate(wider), np.concatenate(squares)
 
 
 # 4. Simplification, one constant at a time.
