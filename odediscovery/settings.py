@@ -54,7 +54,7 @@ class Settings:
     integer_exponents: bool = _option(False, "all exponents are whole numbers")
     sources: bool = _option(True, "equations may have constant terms (--no-sources: nothing comes from nowhere)")
     nonnegative_flows: bool = _option(False, "what flows out of a state vanishes with it")
-    library: tuple[str, ...] = _option((), "terms to try: powers,functions,sums,textbook; or not: no-functions")
+    library: tuple[str, ...] = _option((), "terms to try: powers,trigonometric,sums,textbook; or not: no-sums")
     template: tuple[str, ...] = _option((), "textbook law to fit beside what is found; list names them")
     tries: tuple[str, ...] = _option((), 'law to rank beside what is found: "x\' = a*x*(1 - x/K)^b"', "--try")
     thorough: bool = _option(False, "search for as long as it takes, not for 7 to 30 s of processor time")

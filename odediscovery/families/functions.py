@@ -1,4 +1,4 @@
-"""Functions of states, and products of powers with sin, cos, exp and log of a state among the factors."""
+"""Functions of states, and products of powers with sin and cos of a state among the factors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ EXP = StateFunction(
     "exp",
     "the exponential of",
     lambda lib, z: lib.exp(z),
-    exponents=(-2.0, -1.0, 1.0, 2.0),
     power_is_rate=True,
     in_user_units=False,
     bounds=(-float("inf"), 200.0),
@@ -42,14 +41,5 @@ TRIGONOMETRIC = Family(
     richness_of_amounts=3.5,
     candidates=products,
     functions=(SIN, COS),
-    in_noise=True,
-)
-FUNCTIONS = Family(
-    name="functions",
-    says="sums of products with sin, cos, exp and log of a state among the factors",
-    chain="Functions -> NPU -> NAU",
-    richness=4,
-    candidates=products,
-    functions=(SIN, COS, EXP, LOG),
     in_noise=True,
 )

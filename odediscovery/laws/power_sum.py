@@ -387,7 +387,7 @@ Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 FUNCTION_COST = 2.0 * math.log(4.0)
 # Additional penalty of an exponential or logarithm of a state, charged again beside another factor: in a law of nature
 # their argument is dimensionless.
-DIMENSIONAL, STRANGE_COST = ("exp", "log"), 6.0
+DIMENSIONAL, STRANGE_COST = ("exp", "exp_inverse", "log"), 6.0
 
 # Exponents that are common in laws of nature, each with the penalty for holding it there.
 SIMPLE: dict[float, float] = {

@@ -392,7 +392,7 @@ class Vocabulary:
 
 
 def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> Vocabulary:
-    """Parse the values of --library: "powers,sums" for these alone, "no-functions" for all but these.
+    """Parse the values of --library: "powers,sums" for these alone, "no-sums" for all but these.
 
     Every family includes powers; textbook laws are excluded only by "no-textbook".
     """
