@@ -243,10 +243,10 @@ def follows(p: Problem, found: Polished, most: float = LOST) -> bool:
 
 
 def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
-    """Whether the mean squared residual on trajectories is at most twice the candidate's on windows."""
+    """Whether the mean squared residual on trajectories is at most twice that on windows, or a solver's by default."""
     moving = ~p.constant
     left = (found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum()
-    return found.finite and bool(left <= 2.0 * c.mean_square)
+    return found.finite and (bool(left <= 2.0 * c.mean_square) or follows(p, found, SOLVER**2))
 
 
 def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
