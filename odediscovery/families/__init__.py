@@ -6,7 +6,7 @@ printing, penalties, documentation and every test over the registry then find it
 
 # Importing a family registers it.
 from odediscovery.families.base import POWERS, Family, Function, Inner, Seen, StateFunction, Terms
-from odediscovery.families.functions import ABS, EXP, EXP_INVERSE, LOG, TRIGONOMETRIC
+from odediscovery.families.functions import ABS, EXP, EXP_INVERSE, TRIGONOMETRIC
 from odediscovery.families.sums import SUMS
 
 # The families imported above, from simple to rich.

@@ -501,8 +501,8 @@ def chain_of(
 
     Args:
         nonnegative: which states never change sign, [states].
-        whole: round and fix the exponents of all features except exponentials, whose exponents are
-            their rates.
+        whole: fix the exponents of all features except exponentials, whose exponents are their rates; those of
+            states and other functions are rounded.
         held: masks of coefficients [states, monomials] and exponents [monomials, features] of each
             law that are known and fixed; their features are states, as known terms have no others.
     """
@@ -525,7 +525,11 @@ def chain_of(
         real[np.ix_(np.arange(law.n_monomials), of_law)] = law.exponents
         weight[:, : law.n_monomials] = law.coefficients
         layers = _layers_of_sums(own.sums, places, fitted, sums, inner) if sums else []
-        layers += [_powers(real, np.append(fitted, np.full(sums, not whole))), (weight, weight != 0)]
+        powers, own_free = _powers(real[:, :simple], fitted)
+        # Sums are positive, so that half of a power, as in a norm, is real.
+        of_sums = real[:, simple:]
+        free_sums = (of_sums != 0) & (not whole)
+        layers += [(np.hstack([powers, of_sums]), np.hstack([own_free, free_sums])), (weight, weight != 0)]
         if held is not None:
             coefficients, exponents = held[i]
             layers[-1][1][:, : len(exponents)] &= ~coefficients

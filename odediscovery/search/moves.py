@@ -478,7 +478,9 @@ def _may_be_sine(law: PowerSum, p: Problem) -> bool:
     if law.features is None or not len(law.features.sums):
         return not has_little_noise(p) and bool(begins_a_sine(law, p).any())
     weights, inside = law.features.sums.weights, law.features.sums.exponents[:, : law.features.states]
-    used = (law.exponents[:, law.exponents.shape[1] - len(weights) :] != 0).any(axis=0)
+    powers = law.exponents[:, law.exponents.shape[1] - len(weights) :]
+    # Halves of powers are norms.
+    used = ((powers < 0) & (powers == np.round(powers))).any(axis=0)
     return bool(((weights[used] != 0).any(axis=0) & (inside[:, ~p.nonnegative] != 0).any(axis=1)).any())
 
 

@@ -127,6 +127,13 @@ def test_laws_of_all_families_are_members_of_one_chain():
     assert chain_of([TWO_SUMS], TWO).free.sum().item() == 2 + 2 + 3 + 3
 
 
+def test_powers_of_sums_stay_as_they_are_where_powers_are_held():
+    norm = dataclasses.replace(TWO_SUMS, exponents=np.array([[1.0, 0.0, 0.5, -1.0]]))
+    chain = chain_of([norm], ~TWO, whole=True)
+    assert laws_of(chain)[0].exponents.tolist() == norm.exponents.tolist()
+    assert chain.free.sum().item() == 2 + 2
+
+
 def test_a_sum_that_lost_its_weight_is_no_input_any_more():
     chain = chain_of([TWO_SUMS], TWO, whole=True)
     theta = chain.theta.copy()

@@ -12,6 +12,7 @@ from odediscovery import Equations, InputError, Monitor, TimeSeries
 from odediscovery.laws.equations import read_form, read_law
 from odediscovery.problem.problem import prepare
 from odediscovery.result.front import FrontRow
+from odediscovery.textbook import fit
 from odediscovery.textbook.fit import (
     Fitter,
     as_law,
@@ -20,6 +21,7 @@ from odediscovery.textbook.fit import (
     is_left_to_noise,
     merged,
     named_constants,
+    nonlinear_constants,
     path_of,
     positive_start,
     recognise,
@@ -178,6 +180,23 @@ def test_noise_does_not_turn_the_sign_of_a_small_constant_for_good():
     assert mended.constants.min() > 0.0 and mended.misfit < 2.0 * start.misfit
     best = min(fit_textbook(p, Monitor()), key=lambda one: criterion_of(p, one))
     assert best.says == "competition (Lotka-Volterra)"
+
+
+def test_many_nonlinear_constants_do_not_ask_for_all_combinations(monkeypatch):
+    """Refining seven of them asked for 23 GB."""
+    p = prepare(made({"x": "0.5 - x/(1 + x + y)", "y": "x/(1 + x + y) - y"}, [2.0, 0.5], 8.0))
+    text = "x' = a - x/(b + c*x + d*y + e*x*y); y' = x/(f + g*x + h*y) - k*y"
+    form, asked = read_form(text, ["x", "y"]), list[int]()
+
+    def counted(form, sought, path, given):
+        asked.append(len(given))
+        return [] if len(asked) > 4 else solved(form, sought, path, given)
+
+    solved = fit._solved
+    monkeypatch.setattr(fit, "_solved", counted)
+    sought = nonlinear_constants(form)
+    start_of(form, sought, path_of(p))
+    assert len(sought) >= 7 and len(asked) > 2 and max(asked) <= 601
 
 
 @pytest.mark.parametrize("first", [-3.0, 0.0, 2.0])
