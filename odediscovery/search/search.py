@@ -68,7 +68,7 @@ from odediscovery.textbook.fit import as_law, criterion_of
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, on one of whose trajectories chains are grown
 ROUNDS = 3  # of regression along the best law, which the round before may have found
-CHAINS_SHARE, CHAINS_SHARE_ALONG = 0.5, 0.3  # of the time left, for each growing of chains
+CHAINS_SHARE, CHAINS_SHARE_ALONG = 0.5, 0.2  # of the time left, for each growing of chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -169,7 +169,7 @@ def chains(at: Search) -> Iterator[Proposal]:
         with at.monitor.part(CHAINS_SHARE):
             laws = grow_chains(p, family=family, if_easy=True, monitor=at.monitor)
         at.grown += [family] * bool(laws)
-        yield _as_they_are(laws, whole=True)
+        yield from _by_powers(laws)
 
 
 def chains_along_the_best(at: Search) -> Iterator[Proposal]:
@@ -189,7 +189,7 @@ def chains_along_the_best(at: Search) -> Iterator[Proposal]:
             at.monitor.stage(f"grow {family.name} along a law", 1)
             with at.monitor.part(CHAINS_SHARE_ALONG):
                 laws = grow_along(q, law.law, law.initial, family, at.monitor, rich=rich)
-            yield _as_they_are(laws, whole=True)
+            yield from _by_powers(laws)
 
 
 def is_near(law: PowerSum, p: Problem) -> bool:
@@ -218,6 +218,12 @@ def richer_families(at: Search) -> Iterator[Proposal]:
         better = [law for law in laws[:1] if best is None or in_doubt(at, law).sum() < doubt.sum()]
         if better and not in_doubt(at, better[0]).any():
             return
+
+
+def _by_powers(laws: Sequence[PowerSum]) -> Iterator[Proposal]:
+    """Propose grown laws with whole powers of states, then those with others, which are fitted."""
+    for whole in (True, False):
+        yield _as_they_are([law for law in laws if has_whole_powers(law) is whole], whole=whole)
 
 
 def _as_they_are(laws: Sequence[PowerSum], *, whole: bool) -> Proposal:
@@ -603,12 +609,31 @@ MOVES: tuple[Move, ...] = (
         until=CONVINCING & ~ODD,
     ),
     Move(
+        "terms along the best law",
+        NOISY & GROWS & (MAY_BE_IT | MAY_BE_LONG) & (UNCONVINCING | ODD) & ~SOUGHT_IN_VAIN,
+        "what regression along its trajectory says",
+        terms_along_the_best,
+        REFITTED,
+        # With so many values, regression distinguishes a sine from its first terms, and odd powers, or sines of
+        # amounts, from the curves that they approximate.
+        until=(CONVINCING | UNRIVALLED) & ~ODD & ~REAL_OR_LONG | UNRIVALLED & LARGE,
+    ),
+    Move(
+        "richer families in slight noise",
+        NOISY & GROWS & SLIGHTLY_NOISY & (UNCONVINCING | ODD),
+        "each family that is looked through in noise",
+        noisy_families,
+        GROWN_IF_HOPEFUL,
+        enough=CONVINCING & ~ODD,
+        until=CONVINCING & ~ODD,
+    ),
+    Move(
         "chains along the best law",
         NOISY & GROWS & REAL_OR_LONG,
         "sums of products of powers of sums, found on its trajectories",
         chains_along_the_best,
         REFITTED,
-        enough=CONVINCING & WHOLE & ~ODD,
+        enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
         until=CONVINCING & WHOLE & ~ODD,
     ),
     Move(
@@ -646,31 +671,12 @@ MOVES: tuple[Move, ...] = (
         until=GAINS_NOTHING & ~ODD,
     ),
     Move(
-        "terms along the best law",
-        NOISY & GROWS & (MAY_BE_IT | MAY_BE_LONG) & (UNCONVINCING | ODD) & ~SOUGHT_IN_VAIN,
-        "what regression along its trajectory says",
-        terms_along_the_best,
-        REFITTED,
-        # With so many values, regression distinguishes a sine from its first terms, and odd powers, or sines of
-        # amounts, from the curves that they approximate.
-        until=(CONVINCING | UNRIVALLED) & ~ODD | UNRIVALLED & LARGE,
-    ),
-    Move(
         "swapped monomials",
         NOISY & SLIGHTLY_NOISY & IMPROVABLE & (UNCONVINCING | ODD),
         "the best laws with one monomial replaced",
         swapped_monomials,
         SWAPPED_IF_HOPEFUL,
         until=CONVINCING & ~ODD | UNRIVALLED,
-    ),
-    Move(
-        "richer families in slight noise",
-        NOISY & GROWS & SLIGHTLY_NOISY & (UNCONVINCING | ODD),
-        "each family that is looked through in noise",
-        noisy_families,
-        GROWN_IF_HOPEFUL,
-        enough=CONVINCING & ~ODD,
-        until=CONVINCING & ~ODD,
     ),
     Move(
         "random members",

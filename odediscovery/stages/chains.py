@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,9 +35,9 @@ from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.data.series import Trajectory
 from odediscovery.families import ABS, EXP, Family, Inner, Seen, Terms
 from odediscovery.laws.compiled import compiled_law
-from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums, but_whole_powers, count, price
+from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums, but_whole_powers, count, value_penalty
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, column_norms
+from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.solve.sensitivities import integrate, sensitivities
 from odediscovery.stages.grow import (
@@ -54,10 +55,12 @@ from odediscovery.stages.grow import (
     proposals,
     single_laws,
     tidied,
+    wald,
 )
 from odediscovery.stages.integral_form import (
     LEAST,
     NODE,
+    RIDGE,
     SLOPE,
     WEIGHT,
     Draft,
@@ -74,6 +77,8 @@ from odediscovery.stages.integral_form import (
 
 # Laws of one equation that grow side by side, and the steps after each of which found equations help others.
 SIDE_BY_SIDE, STEPS = 4, (5, 3)
+# Most constants of laws whose equations grow together.
+MOST_TOGETHER = 16
 # Vocabularies in which at least one equation is found, if growing finds any.
 EASY = 3
 # Most constants of a quotient by backward elimination, and most terms beside one z x' by forward selection.
@@ -121,8 +126,8 @@ class Product:
         factors = [*states, *-states, *self.sums.exponents, *-self.sums.exponents]
         return [Product(row, self.sums, self.power) for row in (self.row, *(self.row + z for z in factors))]
 
-    def added_to(self, model: Draft) -> Draft:
-        """The law with this product as a further monomial of every equation."""
+    def added_to(self, model: Draft, equations: Mask | None = None) -> Draft:
+        """The law with this product as a further monomial of these equations (default: all)."""
         sums, places, first = model.sums, list[int](), len(self.row)
         for k in range(len(self.sums)):
             sums, place = with_sum(sums, self.sums.select(np.array([k])), 1.0 + SHARED)
@@ -130,7 +135,8 @@ class Product:
         w = np.zeros((len(model.exponents) + 1, first + len(sums)))
         w[:-1, : model.exponents.shape[1]] = model.exponents
         w[-1, :first], w[-1, places] = self.row, self.power
-        return Draft(w, np.pad(model.used, ((0, 0), (0, 1)), constant_values=True), w != 0, sums, model.path)
+        own = np.ones(len(model.used), dtype=bool) if equations is None else equations
+        return Draft(w, np.column_stack([model.used, own]), w != 0, sums, model.path)
 
 
 def product_columns(fit: Fit, products: Sequence[Product], path: Path) -> Array:
@@ -189,82 +195,110 @@ def grow_along(
     if along is None or family.inner is None or not len(equations):
         return []
     problem, path = along
-    fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), 0.1**2))
-    grid = grid_for(problem, family, integer, ~p.constant)
-    alone = FactorByFactor(family.inner, grows=rich, plain=not rich)
-    singles = alone(fit, path, [grid] * len(equations), 0, monitor)
+    grid, floor = grid_for(problem, family, integer, ~p.constant), np.full(len(equations), 0.1**2)
+    few, short = problem.compressed(path, smooth_functions(path, grid, np.flatnonzero(~p.constant)))
+    fit, small = (Fit(of, equations, of.counts[equations], floor) for of in (problem, few))
+    alone = FactorByFactor(family.inner if rich else functools.partial(_plainest, family.inner), grows=rich)
+    singles = alone(small, short, [grid] * len(equations), 0, monitor)
     first = [laws[0] for laws in singles if laws]
     if len(first) < len(singles):
         return []
     others = [[*first[:i], law, *first[i + 1 :]] for i, laws in enumerate(singles) for law in laws[1:LIKELIEST]]
-    shared = with_shared_sums(fit, path, alone.growing, first, monitor)
-    return [fit.law(joined(fit, laws, path)) for laws in (*shared, first, *others)]
+    together = list[Projected]()
+    if len(equations) > 1:
+        for words in alone.vocabularies[1:] if rich else alone.vocabularies[:1]:
+            together += grow_together(small, short, grid, words, monitor)[:LIKELIEST]
+    return [*(fit.law(joined(fit, laws, path)) for laws in (first, *others)), *map(fit.law, together)]
 
 
-def with_shared_sums(
-    fit: Fit, path: Path, growing: Sequence[Sequence[Growth]], alone: Sequence[Projected], monitor: Monitor
-) -> list[list[Projected]]:
-    """Find laws whose equations share sums, which are paid for once.
+def _plainest(inner: Callable[[Seen], Sequence[Inner]], seen: Seen) -> list[Inner]:
+    """The vocabularies with the same sums as the simplest one."""
+    first, *others = inner(seen)
+    return [first, *(words for words in others if np.array_equal(words.sums, first.sums))]
 
-    A flux leaves one equation and enters another. In noise each equation alone may be explained as well by a shorter
-    law, but not all by one with the same sum. Sums of the equations' likely laws are added one by one.
 
-    Args:
-        growing: the vocabularies of every equation, in which laws were found.
-        alone: the best law of every equation.
+def smooth_functions(path: Path, grid: Terms, states: Indices) -> Array:
+    """Values of candidates, of functions of states, and of both over 1 + (x / median)^2, [intervals, nodes, functions].
+
+    Sums of these are close to all that laws are made of.
     """
-    if len(alone) < 2:
-        return []
-    pool: dict[tuple[object, ...], Sums] = {}
-    for i, every in enumerate(growing):
-        likely = [law for growth in every for law in growth.likely]
-        for law in sorted(likely, key=fit.of(i).criterion):
-            for product in products_of(fit, law):
-                if len(product.sums) == 1:
-                    pool.setdefault((i, *sorted(row.tobytes() for row in product.sums.exponents)), product.sums)
-    library = growing[0][0].library
-    chosen, found = list[Sums](), list[list[Projected]]()
-    least = sum(fit.of(i).criterion(law) for i, law in enumerate(alone))
-    for _ in range(len(alone) - 1):
-        tried = []
-        for own in pool.values():
-            if monitor.stopping() is not None:
-                return found
-            if any(own is one for one in chosen):
-                continue
-            paid = [*chosen, own]
-            products = [*library, *(Product(p.row, u, np.array([-1.0])) for u in paid for p in library)]
-            columns = product_columns(fit, products, path)
-            together = [_cheapest(fit.of(i), columns[i], products, alone[i], paid) for i in range(len(alone))]
-            total = sum(c for c, _ in together) + sum(_price(fit, u) for u in paid)
-            tried.append((total, paid, [law for _, law in together]))
-        tried.sort(key=lambda one: one[0])
-        found = [*(laws for total, _, laws in tried[:LIKELIEST]), *found]
-        if not tried or tried[0][0] > least:
+    size = path.log.shape[-1]
+    rows = np.vstack([grid.rows[:MOST_INTERVALS], np.eye(size)])
+    squares = path.monomials(2.0 * np.eye(size)[states])
+    low, over = path.monomials(rows), 1.0 / (1.0 + squares / np.median(squares, axis=(0, 1)))
+    found = np.concatenate([low, *(low * z[..., None] for z in np.moveaxis(over, -1, 0))], axis=-1)
+    return found[..., (np.abs(found) < SQUARED).all(axis=(0, 1))]
+
+
+def grow_together(fit: Fit, path: Path, grid: Terms, inner: Inner, monitor: Monitor) -> list[Projected]:
+    """Grow all equations at once, the best law first: the best few of every size are changed by one constant.
+
+    A flux leaves one equation and enters another, with one shape, which is fitted to both and paid for once. In noise,
+    each equation alone may be explained as well by a shorter law, but not all by one with the same flux.
+    """
+    growth, criterion = Growth(fit, path, grid, inner, {}, monitor), functools.cache(fit.criterion)
+    found, seen = few_products(fit, path, grid, monitor), set[Projected]()
+
+    def change(laws: Sequence[Projected]) -> None:
+        """Add the likeliest changes of these laws, without what is idle then."""
+        seen.update(laws)
+        drafts = [draft for law in laws for draft in growth.changes_of(law, growth.norms)]
+        found.extend(without_idle(fit, law) for law in growth.fitted(drafts, 3 * SIDE_BY_SIDE))
+
+    def unseen(laws: Sequence[Projected], most: int) -> list[Projected]:
+        likely = sorted(laws, key=criterion)[: 3 * most]
+        return [law for law in distinct(fit, likely, most) if law not in seen]
+
+    # Laws on the way down from a law that is near are better starts than the nearest of their sizes.
+    found += descents(fit, distinct(fit, found, 2), monitor, settle=False)
+    for size in range(MOST_TOGETHER):
+        if monitor.stopping() is not None:
             break
-        least, chosen = tried[0][:2]
+        best = unseen(found, SIDE_BY_SIDE)[:1]
+        of_size = unseen([law for law in found if constants_of(fit, law) == size], 2)
+        if best or of_size:
+            change([*best, *(law for law in of_size if law not in best)])
+    return best_of_each(fit, [*found, *descents(fit, distinct(fit, found, 2), monitor, settle=False)])
+
+
+def few_products(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
+    """Return the best laws with one, two, ... low products.
+
+        minimise  sum_i n_i ln |y_i - sum_{m in S} a_im int m dt|^2    over all sets S of a size
+
+    Products are left out of equations in which they are idle.
+    """
+    low = (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
+    products = [Product(row, NO_SUMS, np.zeros(0)) for row in grid.rows[low]]
+    columns, start = product_columns(fit, products, path), empty(fit, path)
+    usable, found = np.flatnonzero(np.abs(columns).max(axis=(0, 1)) > 0.0), list[Projected]()
+    for most in range(1, min(len(usable), 6) + 1):
+        if math.comb(len(usable), most) > 10_000 or monitor.stopping() is not None:
+            break
+        sets = usable[np.array(list(itertools.combinations(range(len(usable)), most)))]
+        score = np.zeros(len(sets))
+        for own, y, n in zip(columns, fit.target, fit.counts, strict=True):
+            gram, b = own.T @ own + RIDGE * np.eye(own.shape[1]), own.T @ y
+            a = np.linalg.solve(gram[sets[:, :, None], sets[:, None, :]], b[sets][..., None])[..., 0]
+            score += n * np.log(np.maximum(y @ y - (a * b[sets]).sum(axis=1), ABOVE_ZERO))
+        for k in np.argsort(score, kind="stable")[:SIDE_BY_SIDE]:
+            law = fit.model(made_of([products[c] for c in sets[k]], start))
+            found.append(without_idle(fit, law))
     return found
 
 
-def _price(fit: Fit, sums: Sums) -> float:
-    """The price of what is inside a sum."""
-    nothing = np.zeros((0, fit.problem.features.size))
-    free = nothing != 0, nothing != 0, sums.weights != 0, np.zeros(sums.exponents.shape, dtype=bool)
-    features = fit.problem.features
-    return price(nothing, sums.exponents, free, features.states, features.functions, float(fit.counts.sum()))
-
-
-def _cheapest(
-    one: Fit, columns: Array, products: Sequence[Product], alone: Projected, paid: Sequence[Sums]
-) -> tuple[float, Projected]:
-    """The cheapest law of an equation, its criterion without the price of sums that are paid for."""
-    start, best = empty(one, alone.path), (one.criterion(alone), alone)
-    for level in best_subsets(columns, one.target[0], 4, 1, alike=0.9999, beam=10):
-        for subset in level:
-            law = one.model(made_of([products[c] for c in subset], start))
-            own = sum(_price(one, u) for u in paid if law.sums.alike(u, 1.0 + SHARED) is not None)
-            best = min(best, (one.criterion(law) - own, law), key=lambda pair: pair[0])
-    return best
+def without_idle(fit: Fit, law: Projected) -> Projected:
+    """Return the law without the coefficients that are not worth their price, the least significant first."""
+    while True:
+        statistic = np.where(law.used, wald(fit, law)[0], np.inf)
+        i, j = np.unravel_index(statistic.argmin(), statistic.shape)
+        used = law.used & ~((np.arange(len(statistic))[:, None] == i) & (np.arange(statistic.shape[1]) == j))
+        if not used.any():
+            return law
+        shorter = fit.model(tidied(fit, law, used, law.powers, law.sums.weights != 0.0))
+        if fit.criterion(shorter) > fit.criterion(law):
+            return law
+        law = shorter
 
 
 def along_law(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> tuple[Integral, Path] | None:
@@ -314,18 +348,10 @@ class FactorByFactor:
         inner: gives the vocabularies, from simple to rich.
         if_easy: whether to give up unless regression finds a quotient or a function in one of the equations.
         grows: whether equations that regression does not find are grown.
-        plain: whether to use only vocabularies with the same sums as the simplest one.
     """
 
-    def __init__(
-        self,
-        inner: Callable[[Seen], Sequence[Inner]],
-        *,
-        if_easy: bool = False,
-        grows: bool = True,
-        plain: bool = False,
-    ) -> None:
-        self.inner, self.if_easy, self.grows, self.plain = inner, if_easy, grows, plain
+    def __init__(self, inner: Callable[[Seen], Sequence[Inner]], *, if_easy: bool = False, grows: bool = True) -> None:
+        self.inner, self.if_easy, self.grows = inner, if_easy, grows
         self.fluxes: list[Product] = []  # monomials of laws that are near the data
         self.words: dict[int, list[Inner]] = {}  # the vocabulary in which an equation was found on the last path
 
@@ -336,26 +362,20 @@ class FactorByFactor:
         # Exact samples are many more than the constants of a chain need.
         problem, path = fit.problem.thinned(path, MOST_INTERVALS)
         # The error of a smoothed path is smooth, so that flexible laws fit it: less than noise is no evidence.
-        floor = np.where(problem.smoothed[fit.equations] & self.if_easy, 1.0, fit.floor)
+        floor = np.where(problem.smoothed[fit.equations] & (not problem.compact), 1.0, fit.floor)
         fit, n = Fit(problem, fit.equations, problem.counts[fit.equations], floor), problem.features.states
         changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - problem.given.shape[2])
         functions = problem.features.functions
         inner = self.inner(Seen(functions, (), ~problem.real_inside[:n], changing, path.monomials))
-        if self.plain:
-            inner = [words for words in inner if np.array_equal(words.sums, inner[0].sums)]
         found: dict[int, list[Projected]] = {}
         for i, grid in enumerate(grids):
             if not grid.many:
                 found[i] = single_laws(fit.of(i), path, grid, len(grid), monitor)
-        # Along a law, noise alone keeps laws from the data, and nearly all are near.
-        enough = self.if_easy or not fit.problem.smoothed.any()
         growing = [
-            []
-            if i in found
-            else growths(fit.of(i), path, grid, self.words.get(i, inner), monitor, near_is_enough=enough)
+            [] if i in found else growths(fit.of(i), path, grid, self.words.get(i, inner), monitor)
             for i, grid in enumerate(grids)
         ]
-        self.growing = growing
+        self.vocabularies = inner
         self._take_easy(found, growing)
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
         chains = [laws for laws in found.values() if laws and is_chain(fit, laws[0])]
@@ -439,7 +459,7 @@ class Growth:
         x' = sum_j a_j prod_k x_k^w_jk prod_l u_l^-1,    u_l = 1 + sum_m b_lm prod_k x_k^v_mk
 
     A few laws grow side by side. Every step changes each of them in all the ways of `changed`, each by one constant,
-    until one is near the data and `near_is_enough`, or two steps in a row gain nothing. What regression finds is kept
+    until one is near the data, or two steps in a row gain nothing. What regression finds is kept
     in `quotients`, which vocabularies with the same sums share.
     """
 
@@ -451,11 +471,9 @@ class Growth:
         inner: Inner,
         quotients: dict[tuple[bytes, int], list[Projected]],
         monitor: Monitor,
-        *,
-        near_is_enough: bool,
     ) -> None:
         self.fit, self.inner, self.inside, self.monitor = fit, inner, (inside := inner.sums), monitor
-        self.quotients, self.near_is_enough = quotients, near_is_enough
+        self.quotients = quotients
         low = (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
         self.library = [Product(row, NO_SUMS, np.zeros(0)) for row in (*grid.rows[low], *inner.factors)]
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
@@ -471,7 +489,6 @@ class Growth:
         self.grid, self.noisy = grid, bool(fit.problem.smoothed.any())
         self.heard: int | None = None  # number of monomials of other equations at the last regression
         self.beam, self.found, self.least, self.idle = [self.start], list[Projected](), np.inf, 0
-        self.likely = list[Projected]()  # laws after a few steps of their fits
 
     def _gates(self, path: Path, rates: Indices) -> list[Product]:
         """Return 1 / (1 + b exp(r x)), alone and times a state, b on a grid: growth from b = 0 misses steep ones."""
@@ -526,7 +543,8 @@ class Growth:
     @property
     def is_done(self) -> bool:
         """Whether no more is sought."""
-        return self.is_near and self.near_is_enough
+        # Along a law, noise alone keeps laws from the data, and nearly all are near.
+        return self.is_near and not self.fit.problem.compact
 
     def combine(self, fluxes: Sequence[Product]) -> None:
         """Fit sums of a few low products and monomials of other equations; go on from these if they are near.
@@ -547,7 +565,7 @@ class Growth:
         levels = best_subsets(columns, fit.target[0], 5, 12, alike=0.9999, children=30)
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
         first = (self._beside_exponentials(every, columns) for _ in range(bool(self.gates) and not fluxes))
-        sums = (self._best(drafts, SIDE_BY_SIDE) for drafts in itertools.chain(first, tried))
+        sums = (self.fitted(drafts, SIDE_BY_SIDE) for drafts in itertools.chain(first, tried))
         beside = (self._quotients(fluxes) for _ in range(bool(fluxes)))
         for found in itertools.chain(sums, beside):
             if self.monitor.stopping() is not None:
@@ -564,21 +582,19 @@ class Growth:
         key = self.inside.tobytes(), len(fluxes)
         if key not in self.quotients:
             drafts = quotients_of(self.fit, self.start.path, self.grid, self.inside, self.monitor, fluxes)
-            self.quotients[key] = self._best(
+            self.quotients[key] = self.fitted(
                 drafts, SIDE_BY_SIDE if fluxes else SIDE_BY_SIDE - 1
             )  # beside the empty law
         return self.quotients[key]
 
     def grow(self, steps: int, fluxes: Sequence[Product]) -> None:
         """Make at most so many steps more; `fluxes` are monomials of other equations."""
-        fit, library = self.fit, [*self.library, *fluxes]
+        fit = self.fit
         for _ in range(steps):
             if self.is_done or self.idle == 2 or self.monitor.stopping() is not None:
                 return
-            drafts = [
-                d for model in self.beam for d in changed(fit, model, library, self.inside, self.sizes, self.bases)
-            ]
-            beam = distinct(fit, self._best(drafts, 3 * SIDE_BY_SIDE), SIDE_BY_SIDE, self.beam)
+            drafts = [draft for law in self.beam for draft in self.changes_of(law, fluxes)]
+            beam = distinct(fit, self.fitted(drafts, 3 * SIDE_BY_SIDE), SIDE_BY_SIDE, self.beam)
             if not beam:
                 return
             self.beam, self.found = beam, self.found + beam
@@ -586,10 +602,13 @@ class Growth:
             self.idle = 0 if criterion < self.least - 4.0 else self.idle + 1
             self.least = min(self.least, criterion)
 
-    def _best(self, drafts: Sequence[Draft], most: int) -> list[Projected]:
+    def changes_of(self, law: Projected, fluxes: Sequence[Product] = ()) -> Iterator[Draft]:
+        """Yield what `changed` does of this vocabulary and monomials of other equations."""
+        return changed(self.fit, law, [*self.library, *fluxes], self.inside, self.sizes, self.bases)
+
+    def fitted(self, drafts: Sequence[Draft], most: int) -> list[Projected]:
         """Fit the constants of the likeliest laws, which a few steps show."""
         tried = optimise_all(self.fit, drafts, self.monitor, steps=5)
-        self.likely += tried
         likely = distinct(self.fit, tried, most)
         return distinct(self.fit, optimise_all(self.fit, likely, self.monitor), most)
 
@@ -600,12 +619,10 @@ class Growth:
         return best_of_each(self.fit, self.found + descents(self.fit, near, self.monitor, settle=False))
 
 
-def growths(
-    fit: Fit, path: Path, grid: Terms, inner: Sequence[Inner], monitor: Monitor, *, near_is_enough: bool
-) -> list[Growth]:
+def growths(fit: Fit, path: Path, grid: Terms, inner: Sequence[Inner], monitor: Monitor) -> list[Growth]:
     """Begin to grow one equation in each vocabulary."""
     quotients: dict[tuple[bytes, int], list[Projected]] = {}
-    return [Growth(fit, path, grid, words, quotients, monitor, near_is_enough=near_is_enough) for words in inner]
+    return [Growth(fit, path, grid, words, quotients, monitor) for words in inner]
 
 
 def quotients_of(
@@ -714,11 +731,15 @@ def changed(
     w, sums, first = model.exponents, model.sums, fit.problem.features.size
     of_law = [Product(p.row, sums.select(np.array([k])), np.array([-1.0])) for k in range(len(sums)) for p in library]
     wider = [*library, *of_law]
-    for c in proposals(fit, model, product_columns(fit, wider, model.path)):
-        yield wider[c].added_to(model)
+    # What gains less than its price is no change for the better.
+    worth, columns = value_penalty(float(fit.counts.sum())), product_columns(fit, wider, model.path)
+    chosen = proposals(fit, model, columns)
+    for c, equations in zip(chosen, (gains(fit, model, columns[..., chosen])[0] > worth).T, strict=True):
+        if equations.any():
+            yield wider[c].added_to(model, equations)
     nodes, made = _single_changes(fit, model, inside, sizes, bases)
     if made:
-        gain, _ = gains(fit, model, unit_columns(fit.problem, np.stack(nodes, axis=-1), fit.equations))
+        gain = gains(fit, model, unit_columns(fit.problem, np.stack(nodes, axis=-1), fit.equations))[0].sum(axis=0)
         for c in np.argsort(-gain, kind="stable")[:LIKELY_CHANGES]:
             yield from made[c]
     for j, row in enumerate(w):
@@ -747,7 +768,8 @@ def _single_changes(
                 nodes.append(model.seen.monomials(changed_row[None])[..., 0])
                 made.append([_with_row(model, j, changed_row, sums)])
     for k, weights in enumerate(sums.weights):
-        slope = (m @ (model.coefficients[0] * w[:, features.size + k])) / np.exp(u[..., k])
+        each = model.coefficients * w[:, features.size + k]
+        slope = (m @ each[np.abs(each).max(axis=1).argmax()]) / np.exp(u[..., k])
         known = sums.exponents[weights != 0.0]
         for c, (inner, size) in enumerate(zip(inside, sizes, strict=True)):
             if not (known == inner).all(axis=1).any():

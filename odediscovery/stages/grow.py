@@ -292,7 +292,9 @@ def extended(fit: Fit, model: Projected, terms: Terms, new: Sequence[int]) -> Dr
 
 
 def gains(fit: Fit, model: Projected, columns: Array) -> tuple[Array, Array]:
-    """Return what each further column would explain [candidates], and the parts of the columns beyond the law's own."""
+    """Return what each further column would explain [equations, candidates], and the parts of the columns beyond the
+    law's own.
+    """
     linear = fit.linear(model)
     columns = linear.projected(columns)
     norm = np.linalg.norm(columns, axis=1, keepdims=True)
@@ -300,14 +302,14 @@ def gains(fit: Fit, model: Projected, columns: Array) -> tuple[Array, Array]:
     explained = np.einsum("itc,it->ic", columns, linear.residual) ** 2 / fit.counts[:, None]
     left = np.maximum(model.squares[:, None] - explained, 0.0) + fit.floor[:, None]
     gain = fit.counts[:, None] * np.log((model.squares + fit.floor)[:, None] / left)
-    return gain.sum(axis=0), columns
+    return gain, columns
 
 
 def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
     """Return the candidates that explain most of the residuals, without near duplicates."""
     gain, columns = gains(fit, model, columns)
     chosen: list[int] = []
-    for c in np.argsort(-gain, kind="stable"):
+    for c in np.argsort(-gain.sum(axis=0), kind="stable"):
         cosines = np.einsum("it,itd->id", columns[:, :, c], columns[:, :, chosen])
         if not chosen or np.abs(cosines).max(axis=0).max() < ALIKE:
             chosen.append(int(c))

@@ -28,7 +28,7 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial import polynomial as poly
 from scipy.interpolate import make_interp_spline
-from scipy.linalg import cholesky, cholesky_banded, solve_banded, solve_triangular
+from scipy.linalg import cholesky, cholesky_banded, qr, solve_banded, solve_triangular
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.data.noise import CLEAN_SHARE, of_higher_order, smoothing_spline
@@ -140,6 +140,7 @@ class Integral:
     # States whose residuals are mostly noise, [states]; never those with a smoothed path, whose unknown error is as
     # large.
     noisy: Mask
+    compact: tuple[Array, ...] = ()  # `operators` of rows that were compressed
 
     @classmethod
     def of(
@@ -285,6 +286,44 @@ class Integral:
         )
         return few, Path(path.log[kept], path.negative[kept])
 
+    def compressed(self, path: Path, nodes: Array) -> tuple[Integral, Path]:
+        """Keep what laws can tell apart along a path: a few rows, and a few intervals with fitted weights.
+
+        Integrals of functions in the span of the given ones, and their residuals, stay the same: rows are rotated to
+        those that the functions can explain, and one more has the squares of all others.
+
+        Args:
+            nodes: values of smooth functions at the nodes of every interval, [intervals, nodes, functions].
+
+        Source: empirical quadrature with pivots (Drmac and Gugercin, SIAM J. Sci. Comput. 38, 2016).
+        """
+        size = np.maximum(column_norms(self._over_intervals(nodes)), ABOVE_ZERO)
+        inner, columns = self._over_intervals(nodes / size), self.integrals(nodes / size, np.arange(len(self.row)))
+        _, share, span = np.linalg.svd(inner.T @ inner)
+        span = span[share > 1e-10 * share[0]].T
+        inner, columns = inner @ span, columns @ span
+        kept = np.sort(qr(inner.T, pivoting=True, mode="r")[1][: 2 * inner.shape[1]])
+        operators, target = list[Array](), list[Array]()
+        for integrals, y in zip(columns, self.target, strict=True):
+            basis, share, right = np.linalg.svd(integrals, full_matrices=False)
+            few = share > 1e-5 * share[0]
+            basis, rotated = basis[:, few], share[few, None] * right[few]
+            weights = np.linalg.lstsq(inner[kept].T, rotated.T, rcond=None)[0].T
+            explained = basis.T @ y
+            operators.append(np.vstack([weights, np.zeros(len(kept))]))
+            target.append(np.append(explained, np.sqrt(max(float(y @ y - explained @ explained), 0.0))))
+        rows = max(map(len, target))
+        changed = replace(
+            self,
+            row=np.ones((len(self.row), rows), dtype=bool),
+            left=self.left[kept],
+            step=self.step[kept],
+            given=self.given[kept],
+            target=np.stack([np.pad(y, (0, rows - len(y))) for y in target]),
+            compact=tuple(np.pad(operator, ((0, rows - len(operator)), (0, 0))) for operator in operators),
+        )
+        return changed, Path(path.log[kept], path.negative[kept])
+
     def differences(self, cumulative: Array, states: Indices) -> Array:
         """Return integrals between neighbouring samples of some states, [states, samples, columns].
 
@@ -333,8 +372,8 @@ class Integral:
         Empty if the matrices would be large.
         """
         size = len(self.left)
-        if size * len(self.time) > 160_000:
-            return ()
+        if self.compact or size * len(self.time) > 160_000:
+            return self.compact
         return tuple(self.reduced(self._accumulated(np.eye(size)), np.arange(len(self.row))))
 
     def integrals(self, nodes: Array, states: Indices) -> Array:

@@ -5,13 +5,14 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from odediscovery import Equations, Monitor, TimeSeries, discover, settings_for
+from odediscovery.families import Seen
 from odediscovery.families.sums import SUMS
-from odediscovery.laws.power_sum import Features, PowerSum, but_whole_powers
+from odediscovery.laws.power_sum import Features, PowerSum, Sums, but_whole_powers
 from odediscovery.problem.problem import prepare
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.stages import chains
-from odediscovery.stages.chains import along_law, grow_along, grow_chains
-from odediscovery.stages.integral_form import Integral
+from odediscovery.stages.chains import along_law, grow_along, grow_chains, grow_together, smooth_functions
+from odediscovery.stages.integral_form import Draft, Fit, Integral, features_for, grid_for
 
 UPTAKE = "X*S/(0.5 + S)*O/(0.3 + O)"
 SHARED = "x*y/(1 + 0.6*x + 0.4*y)"
@@ -193,18 +194,22 @@ def test_what_a_fitted_trajectory_owes_to_noise_is_no_evidence_against_the_true_
     assert 0.8 < along < 1.2 and ignored > 1.5
 
 
-@pytest.mark.parametrize("name", ["a chain of two enzymes", "ratio dependence", "predators in each other's way"])
-def test_in_noise_terms_are_told_apart_on_trajectories_that_follow_the_data(name):
+def in_noise(name, share=0.01):
+    """The true law, its noisy series, and the law found on exact samples, fitted to the noisy ones."""
     law, series = sampled(*RATES[name])
-    runs = [run.values for run in series.trajectories]
-    noise, random = 0.01 * np.concatenate(runs).std(axis=0), np.random.default_rng(0)
+    runs, random = [run.values for run in series.trajectories], np.random.default_rng(0)
+    noise = share * np.concatenate(runs).std(axis=0)
     values = [run + noise * random.standard_normal(run.shape) for run in runs]
     p = prepare(TimeSeries.from_arrays([run.time for run in series.trajectories], values, series.states))
     exact = prepare(series).without_noise(None)
     known = grow_chains(exact, family=SUMS)[0].unscaled(exact.scale.state, exact.scale.time)
     rescaled = known.rescaled(p.scale.state, p.scale.time)
-    fitted = refined(p, rescaled, but_whole_powers(rescaled), p.initial, sigma_of(p))
-    x = np.concatenate(runs)
+    return law, np.concatenate(runs), p, known, refined(p, rescaled, but_whole_powers(rescaled), p.initial, sigma_of(p))
+
+
+@pytest.mark.parametrize("name", ["a chain of two enzymes", "ratio dependence", "predators in each other's way"])
+def test_in_noise_terms_are_told_apart_on_trajectories_that_follow_the_data(name):
+    law, x, p, known, fitted = in_noise(name)
     truth = law.rhs(x)
 
     def is_near(found):
@@ -215,3 +220,34 @@ def test_in_noise_terms_are_told_apart_on_trajectories_that_follow_the_data(name
     # Which of the likeliest is best is left to fits on trajectories.
     tried = (grow_along(p, fitted.law, fitted.initial, SUMS, Monitor(), rich=rich) for rich in (False, True))
     assert any(is_near(found) for laws in tried for found in laws)
+
+
+def test_a_flux_is_grown_in_both_of_its_equations():
+    _, _, p, _, fitted = in_noise("predators in each other's way")
+    every = np.ones(2, dtype=bool)
+    problem = Integral.of(p.data, p.noise, every, features_for(SUMS, ~p.nonnegative, every, p.scale.state))
+    problem, path = along_law(problem, p, fitted.law, fitted.initial)
+    grid = grid_for(problem, SUMS, ~every, every)
+    fit = Fit(problem, np.arange(2), problem.counts, np.full(2, 0.01))
+    words = SUMS.inner(Seen(problem.features.functions, (), ~every, every, path.monomials))[0]
+    best = grow_together(fit, path, grid, words, Monitor())[0]
+    over = best.exponents[:, problem.features.size :].any(axis=1)
+    assert len(best.sums) == 1 and np.count_nonzero(best.sums.weights) == 2 and best.used[:, over].all()
+
+
+def test_compressed_rows_and_intervals_tell_laws_apart_as_all_do():
+    _, _, p, _, fitted = in_noise("predators in each other's way")
+    every = np.ones(2, dtype=bool)
+    problem = Integral.of(p.data, p.noise, every, features_for(SUMS, ~p.nonnegative, every, p.scale.state))
+    problem, path = along_law(problem, p, fitted.law, fitted.initial)
+    few, short = problem.compressed(path, smooth_functions(path, grid_for(problem, SUMS, ~every, every), np.arange(2)))
+    assert few.target.shape[1] < problem.target.shape[1] / 4 and len(few.left) < len(problem.left) / 2
+    w = np.pad([[1.0, 0.0], [2.0, 0.0], [1.0, 1.0], [0.0, 1.0]], ((0, 0), (0, problem.features.size - 1)))
+    w[2, -1] = -1.0
+    sums = Sums(np.array([[0.7, 0.4]]), np.eye(problem.features.size)[:2])
+    used = np.array([[True, True, True, False], [False, False, True, True]])
+    squares = [
+        Fit(of, np.arange(2), of.counts, np.zeros(2)).model(Draft(w, used, w != 0, sums, on)).squares
+        for of, on in ((problem, path), (few, short))
+    ]
+    np.testing.assert_allclose(*squares, rtol=1e-3)
