@@ -4,9 +4,6 @@ Proposed laws come from the textbook library, from regression, from term-by-term
 clean data), or from random networks trained by Adam and LBFGS with an L1 penalty (robust to noise). The laws of one
 proposal are pruned side by side: on one-interval windows from measured states if the data are clean, otherwise on long
 windows with fitted starts, where the noise of a start cannot pass for dynamics. Moves run from cheap to expensive.
-
-Backward elimination cannot replace a wrong monomial: where 1 / sqrt(S) stands for R, removing it always worsens the
-fit, and only R in its place improves it. So each monomial of the best laws is replaced by simple ones in turn.
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -172,13 +170,12 @@ def chains(at: Search) -> Iterator[Proposal]:
         yield from _by_powers(laws)
 
 
-def chains_along_the_best(at: Search) -> Iterator[Proposal]:
-    """Propose chains found along the best law that follows the data, by regression in rounds, then by growth."""
-    p = at.problem
+def chains_along_the_best(at: Search, *, rich: bool) -> Iterator[Proposal]:
+    """Propose chains found along the best law that follows the data, in rounds; see `grow_along`."""
+    p, seen = at.problem, list[PowerSum]()
     if p.data.controls or p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
         return
-    for family, rich in itertools.product([f for f in at.families if f.inner is not None], (False, True)):
-        seen = list[PowerSum]()
+    for family in (f for f in at.families if f.inner is not None):
         for _ in range(1 if rich else ROUNDS):
             followed = (at.follow(c) for c in rank(at.candidates, p.samples)[:FOLLOWERS])
             best = next((found for found in followed if found is not None), None)
@@ -297,39 +294,6 @@ def freed_powers(at: Search) -> Iterator[Proposal]:
         yield Proposal([best.law], found_by=[best.found_by])
 
 
-def swapped_monomials(at: Search) -> Iterator[Proposal]:
-    """Propose the four best sums of powers with one monomial replaced by 1, a state or a product of two."""
-    p = at.problem
-    pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
-    laws: list[PowerSum] = []
-    sources: list[FoundBy] = []
-    seen: set[bytes] = set()
-    bases = 0
-    for candidate in rank(at.candidates, p.samples):
-        law = candidate.law.merged()
-        if law.features is not None or _form(law) in seen:
-            continue
-        seen.add(_form(law))
-        for j, w in itertools.product(range(law.n_monomials), pool):
-            exponents = law.exponents.copy()
-            exponents[j] = w
-            new = dataclasses.replace(law, exponents=exponents)
-            if _form(new) not in seen:
-                seen.add(_form(new))
-                laws.append(new)
-                sources.append(candidate.found_by)
-        bases += 1
-        if bases == 4:
-            break
-    yield Proposal(laws[:80], found_by=sources[:80])
-
-
-def _form(law: PowerSum) -> bytes:
-    """Encode which states occur in which monomials of which equations, regardless of order."""
-    rows = zip(law.exponents != 0, (law.coefficients != 0).T, strict=True)
-    return b"".join(sorted(w.tobytes() + a.tobytes() for w, a in rows))
-
-
 def noisy_families(at: Search) -> Iterator[Proposal]:
     """Propose grown laws of each family with whole powers that is tried on noisy data."""
     if (~at.problem.constant).sum() > MANY_STATES:
@@ -436,11 +400,6 @@ def _gains_nothing(at: Search) -> bool:
     return all(score(c, at.problem.samples) > least for c in at.new)
 
 
-def _is_improvable(at: Search) -> bool:
-    least = min((c.mean_square for c in at.candidates), default=np.inf)
-    return bool(least >= 1.05 * at.problem.unexplained)
-
-
 def _of_best(says: str, holds: Callable[[Search, Candidate], bool]) -> Condition:
     """Make a condition on the likeliest law, false while there is no law."""
     return Condition(says, lambda at: bool(at.candidates) and holds(at, likeliest(at)))
@@ -470,12 +429,8 @@ NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
 MAY_BE_IT = _of_best("the best law leaves hardly more than noise with few terms", may_be_it)
 MAY_BE_LONG = _of_best("it is a polynomial, and there are so many values that it may be long", may_be_long)
 LARGE = Condition("there are so many values that growing takes long", lambda at: at.problem.samples >= LARGE_SERIES)
-SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
 SOUGHT_IN_VAIN = _of_best("terms were sought along it in vain", was_sought_in_vain)
 HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
-# Fewest values for regression along the last law of a search.
-MANY_VALUES = Condition("there are more values than terms", lambda at: at.problem.samples >= 200)
-IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
 UNRIVALLED = _of_best(
     "such a law is short or needs all its terms, and no terms along its trajectory do better", is_unrivalled
 )
@@ -516,9 +471,6 @@ FITTED_NEAR_NOISE = dataclasses.replace(
 IF_HOPEFUL = Pruning("but for hopeless ones", Elimination(hopeless=100.0))
 GROWN_IF_HOPEFUL = Pruning(
     "but for hopeless ones, after a few steps", Elimination(hopeless=10.0, first_steps=FIRST_STEPS)
-)
-SWAPPED_IF_HOPEFUL = Pruning(
-    "only the most promising, after a few steps", Elimination(hopeless=PROMISING, first_steps=FIRST_STEPS)
 )
 # Subsets of all sizes are proposed for each equation, so little pruning remains, in the other equations.
 REFITTED = Pruning(
@@ -630,10 +582,18 @@ MOVES: tuple[Move, ...] = (
     Move(
         "chains along the best law",
         NOISY & GROWS & REAL_OR_LONG,
-        "sums of products of powers of sums, found on its trajectories",
-        chains_along_the_best,
+        "sums of products of powers of sums of states and squares, found on its trajectories",
+        partial(chains_along_the_best, rich=False),
         REFITTED,
         enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
+        until=CONVINCING & WHOLE & ~ODD,
+    ),
+    Move(
+        "rich chains along the best law",
+        NOISY & GROWS & REAL_OR_LONG,
+        "the same of other sums, and grown equation by equation",
+        partial(chains_along_the_best, rich=True),
+        REFITTED,
         until=CONVINCING & WHOLE & ~ODD,
     ),
     Move(
@@ -671,27 +631,12 @@ MOVES: tuple[Move, ...] = (
         until=GAINS_NOTHING & ~ODD,
     ),
     Move(
-        "swapped monomials",
-        NOISY & SLIGHTLY_NOISY & IMPROVABLE & (UNCONVINCING | ODD),
-        "the best laws with one monomial replaced",
-        swapped_monomials,
-        SWAPPED_IF_HOPEFUL,
-        until=CONVINCING & ~ODD | UNRIVALLED,
-    ),
-    Move(
         "random members",
-        NOISY & ~NAMED | CLEAN & UNSETTLED,
+        NOISY & ~NAMED & ~(SLIGHTLY_NOISY & MAY_BE_IT) | CLEAN & UNSETTLED,
         "networks trained under L1, and grown sums of powers",
         trained_and_grown,
         IF_HOPEFUL,
         late=True,
-    ),
-    Move(
-        "swapped monomials in noise",
-        NOISY & ~SLIGHTLY_NOISY & IMPROVABLE & ~NAMED,
-        "the best laws with one monomial replaced",
-        swapped_monomials,
-        SWAPPED_IF_HOPEFUL,
     ),
     Move(
         "richer families in noise",
@@ -716,14 +661,6 @@ MOVES: tuple[Move, ...] = (
         "a few products shared by all equations",
         few_products,
         GROWN_IF_HOPEFUL,
-        last=True,
-    ),
-    Move(
-        "terms along the last law",
-        NOISY & GROWS & HIDES_SERIES & MANY_VALUES & ~SOUGHT,
-        "what regression along its trajectory says",
-        terms_along_the_best,
-        REFITTED,
         last=True,
     ),
 )

@@ -15,7 +15,7 @@ D = 1 + sum d z.
 form in the equation that it leaves and in the one that it enters.
 3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
 
-In noise equations are also searched together, with sums that they share.
+In noise equations also grow together, since a flux that leaves one and enters another has one shape.
 
 The simplest vocabulary comes first. What is found is simplified constant by constant, as all grown laws are.
 """
