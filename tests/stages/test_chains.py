@@ -228,6 +228,7 @@ def test_a_flux_is_grown_in_both_of_its_equations():
     problem = Integral.of(p.data, p.noise, every, features_for(SUMS, ~p.nonnegative, every, p.scale.state))
     problem, path = along_law(problem, p, fitted.law, fitted.initial)
     grid = grid_for(problem, SUMS, ~every, every)
+    problem, path = problem.compressed(path, smooth_functions(path, grid, np.arange(2)))
     fit = Fit(problem, np.arange(2), problem.counts, np.full(2, 0.01))
     words = SUMS.inner(Seen(problem.features.functions, (), ~every, every, path.monomials))[0]
     best = grow_together(fit, path, grid, words, Monitor())[0]
