@@ -176,7 +176,7 @@ two_complexities = Message(
 )
 time_spent = Message(
     Weight.BACKGROUND,
-    "richer laws were not all tried: a fit takes at most 30 s of processor time, 6.6 s for fewer than 50 rows; "
+    "richer laws were not all tried: a fit takes at most 30 s of processor time, 10 s for fewer than 50 rows; "
     "--thorough continues as long as there is something to try",
 )
 
