@@ -45,6 +45,7 @@ from odediscovery.stages.grow import (
     DEPENDENT,
     SHARED,
     best_of_each,
+    best_sets,
     best_subsets,
     descents,
     empty,
@@ -60,7 +61,6 @@ from odediscovery.stages.grow import (
 from odediscovery.stages.integral_form import (
     LEAST,
     NODE,
-    RIDGE,
     SLOPE,
     WEIGHT,
     Draft,
@@ -262,12 +262,7 @@ def grow_together(fit: Fit, path: Path, grid: Terms, inner: Inner, monitor: Moni
 
 
 def few_products(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
-    """Return the best laws with one, two, ... low products.
-
-        minimise  sum_i n_i ln |y_i - sum_{m in S} a_im int m dt|^2    over all sets S of a size
-
-    Products are left out of equations in which they are idle.
-    """
+    """Return the best laws with one, two, ... low products, which are left out of equations in which they are idle."""
     low = (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
     products = [Product(row, NO_SUMS, np.zeros(0)) for row in grid.rows[low]]
     columns, start = product_columns(fit, products, path), empty(fit, path)
@@ -275,14 +270,8 @@ def few_products(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Pr
     for most in range(1, min(len(usable), 6) + 1):
         if math.comb(len(usable), most) > 10_000 or monitor.stopping() is not None:
             break
-        sets = usable[np.array(list(itertools.combinations(range(len(usable)), most)))]
-        score = np.zeros(len(sets))
-        for own, y, n in zip(columns, fit.target, fit.counts, strict=True):
-            gram, b = own.T @ own + RIDGE * np.eye(own.shape[1]), own.T @ y
-            a = np.linalg.solve(gram[sets[:, :, None], sets[:, None, :]], b[sets][..., None])[..., 0]
-            score += n * np.log(np.maximum(y @ y - (a * b[sets]).sum(axis=1), ABOVE_ZERO))
-        for k in np.argsort(score, kind="stable")[:SIDE_BY_SIDE]:
-            law = fit.model(made_of([products[c] for c in sets[k]], start))
+        for _, few, _ in best_sets(columns[..., usable], fit.target, fit.counts, most, SIDE_BY_SIDE):
+            law = fit.model(made_of([products[c] for c in usable[few]], start))
             found.append(without_idle(fit, law))
     return found
 

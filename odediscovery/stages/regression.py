@@ -55,7 +55,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 from odediscovery.solve.linearised import LinearisedTrajectory
-from odediscovery.stages.grow import best_subsets
+from odediscovery.stages.grow import best_sets, best_subsets
 from odediscovery.stages.integral_form import LEAST, Integral, Path, features_for, grid_for
 
 # Most coefficients over all equations of a library.
@@ -128,10 +128,11 @@ def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]
         size = column_norms(columns)
         # A product that is 0 throughout, such as those of an absent species, has no size.
         kept = np.flatnonzero((size > 0.0) & np.isfinite(size))
+        share, own = np.full(moving.sum(), 1.0 / moving.sum()), np.stack([columns[:, kept] / size[kept]] * moving.sum())
         for most in range(1, 6):
             if most > len(kept) or math.comb(len(kept), most) > 20_000:
                 break
-            for misfit, few, a in _best_sets(columns[:, kept] / size[kept], increments[:, moving], most):
+            for misfit, few, a in best_sets(own, increments[:, moving].T, share, most, 2):
                 law = PowerSum(np.zeros((len(moving), most)), exponents[kept[few]])
                 law.coefficients[moving] = a / size[kept[few]]
                 found.append((misfit, law))
@@ -144,16 +145,6 @@ def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]
     # Far better: by 1.5 in the logarithm of the squares, averaged over equations.
     near = [law for misfit, law in found if misfit < least + 1.5]
     return list({_structure(law): law for law in near}.values())
-
-
-def _best_sets(columns: Array, y: Array, most: int) -> list[tuple[float, Indices, Array]]:
-    """Find the two best sets of columns for all of y [rows, states]: misfit, set, coefficients [states, columns]."""
-    sets = np.array(list(itertools.combinations(range(columns.shape[1]), most)))
-    gram, b = columns.T @ columns + RIDGE * np.eye(columns.shape[1]), columns.T @ y
-    a = np.linalg.solve(gram[sets[:, :, None], sets[:, None, :]], b[sets])
-    left = np.maximum((y**2).sum(axis=0) - (a * b[sets]).sum(axis=1), ABOVE_ZERO)
-    misfits = np.log(left).mean(axis=1)
-    return [(float(misfits[k]), sets[k], a[k].T) for k in np.argsort(misfits, kind="stable")[:2]]
 
 
 def _products_of(law: PowerSum) -> set[tuple[float, ...]]:
