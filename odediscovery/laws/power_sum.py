@@ -348,7 +348,9 @@ def as_written(law: PowerSum) -> tuple[Array, Array, Array]:
     _, w, b, v = (c.copy() for c in law.constants)
     features = law.features or Features(law.n_states)
     sizes = {
-        f.state: features.states + k for k, f in enumerate(features.functions) if f.name == ABS.name and f.rate == 1
+        f.state: features.states + k
+        for k, f in enumerate(features.functions)
+        if f.name == ABS.name and f.plain_rate == 1.0
     }
     first = np.zeros((len(b), v.shape[1]))
     for k, x in itertools.product(range(len(b)), range(features.states)):

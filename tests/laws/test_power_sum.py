@@ -18,7 +18,16 @@ from odediscovery.laws.compiled import (
     point_field,
     vector_field,
 )
-from odediscovery.laws.power_sum import STRANGE_COST, Features, PowerSum, Sums, but_whole_powers, cost, none_free
+from odediscovery.laws.power_sum import (
+    STRANGE_COST,
+    Features,
+    PowerSum,
+    Sums,
+    as_written,
+    but_whole_powers,
+    cost,
+    none_free,
+)
 
 
 def test_rhs_by_hand():
@@ -34,6 +43,15 @@ def test_rhs_by_hand():
 def test_whole_powers_keep_the_sign_and_fractional_ones_stop_at_zero():
     law = PowerSum(np.eye(2), np.array([[3.0, 0.0], [0.5, 0.0]]))
     assert law.rhs(np.array([-2.0, 1.0])).tolist() == pytest.approx([-8.0, 0.0], abs=1e-140)
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.0 + 2e-16, 1.0 - 1e-16])
+def test_a_norm_is_written_as_one_whatever_rounding_left_of_its_unit(rate):
+    # x |x| (1 + y^2 / x^2)^(1/2)
+    features = Features(2, (Function("Abs", 0, rate),), Sums(np.array([[1.0]]), np.array([[-2.0, 2.0, 0.0]])))
+    w, inside, first = as_written(PowerSum(np.array([[1.0], [0.0]]), np.array([[1.0, 0.0, 1.0, 0.5]]), features))
+    assert w.tolist() == [[1.0, 0.0, 0.0, 0.5]]  # x (x^2 + y^2)^(1/2)
+    assert (inside.tolist(), first.tolist()) == ([[0.0, 2.0, 0.0]], [[2.0, 0.0, 0.0]])
 
 
 def test_a_row_of_zeros_is_the_constant():
