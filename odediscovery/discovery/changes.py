@@ -293,16 +293,16 @@ def _without_nothing(p: Problem, row: Judged) -> Judged:
 
 
 def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The laws that could still win, with simple exponents where the difference is not significant."""
+    """The laws that could still win, with simple exponents and gates where the difference is not significant."""
     p, best = verdict.p, verdict.best.criterion
     monitor.stage("snap", len(verdict.rows))
     rows = []
     for i, row in enumerate(verdict.rows):
         law, free = row.polished.law, row.polished.free
-        gain = int(free[1].sum()) * constant_penalty(law.n_states, row.polished.counts.sum())
+        gain = int(free[1].sum() + free[2].sum()) * constant_penalty(law.n_states, row.polished.counts.sum())
         gain += price_of_powers(p, row.polished)
         if row.criterion - gain < best and not monitor.stopping():
-            row = snap(row, partial(refit, p, before=row))
+            row = snap(row, partial(refit, p, before=row), p.scale.state)
             best = min(best, row.criterion)
         rows.append(row)
         monitor.step(i + 1)

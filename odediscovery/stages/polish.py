@@ -74,9 +74,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -96,6 +97,7 @@ from odediscovery.laws.power_sum import (
     constant_penalty,
     count,
     expanded,
+    factors,
     filled,
     picked,
     snap_penalty,
@@ -518,23 +520,32 @@ TRIES = 3
 # Simple exponents.
 
 
-def snap(row: Judged, refit: RefitLaw) -> Judged:
-    """Snap exponents to simple values wherever that lowers the criterion."""
-    together = [g for g in _goals(row.polished) if g[0] < 0.0]
-    places: dict[tuple[int, int], float] = {}
+# A constant of a law: index of its array in `PowerSum.constants`, row and column.
+Place: TypeAlias = tuple[int, int, int]
+
+
+def snap(row: Judged, refit: RefitLaw, scale: Array | None = None) -> Judged:
+    """Set exponents to simple values, and constants of sums to 1 where they have no unit, if that lowers the criterion.
+
+    Args:
+        scale: of each state of the law [the user's units] (default: 1).
+    """
+    scale = np.ones(row.polished.law.n_states) if scale is None else scale
+    together = [g for g in _goals(row.polished, scale) if g[0] < 0.0]
+    places: dict[Place, float] = {}
     for _, place, value in together:
         places.setdefault(place, value)
     if len(places) > 1:
         after = refit(*_fixed(row.polished, places))
         if after.criterion < row.criterion:
             row = after
-    return _one_by_one(row, refit)
+    return _one_by_one(row, refit, scale)
 
 
-def _one_by_one(row: Judged, refit: RefitLaw) -> Judged:
-    """Snap exponents one after another, the likeliest first."""
+def _one_by_one(row: Judged, refit: RefitLaw, scale: Array) -> Judged:
+    """Set constants to simple values one after another, the likeliest first."""
     while True:
-        for _, place, value in _goals(row.polished)[:3]:
+        for _, place, value in _goals(row.polished, scale)[:3]:
             after = refit(*_fixed(row.polished, {place: value}))
             if after.criterion < row.criterion:
                 row = after
@@ -543,30 +554,35 @@ def _one_by_one(row: Judged, refit: RefitLaw) -> Judged:
             return row
 
 
-def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
-    """List (expected change of the criterion, place of an exponent, simple value), best first."""
-    law, errors = polished.law, polished.errors.exponents
+def _goals(polished: Polished, scale: Array) -> list[tuple[float, Place, float]]:
+    """List (expected change of the criterion, place of a constant, simple value), best first."""
+    law, errors, goals = polished.law, polished.errors, list[tuple[float, Place, float]]()
     worth = constant_penalty(law.n_states, polished.counts.sum())
-    goals = []
-    for j, k in np.argwhere(polished.free[1]):
-        error = max(float(errors[j, k]), ABOVE_ZERO)
-        # An exponent of 0 costs nothing.
-        for value, penalty in ((0.0, 0.0), *((value, snap_penalty(value)) for value in SIMPLE)):
-            misfit = ((law.exponents[j, k] - value) / error) ** 2
+
+    def propose(place: Place, simple: Iterable[tuple[float, float]]) -> None:
+        of, *at = place
+        now, error = law.constants[of][*at], max(float(errors.constants[of][*at]), ABOVE_ZERO)
+        for value, penalty in simple:
+            misfit = ((now - value) / error) ** 2
             # Very near values are tried regardless of the error; others only if the likelihood allows them.
-            near = abs(law.exponents[j, k] - value) < 5e-3
-            if near or misfit < min(worth, 5.0):
-                goals.append((misfit + penalty - worth, (int(j), int(k)), value))
+            if abs(now - value) < 5e-3 or misfit < min(worth, 5.0):
+                goals.append((misfit + penalty - worth, place, value))
+
+    for j, k in np.argwhere(polished.free[1]).tolist():
+        # An exponent of 0 costs nothing.
+        propose((1, j, k), ((0.0, 0.0), *((value, snap_penalty(value)) for value in SIMPLE)))
+    # Gates and norms: 1 + exp(r x), 1 + y^2 / x^2.
+    v = law.constants[3][:, : law.n_states]
+    for j, k in np.argwhere(polished.free[2] & (v.sum(axis=1) == 0.0)).tolist():
+        propose((2, j, k), ((float(factors(v[[k]], scale)[0]), snap_penalty(1.0)),))
     return sorted(goals)
 
 
-def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[PowerSum, Free, Array]:
-    """Fix some exponents and move all other unknowns to their conditional mean; return law, masks and starts."""
+def _fixed(polished: Polished, places: dict[Place, float]) -> tuple[PowerSum, Free, Array]:
+    """Fix some constants and move all other unknowns to their conditional mean; return law, masks and starts."""
     law, free, initial = polished.law, polished.free, polished.initial
-    index_of = {tuple(p): i for i, p in enumerate(np.argwhere(free[1]).tolist())}
-    n_a = int(free[0].sum())
-    theta = picked(law, free)
-    index = np.array([n_a + index_of[place] for place in places])
+    theta, order = picked(law, free), [(of, *at) for of, mask in enumerate(free) for at in np.argwhere(mask).tolist()]
+    index = np.array([order.index(place) for place in places])
     change = np.array(list(places.values())) - theta[index]
     c = polished.joint.matrix
     step = c[:, index] @ np.linalg.lstsq(c[np.ix_(index, index)], change, rcond=None)[0]
@@ -575,11 +591,11 @@ def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[Po
     moved = theta + step[: len(theta)] if near[0] else theta.copy()
     start = initial + step[len(theta) :].reshape(initial.shape) if all(near) else initial
     moved[index] = list(places.values())
-    still = free[1].copy()
-    for place in places:
-        still[place] = False
+    held = [mask.copy() for mask in free]
+    for of, *at in places:
+        held[of][*at] = False
     changed = law.with_constants(*filled(law.constants, free, moved))
-    return *merge_monomials(changed, (free[0], still, *free[2:])), start
+    return *merge_monomials(changed, (free[0], held[1], held[2], free[3])), start
 
 
 def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:

@@ -18,6 +18,7 @@ from odediscovery.laws.power_sum import (
     constant_penalty,
     cost,
     count,
+    none_free,
     snap_penalty,
 )
 from odediscovery.laws.records import Covariance, Origin, Polished
@@ -225,6 +226,38 @@ def test_a_value_the_data_cannot_tell_is_simple_and_not_free():
     assert after.polished.law.exponents[0, 0] in SIMPLE
     assert not after.polished.free[1].any()
     assert after.criterion < row.criterion
+
+
+# x' = 1 - 2 / (1 + b exp(-2 x)) = -tanh(x) for b = 1, in units in which x is twice as large.
+GATE = Features(1, (Function("exp", 0, 2.0),), Sums(np.array([[1.0]]), np.array([[0.0, -1.0]])))
+
+
+def gated(b, noise=1e-4):
+    """The law after its gate's constant was found in noise, while its exponents are known."""
+    law = PowerSum(np.array([[0.5, -1.0]]), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), GATE)
+    law = law.with_constants(*law.constants[:2], np.array([[b]]), law.constants[3])
+    t = np.linspace(0.0, 3.0, 100)
+    values = solved(law, np.array([1.0]), t) + noise * np.random.default_rng(0).standard_normal((100, 1))
+    series = TimeSeries.from_arrays(t, values, ["x"])
+    sigma = np.array([noise])
+
+    def refit(law, free, initial):
+        return judge(fitted(law, series, initial, noise, free=free), sigma, Origin(0))
+
+    free = (law.coefficients != 0.0, none_free(law)[1], np.array([[True]]), none_free(law)[3])
+    return snap(refit(law, free, np.array([[1.0]])), refit, np.array([0.5])).polished
+
+
+def test_a_gate_about_zero_is_a_tanh():
+    found = gated(1.0)
+    assert found.law.features.sums.weights.tolist() == [[1.0]]
+    assert not found.free[2].any()
+
+
+def test_a_gate_elsewhere_keeps_its_place():
+    found = gated(1.5)
+    assert found.free[2].all()
+    assert found.law.features.sums.weights == pytest.approx(np.array([[1.5]]), rel=0.1)
 
 
 def test_monomials_made_equal_are_one():
