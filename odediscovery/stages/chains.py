@@ -43,6 +43,7 @@ from odediscovery.solve.sensitivities import integrate, sensitivities
 from odediscovery.stages.grow import (
     BEAM,
     DEPENDENT,
+    MOST_INTERVALS,
     SHARED,
     best_of_each,
     best_sets,
@@ -55,6 +56,7 @@ from odediscovery.stages.grow import (
     optimise_all,
     proposals,
     single_laws,
+    smooth_functions,
     tidied,
     wald,
 )
@@ -89,8 +91,8 @@ BEAM_IF_EXACT = 15
 LIKELY_CHANGES = 40
 # Laws of each equation in noise, the likeliest first, that are joined with the likeliest of the others.
 LIKELIEST = 4
-# Most intervals on which laws grow.
-MOST_INTERVALS = 150
+# Laws of all equations that are proposed, the likeliest.
+PROPOSED = 8
 # Rates of exponentials on a grid [1 / rms of the state].
 RATES = tuple(sign * 0.3 * 2.0**k for sign in (-1.0, 1.0) for k in range(5))
 # Coefficients, those inside sums included, and rates of a law that is not sought in a richer vocabulary.
@@ -197,18 +199,18 @@ def grow_along(
     problem, path = along
     grid, floor = grid_for(problem, family, integer, ~p.constant), np.full(len(equations), 0.1**2)
     few, short = problem.compressed(path, smooth_functions(path, grid, np.flatnonzero(~p.constant)))
-    fit, small = (Fit(of, equations, of.counts[equations], floor) for of in (problem, few))
+    small = Fit(few, equations, few.counts[equations], floor)
     alone = FactorByFactor(family.inner if rich else functools.partial(_plainest, family.inner), grows=rich)
     singles = alone(small, short, [grid] * len(equations), 0, monitor)
     first = [laws[0] for laws in singles if laws]
     if len(first) < len(singles):
         return []
     others = [[*first[:i], law, *first[i + 1 :]] for i, laws in enumerate(singles) for law in laws[1:LIKELIEST]]
-    together = list[Projected]()
-    if len(equations) > 1:
-        for words in alone.vocabularies[1:] if rich else alone.vocabularies[:1]:
-            together += grow_together(small, short, grid, words, monitor)[:LIKELIEST]
-    return [*(fit.law(joined(fit, laws, path)) for laws in (first, *others)), *map(fit.law, together)]
+    found = optimise_all(small, [joined(small, laws, short) for laws in (first, *others)])
+    starts = few_products(small, short, grid, monitor)
+    for words in alone.vocabularies[1:] if rich else alone.vocabularies[:1]:
+        found += grow_together(small, short, grid, words, starts, monitor)[:LIKELIEST]
+    return [small.law(law) for law in distinct(small, found, PROPOSED)]
 
 
 def _plainest(inner: Callable[[Seen], Sequence[Inner]], seen: Seen) -> list[Inner]:
@@ -217,27 +219,15 @@ def _plainest(inner: Callable[[Seen], Sequence[Inner]], seen: Seen) -> list[Inne
     return [first, *(words for words in others if np.array_equal(words.sums, first.sums))]
 
 
-def smooth_functions(path: Path, grid: Terms, states: Indices) -> Array:
-    """Values of candidates, of functions of states, and of both over 1 + (x / median)^2, [intervals, nodes, functions].
-
-    Sums of these are close to all that laws are made of.
-    """
-    size = path.log.shape[-1]
-    rows = np.vstack([grid.rows[:MOST_INTERVALS], np.eye(size)])
-    squares = path.monomials(2.0 * np.eye(size)[states])
-    low, over = path.monomials(rows), 1.0 / (1.0 + squares / np.median(squares, axis=(0, 1)))
-    found = np.concatenate([low, *(low * z[..., None] for z in np.moveaxis(over, -1, 0))], axis=-1)
-    return found[..., (np.abs(found) < SQUARED).all(axis=(0, 1))]
-
-
-def grow_together(fit: Fit, path: Path, grid: Terms, inner: Inner, monitor: Monitor) -> list[Projected]:
+def grow_together(
+    fit: Fit, path: Path, grid: Terms, inner: Inner, starts: Sequence[Projected], monitor: Monitor
+) -> list[Projected]:
     """Grow all equations at once, the best law first: the best few of every size are changed by one constant.
 
     A flux leaves one equation and enters another, with one shape, which is fitted to both and paid for once. In noise,
     each equation alone may be explained as well by a shorter law, but not all by one with the same flux.
     """
-    growth, criterion = Growth(fit, path, grid, inner, {}, monitor), functools.cache(fit.criterion)
-    found, seen = few_products(fit, path, grid, monitor), set[Projected]()
+    growth, found, seen = Growth(fit, path, grid, inner, {}, monitor), [*starts], set[Projected]()
 
     def change(laws: Sequence[Projected]) -> None:
         """Add the likeliest changes of these laws, without what is idle then."""
@@ -246,11 +236,9 @@ def grow_together(fit: Fit, path: Path, grid: Terms, inner: Inner, monitor: Moni
         found.extend(without_idle(fit, law) for law in growth.fitted(drafts, 3 * SIDE_BY_SIDE))
 
     def unseen(laws: Sequence[Projected], most: int) -> list[Projected]:
-        likely = sorted(laws, key=criterion)[: 3 * most]
+        likely = sorted(laws, key=fit.criterion)[: 3 * most]
         return [law for law in distinct(fit, likely, most) if law not in seen]
 
-    # Laws on the way down from a law that is near are better starts than the nearest of their sizes.
-    found += descents(fit, distinct(fit, found, 2), monitor, settle=False)
     for size in range(MOST_TOGETHER):
         if monitor.stopping() is not None:
             break
@@ -262,7 +250,10 @@ def grow_together(fit: Fit, path: Path, grid: Terms, inner: Inner, monitor: Moni
 
 
 def few_products(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
-    """Return the best laws with one, two, ... low products, which are left out of equations in which they are idle."""
+    """Return the best laws with one, two, ... low products, which are left out of equations in which they are idle.
+
+    Those on the way down from a law that is near are better starts of growth than the nearest of their sizes.
+    """
     low = (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
     products = [Product(row, NO_SUMS, np.zeros(0)) for row in grid.rows[low]]
     columns, start = product_columns(fit, products, path), empty(fit, path)
@@ -273,18 +264,21 @@ def few_products(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Pr
         for _, few, _ in best_sets(columns[..., usable], fit.target, fit.counts, most, SIDE_BY_SIDE):
             law = fit.model(made_of([products[c] for c in usable[few]], start))
             found.append(without_idle(fit, law))
-    return found
+    return [*found, *descents(fit, distinct(fit, found, 2), monitor, settle=False)]
 
 
 def without_idle(fit: Fit, law: Projected) -> Projected:
-    """Return the law without the coefficients that are not worth their price, the least significant first."""
+    """Return the law without coefficients and constants of sums not worth their price, the least certain first."""
     while True:
-        statistic = np.where(law.used, wald(fit, law)[0], np.inf)
-        i, j = np.unravel_index(statistic.argmin(), statistic.shape)
-        used = law.used & ~((np.arange(len(statistic))[:, None] == i) & (np.arange(statistic.shape[1]) == j))
-        if not used.any():
+        statistic, _, of_sums = wald(fit, law)
+        left = law.used.copy(), law.sums.weights != 0.0
+        values = [np.where(mask, part, np.inf) for mask, part in zip(left, (statistic, of_sums), strict=True)]
+        least = [part.min(initial=np.inf) for part in values]
+        of = int(least[1] < least[0])
+        left[of][np.unravel_index(values[of].argmin(), values[of].shape)] = False
+        if not left[0].any():
             return law
-        shorter = fit.model(tidied(fit, law, used, law.powers, law.sums.weights != 0.0))
+        shorter = fit.model(tidied(fit, law, left[0], law.powers, left[1]))
         if fit.criterion(shorter) > fit.criterion(law):
             return law
         law = shorter
@@ -348,7 +342,6 @@ class FactorByFactor:
         self, fit: Fit, path: Path, grids: Sequence[Terms], around: int, monitor: Monitor
     ) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
-        # Exact samples are many more than the constants of a chain need.
         problem, path = fit.problem.thinned(path, MOST_INTERVALS)
         # The error of a smoothed path is smooth, so that flexible laws fit it: less than noise is no evidence.
         floor = np.where(problem.smoothed[fit.equations] & (not problem.compact), 1.0, fit.floor)

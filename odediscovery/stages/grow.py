@@ -29,7 +29,7 @@ from odediscovery.families import POWERS, STATE_FUNCTIONS, Family, Terms
 from odediscovery.fitting.windows import damped_steps
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor, check_time
 from odediscovery.stages.integral_form import (
     LEAST,
@@ -63,6 +63,10 @@ SHARED = 0.05
 DEPENDENT = 1e-5
 # Most subsets kept of each size.
 BEAM = 100
+# Most intervals of exact samples on which laws grow: they are many more than the constants of a law need.
+MOST_INTERVALS = 150
+# Candidates whose products with functions of states stand for all smooth functions.
+SMOOTH = 150
 # Numbers per batch: subsets times their columns times columns of the library.
 AT_ONCE = 100_000
 
@@ -134,7 +138,7 @@ def separately(fit: Fit, grids: Sequence[Terms], alone: Alone, monitor: Monitor)
         singles = alone(fit, path, grids, around, monitor)
         if not all(singles):
             break
-        law = joined(fit, [laws[0] for laws in singles], path)
+        law = settled(fit, optimise_all(fit, [joined(fit, [laws[0] for laws in singles], path)])[0])
         if not found and law.squares.min() > PROMISING:
             # The right monomials have much smaller residuals even on the first path, so neither a better path nor
             # the terms of the other equations can help.
@@ -163,6 +167,11 @@ class TermByTerm:
     ) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
         others = self.others or Terms(np.zeros((0, fit.problem.features.size)))
+        if fit.problem.smoothed[fit.equations].all():
+            problem, path = fit.problem.compressed(path, smooth_functions(path, max(grids, key=len), fit.equations))
+        else:
+            problem, path = fit.problem.thinned(path, MOST_INTERVALS)
+        fit = Fit(problem, fit.equations, problem.counts[fit.equations], fit.floor)
         found: list[list[Projected]] = []
         for i, own in enumerate(grids):
             one = fit.of(i)
@@ -171,6 +180,19 @@ class TermByTerm:
         if all(found):
             self.others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in found])
         return found
+
+
+def smooth_functions(path: Path, grid: Terms, states: Indices) -> Array:
+    """Values of candidates, of functions of states, and of both over 1 + (x / median)^2, [intervals, nodes, functions].
+
+    Sums of these are close to all that laws are made of.
+    """
+    size = path.log.shape[-1]
+    rows = np.vstack([grid.rows[:SMOOTH], np.eye(size)])
+    squares = path.monomials(2.0 * np.eye(size)[states])
+    low, over = path.monomials(rows), 1.0 / (1.0 + squares / np.median(squares, axis=(0, 1)))
+    found = np.concatenate([low, *(low * z[..., None] for z in np.moveaxis(over, -1, 0))], axis=-1)
+    return found[..., (np.abs(found) < SQUARED).all(axis=(0, 1))]
 
 
 def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
@@ -213,8 +235,8 @@ def shared_laws(fit: Fit, path: Path, grid: Terms, others: Terms, monitor: Monit
     return []
 
 
-def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Projected:
-    """Join laws of single equations into one law with shared monomials and sums, and refit it."""
+def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Draft:
+    """Join laws of single equations into one law with shared monomials and sums."""
     first, sums, places = fit.problem.features.size, NO_SUMS, list[Indices]()
     for part in parts:
         at = []
@@ -234,8 +256,7 @@ def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Projected:
                 used.append(np.zeros(len(parts), dtype=bool))
             used[same[0] if same else -1][i] = True
     w = np.array(exponents).reshape(-1, first + len(sums))
-    uses = np.array(used).reshape(-1, len(parts)).T
-    return settled(fit, optimise_all(fit, [Draft(w, uses, w != 0, sums, path)])[0])
+    return Draft(w, np.array(used).reshape(-1, len(parts)).T, w != 0, sums, path)
 
 
 def terms_of(fit: Fit, model: Projected) -> Terms:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -604,6 +604,7 @@ class Fit:
     equations: Indices  # the states whose equations are sought
     counts: Array  # residuals of every equation
     floor: Array  # mean squares of every equation that no law explains
+    criteria: dict[Projected, float] = field(default_factory=dict, repr=False)  # of laws whose criterion was asked for
 
     def of(self, i: int) -> Fit:
         """The likelihood of laws for equation i alone."""
@@ -619,6 +620,11 @@ class Fit:
 
         A coefficient far above 1 belongs to terms that cancel, and needs more digits than others.
         """
+        if model not in self.criteria:
+            self.criteria[model] = float(model.score + self._price(model))
+        return self.criteria[model]
+
+    def _price(self, model: Projected) -> float:
         digits = 2.0 * np.log(np.maximum(np.abs(model.coefficients) / LARGE, 1.0)).sum()
         features, sums = self.problem.features, model.sums
         whole = np.concatenate([self.problem.integer, np.ones(len(sums), dtype=bool)])
@@ -628,7 +634,7 @@ class Fit:
         free = model.used, model.powers & ~whole & ~nearly, sums.weights != 0, self.real_inside(sums)
         w = np.where(nearly, simple, model.exponents)
         charged = price(w, sums.exponents, free, features.states, features.functions, float(self.counts.sum()))
-        return float(model.score + charged + digits)
+        return charged + float(digits)
 
     def exact(self, model: Projected) -> bool:
         """Whether the residuals of every equation are below the floor, or explained by noise.

@@ -11,7 +11,7 @@ from odediscovery.laws.power_sum import Features, PowerSum, Sums, but_whole_powe
 from odediscovery.problem.problem import prepare
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.stages import chains
-from odediscovery.stages.chains import along_law, grow_along, grow_chains, grow_together, smooth_functions
+from odediscovery.stages.chains import along_law, few_products, grow_along, grow_chains, grow_together, smooth_functions
 from odediscovery.stages.integral_form import Draft, Fit, Integral, features_for, grid_for
 
 UPTAKE = "X*S/(0.5 + S)*O/(0.3 + O)"
@@ -231,7 +231,8 @@ def test_a_flux_is_grown_in_both_of_its_equations():
     problem, path = problem.compressed(path, smooth_functions(path, grid, np.arange(2)))
     fit = Fit(problem, np.arange(2), problem.counts, np.full(2, 0.01))
     words = SUMS.inner(Seen(problem.features.functions, (), ~every, every, path.monomials))[0]
-    best = grow_together(fit, path, grid, words, Monitor())[0]
+    starts = few_products(fit, path, grid, Monitor())
+    best = grow_together(fit, path, grid, words, starts, Monitor())[0]
     over = best.exponents[:, problem.features.size :].any(axis=1)
     assert len(best.sums) == 1 and np.count_nonzero(best.sums.weights) == 2 and best.used[:, over].all()
 
