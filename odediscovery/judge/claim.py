@@ -369,10 +369,8 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
     off = np.abs(w - np.round(w))
     # An exponent nearer than this to a whole number, but not equal to it, indicates another law
     nearly = (off > WHOLE_POWER) & (off < 0.02)
-    used = law.coefficients != 0
-    inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
-    length = used.sum(axis=1) + inside
-    many = (used.sum(axis=1) > TERMS) | (length > CONSTANTS)
+    used, (terms, length) = law.coefficients != 0, lengths(law)
+    many = (terms > TERMS) | (length > CONSTANTS)
     cancel = has_cancelling_terms(law, p)
     if nearly.any() or many.any() or cancel.any():
         of_a, of_w = constant_errors(law, p)
@@ -447,9 +445,18 @@ def needs_every_term(found: Polished) -> bool:
     return bool(few and np.array_equal(w, np.round(w)) and needed[a != 0].all())
 
 
+def lengths(law: PowerSum) -> tuple[Array, Array]:
+    """Numbers of terms, and of terms and sums together, of each equation."""
+    used = law.coefficients != 0
+    terms = used.sum(axis=1)
+    inside = 0 if law.features is None else (used @ (law.exponents[:, law.features.simple :] != 0)).sum(axis=1)
+    return terms, terms + inside
+
+
 def is_short(law: PowerSum) -> bool:
-    """Whether no equation has more than `TERMS` terms."""
-    return bool((law.coefficients != 0).sum(axis=1).max() <= TERMS)
+    """Whether no equation has more than `TERMS` terms, or `CONSTANTS` terms and sums."""
+    terms, length = lengths(law)
+    return bool(terms.max() <= TERMS and length.max() <= CONSTANTS)
 
 
 def is_within_noise(p: Problem, c: Candidate) -> bool:

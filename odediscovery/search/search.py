@@ -65,8 +65,7 @@ from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
 FOLLOWERS = 3  # laws, the best first, on one of whose trajectories chains are grown
-ROUNDS = 3  # of regression along the best law, which the round before may have found
-CHAINS_SHARE, CHAINS_SHARE_ALONG = 0.5, 0.2  # of the time left, for each growing of chains
+CHAINS_SHARE = 0.5  # of the time left, for each growing of chains
 MANY_STATES = 10  # most changing states for which richer families are tried
 
 
@@ -171,22 +170,20 @@ def chains(at: Search) -> Iterator[Proposal]:
 
 
 def chains_along_the_best(at: Search, *, rich: bool) -> Iterator[Proposal]:
-    """Propose chains found along the best law that follows the data, in rounds; see `grow_along`."""
-    p, seen = at.problem, list[PowerSum]()
+    """Propose chains found along the best law that follows the data; see `grow_along`."""
+    p = at.problem
     if p.data.controls or p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
         return
     for family in (f for f in at.families if f.inner is not None):
-        for _ in range(1 if rich else ROUNDS):
-            followed = (at.follow(c) for c in rank(at.candidates, p.samples)[:FOLLOWERS])
-            best = next((found for found in followed if found is not None), None)
-            if best is None or any(best[1].law is law for law in seen) or at.monitor.stopping():
-                break
-            q, law = best
-            seen.append(law.law)
-            at.monitor.stage(f"grow {family.name} along a law", 1)
-            with at.monitor.part(CHAINS_SHARE_ALONG):
-                laws = grow_along(q, law.law, law.initial, family, at.monitor, rich=rich)
-            yield from _by_powers(laws)
+        likely = rank(at.candidates, p.samples)[:FOLLOWERS]
+        best = next((found for c in likely if (found := at.follow(c)) is not None), None)
+        if best is None or at.monitor.stopping():
+            return
+        q, law = best
+        at.monitor.stage(f"grow {family.name} along a law", 1)
+        with at.monitor.part(CHAINS_SHARE):
+            laws = grow_along(q, law.law, law.initial, family, at.monitor, rich=rich)
+        yield from _by_powers(laws)
 
 
 def is_near(law: PowerSum, p: Problem) -> bool:
@@ -445,7 +442,8 @@ SERIES = Condition(
 NO_SERIES = EXACT_AND_PLAIN & ~SERIES
 BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
 REAL_OR_LONG = _of_best(
-    "the best law has real powers or many terms", lambda at, best: not (best.whole.all() and is_short(best.law))
+    "the best law has real powers, or many terms and sums",
+    lambda at, best: not (best.whole.all() and is_short(best.law)),
 )
 LEAVES_NOISE = _of_best("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
 NAMED = _of_best("a textbook law that is no sum of powers leaves noise alone", is_named)
@@ -522,7 +520,7 @@ MOVES: tuple[Move, ...] = (
         "laws of whole powers by regression that come near",
         near(whole_powers),
         NEAR_NOISE_SOON,
-        until=LEAVES_NOISE & ~ODD,
+        until=LEAVES_NOISE & WHOLE & ~ODD,
         late=True,
     ),
     Move(
@@ -548,7 +546,7 @@ MOVES: tuple[Move, ...] = (
         "small sums of real powers, grown",
         few_powers,
         FITTED_NEAR_NOISE,
-        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (LEAVES_NOISE | CONVINCING)) & ~ODD,
+        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & WHOLE & (LEAVES_NOISE | CONVINCING)) & ~ODD,
         late=True,
     ),
     Move(
@@ -577,7 +575,7 @@ MOVES: tuple[Move, ...] = (
         noisy_families,
         GROWN_IF_HOPEFUL,
         enough=CONVINCING & ~ODD,
-        until=CONVINCING & ~ODD,
+        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
     ),
     Move(
         "chains along the best law",
@@ -586,7 +584,7 @@ MOVES: tuple[Move, ...] = (
         partial(chains_along_the_best, rich=False),
         REFITTED,
         enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
-        until=CONVINCING & WHOLE & ~ODD,
+        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
     ),
     Move(
         "rich chains along the best law",
