@@ -29,13 +29,13 @@ from odediscovery.bench.rate_laws import (
     GROWTH,
     LINEAR,
     LOGISTIC,
+    MICHAELIS_MENTEN,
     QUOTA,
     REACTIONS,
     REACTOR,
     STOCKING,
     Rate,
     RateLaw,
-    michaelis_menten,
 )
 
 # Powers of ten of the units of states, and how many samples there may be.
@@ -141,7 +141,7 @@ def cells(law: RateLaw, r: np.random.Generator) -> Draft:
     if n == 2:
         b.add(0, v)
         return b.draft(b.positive_starts(0.7, 3.0), b.size(3.0, 12.0), samples=SAMPLES)
-    uptake = michaelis_menten(b, "s", 2, OUTSIDE).factor
+    uptake = MICHAELIS_MENTEN(b, "s", 2, OUTSIDE).factor
     b.add(0, v, factor=uptake)
     b.add(2, -v * b.size(0.3, 1.0), {1: 1}, uptake)
     b.add(2, b.size(0.2, 0.8))
