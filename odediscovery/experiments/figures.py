@@ -20,8 +20,8 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, ScalarForma
 from numpy.typing import NDArray
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
-from odediscovery.plots.figures import STYLE as SHARED
+from odediscovery.plots.axes import COLOURS, INK, MUTED, empty_figure
+from odediscovery.plots.axes import STYLE as SHARED
 from odediscovery.runtime.arrays import Array
 
 # Widths of guide lines and of the line of a median, in points; opacity of overlapping marks.

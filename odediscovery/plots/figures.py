@@ -18,33 +18,16 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure, FigureBase
 
+import odediscovery.plots.axes as style
 import odediscovery.plots.checks as checks
 from odediscovery.data.series import measured
 from odediscovery.errors import InputError
-from odediscovery.plots.axes import (
-    COLOURS,
-    DENSE,
-    GRID,
-    HEIGHT,
-    INK,
-    LEAST_WIDTH,
-    MUTED,
-    NAMES,
-    SMALL_TEXT,
-    STYLE,
-    empty_figure,
-    with_unit,
-)
-from odediscovery.plots.axes import WIDTH as PANEL
+from odediscovery.plots.axes import empty_figure, with_unit
 from odediscovery.plots.fit import courses, draw_state
 from odediscovery.plots.front import draw_front, front_of, meaning_of_complexity
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.result.discovery import Discovery, describe_chain
 from odediscovery.runtime.files import write_whole
-
-__all__ = ["COLOURS", "GRID", "INK", "MUTED", "STYLE", "empty_figure", "save_figure"]  # for experiments, too
-__all__ += ["FIGURES", "checks_figure", "fit_figure", "groups_figure", "pareto_figure", "save_figures", "stack"]
-__all__ += ["weights_figure"]
 
 PICTURES = ("png", "svg", "pdf")
 # Groups per row.
@@ -63,8 +46,8 @@ def fit_figure(discovery: Discovery) -> Figure:
     rows = -(-n // 3)
     # Use the fewest columns for these rows: four states form a square.
     columns = -(-n // rows)
-    with rc_context(NAMES):
-        figure = empty_figure(max(LEAST_WIDTH, PANEL * columns), HEIGHT * rows + LEGEND)
+    with rc_context(style.NAMES):
+        figure = empty_figure(max(style.LEAST_WIDTH, style.WIDTH * columns), style.HEIGHT * rows + LEGEND)
         grid = figure.add_gridspec(rows, columns)
         runs, seen = courses(discovery), measured(series)
         for k, state in enumerate(series.states[:n]):
@@ -86,8 +69,8 @@ def pareto_figure(discovery: Discovery) -> Figure:
     names = {i: row.name for i, row in enumerate(rows) if row.name and i != chosen}
     best = rows[chosen]
     star = f"chosen: complexity {best.complexity}, MSE {best.mse:.3g}" + f",\n{best.name}" * bool(best.name)
-    with rc_context(NAMES):
-        figure = empty_figure(LEAST_WIDTH, HEIGHT)
+    with rc_context(style.NAMES):
+        figure = empty_figure(style.LEAST_WIDTH, style.HEIGHT)
         axes = figure.add_subplot()
         draw_front(axes, cost, error, chosen, names, ("candidate equations", star))
         axes.set_xlabel(meaning_of_complexity(discovery))
@@ -103,14 +86,14 @@ def pareto_figure(discovery: Discovery) -> Figure:
 
 def weights_figure(discovery: Discovery) -> Figure:
     """Draw the chain of units as annotated heat maps, input left, output right; the title describes the chain."""
-    with rc_context(NAMES):
+    with rc_context(style.NAMES):
         network = discovery.network
         layers = () if network is None else network.layers
         missing = "" if layers else "These equations were read from no network."
         if any(layer.n_in * layer.n_out > 1000 for layer in layers):
             missing = "Too many weights to be drawn: model.npz has them."
         if missing or network is None:
-            figure = empty_figure(LEAST_WIDTH, 1.6)
+            figure = empty_figure(style.LEAST_WIDTH, 1.6)
             figure.text(0.5, 0.5, missing, ha="center")
             return figure
         states, time_name = discovery.equations.variables, discovery.series.time_name
@@ -121,7 +104,7 @@ def checks_figure(discovery: Discovery) -> Figure:
     """Draw terms, rates, autocorrelation and normal plot of residuals of each state, and correlations of constants."""
     states, known = checks.checks_of(discovery), checks.correlations(discovery)
     heights = [ROW] * len(states) + ([] if known is None else [min(stack(len(known[0]), CELL), ROW)])
-    with rc_context(DENSE):
+    with rc_context(style.DENSE):
         figure = empty_figure(WIDE, sum(heights))
         # The panel of terms is wider for their names.
         grid = figure.add_gridspec(len(heights), 4, width_ratios=(1.5, 1.0, 1.0, 1.0), height_ratios=heights)
@@ -129,7 +112,7 @@ def checks_figure(discovery: Discovery) -> Figure:
             for column, (title, draw) in enumerate(pictures.items()):
                 axes = figure.add_subplot(grid[k, column])
                 if not draw(axes):
-                    axes.text(0.5, 0.5, "too few samples", transform=axes.transAxes, ha="center", color=MUTED)
+                    axes.text(0.5, 0.5, "too few samples", transform=axes.transAxes, ha="center", color=style.MUTED)
                 axes.set_title(title)
                 if column == 0:
                     axes.set_title(f"{with_unit(state, discovery.series.units)}: {title}")
@@ -155,7 +138,7 @@ def groups_figure(discovery: Discovery) -> Figure:
     shown, varying = checks.drawn_groups(fits), population.varying[: checks.MAX_FORESTS]
     rows = math.ceil(len(shown) / ACROSS)
     heights = [stack(len(fits), GROUP)] * bool(varying) + [1.7 * rows + LEGEND]
-    with rc_context(DENSE):
+    with rc_context(style.DENSE):
         figure = empty_figure(WIDE, sum(heights))
         parts = np.atleast_1d(np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights), dtype=object))
         for column, one in enumerate(varying):
@@ -174,11 +157,11 @@ def groups_figure(discovery: Discovery) -> Figure:
             first = first or axes
             checks.draw_group(axes, discovery, g, k, fits[g])
             share = f"R\N{SUPERSCRIPT TWO} {fits[g].r2:.2f}" if np.isfinite(fits[g].r2) else ""
-            axes.set_title(fits[g].label[:16], fontsize=SMALL_TEXT + 1, pad=2)
+            axes.set_title(fits[g].label[:16], fontsize=style.SMALL_TEXT + 1, pad=2)
             # Above the panel, since samples may fill any corner within.
-            told, look = share + ", does not follow" * (not fits[g].follows), {"fontsize": SMALL_TEXT, "color": MUTED}
-            axes.set_title(told, loc="right", pad=2, fontweight="normal", **look)
-            axes.tick_params(labelsize=SMALL_TEXT)
+            told, size = share + ", does not follow" * (not fits[g].follows), style.SMALL_TEXT
+            axes.set_title(told, loc="right", pad=2, fontweight="normal", fontsize=size, color=style.MUTED)
+            axes.tick_params(labelsize=style.SMALL_TEXT)
         parts[-1].supxlabel(with_unit(series.time_name, series.units))
         parts[-1].supylabel(with_unit(series.states[k], series.units))
     return figure
@@ -227,4 +210,4 @@ def stack(count: int, each: float) -> float:
 
 def _headline(figure: FigureBase, text: str) -> None:
     """A muted line above all panels, at the left."""
-    figure.suptitle(text, x=0.01, ha="left", color=MUTED, fontsize="medium")
+    figure.suptitle(text, x=0.01, ha="left", color=style.MUTED, fontsize="medium")

@@ -36,7 +36,7 @@ from odediscovery.experiments.base import (
 )
 from odediscovery.experiments.figures import SHARES, draw_groups, draw_surface, page
 from odediscovery.experiments.training import WEIGHT_ERROR, Draw, OurSetting, Setting
-from odediscovery.plots.figures import COLOURS, MUTED
+from odediscovery.plots.axes import COLOURS, MUTED
 from odediscovery.runtime.device import device_of
 from odediscovery.units import NALU, NAU, UNITS, Dense, RealNPU
 

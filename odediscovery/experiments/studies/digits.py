@@ -25,7 +25,7 @@ from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Ro
 from odediscovery.experiments.figures import page
 from odediscovery.experiments.studies.subset_sums import MIDDLE
 from odediscovery.experiments.training import fresh, parameters_of, rows_of, set_gradients, tell
-from odediscovery.plots.figures import COLOURS
+from odediscovery.plots.axes import COLOURS
 from odediscovery.runtime.device import device_of
 from odediscovery.units import UNITS, AbstractUnit
 

@@ -28,7 +28,7 @@ from odediscovery.experiments.base import (
 )
 from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, Values, draw_groups, line_of, page
 from odediscovery.experiments.training import ACTIVATIONS, Setting
-from odediscovery.plots.figures import COLOURS, GRID, MUTED
+from odediscovery.plots.axes import COLOURS, GRID, MUTED
 from odediscovery.runtime.arrays import Mask
 from odediscovery.units import UNITS, AbstractUnit, Dense
 

@@ -40,7 +40,7 @@ from odediscovery.experiments.figures import (
 )
 from odediscovery.experiments.studies.digits import Images, divided, handwritten, origins
 from odediscovery.experiments.training import Draw, Setting
-from odediscovery.plots.figures import COLOURS, INK
+from odediscovery.plots.axes import COLOURS, INK
 from odediscovery.units import UNITS, AbstractUnit, Dense
 from odediscovery.units.base import redraw
 from odediscovery.units.nac import accumulator

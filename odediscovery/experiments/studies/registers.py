@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, number, tally
 from odediscovery.experiments.figures import THIN, page
 from odediscovery.experiments.training import Setting, chain, layers, parameters_of, rows_of, train, uniform
-from odediscovery.plots.figures import COLOURS
+from odediscovery.plots.axes import COLOURS
 from odediscovery.units import NSR, Dense
 
 TASKS = {">": torch.gt, "<": torch.lt, ">=": torch.ge, "<=": torch.le, "=": torch.eq, "!=": torch.ne}

@@ -25,7 +25,7 @@ from odediscovery.experiments import training as nets
 from odediscovery.experiments.base import OURS, Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number, share
 from odediscovery.experiments.figures import PER_CENTS, SHARES, page
 from odediscovery.experiments.training import WEIGHT_ERROR
-from odediscovery.plots.figures import COLOURS
+from odediscovery.plots.axes import COLOURS
 from odediscovery.units import NAU, NMU, UNITS, AbstractUnit, glorot
 from odediscovery.units.base import Arrays as Weights
 from odediscovery.units.base import Initialiser, Tensors, weighted_sum

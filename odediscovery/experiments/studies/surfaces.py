@@ -19,7 +19,7 @@ from torch import Tensor
 from odediscovery.experiments.base import Arrays, Experiment, Job, Plan, Ran, Row, find, markdown, number
 from odediscovery.experiments.figures import STYLE, THICK, THIN, aside, draw_surface, page
 from odediscovery.experiments.training import fresh, parameters_of, uniform
-from odediscovery.plots.figures import COLOURS, INK, MUTED, empty_figure
+from odediscovery.plots.axes import COLOURS, INK, MUTED, empty_figure
 from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.units import NAC, NAU, NMU, NPU, UNITS, AbstractUnit, NaiveNPU, RealNPU
 from odediscovery.units.nac import EPSILON, accumulator
