@@ -20,6 +20,7 @@ import torch
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 from odediscovery.bench.summary import table
 from odediscovery.experiments.figures import STYLE
@@ -227,10 +228,5 @@ def share(won: NDArray[Any]) -> str:
 
 def wilson(successes: int, runs: int) -> tuple[float, float]:
     """95 % interval of a success rate (Wilson's score interval, as in Madsen and Johansen)."""
-    if runs == 0:
-        return 0.0, 1.0
-    z, rate = 1.959963984540054, successes / runs
-    middle = (rate + z * z / (2 * runs)) / (1 + z * z / runs)
-    spread = rate * (1 - rate) / runs + z * z / (4 * runs**2)
-    half = z * float(np.sqrt(spread)) / (1 + z * z / runs)
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    low, high = binomtest(successes, runs).proportion_ci(method="wilson")
+    return float(low), float(high)

@@ -325,7 +325,7 @@ def test_statistics_of_the_tables():
     assert median_deviation(np.array([1.0, 2.0, 4.0, np.nan])) == (3.0, 1.5)
     low, high = wilson(98, 100)
     assert low == pytest.approx(0.930, abs=1e-3) and high == pytest.approx(0.994, abs=1e-3)
-    assert wilson(0, 0) == (0.0, 1.0) and wilson(100, 100)[1] == 1.0
+    assert wilson(100, 100)[1] == 1.0
     assert [number(x) for x in (0.0, 1234.5, 5e-7, np.inf, np.nan)] == ["0", "1.2e+03", "5.0e-07", "inf", "-"]
 
 
