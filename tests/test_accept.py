@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from odediscovery import discover, get_system, settings_for, simulate_system
-from odediscovery.bench.scores import same_terms, worst_errors
+from odediscovery.bench.scores import distance, same_terms
 from odediscovery.bench.success import success_rate
 from odediscovery.laws.power_sum import PowerSum
 
@@ -34,8 +34,8 @@ def test_clean_fsir_is_found_exactly(seed):
     found = discover(simulate_system("fsir"), settings_for("default", seed=seed))
     raw = before_snapping(found)
     assert same_terms(raw, truth({}), 0.005)
-    exponent, coefficient = worst_errors(raw, truth({}))
-    assert exponent < 1e-4 and coefficient < 1e-4
+    apart = distance(raw, truth({}))
+    assert apart.inner < 1e-4 and apart.outer < 1e-4
 
 
 @pytest.mark.parametrize("seed", (0, 1))
@@ -45,7 +45,7 @@ def test_variants_of_fsir_are_found_exactly(values, until, seed):
     found = discover(series, settings_for("default", seed=seed))
     raw = before_snapping(found)
     assert same_terms(raw, truth(values), 0.005)
-    assert worst_errors(raw, truth(values))[1] < 0.01
+    assert distance(raw, truth(values)).outer < 0.01
 
 
 def test_fsir_in_one_percent_noise():

@@ -217,13 +217,6 @@ def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> boo
     return apart is not None and apart.inner <= tolerance + _ROUNDED
 
 
-def worst_errors(found: PowerSum, truth: PowerSum) -> tuple[float, float]:
-    """Largest error of an exponent, absolute, relative above 1, and largest relative error of a
-    coefficient; infinite if the terms differ."""
-    apart = distance(found, truth)
-    return (np.inf, np.inf) if apart is None else (apart.inner, apart.outer)
-
-
 def _terms(law: PowerSum, size: Array) -> list[_Terms]:
     law = law.merged()
     monomials = np.exp(np.clip(law.exponents @ np.log(size), -300.0, 300.0))

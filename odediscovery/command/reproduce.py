@@ -97,11 +97,13 @@ def _plan(name: str, preset: str, full: bool, seed: int, device: str) -> Plan:
         raise InputError(f"--seed must be at least 0, got {seed}")
     import torch
 
+    from odediscovery.bench.systems import check_names
     from odediscovery.experiments.base import Plan
-    from odediscovery.experiments.studies.registry import get_experiment
+    from odediscovery.experiments.studies.registry import EXPERIMENTS
     from odediscovery.runtime.device import device_of
 
-    if name != EVERY and not get_experiment(name).trains and device != "cpu":
+    check_names("experiment", [name] * (name != EVERY), EXPERIMENTS)
+    if name != EVERY and not EXPERIMENTS[name].trains and device != "cpu":
         raise InputError(f"--device {device}: {name} trains nothing; leave --device out")
     device_of(device)
     # One thread is faster than two at these tensor sizes.

@@ -99,10 +99,10 @@ def draw_surface(axis: Axes, values: Values, box: tuple[float, float, float, flo
     return axis.imshow(shown, origin="lower", extent=box, norm=norm, **look)
 
 
-def legend_below(figure: Figure, axis: Axes, columns: int = 0) -> None:
+def legend_below(figure: Figure, axis: Axes) -> None:
     """Draw one legend for all panels below them, with the names of one panel."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns or len(labels) or 1)
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) or 1)
 
 
 # Sizes of markers, of the markers of few models, and distance of labels from their points, in points.

@@ -15,7 +15,7 @@ from odediscovery.laws.expressions import constant
 from odediscovery.plots.axes import COLOURS, CURVE_POINTS, HAIR, INK, LIGHT, Depth, frame, rings, set_times
 from odediscovery.plots.fit import thinned
 from odediscovery.report.drawings import panels
-from odediscovery.report.words import rounded, typeset
+from odediscovery.report.words import typeset
 from odediscovery.result.discovery import Discovery, start_values
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import band
@@ -95,4 +95,4 @@ def _cell(value: float, half: float) -> tuple[Markup, Markup]:
         return Markup(""), Markup("")
     if not np.isfinite(half) or half == 0.0:
         return typeset(constant(value)), Markup("")
-    return rounded(value, half), typeset(constant(half, digits=2))
+    return typeset(constant(value, half)), typeset(constant(half, digits=2))

@@ -223,7 +223,7 @@ def _estimate(
     if error is None or not math.isfinite(error):
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
     shown = typeset(law_constant(value, error, DIGITS, spare))
-    return Row(what, shown, rounded(error, error), between(ends, error), unit)
+    return Row(what, shown, typeset(constant(error, error)), between(ends, error), unit)
 
 
 def _products(found: Discovery) -> dict[tuple[bool, int | None], Markup]:
@@ -260,14 +260,9 @@ def _row(entry: dict[str, Any], products: dict[tuple[bool, int | None], Markup],
     return _estimate(what, value, entry["standard_error"], entry["interval"], unit, spare)
 
 
-def rounded(value: float, error: float) -> Markup:
-    """Write a value to the second digit of its error, without the error."""
-    return typeset(constant(value, error))
-
-
 def between(ends: Sequence[float] | None, error: float) -> Markup:
     """Write an interval, "" if unknown."""
-    return Markup("") if ends is None else Markup("{} to {}").format(*(rounded(end, error) for end in ends))
+    return Markup("") if ends is None else Markup("{} to {}").format(*(typeset(constant(end, error)) for end in ends))
 
 
 def typeset(written: str) -> Markup:

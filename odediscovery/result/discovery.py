@@ -572,16 +572,11 @@ def head(found: Discovery) -> str:
     if is_of_a_form(found) or (found.population is not None and found.population.written):
         # A form that the user wrote down did not have to be found.
         heads |= {"converged": "constants fitted", "poor-fit": "the form does not fit"}
-    if found.outcome == "converged" and is_unlikely(found):
+    chance = chosen_row(found).probability
+    if found.outcome == "converged" and chance is not None and chance < UNLIKELY:
         return "a curve through the data, perhaps no law"
     remarks = {"doubted": ", with doubts", "contested": ", others about as good"}
     return heads[found.outcome] + remarks.get(verdict(found), "")
-
-
-def is_unlikely(found: Discovery) -> bool:
-    """Whether the terms of a law are much more likely wrong than right."""
-    chance = chosen_row(found).probability
-    return chance is not None and chance < UNLIKELY
 
 
 def headline(found: Discovery) -> str:

@@ -23,7 +23,16 @@ from odediscovery.bench.random_laws import (
     random_systems,
     standard_errors,
 )
-from odediscovery.bench.scores import constant_errors, nodes, same_law, same_terms, score, trajectory_r2, worst_errors
+from odediscovery.bench.scores import (
+    ConstantErrors,
+    constant_errors,
+    distance,
+    nodes,
+    same_law,
+    same_terms,
+    score,
+    trajectory_r2,
+)
 from odediscovery.bench.suites import COLUMNS, study_of
 from odediscovery.bench.systems import SUITES, Protocol, SuiteSystem, choose, load_suite, training_data, true_trajectory
 from odediscovery.cli import main
@@ -290,12 +299,12 @@ def test_exponents_may_be_a_little_off_but_no_term_may_be_missing_or_spurious():
     assert same_terms(split, FSIR)
 
 
-def test_worst_errors():
-    exponent, coefficient = worst_errors(changed(0.03, -0.02), FSIR)
-    assert exponent == pytest.approx(0.03)
-    assert coefficient == pytest.approx(0.02)
-    assert worst_errors(FSIR, FSIR) == (0.0, 0.0)
-    assert worst_errors(PowerSum(-FSIR.coefficients, FSIR.exponents), FSIR) == (np.inf, np.inf)
+def test_errors_of_constants_are_those_of_the_worst_term():
+    apart = distance(changed(0.03, -0.02), FSIR)
+    assert apart.inner == pytest.approx(0.03)
+    assert apart.outer == pytest.approx(0.02)
+    assert distance(FSIR, FSIR) == ConstantErrors(0.0, 0.0)
+    assert distance(PowerSum(-FSIR.coefficients, FSIR.exponents), FSIR) is None
 
 
 # Other forms, with other constants

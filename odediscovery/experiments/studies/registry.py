@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from odediscovery.errors import unknown_name
 from odediscovery.experiments.base import Experiment
 from odediscovery.experiments.studies.arithmetic import Division, LargeArithmetic, SimpleArithmetic
 from odediscovery.experiments.studies.digits import Digits
@@ -36,10 +35,3 @@ EXPERIMENTS: dict[str, Experiment] = {
         Expectations(),
     )
 }
-
-
-def get_experiment(name: str) -> Experiment:
-    """The experiment of a name."""
-    if name not in EXPERIMENTS:
-        raise unknown_name("experiment", name, tuple(EXPERIMENTS))
-    return EXPERIMENTS[name]
