@@ -15,7 +15,7 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from odediscovery.bench.systems import check_names
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError
 from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.runtime.workers import IN_TURN
+from odediscovery.runtime.workers import Processes
 from odediscovery.settings import settings_for
 from odediscovery.units import UNITS
 
@@ -180,24 +180,6 @@ def timed_fit(samples: int, noise: float, seed: int, max_seconds: float, row: Ro
     row |= {"outcome": found.outcome, "equations": found.equations.texts()}
 
 
-class EachInItsOwn:
-    """A backend with a new process for each task, one after the other."""
-
-    def results(
-        self,
-        function: Callable[[Any], Any],
-        tasks: Sequence[Any],
-        limit: float = math.inf,
-        stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:
-        """See `workers.Backend`."""
-        for number, task in enumerate(tasks):
-            for _, result in IN_TURN.results(function, [task], limit, stopping):
-                yield number, result
-            if stopping() is not None:
-                return
-
-
 def run_speed(
     folder: Path, parts: Sequence[str], *, seed: int = 0, max_seconds: float = 600.0, quick: bool = False, **where: Any
 ) -> list[Row]:
@@ -214,7 +196,7 @@ def run_speed(
         ]
     shared = {"measure": "speed", "seed": seed, "max_seconds": max_seconds, "quick": quick}
     study = Study("speed", shared, COLUMNS, tasks, max_seconds, _in_words)
-    return study.run(folder, backend=EachInItsOwn(), **where)
+    return study.run(folder, backend=Processes(fresh=True), **where)
 
 
 def _in_words(row: Row) -> str:

@@ -69,6 +69,7 @@ class Processes:
     """Processes of this machine as a `Backend`: `jobs` tasks run in parallel, each in a process with one thread."""
 
     jobs: int = 1
+    fresh: bool = False  # whether each task has a process of its own
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -86,6 +87,8 @@ class Processes:
                         ended.put((item[0], child.run(packed(item[1]), limit, leaving.is_set)))
                     except Exception as error:  # raised again in the caller's thread
                         ended.put((item[0], error))
+                    if self.fresh:
+                        child.close()
 
         threads = [threading.Thread(target=run_in_turn, daemon=True) for _ in range(min(self.jobs, len(tasks)))]
         left = len(tasks)

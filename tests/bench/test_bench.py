@@ -10,11 +10,12 @@ from odediscovery import FitError, Monitor
 from odediscovery.bench import peers, speed, suites
 from odediscovery.bench.rows import Task, filled
 from odediscovery.bench.scores import score
-from odediscovery.bench.speed import BY_HAND, COLUMNS, EachInItsOwn, alternate, markdown, measure_unit, timed_fit
+from odediscovery.bench.speed import BY_HAND, COLUMNS, alternate, markdown, measure_unit, timed_fit
 from odediscovery.bench.suites import COLUMNS as FIELDS
 from odediscovery.bench.suites import study_of
 from odediscovery.bench.systems import Protocol, load_suite, training_data
 from odediscovery.command.cli import main
+from odediscovery.runtime.workers import Processes
 from odediscovery.units import UNITS
 
 
@@ -194,7 +195,7 @@ def process_of(_task):
 
 @pytest.mark.long
 def test_each_measurement_has_a_process_of_its_own():
-    numbers = dict(EachInItsOwn().results(process_of, ["a", "b"]))
+    numbers = dict(Processes(fresh=True).results(process_of, ["a", "b"]))
     assert numbers[0] != numbers[1]
 
 
