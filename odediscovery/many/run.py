@@ -30,7 +30,6 @@ class Many:
     series: int
     laws: Counter[str]  # number of series that each law explains
     outcomes: Counter[str]
-    failed: tuple[str, ...]  # tasks without a result, with the reason
     finished: bool  # whether all series were fitted
 
 
@@ -80,13 +79,12 @@ def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[
             file.flush()
             done.add(number)
             monitor.step(len(done))
-    reasons = [f"block {number}: {failure.reason}" for number, failure in sorted(failed.items())]
-    for reason in reasons:
-        say(reason)
+    for number, failure in sorted(failed.items()):
+        say(f"block {number}: {failure.reason}")
     if table.parquet:
         named = ([row | {"equation": _cell(row, "equation", name)} for row in rows] for _, rows in _lines(kept))
         write_parquet(folder / "summary.parquet", named)
-    return _summarised(folder, name, len(blocks), tuple(reasons))
+    return _summarised(folder, name, len(blocks))
 
 
 def _begin(folder: Path, source: dict[str, Any]) -> None:
@@ -139,7 +137,7 @@ def label_places(folder: Path, labels: Sequence[str] | None) -> dict[str, int]:
     }
 
 
-def _summarised(folder: Path, name: str, blocks: int, failed: tuple[str, ...]) -> Many:
+def _summarised(folder: Path, name: str, blocks: int) -> Many:
     """Write `summary.csv` from the saved rows and count them, with one block in memory at a time."""
     laws, outcomes, count = Counter[str](), Counter[str](), 0
     with (folder / "summary.csv.part").open("w", encoding="utf-8", newline="") as file:
@@ -153,7 +151,7 @@ def _summarised(folder: Path, name: str, blocks: int, failed: tuple[str, ...]) -
                     laws[row["law"]] += 1
                 table.writerow([_cell(row, column, name) for column in COLUMNS])
     (folder / "summary.csv.part").replace(folder / "summary.csv")
-    return Many(outcomes.total(), laws, outcomes, failed, count == blocks)
+    return Many(outcomes.total(), laws, outcomes, count == blocks)
 
 
 def _cell(row: Row, column: str, name: str) -> Any:

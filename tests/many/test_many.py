@@ -133,8 +133,9 @@ def test_a_table_whose_columns_or_series_are_not_certain_is_refused(text, told, 
 
 def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path):
     path, folder = write(tmp_path / "plate.csv", curves(6)), tmp_path / "each"
-    first = fit_many(opened_table(path, "well", folder), Here(lost=1), Monitor())
-    assert (first.series, first.finished, first.failed) == (4, False, ("block 1: killed",))
+    said = []
+    first = fit_many(opened_table(path, "well", folder), Here(lost=1), Monitor(), say=said.append)
+    assert (first.series, first.finished, said) == (4, False, ["block 1: killed"])
     # A line that a kill has cut off.
     with (folder / "rows.jsonl").open("ab") as file:
         file.write(b'{"block": 2, "ro')
