@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, ScalarFormatter
-from numpy.typing import NDArray
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.plots.axes import COLOURS, INK, MUTED, empty_figure
@@ -32,8 +31,6 @@ GROUP = 0.8
 ERROR_ENDS, PER_CENTS, SHARES = (1e-7, 1e4), (-4.0, 104.0), (-0.02, 1.04)
 STYLE: dict[Any, Any] = SHARED | {"legend.fontsize": 8.0, "lines.markersize": 4.0}
 
-Values: TypeAlias = NDArray[np.float64]
-
 
 def page(rows: int = 1, *, wide: bool = False) -> Figure:
     """An empty figure for some rows of panels."""
@@ -46,7 +43,7 @@ def aside(k: int, of: int) -> float:
 
 
 def draw_runs(
-    axis: Axes, at: float, values: Values, colour: str, label: str | None = None, *, lying: bool = False
+    axis: Axes, at: float, values: Array, colour: str, label: str | None = None, *, lying: bool = False
 ) -> None:
     """Draw every run as a point, side by side, and the median as a short line; `lying`: along the other axis."""
     last = len(values) - 1
@@ -68,7 +65,7 @@ def draw_groups(
     axis: Axes,
     groups: Sequence[str],
     methods: Sequence[str],
-    values: Mapping[Any, Values],
+    values: Mapping[Any, Array],
     *,
     ends: tuple[float, float] = (-np.inf, np.inf),
     colours: Sequence[str] = COLOURS,
@@ -92,7 +89,7 @@ def draw_groups(
     (axis.set_yticks if lying else axis.set_xticks)(range(first, first + len(groups)), groups)
 
 
-def draw_surface(axis: Axes, values: Values, box: tuple[float, float, float, float], norm: Any, **look: Any) -> Any:
+def draw_surface(axis: Axes, values: Array, box: tuple[float, float, float, float], norm: Any, **look: Any) -> Any:
     """Draw values over two quantities [first, second] as clipped colours, the first one to the right."""
     axis.grid(False)
     shown = values.T.clip(norm.vmin, norm.vmax)

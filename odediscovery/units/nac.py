@@ -13,13 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 import sympy
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
+from odediscovery.runtime.arrays import Array
 from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, linear, weighted_sum
 
-Array = NDArray[np.float64]
 # Added to |x| before the logarithm, as in the authors' code and in NeuralArithmetic.jl.
 EPSILON = 1e-8
 

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from odediscovery.runtime.arrays import Array
 from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, linear, product, weighted_sum
-from odediscovery.units.nac import EPSILON, Array, accumulator, accumulator_array, power_product, rounded_product
+from odediscovery.units.nac import EPSILON, accumulator, accumulator_array, power_product, rounded_product
 
 
 class NALU(AbstractUnit):

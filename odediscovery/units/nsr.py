@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 import sympy
 import torch
-from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor
 
+from odediscovery.runtime.arrays import Array
 from odediscovery.units.base import AbstractUnit, Arrays, Initialiser, Tensors, exact, weighted_sum
 
-Array = NDArray[np.float64]
 # Relation between the operands by the verdicts on d < 0, d = 0 and d > 0.
 RELATIONS = {
     (False, False, True): sympy.Gt,

@@ -26,10 +26,10 @@ from odediscovery.experiments.base import (
     number,
     tally,
 )
-from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, Values, draw_groups, line_of, page
+from odediscovery.experiments.figures import ERROR_ENDS, FAINT, THIN, draw_groups, line_of, page
 from odediscovery.experiments.training import ACTIVATIONS, Setting
 from odediscovery.plots.axes import COLOURS, GRID, MUTED
-from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.units import UNITS, AbstractUnit, Dense
 
 ARITHMETIC = ("NAC", "NAU", "NALU")
@@ -37,7 +37,7 @@ ARITHMETIC = ("NAC", "NAU", "NALU")
 FAILS = 10.0
 
 
-def measured(network: nn.Sequential, x: Values, inside: Mask, runs: int) -> tuple[Values, dict[str, list[float]]]:
+def measured(network: nn.Sequential, x: Array, inside: Mask, runs: int) -> tuple[Array, dict[str, list[float]]]:
     """Evaluate all runs at x: curves [runs, points], and mean absolute errors against y = x inside and outside."""
     with torch.no_grad():
         curves = network(torch.tensor(x)[None, :, None].expand(runs, -1, -1))[..., 0].numpy()
