@@ -249,7 +249,6 @@ def judged(rows: Sequence[Row]) -> list[Row]:
 
 
 def _is_same(row: Row, model: NamedLaw) -> bool:
-    """Whether the equations of a row have the terms of a model."""
     if not row["equations"]:
         return False
     sides = dict(part.strip().split("' = ") for part in model.text.split(", "))

@@ -61,7 +61,6 @@ app.add_typer(bench)
 
 
 def _print_version(asked: bool) -> None:
-    """Print the version of this package, and exit."""
     if asked:
         say(f"odediscovery {__version__}")
         raise typer.Exit

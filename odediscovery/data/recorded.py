@@ -195,7 +195,6 @@ class Arithmetic:
         return found
 
     def _atom(self) -> Array:
-        """Parse a column or a number."""
         if self._names and (named := self._names.match(self.text, self.at)):
             self.at = named.end()
             if named[1] not in self.used:

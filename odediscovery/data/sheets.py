@@ -107,7 +107,6 @@ def exact_table(content: bytes, source: object) -> Table:
 
 
 def _read_content(path: Path) -> bytes:
-    """Read a file as bytes."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the path of a CSV file")
     try:
@@ -264,7 +263,6 @@ def _text(cell: object, days: bool) -> str:
 
 
 def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: object, sep: str = "") -> Table:
-    """Build a table from a header and rows of cells."""
     header = [clean_name(name) for name in names]
     for name in header:
         check_letters(name)

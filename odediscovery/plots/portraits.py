@@ -98,7 +98,6 @@ def _draw_field(
 
 
 def _draw_nullclines(axes: Axes, equations: Equations, pair: list[int], box: Sequence[tuple[float, float]]) -> None:
-    """Draw the nullclines of two states."""
     x, y = np.meshgrid(*(np.linspace(low, high, 160) for low, high in box))
     points = np.zeros((x.size, 2))
     points[:, pair] = np.stack([x.ravel(), y.ravel()], axis=1)

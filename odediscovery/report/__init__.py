@@ -86,7 +86,6 @@ def write_report(
 
 
 def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
-    """Collect the texts and formulas of the page."""
     series, equations = found.series, found.equations
     visited = np.concatenate([d.visited for d in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
@@ -114,7 +113,6 @@ def _told(found: Discovery, runs: list[Course]) -> dict[str, Any]:
 
 
 def _drawn(found: Discovery, runs: list[Course]) -> dict[str, Any]:
-    """Collect the drawings of the page."""
     states, layers = found.equations.states, () if found.network is None else found.network.layers
     made, rest = drawings.front(found, runs[0]), resting_points(found)
     return {

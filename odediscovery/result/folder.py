@@ -225,14 +225,12 @@ def _equations(document: Mapping[str, Any], series: TimeSeries) -> Equations:
 
 
 def _texts(value: Any, key: str) -> tuple[str, ...]:
-    """The list of texts under a key."""
     if not isinstance(value, list) or not all(isinstance(s, str) for s in value):
         raise InputError(f"{key!r} should be a list of texts")
     return tuple(value)
 
 
 def _read_log(content: bytes | None, path: Path) -> tuple[Mapping[str, Any], ...]:
-    """The lines of a log."""
     lines = []
     for k, line in enumerate((content or b"").split(b"\n"), start=1):
         try:

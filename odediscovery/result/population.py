@@ -245,7 +245,6 @@ class Population:
 
 
 def _of_groups(groups: Mapping[str, Any], pick: Callable[[Any], Any]) -> Array:
-    """One number per group."""
     return numbers(map(pick, groups.values()))
 
 

@@ -539,7 +539,6 @@ class Division(Experiment):
 
 
 def _rate(r: Ran, name: str) -> float:
-    """Success rate in one range."""
     return float(np.mean([int(row["success"]) for row in r.rows if row["range"] == name]))
 
 

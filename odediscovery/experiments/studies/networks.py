@@ -159,7 +159,6 @@ def _runs(batch: dict[str, str]) -> int:
 
 
 def _fit(suite: str, job: Job, seed: int) -> Row:
-    """Make one fit and return its row."""
     system = load_suite(suite)[job.batch["system"]]
     protocol = Protocol(sigma=float(job.batch["noise"]), seed=seed)
     series = training_data(system, protocol)
