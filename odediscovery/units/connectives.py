@@ -18,7 +18,7 @@ import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import sympy
@@ -46,7 +46,6 @@ class Connective(AbstractUnit):
 
     weight: Tensor
     bias: Tensor
-    word: ClassVar[str]
 
     def __init__(self, n_in: int, n_out: int, *, alpha: float = 0.9, **base: Any) -> None:
         if not 0.5 < alpha <= 1.0:
@@ -129,8 +128,6 @@ class And(Connective):
     0.25
     """
 
-    word = "and"
-
     @staticmethod
     def affine(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         return bias - weight.sum(dim=-1), weight
@@ -145,8 +142,6 @@ class Or(Connective):
     0.75
     """
 
-    word = "or"
-
     @staticmethod
     def affine(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         return 1.0 - bias, weight
@@ -160,8 +155,6 @@ class Not(Connective):
     >>> unit(torch.tensor([0.25])).item()
     0.75
     """
-
-    word = "not"
 
     @staticmethod
     def affine(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -179,8 +172,6 @@ class Implies(Connective):
     >>> unit(torch.tensor([1.0, 0.25])).item()
     0.25
     """
-
-    word = "implies"
 
     def __init__(self, n_in: int, n_out: int, **base: Any) -> None:
         if n_in < 2:

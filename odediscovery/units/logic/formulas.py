@@ -14,7 +14,7 @@ import torch
 
 from odediscovery.units.connectives import And, Connective, Implies, Not, Or
 
-CONNECTIVES: dict[str, type[Connective]] = {kind.word: kind for kind in (And, Or, Not, Implies)}
+CONNECTIVES: dict[str, type[Connective]] = {kind.__name__.lower(): kind for kind in (And, Or, Not, Implies)}
 
 
 @dataclass(frozen=True)
