@@ -244,7 +244,7 @@ class StatusRegisters(Experiment):
         }
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        bits = ", ".join(f"{number(zero_bit(0.5, s), 2)} at lambda {number(s)}" for s in SCALES)
+        bits = ", ".join(f"{number(1.0 - 2.0 * np.tanh(0.5 * s) ** 2, 2)} at lambda {number(s)}" for s in SCALES)
         return (
             f"Accuracy in the training range / at 1e13 (real numbers: 1e6), mean of {len(ran[0].rows) // len(SCALES)} "
             f"runs.\n\n{super().table(plan, ran)}\n"
@@ -280,11 +280,6 @@ def drawn(inputs: str, count: int, limit: float, equal: float, source: torch.Gen
     near = first + side * 0.1 * 10.0 ** uniform((1, count), 0.0, 1.0, source)
     second = torch.where(kind < equal, first, torch.where(kind < equal + (1.0 - equal) / 2, near, other))
     return torch.stack([first, second], dim=-1)
-
-
-def zero_bit(difference: float, scale: float) -> float:
-    """B0 = 1 - 2 tanh(lambda d)^2."""
-    return float(1.0 - 2.0 * np.tanh(scale * difference) ** 2)
 
 
 def _mean(r: Ran, name: str, scale: float) -> float:
