@@ -569,15 +569,6 @@ MOVES: tuple[Move, ...] = (
         until=(CONVINCING | UNRIVALLED) & ~ODD & ~REAL_OR_LONG | UNRIVALLED & LARGE,
     ),
     Move(
-        "richer families in slight noise",
-        NOISY & GROWS & SLIGHTLY_NOISY & (UNCONVINCING | ODD),
-        "each family that is looked through in noise",
-        noisy_families,
-        GROWN_IF_HOPEFUL,
-        enough=CONVINCING & ~ODD,
-        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
-    ),
-    Move(
         "chains along the best law",
         NOISY & GROWS & REAL_OR_LONG,
         "sums of products of powers of sums of states and squares, found on its trajectories",
@@ -593,6 +584,15 @@ MOVES: tuple[Move, ...] = (
         partial(chains_along_the_best, rich=True),
         REFITTED,
         until=CONVINCING & WHOLE & ~ODD,
+    ),
+    Move(
+        "richer families in slight noise",
+        NOISY & GROWS & SLIGHTLY_NOISY & (UNCONVINCING | ODD),
+        "each family that is looked through in noise",
+        noisy_families,
+        GROWN_IF_HOPEFUL,
+        enough=CONVINCING & ~ODD,
+        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
     ),
     Move(
         "richer families",
