@@ -1,8 +1,8 @@
 """How often laws with a probability are right, and the weights of that probability.
 
-Random laws of all families and of published mechanisms, exact, rounded and noisy, and series that no law explains are
-fitted, and every row of every front is compared with the truth. A row of the study has the evidence on each row of the
-front (`discovery.reliability.FEATURES`), so the weights can be fitted to it:
+Random laws of all families and of published mechanisms, exact, rounded and noisy, short tables of each, and series that
+no law explains are fitted, and every row of every front is compared with the truth. A row of the study has the evidence
+on each row of the front (`discovery.reliability.FEATURES`), so the weights can be fitted to it:
 
     maximise  sum_r u_r (y_r ln p_r + (1 - y_r) ln(1 - p_r)) - |w|^2 / 2        y_r = 1 if row r is right
 
@@ -38,6 +38,8 @@ from odediscovery.settings import settings_for
 # Noise and digits of random laws, and of mechanisms, of which there are as many as of all families together.
 LEVELS: tuple[tuple[float, int | None], ...] = ((0.0, None), (0.0, 4), (0.001, None), (0.01, None), (0.05, None))
 LEVELS_OF_MECHANISMS: tuple[tuple[float, int | None], ...] = ((0.0, None), (0.0, 4), (0.01, None))
+# Samples and noise of the single trajectory of a short table, as published tables are.
+SHORT, SHORT_NOISE = 12, 0.02
 BINS = 10
 
 
@@ -59,6 +61,9 @@ def _fits(each: int, seed: int, max_seconds: float) -> Iterator[tuple[str, Any]]
                 own = protocol if len(system.starts) > 2 else replace(protocol, trajectories=1)
                 level = f"{digits} digits" if digits else f"{sigma:g}"
                 yield f"{system.id}, {level}", partial(fit_law, system, own, max_seconds)
+        protocol = Protocol(SHORT_NOISE, seed=seed)
+        for system in (replace(system, n_samples=SHORT) for system in systems):
+            yield f"{system.id}, {SHORT} samples", partial(fit_law, system, protocol, max_seconds)
     for kind in KINDS:
         for draw in range(seed, seed + 2 * each):
             yield f"{kind}-{draw}", partial(fit_lawless, kind, draw, max_seconds)
