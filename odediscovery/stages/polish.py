@@ -815,31 +815,32 @@ def _with_line(law: PowerSum, f: Array, z: Array, line: Array) -> PowerSum:
 
 
 def _rewritten(law: PowerSum, x: Array, without: int | None = None) -> Iterator[PowerSum]:
-    """Rewrite terms over one sum with the fewest terms, for each sum and each m.
+    """Rewrite terms over one sum u = 1 + sum_j b_j z_j with the fewest terms, for each sum and each m.
 
-    With `without`, that one of m, m/u and m z/u is always replaced by the other two.
+    With `without`, that one of m, m/u, m z_1/u, ... is always replaced by the others.
     """
-    for k, b, z in _single_sums(law):
-        u = np.eye(law.exponents.shape[1])[k]
-        for row in law.exponents[law.exponents[:, k] == -1.0]:
-            for m in (row + u, row + u - z):
-                yield _with_fewest(law, x, np.stack([m, m - u, m + z - u]), b, without)
+    if law.features is None:
+        return
+    sums, first = law.features.sums, law.features.simple
+    for k, weights in enumerate(sums.weights):
+        inside, u = np.flatnonzero(weights), np.eye(law.exponents.shape[1])[first + k]
+        z = np.pad(sums.exponents[inside], ((0, 0), (0, len(sums))))
+        relation = np.concatenate([[1.0, -1.0], -weights[inside]])
+        for row in law.exponents[law.exponents[:, first + k] == -1.0]:
+            for m in np.vstack([row + u, row + u - z]):
+                yield _with_fewest(law, x, np.vstack([m, m - u, m - u + z]), relation, without)
 
 
-def _with_fewest(law: PowerSum, x: Array, rows: Array, b: float, without: int | None) -> PowerSum:
-    """Use the fewest of m, m/u and m z/u, the given rows, in each equation."""
+def _with_fewest(law: PowerSum, x: Array, rows: Array, relation: Array, without: int | None) -> PowerSum:
+    """Use the fewest of the given rows in each equation; weighted by `relation`, they add up to 0."""
     near = np.abs(law.exponents[:, None] - rows[None]).max(axis=2) < 1e-9
-    three = law.coefficients @ near.astype(float)
-    # Each of the three in terms of the other two.
-    instead = np.array([[0.0, 1.0, b], [1.0, 0.0, -b], [1.0 / b, -1.0 / b, 0.0]])
+    a = law.coefficients @ near.astype(float)
     with np.errstate(all="ignore"):
-        size = np.sqrt(np.mean(PowerSum(three, rows, law.features).monomials(x) ** 2, axis=0))
-    a = three.copy()
+        size = np.sqrt(np.mean(PowerSum(a, rows, law.features).monomials(x) ** 2, axis=0))
     # If a monomial overflows, sizes cannot be compared, and the law stays unchanged.
-    compared = list(three) if np.isfinite(size).all() else []
-    for i, old in enumerate(compared):
-        ways = [np.where(np.arange(3) == k, 0.0, old + old[k] * instead[k]) for k in range(3)]
-        ways = [old, *ways] if without is None else [ways[without]]
+    for i, old in enumerate(a if np.isfinite(size).all() else ()):
+        left = range(len(rows)) if without is None else [without]
+        ways = [old] * (without is None) + [old - old[k] / relation[k] * relation for k in left]
         # Terms below a fiftieth of the largest are discarded, subject to the refit.
         kept = [np.where(np.abs(w) * size > 0.02 * np.max(np.abs(w) * size), w, 0.0) for w in ways]
         a[i] = min(kept, key=np.count_nonzero)

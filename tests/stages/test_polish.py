@@ -366,6 +366,20 @@ def test_a_whole_part_that_hides_a_quotient_is_taken_apart():
     np.testing.assert_allclose(found[0].rhs(X), law.rhs(X), rtol=1e-9)
 
 
+def test_a_constant_that_is_spread_over_a_sum_of_two_states_is_one_term_again():
+    # 3 - 5 x/u = 3/u - 4 x/u + 6 y/u with u = 1 + x/3 + 2 y
+    sums = Features(2, (), Sums(np.array([[1.0 / 3.0, 2.0]]), np.eye(2)))
+    law = PowerSum(
+        np.array([[3.0, -4.0, 6.0], [0.0, 0.0, 0.0]]),
+        np.array([[0.0, 0.0, -1.0], [1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]),
+        sums,
+    )
+    short, _ = shorten_quotients(law, X)[0]
+    assert short.coefficients[0] == pytest.approx([3.0, -5.0])
+    assert short.exponents.tolist() == [[0.0, 0.0, 0.0], [1.0, 0.0, -1.0]]
+    np.testing.assert_allclose(short.rhs(X), law.rhs(X), rtol=1e-9)
+
+
 def test_the_sine_of_a_small_angle_is_tried_as_the_angle():
     # x' = y,  y' = -2 sin(x) - 0.1 y, of which the data reach 0.4 rad.
     sine = Features(2, (Function("sin", 0),))
