@@ -360,7 +360,7 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
 def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
     """Equations that do not look like a law, bool [states].
 
-    A law has no exponents that are nearly whole, no terms that cancel, and few terms, unless their
+    A law has no exponents that are nearly whole, no poles, no terms that cancel, and few terms, unless their
     powers are whole and the data need each of them: an approximation gains a little with every term,
     a law nearly everything with the last. A short equation that leaves nothing but the last digits
     approximates nothing, unless its constants need more digits than the data have.
@@ -387,7 +387,9 @@ def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
         many &= ~whole | (gain < NEEDED) | small
         exact = (interval_squares(law, p) < LAST_DIGITS) & (length <= CONSTANTS + 1) & (digits < 1.0 / LAST_DIGITS)
         many, cancel = many & ~exact, cancel & ~exact
-    found: Mask = (used & nearly.any(axis=1)).any(axis=1) | cancel | many
+    # A rate is infinite where a state with a negative power passes through zero.
+    poles = (w[:, : law.n_states][:, ~p.nonnegative] < 0.0).any(axis=1)
+    found: Mask = (used & (poles | nearly.any(axis=1))).any(axis=1) | cancel | many
     return found
 
 

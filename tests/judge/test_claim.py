@@ -25,6 +25,7 @@ from odediscovery.judge.claim import (
     shares_explained,
     too_few_runs,
     turning_state,
+    unlike_a_law,
     walk_misfit,
 )
 from odediscovery.judge.criterion import Verdict, judge, penalty
@@ -265,3 +266,14 @@ def test_errors_are_wider_where_residuals_have_memory():
     assert told["drifting"][0] > 2.5 * told["white"][0]
     assert any("standard errors were widened" in m for m in told["drifting"][1])
     assert not any("standard errors were widened" in m for m in told["white"][1])
+
+
+def test_a_rate_that_is_infinite_inside_the_data_is_unlike_a_law():
+    t = np.linspace(0.0, 6.0, 80)
+    p = prepare(TimeSeries.from_arrays(t, np.stack([np.sin(t), np.cos(t)], axis=1), ["x", "v"]))
+    plain = PowerSum(np.array([[1.0, 0.0], [0.0, -1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]))
+    with_pole = PowerSum(
+        np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 1e-9]]), np.array([[0.0, 1.0], [1.0, 0.0], [2.0, -1.0]])
+    )
+    assert unlike_a_law(plain, p).tolist() == [False, False]
+    assert unlike_a_law(with_pole, p).tolist() == [False, True]
