@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -153,12 +154,13 @@ MECHANISMS = "mechanisms"
 
 
 @cache
-def random_system(seed: int, family: str, i: int) -> SuiteSystem:
-    """System i of a family; its `representation` is the family."""
+def random_system(seed: int, family: str, i: int, samples: int | None = None) -> SuiteSystem:
+    """System i of a family, with as many samples as drawn by default; its `representation` is the family."""
     random = np.random.default_rng([seed, zlib.crc32(family.encode()), i])
     law, draw = mechanisms.turn_of(seed, i) if family == MECHANISMS else ("", FAMILIES[family])
     for _ in range(5_000):
         draft = draw(random)
+        draft = draft if samples is None else replace(draft, samples=samples)
         if is_identifiable(draft):
             name, span = f"{family} {i} of seed {seed}{law and f', {law}'}", (0.0, draft.span)
             about = SUITE, f"{family}-{i}", name, draft.equations(), draft.starts

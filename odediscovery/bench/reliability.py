@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from odediscovery.bench.draws import KINDS, Lawless
-from odediscovery.bench.random_laws import FAMILIES, MECHANISMS, random_systems
+from odediscovery.bench.random_laws import FAMILIES, MECHANISMS, random_system, random_systems
 from odediscovery.bench.rows import Row, Study, Task, timed
 from odediscovery.bench.scores import box_of, exact_and_coef, same_law
 from odediscovery.bench.summary import table
@@ -38,7 +38,7 @@ from odediscovery.settings import settings_for
 # Noise and digits of random laws, and of mechanisms, of which there are as many as of all families together.
 LEVELS: tuple[tuple[float, int | None], ...] = ((0.0, None), (0.0, 4), (0.001, None), (0.01, None), (0.05, None))
 LEVELS_OF_MECHANISMS: tuple[tuple[float, int | None], ...] = ((0.0, None), (0.0, 4), (0.01, None))
-# Samples and noise of the single trajectory of a short table, as published tables are.
+# Samples and noise of the single trajectory of a short table, as many published ones are.
 SHORT, SHORT_NOISE = 12, 0.02
 BINS = 10
 
@@ -61,9 +61,9 @@ def _fits(each: int, seed: int, max_seconds: float) -> Iterator[tuple[str, Any]]
                 own = protocol if len(system.starts) > 2 else replace(protocol, trajectories=1)
                 level = f"{digits} digits" if digits else f"{sigma:g}"
                 yield f"{system.id}, {level}", partial(fit_law, system, own, max_seconds)
-        protocol = Protocol(SHORT_NOISE, seed=seed)
-        for system in (replace(system, n_samples=SHORT) for system in systems):
-            yield f"{system.id}, {SHORT} samples", partial(fit_law, system, protocol, max_seconds)
+    protocol = Protocol(SHORT_NOISE, seed=seed)
+    for system in (random_system(seed, family, i, SHORT) for family in FAMILIES for i in range(each)):
+        yield f"{system.id}, {SHORT} samples", partial(fit_law, system, protocol, max_seconds)
     for kind in KINDS:
         for draw in range(seed, seed + 2 * each):
             yield f"{kind}-{draw}", partial(fit_lawless, kind, draw, max_seconds)
