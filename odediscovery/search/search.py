@@ -546,7 +546,7 @@ MOVES: tuple[Move, ...] = (
         "small sums of real powers, grown",
         few_powers,
         FITTED_NEAR_NOISE,
-        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & WHOLE & (LEAVES_NOISE | CONVINCING)) & ~ODD,
+        until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (LEAVES_NOISE | CONVINCING)) & ~ODD,
         late=True,
     ),
     Move(
