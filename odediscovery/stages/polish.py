@@ -53,10 +53,10 @@ decimals are accepted if the misfit rises by less than they save
 
 Terms over one sum.
 
-    u = 1 + b z:    m = m/u + b m z/u,    1/u = 1 - b z + ...
+    u = 1 + sum_j b_j z_j:    m = m/u + sum_j b_j m z_j/u;    u = 1 + b z:    1/u = 1 - b z + ...
 
-Any two of m, m/u and m z/u can express the third, so a x/(c + x) may be found as a - a c/(c + x). Each equation is
-written with the two that give it the fewest terms. Where b z stays small, two terms without b replace m/u; likewise a
+All but one of m, m/u and m z_j/u can express it, so a x/(c + x) may be found as a - a c/(c + x). Each equation is
+written with those that give it the fewest terms. Where b z stays small, two terms without b replace m/u; likewise a
 straight line replaces a function that is nearly linear along the data, such as the sine of a small angle.
 
 Functions of one state.
