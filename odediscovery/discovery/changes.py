@@ -732,8 +732,8 @@ def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
 
 
 def seconds_for(task: Task) -> float | None:
-    """Most processor time of a fit in seconds; None with --thorough or a limit set by the user."""
-    if task.settings.thorough or task.settings.max_seconds is not None or task.monitor.max_seconds is not None:
+    """Most processor time of a fit in seconds; None with --thorough."""
+    if task.settings.thorough:
         return None
     rows = sum(len(run.time) for run in task.every.trajectories)
     small = rows < 50 and task.series.n_states <= 3

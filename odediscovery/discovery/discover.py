@@ -9,6 +9,7 @@ have stages of their own.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -145,6 +146,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     check_asked(task)
     monitor.spend(limit and SEARCH_SHARE * limit, whole=limit)
     whole = monitor.in_time(SEARCHING, lambda: noiseless(task.p, words, monitor), task.p) if settings.grow else task.p
+    begun = time.process_time()
     whole = monitor.in_time(SEARCHING, lambda: shorten_windows(whole), whole) if settings.grow else whole
     asked = laws_asked_for(task, whole)
 
@@ -163,7 +165,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     if not (candidates or asked) and words.families and monitor.stopping():
         candidates = [each_alone(whole)]
     spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
-    monitor.spend(limit and (1.0 - SEARCH_SHARE) * limit)
+    monitor.spend(limit and limit - (time.process_time() - begun))
     return _judge_laws(task, whole, candidates, simple, asked, spent)
 
 
@@ -366,7 +368,11 @@ def _search_flows(task: Task) -> Discovery:
     """Fit laws of flows between compartments, for doses or unmeasured states."""
     from odediscovery.search.flows.contest import compete, flow_notes  # noqa: PLC0415 (many modules for few fits)
 
-    won = compete(task.p, task.known, task.settings, task.monitor)
+    limit, monitor = seconds_for(task), task.monitor
+    monitor.spend(limit, whole=limit)
+    won = compete(task.p, task.known, task.settings, monitor)
+    spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
+    monitor.spend(None)
     verdict, series = stay_with_few(task, won.verdict)
     found = conclude(verdict, series, task.settings, task.monitor)
     return add_messages(found, *rivals(found), *flow_notes(won, task.series.states), *task.known.sentences())
