@@ -705,6 +705,20 @@ def drop_appended_controls(series: TimeSeries) -> TimeSeries:
     return dataclasses.replace(series, states=tuple(series.states[i] for i in own), trajectories=trajectories)
 
 
+def sampling_errors(series: TimeSeries) -> Array:
+    """What straight lines between the samples of each variable miss, as a share of its variation; 0 for states.
+
+    Controls that are held are known exactly, and so are those that are straight.
+    """
+    missed = np.zeros(len(series.states) + len(series.controls))
+    signals = [t.controls for t in series.trajectories if t.controls is not None]
+    if signals:
+        off = np.concatenate([signal.chord_errors for signal in signals])
+        spread = np.std(np.concatenate([signal.values for signal in signals]), axis=0)
+        missed[len(series.states) :] = np.sqrt(np.mean(off**2, axis=0)) / np.where(spread > 0.0, spread, np.inf)
+    return missed
+
+
 def explain_two_values(series: TimeSeries) -> list[str]:
     """Note held controls with at most two values, one sentence each: u^2 is then a + b u."""
     signals = [t.controls for t in series.trajectories if t.controls is not None]

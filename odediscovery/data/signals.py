@@ -50,6 +50,18 @@ class Signal:
         rise = np.diff(self.values, axis=0) / np.diff(self.times)[:, None]
         return np.where(self.held, 0.0, rise)
 
+    @property
+    def chord_errors(self) -> Array:
+        """Means over an interval of a smooth control less its chord, u'' h^2 / 12, at inner times [n - 2, controls].
+
+        >>> times = np.linspace(0.0, 1.0, 101)
+        >>> wave = Signal(times, np.sin(10.0 * times)[:, None], np.array([False]))
+        >>> bool(np.allclose(wave.chord_errors, -100.0 * wave.values[1:-1] * 0.01**2 / 12.0, rtol=2e-3))
+        True
+        """
+        h = np.diff(self.times)[:, None]
+        return np.asarray(np.diff(self.slopes, axis=0) * h[1:] * h[:-1] / (h[1:] + h[:-1]) / 6.0)
+
     def at(self, times: ArrayLike) -> Array:
         """Controls at times [...] as [..., controls]; outside the known times the nearest value."""
         t = np.clip(times, self.times[0], self.times[-1])

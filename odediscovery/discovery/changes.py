@@ -51,9 +51,9 @@ from odediscovery.judge.criterion import (
 )
 from odediscovery.judge.notes import Note, held_and_fitted, simpler_and_nearer, thinned, walk_as_good, weaker_between
 from odediscovery.judge.remarks import undetermined_exponents
-from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, value_penalty
+from odediscovery.laws.power_sum import Free, PowerSum, but_whole_powers, constant_penalty, count, value_penalty
 from odediscovery.laws.records import SETTLED, Candidate, FittedForm, Judged, Origin, Polished, interval
-from odediscovery.problem.problem import Problem, prepare
+from odediscovery.problem.problem import Problem, linear_relations, prepare
 from odediscovery.result.discovery import Discovery, rest
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
@@ -86,6 +86,7 @@ from odediscovery.stages.polish import (
     without_terms,
 )
 from odediscovery.stages.prune import EXTREMA, window_length
+from odediscovery.stages.regression import fewest_terms
 from odediscovery.textbook.fit import (
     Fitter,
     as_judged,
@@ -102,6 +103,9 @@ from odediscovery.textbook.fit import (
     row_of,
     weighted_squares,
 )
+
+# Largest change of rates when a law is written in other products [share of the rates]; constants are then fitted again.
+SAME_RATES = 1e-3
 
 
 def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
@@ -353,6 +357,21 @@ def drop_excess(verdict: Verdict) -> Verdict:
     """The laws without terms that a conserved sum makes superfluous."""
     rows = tuple(without_excess(verdict.p, row) for row in verdict.rows)
     return dataclasses.replace(verdict, rows=rows)
+
+
+def spare_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The claimed law in the fewest products, if linear relations of the states leave a choice.
+
+    With A - B = d, each of -k*A*B and -k*B^2 - k*d*B has the same rates; the shorter one is the likelier law.
+    """
+    p, row = verdict.p, verdict.best
+    if p.heads is not None or row.origin.is_textbook or monitor.stopping() or not linear_relations(p):
+        return verdict
+    law = fewest_terms(row.polished.law, p, SAME_RATES)
+    if law is None:
+        return verdict
+    after = refit(p, law, but_whole_powers(law), before=row)
+    return verdict.with_best(after) if after.polished.finite and after.criterion < row.criterion else verdict
 
 
 def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries, explain_two_values, pooled
+from odediscovery.data.series import TimeSeries, explain_two_values, pooled, sampling_errors
 from odediscovery.judge.claim import (
     EXPLAINED,
     EXPLAINED_STRUCTURED,
@@ -30,18 +30,21 @@ from odediscovery.judge.criterion import Verdict, find_ties, non_dominated, pena
 from odediscovery.judge.notes import (
     bound_states,
     close_rivals,
+    idle_input,
     in_order,
     judged_in_pieces,
     may_be_any_curve,
     never_changes,
+    sampled_input,
     two_complexities,
+    unresolved,
 )
 from odediscovery.judge.remarks import name_undetermined, with_enough_digits
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import count, expanded
+from odediscovery.laws.power_sum import PowerSum, count, expanded
 from odediscovery.laws.records import Estimates, FoundBy, Judged, Polished, monomial_names, residual_freedom
 from odediscovery.networks.chain import Network, network_of
-from odediscovery.problem.problem import Problem, in_user_units, linear_relation
+from odediscovery.problem.problem import Problem, in_user_units, linear_relations
 from odediscovery.result.discovery import Discovery, rows_about_as_good
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
@@ -54,6 +57,9 @@ from odediscovery.textbook.fit import price_of_name
 
 if TYPE_CHECKING:
     from odediscovery.population.told import WrittenForm
+
+UNRESOLVED = 0.4  # Least movement between two samples that no interpolation follows [range of the state]
+MOSTLY = 0.7  # Least part of an error by sampling that is worth a note [standard error]
 
 
 def constants(p: Problem, row: Judged) -> dict[str, object]:
@@ -70,7 +76,7 @@ def equations_of(p: Problem, row: Judged, series: TimeSeries) -> Equations:
     """A polished law as equations in the user's units, with standard errors."""
     polished = row.polished
     law = expanded(in_user_units(p, polished.law))
-    errors = unscaled_errors(polished, p.scale)
+    errors = _with_sampling_errors(p, polished, law, unscaled_errors(polished, p.scale), series)
     # A fixed constant keeps its exact value despite rounding in the change of units.
     held = zip(law.constants, errors.constants, strict=True)
     law = law.with_constants(*(np.where(error == 0.0, without_rounding(values), values) for values, error in held))
@@ -82,6 +88,19 @@ def equations_of(p: Problem, row: Judged, series: TimeSeries) -> Equations:
         controls=series.controls,
         snapped=((law.coefficients != 0) & (errors.coefficients == 0), (law.exponents != 0) & (errors.exponents == 0)),
     )
+
+
+def _with_sampling_errors(p: Problem, found: Polished, law: PowerSum, errors: PowerSum, series: TimeSeries) -> PowerSum:
+    """Errors that include what straight lines between the samples of controls miss; see `sampling_errors`.
+
+    A law that leaves rounding errors only proves that the controls are straight.
+    """
+    missed = sampling_errors(series)
+    if not missed.any() or _leaves_errors_of_solvers(p, found):
+        return errors
+    a, *others = errors.constants
+    shares = np.linalg.norm((law.exponents[:, : len(missed)] != 0.0) * missed, axis=1)
+    return errors.with_constants(np.where(a == 0.0, a, np.hypot(a, shares * law.coefficients)), *others)
 
 
 def estimates(p: Problem, polished: Polished) -> Estimates:
@@ -167,7 +186,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         starts,
         np.where(p.measured, noise, np.nan)[own],
         network_of(found.law, p.scale, series.n_states),
-        [*_notes(verdict, front), *tests.sentences(series.states, p.samples_a_step > 0.0)],
+        [*_notes(verdict, front, series, tests), *tests.sentences(series.states, p.samples_a_step > 0.0)],
         claim=Claim(
             explained,
             EXPLAINED if tests.is_noise else EXPLAINED_STRUCTURED,
@@ -184,11 +203,14 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
 
 def _residual_tests(p: Problem, found: Polished) -> ResidualTests:
     """The tests of a law's residuals; none without noise."""
-    # Without noise the residuals are solver errors, which are neither noise nor physics.
-    left_by_solvers = (found.squares <= found.counts * p.floor**2).all()
-    if p.clean or left_by_solvers:
+    # The errors of solvers are neither noise nor physics.
+    if p.clean or _leaves_errors_of_solvers(p, found):
         return ResidualTests()
     return examine_residuals(residuals(found.law, p.data, found.initial))
+
+
+def _leaves_errors_of_solvers(p: Problem, found: Polished) -> bool:
+    return bool((found.squares <= found.counts * p.floor**2)[~p.data.is_control].all())
 
 
 def _is_walk_as_good(verdict: Verdict) -> bool:
@@ -224,13 +246,13 @@ def _explained(front: tuple[FrontRow, ...]) -> tuple[float, Array | None]:
     return chosen.r2, chosen.state_r2
 
 
-def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
+def _notes(verdict: Verdict, front: tuple[FrontRow, ...], series: TimeSeries, tests: ResidualTests) -> list[str]:
     """Notes on the data and the laws, one sentence each."""
-    p = verdict.p
+    p, chosen = verdict.p, next(row.equations for row in front if row.selected)
     still = np.flatnonzero(p.constant & ~p.data.is_control)
     notes: list[str] = [never_changes(p.data.states[i]) for i in still]
-    notes += [*p.messages, *verdict.reasons, *explain_two_values(p.data), *_relation(p)]
-    notes += name_undetermined(next(row.equations for row in front if row.selected))
+    notes += [*p.messages, *verdict.reasons, *explain_two_values(p.data), *_relations(p)]
+    notes += [*name_undetermined(chosen), *_on_controls(chosen, series), *_unresolved(verdict, tests)]
     if any(row.equations.power_sum is None for row in front):
         notes.append(two_complexities())
     unlike = _unlike_a_law(verdict)
@@ -258,18 +280,48 @@ def rivals(found: Discovery) -> list[str]:
     return [close_rivals([row.complexity for row in close])] if close else []
 
 
-def _relation(p: Problem) -> list[str]:
-    """A note on a linear relation of the states that holds in all samples, if there is one."""
-    found = linear_relation(p)
-    if found is None:
+def _on_controls(equations: Equations, series: TimeSeries) -> Iterator[str]:
+    """Notes on controls that are in no equation, and on those whose samples limit the accuracy of their terms."""
+    used = {symbol for side in equations.right_hand_sides for symbol in side.free_symbols}
+    law, errors, missed = equations.law, equations.standard_errors, sampling_errors(series)
+    for k, name in enumerate(equations.variables):
+        if name in series.controls and equations.symbols[k] not in used:
+            yield idle_input(name)
+        elif missed[k] and law is not None and errors is not None:
+            least = missed[k] * np.abs(law.coefficients[:, law.exponents[:, k] != 0.0])
+            known = errors.coefficients[:, law.exponents[:, k] != 0.0]
+            # Errors without it are those of a control that is known to be straight.
+            if ((known >= least) & (MOSTLY * known < least)).any():
+                yield sampled_input(name, missed[k])
+
+
+def _unresolved(verdict: Verdict, tests: ResidualTests) -> list[str]:
+    """A note on the state that moves farthest between two samples, if a law does not follow it there.
+
+    What is less than six standard deviations may be noise.
+    """
+    p = verdict.p
+    if leaves_nothing(p, verdict.best.polished) if p.clean else tests.is_noise:
         return []
-    weights, value = found
-    if next(c for c in weights if c) < 0.0:
-        weights, value = -weights, -value
-    terms = [f"{abs(c):.4g}*{state}".removeprefix("1*") for state, c in zip(p.data.states, weights, strict=True) if c]
-    signs = ["-" if c < 0 else "+" for c in weights if c]
-    text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ")
-    return [bound_states(f"{text} = {value:.4g}")]
+    far = np.zeros(len(p.noise))
+    for t in p.data.trajectories:
+        steps = np.abs(np.diff(t.values, axis=0))
+        far = np.maximum(far, np.max(steps, axis=0, initial=0.0, where=steps > 6.0 * p.noise))
+    values, own = pooled(p.data), p.measured & ~p.constant
+    ranges = np.array([np.ptp(x[np.isfinite(x)]) if of else np.inf for x, of in zip(values.T, own, strict=True)])
+    share = far / ranges
+    k = int(np.argmax(share))
+    return [unresolved(p.data.states[k], share[k])] if share[k] > UNRESOLVED else []
+
+
+def _relations(p: Problem) -> list[str]:
+    """Notes on linear relations of the states that hold in all samples."""
+    notes = list[str]()
+    for weights, value in linear_relations(p):
+        terms = [(c, f"{abs(c):.4g}*{state}") for state, c in zip(p.data.states, weights, strict=True) if c]
+        text = " ".join(f"{'-' if c < 0 else '+'} {term.removeprefix('1*')}" for c, term in terms)
+        notes.append(bound_states(f"{text.removeprefix('+ ')} = {value:.4g}"))
+    return notes
 
 
 def build_result(

@@ -38,6 +38,7 @@ from odediscovery.discovery.changes import (
     seconds_for,
     simplify_exponents,
     simplify_quotients,
+    spare_terms,
     stay_with_few,
     textbook_laws,
     with_named,
@@ -64,7 +65,7 @@ from odediscovery.judge.notes import Note, found_break, memory_spent, no_break, 
 from odediscovery.judge.remarks import check_extrapolation, closed_orbit, unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm, Polished
-from odediscovery.problem.problem import Problem, break_controls, with_breaks, without_controls
+from odediscovery.problem.problem import Problem, break_controls, with_breaks, without_controls, without_still_controls
 from odediscovery.result.discovery import Discovery, outliers, rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, at_most, drawn
 from odediscovery.search.moves import at_rest, each_alone, is_settled, warm_start
@@ -110,6 +111,7 @@ def discover(
     settings = settings or Settings()
     settings = (settings if vary is None else replace(settings, vary=vary)).checked()
     check_size(series, settings)
+    series = without_still_controls(series, settings)
     if settings.breaks is None and not settings.doses:
         series = with_even_times(series)
     earlier, later = split(series, settings.holdout)
@@ -144,9 +146,9 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
         return _judge_laws(task, *train_networks(task.p, before, settings, monitor))
     words, limit = vocabulary(settings.library, families), seconds_for(task)
     check_asked(task)
+    begun = time.process_time()
     monitor.spend(limit and SEARCH_SHARE * limit, whole=limit)
     whole = monitor.in_time(SEARCHING, lambda: noiseless(task.p, words, monitor), task.p) if settings.grow else task.p
-    begun = time.process_time()
     whole = monitor.in_time(SEARCHING, lambda: shorten_windows(whole), whole) if settings.grow else whole
     asked = laws_asked_for(task, whole)
 
@@ -248,6 +250,11 @@ CHANGES = (
         "no idle terms",
         "the claimed law loses terms that are not significant",
         lambda verdict, task, whole: drop_idle_terms(verdict, task.monitor),
+    ),
+    Change(
+        "fewest products",
+        "where sums of states are constant, the claimed law is written in the fewest products, if that is likelier",
+        lambda verdict, task, whole: spare_terms(verdict, task.monitor),
     ),
     Change(
         "longer pieces",
@@ -374,8 +381,8 @@ def _search_flows(task: Task) -> Discovery:
     spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
     monitor.spend(None)
     verdict, series = stay_with_few(task, won.verdict)
-    found = conclude(verdict, series, task.settings, task.monitor)
-    return add_messages(found, *rivals(found), *flow_notes(won, task.series.states), *task.known.sentences())
+    found = conclude(verdict, series, task.settings, monitor)
+    return add_messages(found, *rivals(found), *flow_notes(won, task.series.states), *task.known.sentences(), *spent)
 
 
 def _train_as_published(task: Task) -> Discovery:

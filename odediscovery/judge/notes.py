@@ -157,6 +157,21 @@ never_changes = Message(
     "{} never changes: its equation is zero; leave it out with --states, or name it with --inputs if it acts on the "
     "others",
 )
+idle_input = Message(
+    Weight.CHOICE, "the input {} is in no equation: as far as these data show, the states do not depend on it"
+)
+# Values: the input, and the share of its variation.
+sampled_input = Message(
+    Weight.CONSTANTS,
+    "between samples {} is taken as straight, which misses {:.1%} of its variation: the errors of its terms include "
+    "this; sample it more densely, or name it with --held-inputs if it keeps its values",
+)
+# Values: the state, and the share of its range.
+unresolved = Message(
+    Weight.DOUBT,
+    "{} moves by {:.0%} of its range between two neighbouring samples: what happens there is not resolved; sample it "
+    "more densely there",
+)
 # Value: the period.
 one_orbit = Message(
     Weight.DATA,

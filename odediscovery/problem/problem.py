@@ -40,12 +40,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import qr
 
 from odediscovery.data.noise import (
     CLEAN_SHARE,
@@ -260,48 +262,53 @@ def _bases(tops: list[float], lows: list[float]) -> list[float]:
     return bases
 
 
-def linear_relation(p: Problem) -> tuple[Array, float] | None:
-    """Find c and d such that sum_k c_k x_k = d in all samples, up to noise, in the user's units.
+def linear_relations(p: Problem) -> list[tuple[Array, float]]:
+    """Find all c and d such that sum_k c_k x_k = d in all samples, up to noise, in the user's units.
 
-    c is the direction of least spread of the samples; None if this spread exceeds noise and rounding, or if
-    that of another direction is not clearly larger.
+    The relations span the directions in which the samples do not vary, and each has a state of its own: A + B -> C
+    has A - B = d and B + C = d'. None are returned unless the samples clearly vary in all other directions.
     """
     x = pooled(p.data)
     x = x[np.isfinite(x).all(axis=1)]
     moving = np.flatnonzero(~p.constant)
     if len(moving) < 2 or len(x) <= len(moving) + 1:
-        return None
+        return []
     center = x[:, moving].mean(axis=0)
     _, spread, axes = np.linalg.svd(x[:, moving] - center, full_matrices=False)
-    least, next_to = spread[-1] / np.sqrt(len(x)), spread[-2] / np.sqrt(len(x))
     sigma = np.sqrt(np.mean(np.concatenate(p.relative_sigma) ** 2, axis=0)) * p.noise
-    noise = float(np.linalg.norm(axes[-1] * np.maximum(sigma, 10.0 * p.floor)[moving]))
-    if least > 1.2 * noise or next_to < 20.0 * noise:
-        return None
-    c = np.zeros(p.data.n_states)
-    c[moving] = axes[-1] / p.scale.state[moving]
-    d = float(axes[-1] @ center)
-    largest = c[np.argmax(np.abs(c))]
-    # Smaller weights are noise of the direction.
-    c = np.where(np.abs(c / largest) > 1e-3, c / largest, 0.0)
-    return c, d / float(largest)
+    noise = np.linalg.norm(axes * np.maximum(sigma, 10.0 * p.floor)[moving], axis=1)
+    still = spread / np.sqrt(len(x)) <= 1.2 * noise
+    if not still.any() or (spread / np.sqrt(len(x)) < 20.0 * noise)[~still].any() or still.all():
+        return []
+    # Each relation gets the state that is best to solve for.
+    basis = axes[still]
+    _, _, order = qr(basis, pivoting=True, mode="economic")
+    basis = np.linalg.solve(basis[:, order[: len(basis)]], basis)
+    found = []
+    for row in basis:
+        c = np.zeros(p.data.n_states)
+        c[moving] = row / p.scale.state[moving]
+        # Smaller weights are noise of the direction.
+        c[np.abs(c) <= 1e-3 * np.abs(c).max()] = 0.0
+        unit = np.copysign(np.abs(c).max(), c[np.flatnonzero(c)[0]])
+        found.append((c / unit, float(row @ center / unit)))
+    return found
 
 
 def redundant_states(p: Problem) -> Mask:
-    """Mask the redundant state of noisy data, if there is one, bool [states].
+    """Mask the redundant state of every linear relation of noisy data, bool [states].
 
     It hardly changes, x = m (1 + d), so that every power of it is linear in d,
     x^w = m^w (1 + w d + O(d^2)), and it is a linear combination of the others in all samples.
     With it, every law could be written in many ways, as differences of large terms.
     """
     found: Mask = np.zeros(p.data.n_states, dtype=bool)
-    relation = None if p.clean else linear_relation(p)
-    if relation is not None:
+    for weights, _ in [] if p.clean else linear_relations(p):
         values = pooled(p.data)
         share = np.nanstd(values, axis=0) / np.maximum(np.abs(np.nanmean(values, axis=0)), ABOVE_ZERO)
-        share[relation[0] == 0.0] = np.inf
+        share[weights == 0.0] = np.inf
         # The curvature of its powers, w^2 / 2 of 1e-4, is below the noise.
-        found[np.argmin(share)] = share.min() < 0.01
+        found[np.argmin(share)] |= share.min() < 0.01
     return found
 
 
@@ -514,6 +521,20 @@ def without_controls(series: TimeSeries, names: list[str]) -> TimeSeries:
         left = dataclasses.replace(own, values=own.values[:, kept], held=own.held[kept]) if kept else None
         runs.append(dataclasses.replace(run, controls=left))
     return dataclasses.replace(series, trajectories=tuple(runs), controls=tuple(series.controls[k] for k in kept))
+
+
+def without_still_controls(series: TimeSeries, settings: Settings) -> TimeSeries:
+    """Remove controls that never change, unless the user's statements name them, with a note on each."""
+    notes = dict[str, str]()
+    for k, name in enumerate(series.controls):
+        values = np.concatenate([t.controls.values[:, k] for t in series.trajectories if t.controls is not None])
+        if np.ptp(values) == 0.0 and not re.search(rf"\b{re.escape(name)}\b", repr(settings)):
+            notes[name] = (
+                f"the input {name} is {values[0]:g} throughout: what it does cannot be distinguished from constants of "
+                "the equations, so it is left out"
+            )
+    left = without_controls(series, list(notes))
+    return dataclasses.replace(left, messages=(*left.messages, *notes.values()))
 
 
 def dose_columns(settings: Settings) -> list[str]:

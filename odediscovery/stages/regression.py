@@ -273,10 +273,10 @@ def _best_step(steps: Sequence[tuple[Array, float]], worth: float, samples: int)
     return least, chosen
 
 
-def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
+def fewest_terms(law: PowerSum, p: Problem, within: float = 1e-5) -> PowerSum | None:
     """Find the law with the fewest products of whole powers that has the same rates at all samples.
 
-        minimise |S_i| so that sum_{m in S_i} a_im x^w_m = f_i(x) in all samples x, for each equation i
+        minimise |S_i| so that |sum_{m in S_i} a_im x^w_m - f_i(x)| <= within |f_i|, x all samples, for each equation i
 
     None if no equation becomes shorter, or the law is not a sum of products of whole powers.
     """
@@ -295,7 +295,7 @@ def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
     shorter = np.zeros((law.n_states, len(exponents)))
     kept = law.coefficients.copy()
     for i in np.flatnonzero(used.sum(axis=1) > 1):
-        found = _alone(columns[:, allowed[i]], rates[:, i], int(used[i].sum()) - 1)
+        found = _alone(columns[:, allowed[i]], rates[:, i], int(used[i].sum()) - 1, within)
         if found is not None:
             shorter[i, allowed[i]], kept[i] = found, 0.0
     if not shorter.any():
@@ -303,7 +303,7 @@ def fewest_terms(law: PowerSum, p: Problem) -> PowerSum | None:
     return PowerSum(np.hstack([kept, shorter]), np.vstack([law.exponents, exponents])).merged()
 
 
-def _alone(columns: Array, rates: Array, most: int) -> Array | None:
+def _alone(columns: Array, rates: Array, most: int, within: float) -> Array | None:
     """Fit the rates by the fewest columns, at most `most`; return coefficients, or None if so few do not suffice."""
     size = np.linalg.norm(columns, axis=0)
     size = np.where(size > 0.0, size, 1.0)
@@ -311,7 +311,7 @@ def _alone(columns: Array, rates: Array, most: int) -> Array | None:
         subset = list(level[0])
         values = np.linalg.lstsq(columns[:, subset] / size[subset], rates, rcond=None)[0] / size[subset]
         missed = np.linalg.norm(columns[:, subset] @ values - rates)
-        if missed <= 1e-5 * np.linalg.norm(rates):
+        if missed <= within * np.linalg.norm(rates):
             coefficients = np.zeros(len(size))
             coefficients[subset] = values
             return coefficients

@@ -6,6 +6,8 @@ import pytest
 
 from odediscovery import InputError, Monitor, Settings, TimeSeries, discover, get_system, settings_for, simulate_system
 from odediscovery.bench.scores import same_terms
+from odediscovery.discovery.changes import seconds_for
+from odediscovery.discovery.task import pose_task
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.equations import Equations
 from odediscovery.problem.problem import pose
@@ -134,3 +136,33 @@ def test_all_rows_of_the_front_are_judged_on_all_samples():
 def test_what_is_no_series_is_refused_with_the_way_to_one(given):
     with pytest.raises(InputError, match=r"expects a TimeSeries, got a (DataFrame|str); load_csv reads a file"):
         discover(given)
+
+
+def test_a_state_that_jumps_between_samples_is_named():
+    """A relaxation oscillator: x jumps within 0.1, and is sampled every 1.6."""
+    jumps = Equations.parse(["x", "y"], {"x": "20*(x - x**3/3 - y)", "y": "x/20"})
+    coarse, fine = np.linspace(0.0, 80.0, 50), np.linspace(0.0, 8.0, 400)
+    notes = []
+    for times in (coarse, fine):
+        series = TimeSeries.from_arrays(times, jumps.simulate([2.0, 0.0], times), ["x", "y"])
+        found = discover(series, settings_for(members=0, library=["powers"], max_seconds=4.0))
+        notes.append([m for m in found.messages if "of its range between two neighbouring samples" in m])
+    assert notes[0][0].startswith("x moves by 80%") and not notes[1]
+
+
+def test_two_sums_that_stay_leave_the_shortest_law():
+    """A + B -> C: with A - B and B + C constant, six terms in B alone would do as well."""
+    law = Equations.parse(["A", "B", "C"], dict.fromkeys("AB", "-0.9*A*B") | {"C": "0.9*A*B"})
+    times = np.linspace(0.0, 4.0, 41)
+    # Five digits, as in a published table.
+    values = np.array([[float(f"{x:.4e}") for x in row] for row in law.simulate([1.2, 0.8, 0.0], times)])
+    found = discover(TimeSeries.from_arrays(times, values, ["A", "B", "C"]), settings_for(members=0))
+    assert [len(side.args) for side in found.equations.right_hand_sides] == [3, 3, 3]
+    assert {str(s) for s in found.equations.right_hand_sides[2].free_symbols} in ({"A", "B"},)
+    assert sum("in all samples: equations that differ by this relation" in m for m in found.messages) == 2
+
+
+def test_a_limit_of_the_clock_leaves_that_of_the_processor():
+    series = simulate_system("lotka-volterra")
+    for settings, most in ((Settings(), 30.0), (Settings(max_seconds=600.0), 30.0), (Settings(thorough=True), None)):
+        assert seconds_for(pose_task(series, settings, Monitor())) == most

@@ -39,6 +39,48 @@ def test_a_driven_damped_oscillator_is_found():
     assert terms_of(found, 1) == {(1.0, 0.0, 0.0): -1.0, (0.0, 1.0, 0.0): -0.2, (0.0, 0.0, 1.0): 1.0}
 
 
+def oscillation(drive):
+    """Samples of x'' = 0.5 u - x - 0.3 x', which a smooth u drives that is known at the samples only."""
+    t = np.linspace(0.0, 24.0, 121)
+    law = Equations.parse(["x", "v"], {"x": "v", "v": "0.5*u - x - 0.3*v"}, controls=["u"])
+    fine = np.linspace(0.0, 24.0, 24001)
+    x = law.simulate([1.0, 0.0], t, controls=Signal(fine, drive(fine)[:, None], np.array([False])))
+    return with_controls(TimeSeries.from_arrays(t, np.column_stack([x, drive(t)]), ["x", "v", "u"]), ["u"])
+
+
+def test_the_sampling_of_a_smooth_input_belongs_to_the_error_of_its_terms():
+    series = oscillation(lambda t: np.sin(1.7 * t))
+    found = quick(series)
+    law, errors = found.equations.power_sum, found.equations.standard_errors
+    term = int(np.flatnonzero(law.exponents[:, 2])[0])
+    off, error = abs(law.coefficients[1, term] - 0.5), errors.coefficients[1, term]
+    # A chord misses (1.7 h)^2 / 12 of a sine.
+    assert error == pytest.approx(0.5 * (1.7 * 0.2) ** 2 / 12.0, rel=0.2) and 0.5 * error < off < 2.0 * error
+    assert [m for m in found.messages if m.startswith("between samples u is taken as straight, which misses 1.0%")]
+    # What is straight between the samples is known.
+    straight = driven({"x": "v", "v": "0.5*F - x - 0.3*v"}, [1.0, 0.0], F=(np.sin(1.7 * TIMES), False))
+    assert not any("taken as straight" in message for message in quick(straight).messages)
+
+
+def test_an_input_that_never_changes_is_left_out_unless_it_is_named():
+    """What it does cannot be told from constants, and with an input no law with a name is tried."""
+    t = np.linspace(0.0, 10.0, 40)
+    x = 4.0 - 3.0 * np.exp(-0.5 * t) + 0.01 * np.random.default_rng(0).standard_normal(len(t))
+    series = with_controls(TimeSeries.from_arrays(t, np.column_stack([x, np.full(40, 50.0)]), ["x", "Q"]), ["Q"])
+    found = quick(series)
+    assert found.name == "approach to a resting value" and found.equations.controls == ()
+    assert "the input Q is 50 throughout" in " ".join(found.messages)
+    told = discover(series, Settings(members=0, known=("x' = 0.04*Q + ?",)))
+    assert told.equations.controls == ("Q",)
+
+
+def test_an_input_in_no_equation_is_named():
+    t = np.linspace(0.0, 6.0, 40)
+    series = TimeSeries.from_arrays(t, np.column_stack([4.0 * np.exp(-0.5 * t), np.cos(t)]), ["x", "u"])
+    found = quick(with_controls(series, ["u"]))
+    assert "the input u is in no equation" in " ".join(found.messages)
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """A fit with a held input called like a keyword and time, and its folder."""

@@ -16,7 +16,7 @@ from odediscovery.judge.criterion import Verdict, judge_on
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, PowerSum, Sums, all_free
 from odediscovery.laws.records import Origin
-from odediscovery.problem.problem import linear_relation, prepare
+from odediscovery.problem.problem import linear_relations, prepare
 from odediscovery.runtime.monitor import OUT_OF_MEMORY
 from odediscovery.search import moves
 from odediscovery.search.moves import Proposal, Pruning, Search, as_grown
@@ -228,11 +228,14 @@ def test_compact_drops_what_nothing_needs():
 
 def test_states_that_cannot_be_told_apart_are_named():
     series = series_of({"S": "-0.5*S*I", "I": "0.5*S*I - 0.2*I", "R": "0.2*I"}, [2.0, 0.1, 0.0])
-    relation = linear_relation(prepare(series))
-    np.testing.assert_allclose(relation[0], [1.0, 1.0, 1.0], rtol=1e-6)
-    assert relation[1] == pytest.approx(2.1)
+    (weights, value) = linear_relations(prepare(series))[0]
+    np.testing.assert_allclose(weights, [1.0, 1.0, 1.0], rtol=1e-6)
+    assert value == pytest.approx(2.1)
+    met = series_of({"A": "-A*B", "B": "-A*B", "C": "A*B"}, [1.2, 0.8, 0.1])
+    both = {tuple(weights.round(6).tolist()): value for weights, value in linear_relations(prepare(met))}
+    assert both == pytest.approx({(1.0, -1.0, 0.0): 0.4, (0.0, 1.0, 1.0): 0.9})
     free = series_of({"x": "-x", "y": "x*y - y"}, [2.0, 0.5])
-    assert linear_relation(prepare(free)) is None
+    assert linear_relations(prepare(free)) == []
 
 
 def test_a_predator_that_saturates_is_found():
