@@ -105,6 +105,11 @@ stopped = Message(
     "stopped ({}) after {:.1f} s, before every kind of law was tried: this is the best so far; continue with "
     "odediscovery fit --resume",
 )
+# Value: the equations of the other flows.
+rival_flows = Message(
+    Weight.DOUBT,
+    "other flows fit about as well: {}; measure another state, or state what you know of them (--known, --conserve)",
+)
 memory_spent = Message(
     Weight.DOUBT,
     "laws of so many states were not pruned: that needs more than the {:g} GB of --max-memory; allow more, or choose "

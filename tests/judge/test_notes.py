@@ -32,6 +32,7 @@ CASES = {
     "idle_terms_left": notes.idle_terms_left(["x^3 in x'"]),
     "open_exponent": notes.open_exponent("x", "x^1.4", "x'", -1.2, 3.4),
     "time_spent": notes.time_spent(),
+    "rival_flows": notes.rival_flows("x' = -0.3*x*y; y' = 0.3*x*y"),
     "memory_spent": notes.memory_spent(4.0),
     "changing_constant": notes.changing_constant("b", "0.50(1)", ["from 23 on 0.15(1)"], 40.0),
     "found_break": notes.found_break(20.0, 19.0, 21.0, "t"),

@@ -23,6 +23,7 @@ import numpy as np
 
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import NO_EVIDENCE, Verdict, judge
+from odediscovery.judge.notes import rival_flows
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Free, PowerSum, constant_penalty, count, expanded, none_free
@@ -343,10 +344,7 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
         f"the same flows with other constants, and more of what was not measured, fit as well: {_text(won, names, r)}"
         for r in won.twins[:2]
     ]
-    notes += [
-        f"other flows fit about as well: {_text(won, names, r)}" for r in sorted(others, key=lambda r: r.criterion)[:2]
-    ]
-    return notes
+    return [*notes, *(rival_flows(_text(won, names, r)) for r in sorted(others, key=lambda r: r.criterion)[:2])]
 
 
 def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
