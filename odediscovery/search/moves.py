@@ -396,7 +396,7 @@ def leaves_noise_alone(at: Search, best: Candidate) -> bool:
     p, short, cancels = at.problem, is_short(best.law), _cancels(best.law, at.problem)
     if not is_within_noise(p, best) or (cancels and best.law.features is None):
         return False
-    near = at.follow(best) if short or _may_have_many_terms(best.law, p) else None
+    near = at.follow(best)
     if near is None:
         return False
     q, law = near
