@@ -343,8 +343,8 @@ class FactorByFactor:
     ) -> list[list[Projected]]:
         """Return laws of every equation, the best first."""
         problem, path = fit.problem.thinned(path, MOST_INTERVALS)
-        # The error of a smoothed path is smooth, so that flexible laws fit it: less than noise is no evidence.
-        floor = np.where(problem.smoothed[fit.equations] & (not problem.compact), 1.0, fit.floor)
+        # The error of a path is smooth, so that flexible laws fit it: less is no evidence.
+        floor = fit.floor if problem.compact else np.where(problem.smoothed[fit.equations], 1.0, 0.5**2)
         fit, n = Fit(problem, fit.equations, problem.counts[fit.equations], floor), problem.features.states
         changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - problem.given.shape[2])
         functions = problem.features.functions
