@@ -138,8 +138,8 @@ class Monitor:
 
     @contextmanager
     def patient(self, share: float) -> Iterator[None]:
-        """Let `check_time` end the work within, at this share of `remainder_of` after the end of the search time
-        or after a request to stop.
+        """Let `check_time` end the work within, at this share of `remainder_of` after the end of the search time or of
+        the processor time, or after a request to stop.
         """
         limit = self.max_seconds
         more = share * remainder_of(limit)
@@ -147,7 +147,8 @@ class Monitor:
 
         def is_over() -> bool:
             asked = float("inf") if self._interrupted is None else self._interrupted
-            return self.clock() > min(asked, ends) + more
+            most = float("inf") if self.processor_seconds is None else self.processor_seconds
+            return self.clock() > min(asked, ends) + more or time.process_time() > most + more
 
         before = _is_over.set(is_over)
         try:
