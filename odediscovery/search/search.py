@@ -18,8 +18,9 @@ import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family
-from odediscovery.judge.claim import WHOLE_POWER, interval_squares, is_explained, is_short
+from odediscovery.families import FAMILIES, TRIGONOMETRIC, Family, Function
+from odediscovery.families.functions import LOG
+from odediscovery.judge.claim import TERMS, WHOLE_POWER, interval_squares, is_explained, is_short
 from odediscovery.judge.criterion import rank, score
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import Candidate, FittedForm, FoundBy
@@ -270,12 +271,17 @@ def _trained(at: Search) -> list[PowerSum]:
 def whole_powers(at: Search) -> Iterator[Proposal]:
     """Propose laws of whole powers by regression; on coarse samples also all products up to degree two, fitted.
 
+    Where sums of products may have functions, x log(x) is a product, too: Gompertz's law is nearly a short polynomial.
     Smoothing flattens coarse samples, so the products are fitted to the samples themselves.
     """
     p, coarse = at.problem, None
     if p.complete and is_coarse(p):
         coarse = fit_library(p, 2, at.monitor)
-    laws = [*polynomials(p), *([] if coarse is None else [coarse])]
+    free = p.knowledge is None and any(LOG in family.functions for family in at.families)
+    amounts = np.flatnonzero(p.nonnegative & ~p.constant & free).tolist()
+    logs = [Function(LOG.name, k, abs(float(p.scale.state[k]))) for k in amounts]
+    beside = polynomials(p, logs, most=TERMS) if logs else []
+    laws = [*polynomials(p), *beside, *([] if coarse is None else [coarse])]
     yield Proposal(laws, whole=True, linear=True, found_by="regression")
 
 
@@ -518,7 +524,7 @@ MOVES: tuple[Move, ...] = (
     Move(
         "whole powers",
         GROWS & SLIGHTLY_NOISY & NOISY,
-        "laws of whole powers by regression that come near",
+        "laws of whole powers, and of x*log(x), by regression that come near",
         near(whole_powers),
         NEAR_NOISE_SOON,
         until=LEAVES_NOISE & WHOLE & ~ODD,

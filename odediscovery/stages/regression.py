@@ -39,7 +39,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from odediscovery.data.series import pooled
-from odediscovery.families import Family, Terms, power_is_rate
+from odediscovery.families import Family, Function, Terms, power_is_rate
 from odediscovery.laws.power_sum import (
     FUNCTION_COST,
     NO_SUMS,
@@ -66,19 +66,24 @@ RIDGE = 1e-10
 WORSE = 6.0
 
 
-def polynomials(p: Problem) -> list[PowerSum]:
-    """Find a law for each library and penalty, and laws whose equations each have their best degree, no duplicates."""
+def polynomials(p: Problem, functions: Sequence[Function] = (), most: float = math.inf) -> list[PowerSum]:
+    """Find a law for each library and penalty, and laws whose equations each have their best degree, no duplicates.
+
+    With functions f of a state, x f(x) is a product, too, and only laws with such a product are returned. `most` is the
+    number of terms of an equation: long laws with functions fit as long polynomials do, but look more like laws.
+    """
     n = p.data.n_states
+    features = Features(n, tuple(functions)) if functions else None
     laws: dict[bytes, PowerSum] = {}
     # For each penalty and equation: the lowest score so far, and the equation as a law of its own.
     best: dict[float, list[tuple[float, PowerSum]]] = {}
     if not _has_paths(p):
         return []
-    for degree in range(1, 6):
+    for degree in range(1, 4 if functions else 6):
         if degree > 1 and n * math.comb(n + degree, degree) > MOST_COEFFICIENTS:
             continue
-        exponents = products(n, degree)
-        columns, increments = _integral_form(p, exponents)
+        exponents = _with_functions(products(n, degree), functions)
+        columns, increments = _integral_form(p, exponents, features)
         samples = len(increments)
         # High degrees need two intervals per product, and are used only in equations that improve.
         high = degree > 3
@@ -87,6 +92,7 @@ def polynomials(p: Problem) -> list[PowerSum]:
         increments = increments - _of_known(p)
         allowed = allowed_products(p, exponents)
         ways = [_eliminated(columns[:, own], y) for own, y in zip(allowed, increments.T, strict=True)]
+        ways = [[step for step in way if np.count_nonzero(step[0]) <= most] for way in ways]
         for factor in (1.5, 0.3, 0.0):  # gain required of a term [penalty of a constant]
             # Only small libraries are kept whole.
             if factor == 0.0 and n * len(exponents) > 30:
@@ -95,17 +101,25 @@ def polynomials(p: Problem) -> list[PowerSum]:
             a, equations = np.zeros((n, len(exponents))), list[tuple[float, PowerSum]]()
             for i, way in enumerate(ways):
                 score, a[i, allowed[i]] = _best_step(way, worth, samples)
-                equations.append((score, PowerSum(np.where(np.arange(n)[:, None] == i, a, 0.0), exponents)))
+                equations.append((score, PowerSum(np.where(np.arange(n)[:, None] == i, a, 0.0), exponents, features)))
             earlier = best.get(factor, equations)
             best[factor] = [min(pair, key=lambda one: one[0]) for pair in zip(earlier, equations, strict=True)]
             if not high:
-                law = PowerSum(a, exponents).merged()
+                law = PowerSum(a, exponents, features).merged()
                 laws.setdefault(_structure(law), law)
     for equations in (of_each for factor, of_each in best.items() if factor > 0.0):
         a = np.hstack([one.coefficients for _, one in equations])
-        law = PowerSum(a, np.vstack([one.exponents for _, one in equations])).merged()
+        law = PowerSum(a, np.vstack([one.exponents for _, one in equations]), features).merged()
         laws.setdefault(_structure(law), law)
-    return [law for law in laws.values() if law.n_monomials]
+    found = [law.compact() for law in laws.values() if law.n_monomials]
+    return [law for law in found if law.features is not None] if functions else found
+
+
+def _with_functions(exponents: Array, functions: Sequence[Function]) -> Array:
+    """Append each function of a state, times that state, to products of states."""
+    of, n = np.eye(len(functions)), exponents.shape[1]
+    beside = np.hstack([np.eye(n)[[f.state for f in functions]], of])
+    return np.vstack([np.pad(exponents, ((0, 0), (0, len(of)))), beside])
 
 
 def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]:
@@ -169,7 +183,7 @@ def allowed_products(p: Problem, exponents: Array) -> Mask:
     found: Mask = np.repeat(~p.constant[:, None], len(exponents), axis=1)
     known = p.knowledge
     if known is not None:
-        forbidden = known.forbidden.astype(float) @ (exponents != 0).T > 0
+        forbidden = known.forbidden.astype(float) @ (exponents[:, : len(known.forbidden)] != 0).T > 0
         found &= ~forbidden & ~(known.fully_known | known.tied)[:, None]
     return found
 
@@ -219,10 +233,10 @@ def _has_paths(p: Problem) -> bool:
     return any(len(t.time) >= 3 for t in p.smooth.trajectories)
 
 
-def _integral_form(p: Problem, exponents: Array) -> tuple[Array, Array]:
+def _integral_form(p: Problem, exponents: Array, features: Features | None = None) -> tuple[Array, Array]:
     """Return integrals of the products [intervals, monomials] and increments [intervals, states]."""
     nodes, weights = np.polynomial.legendre.leggauss(3)
-    law = PowerSum(np.zeros((p.data.n_states, len(exponents))), exponents)
+    law = PowerSum(np.zeros((p.data.n_states, len(exponents))), exponents, features)
     columns, increments = [], []
     for t in p.smooth.trajectories:
         if len(t.time) < 3:

@@ -249,3 +249,16 @@ def test_a_predator_that_saturates_is_found():
     truth = 0.9 * x * y / (1 + 0.8 * x) - 0.5 * y
     rate = sympy.lambdify((x, y), found.equations.right_hand_sides[1] - truth)
     assert max(abs(rate(a, b)) for a in (0.5, 1.0, 2.0) for b in (0.3, 1.0)) < 1e-5
+
+
+def test_growth_by_gompertz_that_is_eaten_is_found_in_noise():
+    """x*log(x) is nearly a difference of two powers, and on part of its range a cubic."""
+    law = {"x": "-0.4*x*log(x/10) - 0.05*x*y", "y": "0.06*x*y - 0.3*y"}
+    times, random, truth = np.linspace(0.0, 30.0, 80), np.random.default_rng(0), Equations.parse(["x", "y"], law)
+    runs = [truth.simulate(start, times) for start in ([1.0, 1.0], [8.0, 6.0])]
+    noisy = [x + 0.01 * x.std(axis=0) * random.standard_normal(x.shape) for x in runs]
+    found = discover(TimeSeries.from_arrays([times, times], noisy, ["x", "y"]), settings_for(members=0))
+    x, y = found.equations.symbols
+    gompertz = {term / x for term in found.equations.right_hand_sides[0].args if term.has(sympy.log)}
+    assert len(gompertz) == 1 and len(found.equations.right_hand_sides[0].args) == 3
+    assert {term.free_symbols == {x, y} for term in found.equations.right_hand_sides[1].args} == {True, False}
