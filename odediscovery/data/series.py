@@ -708,14 +708,19 @@ def drop_appended_controls(series: TimeSeries) -> TimeSeries:
 def sampling_errors(series: TimeSeries) -> Array:
     """What straight lines between the samples of each variable miss, as a share of its variation; 0 for states.
 
-    Controls that are held are known exactly, and so are those that are straight.
+    A state integrates what drives it, so the integrals of both are compared: straight lines miss most of fast changes,
+    which hardly move a state. Controls that are held are known exactly, and so are those that are straight.
     """
     missed = np.zeros(len(series.states) + len(series.controls))
-    signals = [t.controls for t in series.trajectories if t.controls is not None]
-    if signals:
-        off = np.concatenate([signal.chord_errors for signal in signals])
-        spread = np.std(np.concatenate([signal.values for signal in signals]), axis=0)
-        missed[len(series.states) :] = np.sqrt(np.mean(off**2, axis=0)) / np.where(spread > 0.0, spread, np.inf)
+    runs = [t.controls for t in series.trajectories if t.controls is not None and len(t.time) > 2]
+    if runs:
+        steps = [np.diff(u.times)[1:, None] for u in runs]
+        off = [np.cumsum(u.chord_errors * h, axis=0) for u, h in zip(runs, steps, strict=True)]
+        moved = [
+            np.cumsum((u.values[1:-1] - u.values.mean(axis=0)) * h, axis=0) for u, h in zip(runs, steps, strict=True)
+        ]
+        of_off, of_moved = (np.sqrt(sum(run.var(axis=0) for run in parts)) for parts in (off, moved))
+        missed[len(series.states) :] = of_off / np.where(of_moved > 0.0, of_moved, np.inf)
     return missed
 
 
