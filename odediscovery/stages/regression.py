@@ -183,7 +183,7 @@ def allowed_products(p: Problem, exponents: Array) -> Mask:
     found: Mask = np.repeat(~p.constant[:, None], len(exponents), axis=1)
     known = p.knowledge
     if known is not None:
-        forbidden = known.forbidden.astype(float) @ (exponents[:, : len(known.forbidden)] != 0).T > 0
+        forbidden = known.forbidden.astype(float) @ (exponents != 0).T > 0
         found &= ~forbidden & ~(known.fully_known | known.tied)[:, None]
     return found
 
