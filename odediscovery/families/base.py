@@ -157,6 +157,7 @@ class Inner:
 
     sums: Array  # products that sums may contain [products, states and functions]
     factors: Array  # products with functions of states, beside low powers of states [products, states and functions]
+    poles: bool = False  # whether 1 - x/a is a sum, too, with the pole a of its inverse beyond the values of x
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -49,7 +49,11 @@ def _inner(seen: Seen) -> list[Inner]:
     real = np.flatnonzero(seen.changing & ~seen.integer).tolist()
     if real:  # Hill functions as they are measured
         each.append(([row for k in real for row in rows_of(seen.size, [k], [(1.5, 2.5, 3.5)])], []))
-    return [Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size))) for sums, factors in each]
+    # Poles that no state reaches are inverse powers of a state of which only the change was measured.
+    return [
+        Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size)), poles=k == 3)
+        for k, (sums, factors) in enumerate(each)
+    ]
 
 
 def _powers(seen: Seen, exponents: Sequence[float]) -> list[Array]:

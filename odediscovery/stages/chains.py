@@ -232,7 +232,7 @@ def grow_together(
     def change(laws: Sequence[Projected]) -> None:
         """Add the likeliest changes of these laws, without what is idle then."""
         seen.update(laws)
-        drafts = [draft for law in laws for draft in growth.changes_of(law, growth.norms)]
+        drafts = [draft for law in laws for draft in growth.changes_of(law, growth.shapes)]
         found.extend(without_idle(fit, law) for law in growth.fitted(drafts, 3 * SIDE_BY_SIDE))
 
     def unseen(laws: Sequence[Projected], most: int) -> list[Projected]:
@@ -467,7 +467,7 @@ class Growth:
         self.start = empty(fit, path)
         states = path.log[..., : fit.problem.features.states]
         self.changing = np.flatnonzero(np.ptp(states.reshape(-1, states.shape[-1]), axis=0) > 0.0).tolist()
-        self.norms = [*self._norms()]
+        self.shapes = [*self._norms(), *(self._poles(path) if inner.poles and not fit.problem.compact else ())]
         self.grid, self.noisy = grid, bool(fit.problem.smoothed.any())
         self.heard: int | None = None  # number of monomials of other equations at the last regression
         self.beam, self.found, self.least, self.idle = [self.start], list[Projected](), np.inf, 0
@@ -495,6 +495,17 @@ class Growth:
             for power in (1.0, -1.0, -2.0, -3.0):
                 for state in (np.zeros(features.size), *unit[self.changing]):
                     yield Product(state + power * sizes.get(x, unit[x]), ratio, np.array([power / 2.0]))
+
+    def _poles(self, path: Path) -> Iterator[Product]:
+        """Yield 1 / (1 - x/a) and 1 / (1 - x/a)^2, alone and times states, with a beyond the values of x."""
+        unit = np.eye(self.fit.problem.features.size)
+        for k, x in zip(self.changing, np.moveaxis(path.monomials(unit[self.changing]), -1, 0), strict=True):
+            low, high = float(x.min()), float(x.max())
+            for beyond in (0.2 * (high - low), high - low):
+                ends = ((high + beyond) if high > 0.0 else 0.0, (low - beyond) if low < 0.0 else 0.0)
+                for end, power in itertools.product(filter(None, ends), (-1.0, -2.0)):
+                    for state in (np.zeros(len(unit)), *unit[self.changing]):
+                        yield Product(state, Sums(np.array([[-1.0 / end]]), unit[[k]]), np.array([power]))
 
     def _beside_exponentials(self, every: Sequence[Product], columns: Array) -> list[Draft]:
         """Return the best sums of an exponential of any rate and a few products: a rate must begin nearly right."""
@@ -536,7 +547,7 @@ class Growth:
         if len(fluxes) == self.heard or self.monitor.stopping() is not None:
             return
         fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit)]
-        every = [*self.library, *self.gates, *self.norms, *near]
+        every = [*self.library, *self.gates, *self.shapes, *near]
         columns = product_columns(fit, every, self.start.path)[0]
         if self.heard is None:
             self.found = list(self._quotients())
