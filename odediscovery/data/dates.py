@@ -25,6 +25,9 @@ UNITS = {"days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "mil
 
 # A duration as written by pandas: "1 days 06:00:00.5".
 DURATION = re.compile(r"(-?\d+) days?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
+# A clock as loggers write it: "13:05:00", "13:05:00.5".
+CLOCK = re.compile(r"(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)", re.ASCII)
+CLOCK_UNITS = ("hours", "minutes", "seconds")
 # An ISO date, and a date in another format.
 DATE = re.compile(
     r"\d{4}-\d{2}(?P<day>-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
@@ -90,11 +93,13 @@ def date_of_time(value: float, since: str, unit: str) -> str:
 
 
 def duration_seconds(cell: str) -> float | None:
-    """The seconds of a duration as written by pandas; None for other text.
+    """The seconds of a duration as written by pandas, or of a clock; None for other text.
 
-    >>> duration_seconds("1 days 06:00:00.5"), duration_seconds("1 d")
-    (108000.5, None)
+    >>> duration_seconds("1 days 06:00:00.5"), duration_seconds("30:00:00.5"), duration_seconds("1 d")
+    (108000.5, 108000.5, None)
     """
+    if written := CLOCK.fullmatch(cell):
+        return sum(float(part) * UNITS[unit] for part, unit in zip(written.groups(), CLOCK_UNITS, strict=True))
     found = DURATION.fullmatch(cell)
     if not found:
         return None
@@ -165,17 +170,32 @@ def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, 
         found = {line: duration_seconds(cell) for line, cell in cells.items()}
         for line in [line for line, seconds in found.items() if seconds is None][:1]:
             raise InputError(
-                f"line {line}, column {name!r}: expected a duration such as 0 days 06:00:00, got "
+                f"line {line}, column {name!r}: expected a duration such as 06:00:00 or 0 days 06:00:00, got "
                 f"{shortened(cells[line])}; write all times alike"
             )
-        unit = unit_of_steps(list(found.values()))
-        return np.array([found.get(line, np.nan) for line in lines], float) / UNITS[unit], Clock(unit, "")
+        seconds = np.array([found.get(line, np.nan) for line in lines], float)
+        if all(CLOCK.fullmatch(cell) for cell in cells):
+            seconds = _past_midnight(seconds)
+        unit = unit_of_steps(seconds)
+        return seconds / UNITS[unit], Clock(unit, "")
     if OTHER_DATE.fullmatch(start):
         raise InputError(
             f"line {cells.index[0]}, column {name!r}: expected numbers or ISO dates for the time, got "
             f"{shortened(start)}; write dates as 2020-03-01 or 2020-03-01 12:00"
         )
     return None
+
+
+def _past_midnight(seconds: Array) -> Array:
+    """Add a day wherever a clock falls from just before midnight to just after it.
+
+    >>> _past_midnight(np.array([86340.0, 86370.0, 0.0, 30.0])).tolist()
+    [86340.0, 86370.0, 86400.0, 86430.0]
+    """
+    day, steps = UNITS["days"], np.diff(seconds)
+    usual = float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else 0.0
+    falls = (steps < 0.0) & (steps + day <= 2.0 * usual)
+    return seconds + day * np.append(0, np.cumsum(falls))
 
 
 def is_moment(cell: str) -> bool:

@@ -408,3 +408,13 @@ def test_another_file_under_the_ending(tmp_path, name, message):
     for content in (b"", b"t,S\n0,1\n"):
         path.write_bytes(content)
         assert refusal(path) == f"{path} {message}"
+
+
+def test_clocks_are_durations_and_go_past_midnight(tmp_path):
+    cells = ["23:58:30", "23:59:15", "00:00:00", "00:00:45.5"]
+    series = load_csv(table(tmp_path, *(f"{cell},{k}" for k, cell in enumerate(cells)), header="time,x"))
+    np.testing.assert_allclose(np.diff(series.trajectories[0].time), [45.0, 45.0, 45.5])
+    assert series.units == {"time": "seconds"}
+    assert refusal(table(tmp_path, "00:00:00,1", "00:00:90,2", header="time,x")).startswith(
+        "line 3, column 'time': expected a duration such as 06:00:00"
+    )
