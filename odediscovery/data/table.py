@@ -171,6 +171,9 @@ class Table:
             rest = [name for name in self.columns if name not in taken and name not in self.spent]
             chosen = [name for name in rest if not self.is_text(name)]
             messages += [f"Column {name!r} holds text and was left out." for name in rest if name not in chosen]
+            empty = [name for name in chosen if self._present(name).empty]
+            messages += [f"Column {name!r} has no values and was left out." for name in empty]
+            chosen = [name for name in chosen if name not in empty]
         return chosen, messages
 
     def deviation_columns(self, sigma: Mapping[str, str] | str | None, taken: Mapping[str, str]) -> dict[str, str]:

@@ -275,3 +275,11 @@ def test_noise_of_repeats_that_grows_with_the_state_is_seen_as_a_share():
     (level,) = repeat_noise([m + 0.1 * rng.standard_normal((3, 1)) for m in np.geomspace(1.0, 300.0, 12)])
     assert 0.06 < level < 0.14
     assert np.isnan(repeat_noise([np.array([[1.0], [2.0]])])[0])  # one repeat tells nothing
+
+
+def test_columns_without_values_are_left_out_unless_they_are_named(tmp_path):
+    path = table(tmp_path, *(f"{k},nan,{k + 1}" for k in range(5)), header="t,setpoint,x")
+    series = load_csv(path)
+    assert series.states == ("x",) and series.messages == ("Column 'setpoint' has no values and was left out.",)
+    with pytest.raises(InputError, match="column 'setpoint' has no values"):
+        load_csv(path, states=["setpoint", "x"])
