@@ -365,6 +365,28 @@ def without_repeats(
     ]
 
 
+def check_repeats(
+    runs: Sequence[list[int]], times: Array, values: Array, texts: Mapping[str, list[str]], names: Sequence[str]
+) -> None:
+    """Refuse rows of one time that differ in a text and, because of it, in a value: two quantities, not repeats."""
+    blocks = [list(same) for rows in runs for _, same in itertools.groupby(rows, key=times.__getitem__)]
+    for column, cells in texts.items():
+        pairs = [(a, b) for block in blocks for a, b in itertools.combinations(sorted(block, key=cells.__getitem__), 2)]
+        kinds = {(cells[a], cells[b]) for a, b in pairs}
+        if len(kinds) != 1 or len(set(*kinds)) == 1:
+            continue
+        for name, found in zip(names, values.T, strict=True):
+            apart = np.array([found[a] - found[b] for a, b in pairs])
+            apart = apart[np.isfinite(apart)]
+            if len(apart) < 3 or abs(apart.mean()) <= CLEARLY_APART * apart.std() / np.sqrt(len(apart)):
+                continue
+            one, other = (repr(text) for text in next(iter(kinds)))
+            raise InputError(
+                f"rows of one time differ in {column!r}, {one} and {other}, and so do their values of {name!r}: "
+                f"they are two quantities, not repeats; give each a column, or name {column!r} with --group"
+            )
+
+
 def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Array, noise: Array) -> Merged:
     means, errors = np.full((2, len(blocks), values.shape[1]), np.nan)
     for k, block in enumerate(blocks):
@@ -404,6 +426,8 @@ def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
     return float(-np.sqrt(relative) if grows else np.sqrt(absolute))
 
 
+# Mean difference of paired values that is not due to noise [standard errors].
+CLEARLY_APART = 4.0
 # Tolerance for equality with a rounded value [largest value].
 SAME_DIGIT = 1e-14
 

@@ -23,7 +23,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.data.dates import brief, counted_times
 from odediscovery.data.frames import is_dataset, plain_frame
-from odediscovery.data.recorded import even_times, long_enough, restarted, trials, which_have, without_repeats
+from odediscovery.data.recorded import (
+    check_repeats,
+    even_times,
+    long_enough,
+    restarted,
+    trials,
+    which_have,
+    without_repeats,
+)
 from odediscovery.data.sheets import exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import (
     Signal,
@@ -350,6 +358,8 @@ def series_of(
         hint += "; if the file holds several trajectories, name the column that tells them apart as group"
     runs = table.groups(groups) if groups else trials(times)
     merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
+    texts = {name: table.cells[name].tolist() for name in table.columns if name not in taken and table.is_text(name)}
+    check_repeats(list(runs.values()), times, values, texts, chosen)
     kept, short = long_enough(runs, merged)
     messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short]
     lines = np.array(table.lines)

@@ -283,3 +283,16 @@ def test_columns_without_values_are_left_out_unless_they_are_named(tmp_path):
     assert series.states == ("x",) and series.messages == ("Column 'setpoint' has no values and was left out.",)
     with pytest.raises(InputError, match="column 'setpoint' has no values"):
         load_csv(path, states=["setpoint", "x"])
+
+
+def test_two_quantities_in_one_column_are_no_repeats(tmp_path):
+    rows = [(t, 5.0 - t, 60.0 + 3.0 * np.sin(t)) for t in range(5)]
+    both = table(
+        tmp_path, *(f"{t},{v},{n}" for t, a, b in rows for n, v in (("cp", a), ("pca", b))), header="t,dv,dvid"
+    )
+    with pytest.raises(InputError, match="differ in 'dvid', 'cp' and 'pca', and so do their values of 'dv'"):
+        load_csv(both)
+    # Two observers of one quantity.
+    seen = ((t, a + 0.1 * (-1) ** (t // 2 + k), n) for t, a, _ in rows for k, n in enumerate("ab"))
+    series = load_csv(table(tmp_path, *(f"{t},{v},{n}" for t, v, n in seen), header="t,dv,who"))
+    assert series.n_samples == 5
