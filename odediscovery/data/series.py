@@ -41,6 +41,7 @@ from odediscovery.data.signals import (
     float_arrays,
     with_moments,
     with_sigma,
+    without_turns,
 )
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_names, names_in
@@ -150,13 +151,13 @@ class TimeSeries:
             for k, i in np.argwhere(np.isinf(v)):
                 raise InputError(f"sample {k}, state {names[i]!r}: infinite value; use nan if missing")
         runs = [(label, t, v, ("sample", range(len(t)))) for (t, v), label in zip(pairs, labels, strict=True)]
-        trajectories = checked_trajectories(runs, names, time_name)
+        trajectories, turned = without_turns(checked_trajectories(runs, names, time_name), names)
         given: Any = sigma if several and sigma is not None else [sigma] * len(times)
         known = with_sigma(trajectories, names, array_deviations(given, trajectories, names), noise)
         told = dict(units or {})
         if clock is None:
-            return cls(tuple(names), known, time_name, told)
-        said = (clock.sentence(f"The time {time_name!r}"),)
+            return cls(tuple(names), known, time_name, told, tuple(turned))
+        said = (clock.sentence(f"The time {time_name!r}"), *turned)
         return cls(tuple(names), known, time_name, {time_name: clock.unit, **told}, said, since=clock.since)
 
     @classmethod
@@ -357,14 +358,15 @@ def series_of(
     if not groups:
         hint += "; if the file holds several trajectories, name the column that tells them apart as group"
     runs = table.groups(groups) if groups else trials(times)
-    merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
     texts = {name: table.cells[name].tolist() for name in table.columns if name not in taken and table.is_text(name)}
     check_repeats(list(runs.values()), times, values, texts, chosen)
+    merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
     kept, short = long_enough(runs, merged)
     messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short]
     lines = np.array(table.lines)
     found = [(label, one.time, one.values, ("line", lines[one.rows].tolist())) for label, one in kept]
-    trajectories = checked_trajectories(found, chosen, time_name, hint)
+    trajectories, turned = without_turns(checked_trajectories(found, chosen, time_name, hint), chosen)
+    messages += turned
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):
             messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")

@@ -298,6 +298,37 @@ def checked_trajectories(
     return [Trajectory(time, values, label) for label, time, values, _ in runs]
 
 
+# Periods of angles, in degrees and radians, with the words for them.
+TURNS = ((2.0 * np.pi, "2*pi"), (360.0, "360"))
+
+
+def without_turns(runs: Sequence[Trajectory], names: Sequence[str]) -> tuple[list[Trajectory], list[str]]:
+    """Join states that jump by a full turn, as angles within -pi and pi or 0 and 360 do, with messages.
+
+    A jump is more than 3/4 of a turn between neighbours; without the turn, it must be a step like the others.
+    """
+    left, messages = [run.values.copy() for run in runs], list[str]()
+    for i, name in enumerate(names):
+        seen = [np.flatnonzero(np.isfinite(values[:, i])) for values in left]
+        with np.errstate(over="ignore"):  # the largest numbers differ by more than the largest
+            steps = np.concatenate([np.diff(values[rows, i]) for values, rows in zip(left, seen, strict=True)])
+        lowest = min(np.min(values[rows, i], initial=np.inf) for values, rows in zip(left, seen, strict=True))
+        highest = max(np.max(values[rows, i], initial=-np.inf) for values, rows in zip(left, seen, strict=True))
+        for turn, words in TURNS:
+            jumps = np.abs(steps) > 0.75 * turn
+            within = (lowest >= 0.0 and highest <= turn) or max(-lowest, highest) <= 0.5 * turn
+            count, joined = int(jumps.sum()), steps[jumps] - turn * np.sign(steps[jumps])
+            smooth = np.ptp(np.append(steps[~jumps], joined)) <= np.ptp(steps[~jumps]) if count < len(steps) else False
+            if count and within and smooth:
+                for values, rows in zip(left, seen, strict=True):
+                    values[rows, i] = np.unwrap(values[rows, i], discont=0.75 * turn, period=turn)
+                messages.append(
+                    f"{name} jumps by {words} at {count} sample{'s' * (count > 1)}, as an angle does that "
+                    "is kept within a turn: it is fitted without the jumps."
+                )
+    return [replace(run, values=values) for run, values in zip(runs, left, strict=True)], messages
+
+
 def with_sigma(
     runs: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array], noise: Mapping[str, float] | None
 ) -> tuple[Trajectory, ...]:

@@ -296,3 +296,15 @@ def test_two_quantities_in_one_column_are_no_repeats(tmp_path):
     seen = ((t, a + 0.1 * (-1) ** (t // 2 + k), n) for t, a, _ in rows for k, n in enumerate("ab"))
     series = load_csv(table(tmp_path, *(f"{t},{v},{n}" for t, v, n in seen), header="t,dv,who"))
     assert series.n_samples == 5
+
+
+@pytest.mark.parametrize(("turn", "lowest"), [(2.0 * np.pi, -np.pi), (360.0, 0.0)])
+def test_angles_within_a_turn_are_fitted_without_its_jumps(turn, lowest):
+    t = np.linspace(0.0, 10.0, 50)
+    angle = turn * (0.3 * t - 0.1 * np.cos(t))
+    series = TimeSeries.from_arrays(t, (angle - lowest) % turn + lowest)
+    np.testing.assert_allclose(np.diff(series.trajectories[0].values[:, 0]), np.diff(angle))
+    assert series.messages[0].startswith("x0 jumps by ")
+    # What falls by almost a turn, but otherwise rises slowly, is no angle.
+    charge = TimeSeries.from_arrays(t, 0.9 * turn * ((0.3 * t) % 1.0) + lowest)
+    assert not charge.messages
