@@ -12,6 +12,7 @@ state has the units of the state that it flows into: f is fitted, with a mean an
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,7 +25,7 @@ from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.groups import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Members, Start, members_of
 from odediscovery.population.mixed import MixedFit
-from odediscovery.problem.problem import dose_statements, of_groups
+from odediscovery.problem.problem import dose_statements, of_groups, where_starts_hold
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 
@@ -52,6 +53,7 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
         starts.append(_with_factor(start, data, i, state) if i in factors else start)
     labels = tuple(run.label or str(g + 1) for g, run in enumerate(series.trajectories))
     covariates = {name: _logarithm(series, name) for name in settings.covariate}
+    series = dataclasses.replace(series, messages=(*series.messages, *where_starts_hold(series, settings)))
     return series, Measured(data, tuple(starts), np.zeros(series.n_states, bool), labels, covariates, dosed)
 
 

@@ -452,7 +452,7 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
             if name not in series.states:
                 raise unknown_name(kind, name, series.states)
     starts = _starts(series, settings)
-    runs = []
+    runs, notes = [], where_starts_hold(series, settings)
     for run, start in zip(series.trajectories, starts, strict=True):
         level = np.array([limits.get(state, np.nan) for state in series.states])
         with np.errstate(invalid="ignore"):
@@ -461,7 +461,6 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
         given = given_amounts(series, run, settings)
         recorded = Recorded(start, limit, np.isfinite(run.values), counted, given)
         runs.append(dataclasses.replace(run, recorded=recorded, sigma=_count_noise(run, recorded, series.states)))
-    notes = []
     for i, state in enumerate(series.states):
         if state in limits:
             values = np.concatenate([run.values[:, i] for run in runs])
@@ -472,6 +471,20 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
             )
     series = dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, *notes))
     return without_controls(series, [name for name in columns_of_groups(settings) if name in series.controls])
+
+
+def where_starts_hold(series: TimeSeries, settings: Settings) -> list[str]:
+    """Note that known starts hold at the first sample, where this is not time 0 or not the same in all groups."""
+    first = [run.time[0] for run in series.trajectories]
+    span = max(run.time[-1] - run.time[0] for run in series.trajectories)
+    several = np.ptp(first) > 0.0
+    if not settings.starts or not (several or 0.0 < first[0] <= span):
+        return []
+    to = f" to {max(first):g}" if several else ""
+    return [
+        f"known starts hold at the first sample, at {series.time_name} = {min(first):g}{to}: where they hold earlier, "
+        "add a row of that time with empty cells"
+    ]
 
 
 def _starts(series: TimeSeries, settings: Settings) -> Array:

@@ -15,6 +15,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.plots.figures import save_figures
+from odediscovery.problem.problem import where_starts_hold
 from odediscovery.settings import Settings
 
 
@@ -72,6 +73,15 @@ def test_an_input_that_never_changes_is_left_out_unless_it_is_named():
     assert "the input Q is 50 throughout" in " ".join(found.messages)
     told = discover(series, Settings(members=0, known=("x' = 0.04*Q + ?",)))
     assert told.equations.controls == ("Q",)
+
+
+def test_where_known_starts_hold_is_said():
+    t, x = np.linspace(0.5, 6.0, 12), np.exp(-0.5 * np.linspace(0.5, 6.0, 12))
+    series = TimeSeries.from_arrays(t, x, ["x"])
+    (note,) = where_starts_hold(series, Settings(starts=("x = 1",)))
+    assert note.startswith("known starts hold at the first sample, at t = 0.5: where they hold earlier")
+    assert not where_starts_hold(series, Settings())
+    assert not where_starts_hold(TimeSeries.from_arrays(t - 0.5, x, ["x"]), Settings(starts=("x = 1",)))
 
 
 def test_an_input_in_no_equation_is_named():
