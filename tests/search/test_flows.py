@@ -48,7 +48,11 @@ def test_an_epidemic_is_found_from_the_infected_alone():
 @pytest.mark.parametrize(
     ("states", "options", "said"),
     [
-        (1, {"hidden_states": ["a", "b", "c", "d"]}, "too many to search"),
+        (
+            1,
+            {"hidden_states": ["a", "b", "c", "d"]},
+            "at most 4 states and inputs can be searched, got 5; choose fewer with --states",
+        ),
         (1, {"hidden_states": ["a"], "known": ["a' = -0.1*a"], "conserve": ["a + x"]}, "one of"),
         (1, {"hidden_states": ["a", "b"], "conserve": ["a - b + x = 3"]}, "positive weights"),
         (-1, {"hidden_states": ["a"]}, "changes its sign"),

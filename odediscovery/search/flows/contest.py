@@ -261,9 +261,11 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
     """Collect the possible flows between states; InputError if the states or the knowledge admit none."""
     names, n, latent = known.states, len(known.states), ~p.measured
     if n > STATES:
+        inputs = [name for name, given in zip(names, p.data.is_control, strict=True) if given]
+        counted = f", the inputs {', '.join(inputs)} among them; choose fewer with --inputs" * bool(inputs)
         raise InputError(
-            f"{n} states with unmeasured ones among them are too many to search: "
-            f"expected at most {STATES}; choose fewer with --states"
+            f"with unmeasured states, at most {STATES} states and inputs can be searched, got {n}"
+            f"{counted or '; choose fewer with --states'}"
         )
     for i in np.flatnonzero(~p.nonnegative & ~p.data.is_control):
         raise InputError(
