@@ -31,6 +31,7 @@ from odediscovery.judge.claim import (
     idle_terms,
     is_needed,
     is_walk_as_good,
+    residuals_of,
     weak_terms,
 )
 from odediscovery.judge.criterion import (
@@ -420,7 +421,7 @@ def _without_one(p: Problem, row: Judged) -> Judged | None:
     they need only be significant.
     """
     found = row.polished
-    inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
+    inflation = autocorrelation_inflation(residuals_of(p, found))
     chosen = judge_on(p, found, row.origin).criterion
     idle = [] if row.origin.acts else idle_terms(found, inflation)
     origin = dataclasses.replace(row.origin, acts=False)
@@ -701,8 +702,8 @@ DIGITS = 2
 
 
 def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]:
-    """The fitted textbook laws of a problem; none if they are disabled, controls act, or nothing changes."""
-    if task.series.controls or p.constant.all() or not task.settings.grow or not words.textbook:
+    """The fitted textbook laws of a problem; none if they are disabled, controls act, or a state never changes."""
+    if task.series.controls or p.constant.any() or not task.settings.grow or not words.textbook:
         return []
     # If nothing else is tried, the best of them is the answer, however poor.
     found = fit_textbook(p, task.monitor, most_left=None if words.families else np.inf)
@@ -734,7 +735,12 @@ def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
     """
     rows = _judged_forms(p, fitted)
     if not rows:
-        raise FitError("no law could be integrated through the data; another --library may have one")
+        still = " and ".join([name for name, never in zip(p.data.states, p.constant, strict=True) if never])
+        raise FitError(
+            f"no law with a name has states that never change: leave {still} out with --states"
+            if still
+            else "no law could be integrated through the data; another --library may have one"
+        )
     return dataclasses.replace(Verdict.of(p, rows), named=tuple(fitted))
 
 

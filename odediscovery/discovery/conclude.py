@@ -22,6 +22,7 @@ from odediscovery.judge.claim import (
     idle_terms,
     is_walk_as_good,
     least_shares,
+    residuals_of,
     share_in_pieces,
     shares_explained,
     unlike_a_law,
@@ -51,7 +52,6 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import DRAWING, TELLING, Monitor
 from odediscovery.search.refinement import leaves_nothing
 from odediscovery.settings import Settings
-from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import unscaled_errors, without_rounding
 from odediscovery.textbook.fit import price_of_name
 
@@ -206,7 +206,7 @@ def _residual_tests(p: Problem, found: Polished) -> ResidualTests:
     # The errors of solvers are neither noise nor physics.
     if p.clean or _leaves_errors_of_solvers(p, found):
         return ResidualTests()
-    return examine_residuals(residuals(found.law, p.data, found.initial))
+    return examine_residuals(residuals_of(p, found))
 
 
 def _leaves_errors_of_solvers(p: Problem, found: Polished) -> bool:

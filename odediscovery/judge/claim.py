@@ -84,6 +84,11 @@ class ResidualTests:
         return notes
 
 
+def residuals_of(p: Problem, found: Polished) -> list[Array]:
+    """Residuals of a fitted law, 0 for states that never change: theirs are rounding errors, all alike."""
+    return [np.where(p.constant, 0.0, left) for left in residuals(found.law, p.data, found.initial)]
+
+
 def examine_residuals(residuals: Sequence[Array]) -> ResidualTests:
     """All tests of a law's residuals."""
     return ResidualTests(

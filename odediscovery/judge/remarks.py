@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 
 from odediscovery.data.series import TimeSeries, pooled
-from odediscovery.judge.claim import autocorrelation_inflation, interval_squares
+from odediscovery.judge.claim import autocorrelation_inflation, interval_squares, residuals_of
 from odediscovery.judge.notes import (
     Note,
     blows_up,
@@ -47,7 +47,6 @@ from odediscovery.laws.records import Polished, interval, monomial_names, residu
 from odediscovery.problem.problem import Problem, fixed_mask
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import TELLING, Monitor
-from odediscovery.solve.sensitivities import residuals
 from odediscovery.stages.polish import EXACT_SQUARES
 
 
@@ -94,8 +93,9 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
     notes = []
     law, free = split_known(p, found.law, found.free, fit=False)
     known, names = fixed_mask(p, law), list(identifiers(p.data.states).values())
-    # Fixed neither by the sign of a state nor by the user.
-    real: Mask = (law.exponents != 0) & p.nonnegative & (True if known is None else ~known[1])
+    one_value = np.array([len(np.unique(column[np.isfinite(column)])) < 2 for column in pooled(p.data).T])
+    # Fixed neither by the sign of a state nor by the user, and of a state with more than one value.
+    real: Mask = (law.exponents != 0) & p.nonnegative & ~one_value & (True if known is None else ~known[1])
     if not real.any():
         return []
     all_free = refit(law, (free[0], free[1] | real, free[2], free[3]), 0)
@@ -117,7 +117,7 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
 def _interval(p: Problem, found: Polished, j: int, k: int) -> list[float] | None:
     """The 95 % interval of the exponent of state k in monomial j; None if it has none."""
     value, error = found.law.exponents[j, k], found.errors.exponents[j, k]
-    error *= autocorrelation_inflation(residuals(found.law, p.data, found.initial))
+    error *= autocorrelation_inflation(residuals_of(p, found))
     return interval(float(value), float(error), residual_freedom(found))
 
 

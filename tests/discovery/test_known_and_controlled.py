@@ -75,6 +75,16 @@ def test_an_input_that_never_changes_is_left_out_unless_it_is_named():
     assert told.equations.controls == ("Q",)
 
 
+def test_a_state_that_never_changes_raises_no_doubts():
+    """Its residuals are rounding errors, and its exponent could be any."""
+    t = np.linspace(0.0, 10.0, 60)
+    x = 4.0 - 3.0 * np.exp(-0.5 * t) + 0.01 * np.random.default_rng(0).standard_normal(len(t))
+    found = quick(TimeSeries.from_arrays(t, np.column_stack([x, np.full(60, 100.0)]), ["x", "fan"]))
+    told = " ".join(found.messages)
+    assert "fan never changes" in told
+    assert "residuals of fan" not in told and "exponent of fan" not in told
+
+
 def test_where_known_starts_hold_is_said():
     t, x = np.linspace(0.5, 6.0, 12), np.exp(-0.5 * np.linspace(0.5, 6.0, 12))
     series = TimeSeries.from_arrays(t, x, ["x"])
