@@ -26,7 +26,7 @@ from odediscovery.laws.expressions import constant
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import MOST_STRANGE, choose, choose_flows, leave_out_strangers, odd_groups
-from odediscovery.population.groups import ANY, LOOSELY, POSITIVE, SCALED, Measured, fit_each
+from odediscovery.population.groups import ANY, LOOSELY, POSITIVE, SCALED, Measured, Structure, fit_each
 from odediscovery.population.mixed import (
     MixedFit,
     always_own,
@@ -287,6 +287,13 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
                 f"{series.states[i]} was not measured: it is in units of the state that it flows into and {what} "
                 f"{factor:.4g} times {of} (sd_log {sd:.2g} over groups)"
             )
+            if (rates := exchangeable_rates(fit.model.structure, i)) is not None:
+                (j, first, second), each = rates, np.exp(fit.estimate.beta)
+                yield (
+                    f"the rates of {series.states[i]}, {each[first]:.4g}, and {series.states[j]}, {each[second]:.4g}, "
+                    f"may be exchanged: with {factor * each[first] / each[second]:.4g} in place of {factor:.4g} the "
+                    f"curves are the same; a dose given into {series.states[j]}, or what is known of a rate, decides"
+                )
     if m.logarithmic.any():
         names = ", ".join(series.states[i] for i in np.flatnonzero(m.logarithmic))
         yield f"the noise of {names} grows with its size: logarithms were compared, residual_sd is theirs"
@@ -358,6 +365,29 @@ def _together(population: Population) -> list[str]:
         for a, b in itertools.combinations(range(len(names)), 2)
         if abs(far[a, b]) > SURELY
     ]
+
+
+def exchangeable_rates(structure: Structure, hidden: int) -> tuple[int, int, int] | None:
+    """The state that an unmeasured one flows into, and the constants of both, if these may change places; else None.
+
+        h' = -a h,  x' = a h - c x:    x(t) = f h_0 a (exp(-a t) - exp(-c t)) / (c - a)
+
+    is the same for a and c exchanged and f a / c in place of f.
+
+    Source: the flip-flop of pharmacokinetics, Byron and Notari, Journal of Pharmaceutical Sciences 65 (1976).
+
+    >>> from odediscovery.population.groups import Entry
+    >>> flow = np.eye(2), (Entry(0, 0, 0, -1), Entry(1, 0, 0, 1), Entry(1, 1, 1, -1))
+    >>> exchangeable_rates(Structure(*flow), 0), exchangeable_rates(Structure(*flow), 1)
+    ((1, 0, 1), None)
+    """
+    if structure.n_states != 2 or len(structure.entries) != 3 or structure.free:
+        return None
+    other, single = 1 - hidden, np.eye(2)
+    terms = {(e.state, e.sign, tuple(structure.exponents[e.monomial])): e.constant for e in structure.entries}
+    out, into = terms.get((hidden, -1, tuple(single[hidden]))), terms.get((other, 1, tuple(single[hidden])))
+    loss = terms.get((other, -1, tuple(single[other])))
+    return (other, out, loss) if out is not None and out == into and loss is not None else None
 
 
 def resting_point(fit: MixedFit) -> str:

@@ -130,6 +130,8 @@ def test_the_law_and_the_spreads_of_many_oral_doses_are_found(tmp_path):
     assert lines[:2] == ["conc' = -k1*conc + k2*gut", "gut' = -k2*gut + f*amount"]
     check_population(found, truth, {"ke": "k1", "ka": "k2", "f": "f"})
     assert any("is given 0.033" in message and "times every dose" in message for message in found.messages)
+    # Nothing in these curves tells a slow absorption from a slow loss.
+    assert any(message.startswith("the rates of gut") and "may be exchanged" in message for message in found.messages)
     # A group alone, after a round through its folder, follows its own doses.
     found.save(tmp_path / "found")
     kept = Discovery.load(tmp_path / "found")
