@@ -36,24 +36,24 @@ def _inner(seen: Seen) -> list[Inner]:
         if _stays_away_from_zero(seen, row)
     ]
     gates = [row for row in exponentials if abs(row[seen.n_states :]).max() == 3.0 and not row[: seen.n_states].any()]
-    each: list[tuple[list[Array], list[Array]]]
-    each = [
-        (low, [*cubes, *_of_functions(seen, ABS.name, (1.0,))]),
-        ([*higher, *ratios, *products], cubes),
-        ([*_powers(seen, (1.0,)), *gates], exponentials),
-        (low, [*_powers(seen, (-1.0,)), *ratios]),
-        (low, logarithms),
+
+    def words(sums: Sequence[Array], factors: Sequence[Array] = (), *, poles: bool = False) -> Inner:
+        return Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size)), poles)
+
+    found = [
+        words(low, [*cubes, *_of_functions(seen, ABS.name, (1.0,))]),
+        words([*higher, *ratios, *products], cubes),
+        words([*_powers(seen, (1.0,)), *gates], exponentials),
+        # A pole at 0 of a state of which only a change was measured is one at any value.
+        words(low, [*_powers(seen, (-1.0,)), *ratios], poles=True),
+        words(low, logarithms),
     ]
     if activated:
-        each.append((low, activated))
+        found.append(words(low, activated))
     real = np.flatnonzero(seen.changing & ~seen.integer).tolist()
     if real:  # Hill functions as they are measured
-        each.append(([row for k in real for row in rows_of(seen.size, [k], [(1.5, 2.5, 3.5)])], []))
-    # Poles that no state reaches are inverse powers of a state of which only the change was measured.
-    return [
-        Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size)), poles=k == 3)
-        for k, (sums, factors) in enumerate(each)
-    ]
+        found.append(words([row for k in real for row in rows_of(seen.size, [k], [(1.5, 2.5, 3.5)])]))
+    return found
 
 
 def _powers(seen: Seen, exponents: Sequence[float]) -> list[Array]:
