@@ -23,10 +23,10 @@ from odediscovery.runtime.texts import shortened
 # Units of time by name, in seconds, from long to short. Months and years differ in length.
 UNITS = {"days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6}
 
-# A duration as written by pandas: "1 days 06:00:00.5".
-DURATION = re.compile(r"(-?\d+) days?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
+# A duration as written by pandas or Python: "1 days 06:00:00.5", "1 day, 6:00:00".
+DURATION = re.compile(r"(-?\d+) days?,?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
 # A clock as loggers write it: "13:05:00", "13:05:00.5".
-CLOCK = re.compile(r"(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)", re.ASCII)
+CLOCK = re.compile(r"(\d{1,6}):([0-5]\d):([0-5]\d(?:[.,]\d+)?)", re.ASCII)
 CLOCK_UNITS = ("hours", "minutes", "seconds")
 # An ISO date, and a date in another format.
 DATE = re.compile(
@@ -36,15 +36,19 @@ OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
 
 
 class Clock(NamedTuple):
-    """Unit in which dates or durations are counted, and the first date, "" for durations."""
+    """Unit in which dates or durations are counted, the first date, "" for durations, and how often a clock wraps."""
 
     unit: str
     since: str
+    midnights: int = 0
 
     def sentence(self, what: str) -> str:
         """Message for the reader of the data; `what` names the column or the index."""
         if not self.since:
-            return f"{what} holds durations: time is counted in {self.unit}."
+            wraps = f"; the clock passes midnight {self.midnights} time{'s'[: self.midnights != 1]}" * bool(
+                self.midnights
+            )
+            return f"{what} holds durations: time is counted in {self.unit}{wraps}."
         return f"{what} holds dates: time is counted in {self.unit} since {self.since}."
 
 
@@ -99,7 +103,8 @@ def duration_seconds(cell: str) -> float | None:
     (108000.5, 108000.5, None)
     """
     if written := CLOCK.fullmatch(cell):
-        return sum(float(part) * UNITS[unit] for part, unit in zip(written.groups(), CLOCK_UNITS, strict=True))
+        parts = (float(part.replace(",", ".")) for part in written.groups())
+        return sum(part * UNITS[unit] for part, unit in zip(parts, CLOCK_UNITS, strict=True))
     found = DURATION.fullmatch(cell)
     if not found:
         return None
@@ -156,8 +161,13 @@ def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[A
     return values, Clock(unit, str(zero.date().isoformat() if midnights else zero.isoformat(" ")))
 
 
-def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, Clock] | None:
-    """Convert the dates or durations in a column to times [lines], nan without a cell; None for other columns."""
+def times_in(
+    name: str, cells: pd.Series, lines: Sequence[int], runs: Sequence[Sequence[int]]
+) -> tuple[Array, Clock] | None:
+    """Convert the dates or durations in a column to times [lines], nan without a cell; None for other columns.
+
+    A clock passes midnight within the rows of one of the `runs`, not from one to the next.
+    """
     start = str(cells.iloc[0])
     if DATE.fullmatch(start):
         dates = _dates_in(name, cells)
@@ -174,10 +184,13 @@ def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, 
                 f"{shortened(cells[line])}; write all times alike"
             )
         seconds = np.array([found.get(line, np.nan) for line in lines], float)
-        if all(CLOCK.fullmatch(cell) for cell in cells):
-            seconds = _past_midnight(seconds)
+        midnights = 0
+        if all(CLOCK.fullmatch(cell) for cell in cells) and np.nanmax(seconds) < UNITS["days"]:
+            for rows in runs:
+                seconds[rows], passed = _past_midnight(seconds[rows])
+                midnights += passed
         unit = unit_of_steps(seconds)
-        return seconds / UNITS[unit], Clock(unit, "")
+        return seconds / UNITS[unit], Clock(unit, "", midnights)
     if OTHER_DATE.fullmatch(start):
         raise InputError(
             f"line {cells.index[0]}, column {name!r}: expected numbers or ISO dates for the time, got "
@@ -186,21 +199,31 @@ def times_in(name: str, cells: pd.Series, lines: Sequence[int]) -> tuple[Array, 
     return None
 
 
-def _past_midnight(seconds: Array) -> Array:
-    """Add a day wherever a clock falls from just before midnight to just after it.
+def _past_midnight(seconds: Array) -> tuple[Array, int]:
+    """Add a day wherever a clock falls from at most one and a half usual steps before midnight to as soon after it.
 
-    >>> _past_midnight(np.array([86340.0, 86370.0, 0.0, 30.0])).tolist()
+    >>> _past_midnight(np.array([86340.0, 86370.0, 0.0, 30.0]))[0].tolist()
     [86340.0, 86370.0, 86400.0, 86430.0]
     """
     day, steps = UNITS["days"], np.diff(seconds)
-    usual = float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else 0.0
-    falls = (steps < 0.0) & (steps + day <= 2.0 * usual)
-    return seconds + day * np.append(0, np.cumsum(falls))
+    near = 1.5 * float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else 0.0
+    falls = (steps < 0.0) & (seconds[:-1] >= day - near) & (seconds[1:] <= near)
+    return seconds + day * np.append(0, np.cumsum(falls)), int(falls.sum())
+
+
+def is_date(cell: str) -> bool:
+    """Whether a cell is a date."""
+    return bool(DATE.fullmatch(cell))
+
+
+def is_clock(cell: str) -> bool:
+    """Whether a cell is a clock, such as 13:05:00."""
+    return bool(CLOCK.fullmatch(cell))
 
 
 def is_moment(cell: str) -> bool:
-    """Whether a cell is a date or a duration."""
-    return bool(DATE.fullmatch(cell)) or duration_seconds(cell) is not None
+    """Whether a cell is a date or a duration, not only a clock, of which a table may have others than its times."""
+    return is_date(cell) or (duration_seconds(cell) is not None and not is_clock(cell))
 
 
 def _dates_in(name: str, cells: pd.Series) -> dict[int, datetime]:

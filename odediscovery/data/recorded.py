@@ -366,25 +366,42 @@ def without_repeats(
 
 
 def check_repeats(
-    runs: Sequence[list[int]], times: Array, values: Array, texts: Mapping[str, list[str]], names: Sequence[str]
+    runs: Sequence[list[int]],
+    times: Array,
+    values: Array,
+    names: Sequence[str],
+    labels: Callable[[], Mapping[str, list[str]]],
 ) -> None:
-    """Refuse rows of one time that differ in a text and, because of it, in a value: two quantities, not repeats."""
+    """Refuse rows of one time that differ in a label and, by it, so much in a state that they are no repeats.
+
+    The states of two labels must come in the same order at every common time, three or more, and lie apart by half of
+    what is usual for the state.
+    """
+    if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
+        return
     blocks = [list(same) for rows in runs for _, same in itertools.groupby(rows, key=times.__getitem__)]
-    for column, cells in texts.items():
-        pairs = [(a, b) for block in blocks for a, b in itertools.combinations(sorted(block, key=cells.__getitem__), 2)]
-        kinds = {(cells[a], cells[b]) for a, b in pairs}
-        if len(kinds) != 1 or len(set(*kinds)) == 1:
-            continue
-        for name, found in zip(names, values.T, strict=True):
-            apart = np.array([found[a] - found[b] for a, b in pairs])
-            apart = apart[np.isfinite(apart)]
-            if len(apart) < 3 or abs(apart.mean()) <= CLEARLY_APART * apart.std() / np.sqrt(len(apart)):
-                continue
-            one, other = (repr(text) for text in next(iter(kinds)))
-            raise InputError(
-                f"rows of one time differ in {column!r}, {one} and {other}, and so do their values of {name!r}: "
-                f"they are two quantities, not repeats; give each a column, or name {column!r} with --group"
-            )
+    for column, cells in labels().items():
+        for state, found in zip(names, values.T, strict=True):
+            usual, apart = float(np.nanmedian(np.abs(found))), dict[tuple[str, str], list[float]]()
+            for block in blocks:
+                of = {label: [found[k] for k in block if cells[k] == label] for label in {cells[k] for k in block}}
+                means = {label: sum(of[label]) / len(of[label]) for label in sorted(of) if label}
+                for one, other in itertools.combinations(means, 2):
+                    apart.setdefault((one, other), []).append(means[one] - means[other])
+            for (one, other), each in apart.items():
+                gaps = np.array(each)[np.isfinite(each)]
+                # What a label alone decides, such as an amount, is no state of its own.
+                decided = all(
+                    np.ptp([x for x, cell in zip(found, cells, strict=True) if cell == label]) == 0.0
+                    for label in (one, other)
+                )
+                ordered = len(gaps) >= 3 and (np.sign(gaps) == np.sign(gaps[0])).all()
+                if ordered and not decided and np.median(np.abs(gaps)) > 0.5 * usual:
+                    raise InputError(
+                        f"rows of one time differ in {column!r}, {one!r} and {other!r}, and by it in {state!r}: they "
+                        f"are no repeats; give two quantities a column each, or name {column!r} with --group if it "
+                        "tells trajectories apart"
+                    )
 
 
 def _merged(blocks: Sequence[list[int]], times: Array, values: Array, sigma: Array, noise: Array) -> Merged:
@@ -426,8 +443,6 @@ def _spread(rows: Sequence[tuple[float, int, float]]) -> float:
     return float(-np.sqrt(relative) if grows else np.sqrt(absolute))
 
 
-# Mean difference of paired values that is not due to noise [standard errors].
-CLEARLY_APART = 4.0
 # Tolerance for equality with a rounded value [largest value].
 SAME_DIGIT = 1e-14
 

@@ -243,9 +243,9 @@ def load_csv(
         path: text in UTF-8 with columns separated by commas, semicolons or tabs (with the last two,
             numbers may have a decimal comma), the first sheet of a .xlsx or .xls file, or a
             .parquet file. Empty cells, NA, N/A, NaN, null and none are missing values.
-        time: column of the times: numbers, durations, or ISO dates (2020-03-01, 2020-03-01 12:00),
-            which become days (hours, ... depending on their spacing) since the first; by default
-            the column named t or time, else the first.
+        time: column of the times: numbers, durations, clocks (13:05:00, which go on past midnight), or
+            ISO dates (2020-03-01, 2020-03-01 12:00), which become days (hours, ... depending on their
+            spacing) since the first; by default the column named t or time, else the first.
         states: columns of the states; by default all other numeric columns.
         group: one or several columns whose values distinguish the trajectories.
         sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
@@ -255,7 +255,8 @@ def load_csv(
             them too, as "S [g/L]" for the state S.
         columns: columns to compute, "R=recovered+deaths"; their operands are states only if named in `states`.
 
-    Without a group column, times that restart begin a new trajectory. Samples at the same time are averaged.
+    Without a group column, times that restart begin a new trajectory. Samples at the same time are averaged. Angles
+    that jump by a full turn, kept within -pi and pi or 0 and 360, are joined, with a message.
 
     Raises:
         InputError: the file or a name is invalid, or a library to read it is missing; the
@@ -349,7 +350,8 @@ def series_of(
     chosen, messages = table.state_columns(states, taken)
     if not chosen:
         raise InputError(f"{source}: no column of numbers besides the time {time_name!r}; expected at least one state")
-    times, clock = table.times(time_name)
+    grouped = table.groups(groups) if groups else None
+    times, clock = table.times(time_name, [range(len(table.lines))] if grouped is None else [*grouped.values()])
     if clock:
         messages.append(clock.sentence(f"Column {time_name!r}"))
     values = np.stack([table.numbers(name, "state") for name in chosen], axis=1)
@@ -357,9 +359,8 @@ def series_of(
     hint = f", in {clock.unit} since {clock.since}" if clock and clock.since else ""
     if not groups:
         hint += "; if the file holds several trajectories, name the column that tells them apart as group"
-    runs = table.groups(groups) if groups else trials(times)
-    texts = {name: table.cells[name].tolist() for name in table.columns if name not in taken and table.is_text(name)}
-    check_repeats(list(runs.values()), times, values, texts, chosen)
+    runs = trials(times) if grouped is None else grouped
+    check_repeats([*runs.values()], times, values, chosen, lambda: table.labels({*taken, *chosen}))
     merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
     kept, short = long_enough(runs, merged)
     messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short]

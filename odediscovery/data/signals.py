@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from odediscovery.data.recorded import Recorded, spread_columns
+from odediscovery.data.recorded import Recorded, resolution, spread_columns
 from odediscovery.errors import InputError, InputTypeError, unknown_name
 from odediscovery.runtime.arrays import Array, Mask
 
@@ -305,28 +305,43 @@ TURNS = ((2.0 * np.pi, "2*pi"), (360.0, "360"))
 def without_turns(runs: Sequence[Trajectory], names: Sequence[str]) -> tuple[list[Trajectory], list[str]]:
     """Join states that jump by a full turn, as angles within -pi and pi or 0 and 360 do, with messages.
 
-    A jump is more than 3/4 of a turn between neighbours; without the turn, it must be a step like the others.
+    A jump is more than 3/4 of a turn between neighbours; without the turn, the state must go on as smoothly as
+    elsewhere: its second differences there are no larger than others.
     """
     left, messages = [run.values.copy() for run in runs], list[str]()
     for i, name in enumerate(names):
         seen = [np.flatnonzero(np.isfinite(values[:, i])) for values in left]
-        with np.errstate(over="ignore"):  # the largest numbers differ by more than the largest
-            steps = np.concatenate([np.diff(values[rows, i]) for values, rows in zip(left, seen, strict=True)])
-        lowest = min(np.min(values[rows, i], initial=np.inf) for values, rows in zip(left, seen, strict=True))
-        highest = max(np.max(values[rows, i], initial=-np.inf) for values, rows in zip(left, seen, strict=True))
+        pieces = [values[rows, i] for values, rows in zip(left, seen, strict=True)]
+        whole = np.concatenate(pieces)
         for turn, words in TURNS:
-            jumps = np.abs(steps) > 0.75 * turn
-            within = (lowest >= 0.0 and highest <= turn) or max(-lowest, highest) <= 0.5 * turn
-            count, joined = int(jumps.sum()), steps[jumps] - turn * np.sign(steps[jumps])
-            smooth = np.ptp(np.append(steps[~jumps], joined)) <= np.ptp(steps[~jumps]) if count < len(steps) else False
-            if count and within and smooth:
-                for values, rows in zip(left, seen, strict=True):
-                    values[rows, i] = np.unwrap(values[rows, i], discont=0.75 * turn, period=turn)
+            size = np.abs(whole).max(initial=0.0)
+            if not 0.375 * turn < size < 1.05 * turn:
+                continue
+            digit = resolution(whole)
+            within = size <= 0.5 * turn + digit or (whole.min(initial=0.0) >= -digit and size <= turn + digit)
+            joined = [np.unwrap(piece, discont=0.75 * turn, period=turn) for piece in pieces]
+            count = sum(int((np.abs(np.diff(piece)) > 0.75 * turn).sum()) for piece in pieces)
+            if within and count and _goes_on(pieces, joined, 0.75 * turn, 4.0 * digit):
+                for values, rows, piece in zip(left, seen, joined, strict=True):
+                    values[rows, i] = piece
                 messages.append(
                     f"{name} jumps by {words} at {count} sample{'s' * (count > 1)}, as an angle does that "
                     "is kept within a turn: it is fitted without the jumps."
                 )
     return [replace(run, values=values) for run, values in zip(runs, left, strict=True)], messages
+
+
+def _goes_on(pieces: Sequence[Array], joined: Sequence[Array], jump: float, digit: float) -> bool:
+    """Whether the joined pieces bend no more at the jumps than elsewhere, and move there."""
+    at, elsewhere = list[float](), list[float]()
+    for piece, whole in zip(pieces, joined, strict=True):
+        jumps, bends = np.abs(np.diff(piece)) > jump, np.abs(np.diff(whole, n=2))
+        beside = jumps[1:] | jumps[:-1]
+        at += bends[beside].tolist()
+        elsewhere += bends[~beside].tolist()
+        if (np.diff(whole)[jumps] == 0.0).any():
+            return False
+    return len(elsewhere) > len(at) and max(at, default=np.inf) <= max(elsewhere) + digit
 
 
 def with_sigma(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from odediscovery.data.dates import Clock, is_moment, times_in
+from odediscovery.data.dates import Clock, is_clock, is_date, is_moment, times_in
 from odediscovery.data.signals import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
@@ -25,6 +25,8 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 _PLAIN = re.compile(r"[0-9eE+.,-]+")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
+# Most quantities that a column is taken to distinguish.
+FEW_LABELS = 6
 # A unit begins with a letter or 1/, so that x[0] is a name.
 _WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*\[(?P<unit>(?:1/)?\(?[^\W\d_%][\w^*/·µ°%. ()-]*|%|°\w+)\]")
 
@@ -73,7 +75,10 @@ class Table:
         for line in values.index[~np.isfinite(values)][:1]:
             where, cell = f"line {line}, column {name!r}", shortened(cells[line])
             if values.isna().all():
-                raise InputError(f"{where}: expected numbers for the {use}, but the column holds text such as {cell}")
+                clock = "; write clocks as 13:05:00" * bool(re.match(r"\d+:\d\d$", cells[line]))
+                raise InputError(
+                    f"{where}: expected numbers for the {use}, but the column holds text such as {cell}{clock}"
+                )
             if np.isnan(values[line]):
                 comma = " with a decimal comma" if self.decimal == "," else ""
                 raise InputError(f"{where}: expected a number{comma}, got {cell}; {mend}")
@@ -82,10 +87,18 @@ class Table:
             raise InputError(f"column {name!r} has no values; fill it, or leave it out by naming the states to use")
         return np.asarray(values.reindex(self.cells.index), float)
 
-    def times(self, name: str) -> tuple[Array, Clock | None]:
-        """Read a column as times [rows], nan where missing, with the clock of dates or durations."""
+    def times(self, name: str, runs: Sequence[Sequence[int]]) -> tuple[Array, Clock | None]:
+        """Read a column as times [rows], nan where missing, with the clock of dates or durations in these runs."""
         cells = self._present(name)
-        moments = None if cells.empty or _is_plain(cells) else times_in(name, cells, self.lines)
+        if not cells.empty and not _is_plain(cells) and is_clock(cells.iloc[0]):
+            for other in self.columns:
+                beside = self._present(other)
+                if not beside.empty and not _is_plain(beside) and is_date(beside.iloc[0]):
+                    raise InputError(
+                        f"column {name!r} holds clocks and column {other!r} dates: expected one column with both, such "
+                        "as 2020-03-01 12:00:00; join them"
+                    )
+        moments = None if cells.empty or _is_plain(cells) else times_in(name, cells, self.lines, runs)
         return (self.numbers(name, "time"), None) if moments is None else moments
 
     def increasing_times(self, source: object, time: str, others: Iterable[str]) -> Array:
@@ -117,6 +130,12 @@ class Table:
                 check_letters(label)
             found.setdefault(label, []).extend(rows.tolist())
         return {label: sorted(rows) for label, rows in found.items()}
+
+    def labels(self, taken: Collection[str]) -> dict[str, list[str]]:
+        """The columns, but for the `taken` ones, of a few texts or numbers that may say what a row holds [rows]."""
+        few = [name for name in self.columns if name not in taken and 2 <= self.cells[name].nunique() <= FEW_LABELS]
+        texts = {name: self.cells[name].astype(str) for name in few}
+        return {name: cells.where(~cells.str.lower().isin(_MISSING), "").tolist() for name, cells in texts.items()}
 
     def chosen(self, names: str | Sequence[str] | None, kind: str, unfit: Collection[str] = ()) -> list[str]:
         """Check that names given by the user (or one comma-separated text) are columns; never suggest an unfit one."""

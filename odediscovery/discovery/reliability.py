@@ -98,7 +98,7 @@ def shape_of(equations: Equations) -> Shape:
         return Shape(inner, 0, len(numbers))
     used, w = law.coefficients != 0.0, law.exponents[:, : law.n_states]
     real = int((np.abs(w * 12.0 - np.round(w * 12.0)) > 1e-6).sum())
-    fractions = int((law.exponents != np.round(law.exponents)).sum())
+    fractions = int((np.abs(law.exponents - np.round(law.exponents)) > 1e-6).sum())
     inside = 0 if law.features is None else int(np.count_nonzero(law.features.sums.weights))
     inner = int((law.exponents[:, law.n_states :] != 0.0).any(axis=0).sum())
     return Shape(inner, fractions, int(used.sum()) + inside + real)

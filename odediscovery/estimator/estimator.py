@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from odediscovery.data.dates import Clock, as_moments, counted_times
 from odediscovery.data.frames import index_times, is_dataset, plain_frame
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import real_numbers
+from odediscovery.data.signals import Trajectory, real_numbers, without_turns
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.result.discovery import Discovery
@@ -133,7 +133,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         if clock:
             told = clock.sentence(f"The time {name!r}")
         if clock or (t is None and column is None):
-            series = dataclasses.replace(series, messages=(told,))
+            series = dataclasses.replace(series, messages=(told, *series.messages))
         self._keep(discover(series, settings, Monitor(settings.max_seconds)))
         self.time_unit_ = clock.unit if clock else None
         self.interval_ = None
@@ -210,8 +210,9 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         runs, _, clock = read_runs(X, t, list(self.feature_names_in_), self.interval_, self.time_unit_)
         if clock and self.time_unit_ is None:
             raise InputError("X: expected times that are numbers, as the fit had, got dates or durations; convert them")
-        for run in runs:
-            complete = np.flatnonzero(np.isfinite(self._checked(run.values)).all(axis=1))
+        given = [Trajectory(run.time, self._checked(run.values)) for run in runs]
+        for run in without_turns(given, self.discovery_.series.states)[0]:
+            complete = np.flatnonzero(np.isfinite(run.values).all(axis=1))
             if not complete.size:
                 raise InputError(
                     "X: expected a sample with all states to start from, every one lacks a value; fill some in"

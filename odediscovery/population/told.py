@@ -26,7 +26,7 @@ from odediscovery.laws.expressions import constant
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import MOST_STRANGE, choose, choose_flows, leave_out_strangers, odd_groups
-from odediscovery.population.groups import ANY, LOOSELY, POSITIVE, SCALED, Measured, Structure, fit_each
+from odediscovery.population.groups import ANY, KNOWN, LOOSELY, POSITIVE, SCALED, Measured, Structure, fit_each
 from odediscovery.population.mixed import (
     MixedFit,
     always_own,
@@ -287,7 +287,8 @@ def _notes(fit: MixedFit, series: TimeSeries, population: Population, exponents:
                 f"{series.states[i]} was not measured: it is in units of the state that it flows into and {what} "
                 f"{factor:.4g} times {of} (sd_log {sd:.2g} over groups)"
             )
-            if (rates := exchangeable_rates(fit.model.structure, i)) is not None:
+            rates = exchangeable_rates(fit.model.structure, i)
+            if rates is not None and _begins_empty(m, rates[0]):
                 (j, first, second), each = rates, np.exp(fit.estimate.beta)
                 yield (
                     f"the rates of {series.states[i]}, {each[first]:.4g}, and {series.states[j]}, {each[second]:.4g}, "
@@ -370,7 +371,7 @@ def _together(population: Population) -> list[str]:
 def exchangeable_rates(structure: Structure, hidden: int) -> tuple[int, int, int] | None:
     """The state that an unmeasured one flows into, and the constants of both, if these may change places; else None.
 
-        h' = -a h,  x' = a h - c x:    x(t) = f h_0 a (exp(-a t) - exp(-c t)) / (c - a)
+        h' = -a h,  x' = a h - c x,  x(0) = 0:    x(t) = f h_0 a (exp(-a t) - exp(-c t)) / (c - a)
 
     is the same for a and c exchanged and f a / c in place of f.
 
@@ -388,6 +389,13 @@ def exchangeable_rates(structure: Structure, hidden: int) -> tuple[int, int, int
     out, into = terms.get((hidden, -1, tuple(single[hidden]))), terms.get((other, 1, tuple(single[hidden])))
     loss = terms.get((other, -1, tuple(single[other])))
     return (other, out, loss) if out is not None and out == into and loss is not None else None
+
+
+def _begins_empty(m: Measured, i: int) -> bool:
+    """Whether a state has no doses and is known to be 0 at first in all groups, or was measured as nothing else."""
+    start, first = m.starts[i], m.data.values[0, i]
+    nothing = start.kind == KNOWN and not start.value.any()
+    return i not in dict(m.dosed) and (nothing or not np.nan_to_num(first).any())
 
 
 def resting_point(fit: MixedFit) -> str:

@@ -474,11 +474,12 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
 
 
 def where_starts_hold(series: TimeSeries, settings: Settings) -> list[str]:
-    """Note that known starts hold at the first sample, where this is not time 0 or not the same in all groups."""
+    """Note that known starts hold at the first sample, if its time differs by group or lies soon after 0."""
     first = [run.time[0] for run in series.trajectories]
     span = max(run.time[-1] - run.time[0] for run in series.trajectories)
     several = np.ptp(first) > 0.0
-    if not settings.starts or not (several or 0.0 < first[0] <= span):
+    known = any(value != OF_SAMPLE for _, value in map(known_start, settings.starts))
+    if not known or not (several or 0.0 < first[0] <= span):
         return []
     to = f" to {max(first):g}" if several else ""
     return [

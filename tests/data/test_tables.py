@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tabular import refusal, table
 
-from odediscovery import InputError, TimeSeries, load_csv
+from odediscovery import InputError, ODEDiscovery, TimeSeries, load_csv
 from odediscovery.data.recorded import repeat_noise, restarts
 from odediscovery.data.series import Scale
 from odediscovery.data.sheets import read_table
@@ -290,8 +290,12 @@ def test_two_quantities_in_one_column_are_no_repeats(tmp_path):
     both = table(
         tmp_path, *(f"{t},{v},{n}" for t, a, b in rows for n, v in (("cp", a), ("pca", b))), header="t,dv,dvid"
     )
-    with pytest.raises(InputError, match="differ in 'dvid', 'cp' and 'pca', and so do their values of 'dv'"):
+    with pytest.raises(InputError, match="differ in 'dvid', 'cp' and 'pca', and by it in 'dv'"):
         load_csv(both)
+    # So do three, or numbers for names, if the states are named; the order at each time does not matter.
+    three = ((t, v, n) for t, a, b in rows for n, v in ((3, 900.0 + t), (1, a), (2, b)))
+    with pytest.raises(InputError, match="differ in 'dvid', '1.0' and '2.0'"):
+        load_csv(table(tmp_path, *(f"{t},{v},{n}" for t, v, n in three), header="t,dv,dvid"), states=["dv"])
     # Two observers of one quantity.
     seen = ((t, a + 0.1 * (-1) ** (t // 2 + k), n) for t, a, _ in rows for k, n in enumerate("ab"))
     series = load_csv(table(tmp_path, *(f"{t},{v},{n}" for t, v, n in seen), header="t,dv,who"))
@@ -305,6 +309,14 @@ def test_angles_within_a_turn_are_fitted_without_its_jumps(turn, lowest):
     series = TimeSeries.from_arrays(t, (angle - lowest) % turn + lowest)
     np.testing.assert_allclose(np.diff(series.trajectories[0].values[:, 0]), np.diff(angle))
     assert series.messages[0].startswith("x0 jumps by ")
-    # What falls by almost a turn, but otherwise rises slowly, is no angle.
-    charge = TimeSeries.from_arrays(t, 0.9 * turn * ((0.3 * t) % 1.0) + lowest)
-    assert not charge.messages
+    # Nor is what falls by almost a turn but otherwise rises slowly, decays between doses, or is switched.
+    charge, dosed, switched = 0.9 * ((0.3 * t) % 1.0), 0.94 * np.exp(-0.4 * (t % 2.5)), 1.0 * (t % 2.0 < 1.0)
+    for other in (charge, dosed, switched):
+        assert not TimeSeries.from_arrays(t, turn * other + lowest).messages
+
+
+def test_the_estimator_joins_angles_too():
+    angle = (1.3 * np.arange(0.0, 20.0, 0.25)) % (2.0 * np.pi)
+    model = ODEDiscovery(members=0, states=["phi"]).fit(angle[:, None])
+    assert model.score(angle[:, None]) > 0.999
+    assert any("jumps by 2*pi" in message for message in model.discovery_.messages)

@@ -418,3 +418,24 @@ def test_clocks_are_durations_and_go_past_midnight(tmp_path):
     assert refusal(table(tmp_path, "00:00:00,1", "00:00:90,2", header="time,x")).startswith(
         "line 3, column 'time': expected a duration such as 06:00:00"
     )
+
+
+@pytest.mark.parametrize("clocks", [[0, 4, 8, 12, 16], [0, 6, 12, 18, 24], list(range(31))])
+def test_clocks_that_restart_are_trials_or_groups(tmp_path, clocks):
+    rows = [f"{g},{h:02d}:00:00,{h}" for g in "AB" for h in clocks]
+    for options in ({"group": "g"}, {}):
+        series = load_csv(table(tmp_path, *rows, header="g,time,x"), **options)
+        assert [run.time.tolist() for run in series.trajectories] == [clocks, clocks]
+    # Each group passes its own midnight.
+    night = [f"{g},{c}:00,{k}" for g in "AB" for k, c in enumerate(("23:58", "23:59", "00:00", "00:01"))]
+    series = load_csv(table(tmp_path, *night, header="g,time,x"), group="g")
+    assert [run.time.tolist() for run in series.trajectories] == [[1438, 1439, 1440, 1441]] * 2
+    assert "passes midnight 2 times" in series.messages[0]
+
+
+def test_clocks_beside_dates_are_refused_unless_the_dates_are_the_times(tmp_path):
+    rows = [f"2024-05-0{day},12:00:00,{day}" for day in range(1, 6)]
+    message = refusal(table(tmp_path, *rows, header="date,time,x"))
+    assert message.startswith("column 'time' holds clocks and column 'date' dates: expected one column with both")
+    frame = pd.DataFrame([row.split(",") for row in rows], columns=["date", "sunrise", "x"]).astype({"x": float})
+    assert TimeSeries.from_frame(frame).trajectories[0].time.tolist() == [0, 1, 2, 3, 4]
