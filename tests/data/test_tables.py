@@ -294,7 +294,7 @@ def test_two_quantities_in_one_column_are_no_repeats(tmp_path):
         load_csv(both)
     # So do three, or numbers for names, if the states are named; the order at each time does not matter.
     three = ((t, v, n) for t, a, b in rows for n, v in ((3, 900.0 + t), (1, a), (2, b)))
-    with pytest.raises(InputError, match="differ in 'dvid', '1.0' and '2.0'"):
+    with pytest.raises(InputError, match=r"differ in 'dvid', '1\.0' and '2\.0'"):
         load_csv(table(tmp_path, *(f"{t},{v},{n}" for t, v, n in three), header="t,dv,dvid"), states=["dv"])
     # Two observers of one quantity.
     seen = ((t, a + 0.1 * (-1) ** (t // 2 + k), n) for t, a, _ in rows for k, n in enumerate("ab"))
