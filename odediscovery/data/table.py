@@ -190,7 +190,8 @@ class Table:
             rest = [name for name in self.columns if name not in taken and name not in self.spent]
             chosen = [name for name in rest if not self.is_text(name)]
             messages += [f"Column {name!r} holds text and was left out." for name in rest if name not in chosen]
-            empty = [name for name in chosen if self._present(name).empty]
+            # The header of a table that is read in blocks has no rows.
+            empty = [name for name in chosen if len(self.cells) and self._present(name).empty]
             messages += [f"Column {name!r} has no values and was left out." for name in empty]
             chosen = [name for name in chosen if name not in empty]
         return chosen, messages
