@@ -45,9 +45,8 @@ class Clock(NamedTuple):
     def sentence(self, what: str) -> str:
         """Message for the reader of the data; `what` names the column or the index."""
         if not self.since:
-            wraps = f"; the clock passes midnight {self.midnights} time{'s'[: self.midnights != 1]}" * bool(
-                self.midnights
-            )
+            times = f"{self.midnights} time{'s'[: self.midnights != 1]}"
+            wraps = f"; the clock passes midnight {times}" if self.midnights else ""
             return f"{what} holds durations: time is counted in {self.unit}{wraps}."
         return f"{what} holds dates: time is counted in {self.unit} since {self.since}."
 

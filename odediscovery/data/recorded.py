@@ -345,10 +345,9 @@ def without_repeats(
 
     s is the standard deviation of repeats, absolute or relative to their mean, whichever is likelier.
     """
-    if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
+    blocks = _rows_of_times(runs, times)
+    if not blocks:
         return [Merged(rows, times[rows], values[rows], sigma[rows]) for rows in runs], []
-    # Rows of each time of a trajectory.
-    blocks = [[list(same) for _, same in itertools.groupby(rows, key=times.__getitem__)] for rows in runs]
     every = [block for one in blocks for block in one]
     noise = repeat_noise([values[block] for block in every])
     merged = [_merged(one, times, values, sigma, noise) for one in blocks]
@@ -365,6 +364,13 @@ def without_repeats(
     ]
 
 
+def _rows_of_times(runs: Sequence[list[int]], times: Array) -> list[list[list[int]]]:
+    """Rows of each time of each trajectory; none at all if no time repeats."""
+    if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
+        return []
+    return [[list(same) for _, same in itertools.groupby(rows, key=times.__getitem__)] for rows in runs]
+
+
 def check_repeats(
     runs: Sequence[list[int]],
     times: Array,
@@ -377,10 +383,8 @@ def check_repeats(
     The states of two labels must come in the same order at every common time, three or more, and lie apart by half of
     what is usual for the state.
     """
-    if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
-        return
-    blocks = [list(same) for rows in runs for _, same in itertools.groupby(rows, key=times.__getitem__)]
-    for column, cells in labels().items():
+    blocks = [block for one in _rows_of_times(runs, times) for block in one if len(block) > 1]
+    for column, cells in (labels() if blocks else {}).items():
         for state, found in zip(names, values.T, strict=True):
             usual, apart = float(np.nanmedian(np.abs(found))), dict[tuple[str, str], list[float]]()
             for block in blocks:
@@ -390,13 +394,11 @@ def check_repeats(
                     apart.setdefault((one, other), []).append(means[one] - means[other])
             for (one, other), each in apart.items():
                 gaps = np.array(each)[np.isfinite(each)]
-                # What a label alone decides, such as an amount, is no state of its own.
-                decided = all(
-                    np.ptp([x for x, cell in zip(found, cells, strict=True) if cell == label]) == 0.0
-                    for label in (one, other)
-                )
                 ordered = len(gaps) >= 3 and (np.sign(gaps) == np.sign(gaps[0])).all()
-                if ordered and not decided and np.median(np.abs(gaps)) > 0.5 * usual:
+                if not ordered or np.median(np.abs(gaps)) <= 0.5 * usual:
+                    continue
+                # What a label alone decides, such as an amount, is no state of its own.
+                if any(np.ptp(found[[cell == label for cell in cells]]) != 0.0 for label in (one, other)):
                     raise InputError(
                         f"rows of one time differ in {column!r}, {one!r} and {other!r}, and by it in {state!r}: they "
                         f"are no repeats; give two quantities a column each, or name {column!r} with --group if it "

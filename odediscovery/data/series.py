@@ -351,7 +351,8 @@ def series_of(
     if not chosen:
         raise InputError(f"{source}: no column of numbers besides the time {time_name!r}; expected at least one state")
     grouped = table.groups(groups) if groups else None
-    times, clock = table.times(time_name, [range(len(table.lines))] if grouped is None else [*grouped.values()])
+    whole = [range(len(table.lines))]
+    times, clock = table.times(time_name, whole if grouped is None else [*grouped.values()], groups)
     if clock:
         messages.append(clock.sentence(f"Column {time_name!r}"))
     values = np.stack([table.numbers(name, "state") for name in chosen], axis=1)

@@ -87,11 +87,16 @@ class Table:
             raise InputError(f"column {name!r} has no values; fill it, or leave it out by naming the states to use")
         return np.asarray(values.reindex(self.cells.index), float)
 
-    def times(self, name: str, runs: Sequence[Sequence[int]]) -> tuple[Array, Clock | None]:
-        """Read a column as times [rows], nan where missing, with the clock of dates or durations in these runs."""
+    def times(
+        self, name: str, runs: Sequence[Sequence[int]], groups: Collection[str] = ()
+    ) -> tuple[Array, Clock | None]:
+        """Read a column as times [rows], nan where missing, with the clock of dates or durations in these runs.
+
+        Clocks beside dates are refused, unless the dates are `groups`.
+        """
         cells = self._present(name)
         if not cells.empty and not _is_plain(cells) and is_clock(cells.iloc[0]):
-            for other in self.columns:
+            for other in (column for column in self.columns if column not in groups):
                 beside = self._present(other)
                 if not beside.empty and not _is_plain(beside) and is_date(beside.iloc[0]):
                     raise InputError(

@@ -502,6 +502,7 @@ class Growth:
         for k, x in zip(self.changing, np.moveaxis(path.monomials(unit[self.changing]), -1, 0), strict=True):
             low, high = float(x.min()), float(x.max())
             for beyond in (0.2 * (high - low), high - low):
+                # Beyond zero, saturation has the pole.
                 ends = ((high + beyond) if high > 0.0 else 0.0, (low - beyond) if low < 0.0 else 0.0)
                 for end, power in itertools.product(filter(None, ends), (-1.0, -2.0)):
                     for state in (np.zeros(len(unit)), *unit[self.changing]):

@@ -437,5 +437,9 @@ def test_clocks_beside_dates_are_refused_unless_the_dates_are_the_times(tmp_path
     rows = [f"2024-05-0{day},12:00:00,{day}" for day in range(1, 6)]
     message = refusal(table(tmp_path, *rows, header="date,time,x"))
     assert message.startswith("column 'time' holds clocks and column 'date' dates: expected one column with both")
+    # A day is a trajectory if it is named so.
+    days = [f"2024-05-0{day},{hour:02d}:00:00,{hour}" for day in (1, 9) for hour in range(5)]
+    series = load_csv(table(tmp_path, *days, header="date,time,x"), group="date")
+    assert [run.time.tolist() for run in series.trajectories] == [[0, 1, 2, 3, 4]] * 2
     frame = pd.DataFrame([row.split(",") for row in rows], columns=["date", "sunrise", "x"]).astype({"x": float})
     assert TimeSeries.from_frame(frame).trajectories[0].time.tolist() == [0, 1, 2, 3, 4]
