@@ -67,6 +67,26 @@ class LinearisedTrajectory:
             rows.append(self._carried(k, np.zeros(added.shape[1:]), added))
         return np.concatenate(rows)
 
+    def adjoint(self, rows: Array) -> Array:
+        """Values at all nodes with which forces on each equation are weighted in `rows.T @ responses`.
+
+        Args:
+            rows: [rows, columns].
+
+        Returns:
+            [equations, columns, nodes of all trajectories].
+        """
+        found, ends = [], np.cumsum([len(self._averaged(k, left[..., None])) for k, left in enumerate(self.left)])
+        for k, part in enumerate(np.split(rows, ends[:-1])):
+            u = self._spread(k, part) * self.weight[k][..., None]
+            back = linear_recurrence(self.carried[k].swapaxes(1, 2)[::-1], u[-2::-1], u[-1])[::-1]
+            each = np.einsum("jsiq,jsr->irqj", self.pushed[k], back[1:], optimize=True)
+            kernel = np.zeros((*each.shape[:2], len(self.x[k])))
+            for q in range(2 * STEPS + 1):
+                kernel[..., q : q + 2 * STEPS * each.shape[-1] : 2 * STEPS][..., : each.shape[-1]] += each[:, :, q]
+            found.append(kernel)
+        return np.concatenate(found, axis=-1)
+
     def starts(self) -> Array:
         """Responses of the samples to a change of each start value, [rows, trajectories * states]."""
         blocks = [self._carried(k, np.eye(own.shape[1]), np.zeros_like(own)) for k, own in enumerate(self.carried)]
@@ -97,13 +117,28 @@ class LinearisedTrajectory:
 
         This keeps the noise white and of the same size; responses of neighbouring samples are similar.
         """
-        size = sum(left.size for left in self.left)
-        each = min(max(size // 1000, 1), 4)
-        if each > 1:
-            first = np.arange(0, len(values), each)
-            known = np.add.reduceat((self.weight[k] > 0.0).astype(float), first, axis=0)
-            values = np.add.reduceat(values, first, axis=0) / np.sqrt(np.maximum(known, 1.0))[..., None]
+        if self._each > 1:
+            first = np.arange(0, len(values), self._each)
+            values = np.add.reduceat(values, first, axis=0) / self._sizes(k)[..., None]
         return values.reshape(values.shape[0] * values.shape[1], values.shape[2])
+
+    def _spread(self, k: int, rows: Array) -> Array:
+        """The adjoint of `_averaged`: [samples, states, columns] from rows."""
+        samples, n = self.weight[k].shape
+        values = rows.reshape(-1, n, rows.shape[1])
+        if self._each == 1:
+            return values
+        return np.repeat(values / self._sizes(k)[..., None], self._each, axis=0)[:samples]
+
+    @property
+    def _each(self) -> int:
+        """Number of neighbouring samples that are averaged."""
+        return min(max(sum(left.size for left in self.left) // 1000, 1), 4)
+
+    def _sizes(self, k: int) -> Array:
+        """sqrt(m) of the m known among neighbours, [averages, states]."""
+        known = (self.weight[k] > 0.0).astype(float)
+        return np.sqrt(np.maximum(np.add.reduceat(known, np.arange(0, len(known), self._each), axis=0), 1.0))
 
 
 def carried_along(law: PowerSum, t: Trajectory) -> Array:

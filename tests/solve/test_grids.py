@@ -256,6 +256,17 @@ def test_starts_are_what_other_starts_do():
     assert along.starts()[:, 1] == pytest.approx(expected, rel=1e-2, abs=1e-3 * float(np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("samples", [30, 1000])
+def test_the_adjoint_weights_forces_as_responses_do(samples):
+    along, random = along_of(problem(samples)), np.random.default_rng(0)
+    rows = random.standard_normal((len(along.residual), 3))
+    kernel = along.adjoint(rows)
+    forces = [random.standard_normal((len(x), 2)) for x in along.x]
+    for equation in range(2):
+        found = kernel[equation] @ np.concatenate(forces)
+        np.testing.assert_allclose(found, rows.T @ along.responses(equation, forces), rtol=1e-9, atol=1e-9)
+
+
 def test_no_forces_have_no_responses():
     along = along_of(problem())
     assert along.responses(1, [LAW.monomials(x)[..., :0] for x in along.x]).shape == (len(along.residual), 0)
