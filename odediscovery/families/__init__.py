@@ -5,7 +5,7 @@ printing, penalties, documentation and every test over the registry then find it
 """
 
 # Importing a family registers it.
-from odediscovery.families.base import POWERS, Family, Function, Inner, Seen, StateFunction, Terms
+from odediscovery.families.base import POWERS, Family, Function, Inner, Seen, Shape, StateFunction, Terms
 from odediscovery.families.functions import ABS, EXP, EXP_INVERSE, TRIGONOMETRIC
 from odediscovery.families.sums import SUMS
 
@@ -41,6 +41,7 @@ __all__ = [
     "Function",
     "Inner",
     "Seen",
+    "Shape",
     "StateFunction",
     "Terms",
     "power_is_rate",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -160,6 +160,19 @@ class Inner:
     poles: bool = False  # whether 1 - x/a is a sum, too, with the pole a of its inverse beyond the values of x
 
 
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A term with the values where its constants begin:
+
+    prod_k z_k^row[k] prod_l (1 + sum_m weights[l, m] prod_k z_k^inside[m, k])^power[l]
+    """
+
+    row: Array  # [states and functions]
+    inside: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [products, states and functions]
+    weights: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [sums, products]
+    power: Array = field(default_factory=lambda: np.zeros(0))  # [sums]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Family:
     """A family of laws: its features, its candidate terms and its place in the search."""
@@ -173,6 +186,8 @@ class Family:
     candidates: Callable[[Seen], Terms]
     # What equations are grown of factor by factor, from simple to rich; None if they are not.
     inner: Callable[[Seen], Sequence[Inner]] | None = None
+    # Vocabularies, from simple to rich, of terms along a law that follows noisy data; the candidates if there are none.
+    along: tuple[Callable[[Seen], Sequence[Shape]], ...] = ()
     functions: tuple[StateFunction, ...] = ()  # functions of a state among the features
     # Whether exponents are real numbers; with whole ones a rich family cannot fit arbitrary data.
     real_exponents: bool = False
@@ -182,6 +197,11 @@ class Family:
 
     def __repr__(self) -> str:
         return f"Family({self.name!r})"
+
+    @property
+    def vocabularies(self) -> tuple[Callable[[Seen], Sequence[Shape]], ...]:
+        """`along`, or the candidates."""
+        return self.along or (lambda seen: [Shape(row) for row in self.candidates(seen).rows],)
 
     def features(self, nonnegative: Mask, changing: Mask, size: Array) -> tuple[Function, ...]:
         """Its functions of all changing states, which are in the user's units divided by `size` [states]."""
@@ -198,6 +218,13 @@ class Family:
     def whole(self, integer: Mask) -> Mask:
         """Mask of the states with whole exponents in this family, given that of sign-changing states [states]."""
         return integer if self.real_exponents else np.ones_like(integer)
+
+
+def products_up_to_degree(n: int, degree: int) -> Array:
+    """Return the exponents of all products of n states up to a degree, [products, states]."""
+    factors = itertools.combinations_with_replacement(range(n + 1), degree)
+    rows = sorted(np.bincount(group, minlength=n + 1)[1:].tolist() for group in factors)
+    return np.array(rows, dtype=float)
 
 
 # Exponents of sign-changing states beside others; of all states where the grid is coarsest.

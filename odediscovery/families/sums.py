@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.families.base import Family, Inner, Seen, Terms, powers_of, rows_of
+from odediscovery.families.base import Family, Inner, Seen, Shape, Terms, powers_of, products_up_to_degree, rows_of
 from odediscovery.families.functions import ABS, EXP, EXP_INVERSE, LOG
 from odediscovery.runtime.arrays import Array
 
@@ -86,6 +86,85 @@ def _whole_powers(seen: Seen) -> Terms:
     return Terms(np.pad(rows[whole], ((0, 0), (0, len(seen.functions)))), many=True)
 
 
+# Coefficients inside sums begin at these values, in the inverse of the median of their product.
+BEGINNINGS, BEGINNINGS_OF_TWO = (0.3, 1.0, 3.0, 10.0), (0.5, 5.0)
+# Rates of exponentials, and of gates, begin at these values, of either sign [1 / rms of the state].
+RATES, STEEP_RATES = (0.5, 1.0, 2.0, 4.0), (2.0, 4.0, 8.0)
+
+
+def _quotients(seen: Seen) -> list[Shape]:
+    """Products of states, with logarithms, and over sums of a state, its square, both, or two states."""
+    found, unit = _plain(seen), np.eye(seen.size)
+    beside = [np.zeros(seen.size), *unit[np.flatnonzero(seen.changing)]]
+    for k in np.flatnonzero(seen.changing).tolist():
+        for z in (unit[k], 2.0 * unit[k]):
+            found += _over(seen, [z], [np.zeros(seen.size), z])
+    for a, b in itertools.combinations_with_replacement(np.flatnonzero(seen.changing).tolist(), 2):
+        z = np.stack([unit[a], unit[b] if a != b else 2.0 * unit[a]])
+        size = np.median(seen.monomials(z).reshape(-1, 2), axis=0)
+        if len(_positive(seen, [*z])) != 2:
+            continue
+        for w in np.array(list(itertools.product(BEGINNINGS_OF_TWO, repeat=2))) / size:
+            if a == b:  # substrate inhibition
+                found += [Shape(unit[a] + factor, z, w[None], -np.ones(1)) for factor in beside]
+                continue
+            for top in (z.sum(axis=0), *z):
+                found += [Shape(top, z, np.diag(w), -np.ones(2)), Shape(top, z, w[None], -np.ones(1))]
+    return found
+
+
+def _functions(seen: Seen) -> list[Shape]:
+    """Products of states, with logarithms, exponentials, gates, norms and Hill functions."""
+    found, unit, nothing = _plain(seen), np.eye(seen.size), np.zeros(seen.size)
+    states = np.flatnonzero(seen.changing).tolist()
+    beside, sizes = [nothing, *unit[states]], dict[int, Array]()
+    for k in states:
+        hill = (4.0,) if seen.integer[k] else (1.5, 2.5, 3.5)
+        found += [shape for power in hill for shape in _over(seen, [power * unit[k]], [nothing])]
+    for k, f in enumerate(seen.functions, start=seen.n_states):
+        if f.name == ABS.name:
+            sizes[f.state] = unit[k]
+            found += [Shape(unit[k] + factor) for factor in beside]
+        if f.name == EXP.name:
+            found += [Shape(sign * rate * unit[k] + factor) for sign in (-1, 1) for rate in RATES for factor in beside]
+            for z in (sign * rate * unit[k] for sign in (-1, 1) for rate in STEEP_RATES):
+                middles = np.quantile(seen.monomials(z[None]), (0.1, 0.3, 0.5, 0.7, 0.9))
+                found += [_one_sum(factor, z, 1.0 / m) for m in middles.tolist() for factor in beside]
+    activated = _of_functions(seen, EXP_INVERSE.name, (-30.0, -10.0, -3.0, -1.0))
+    found += [Shape(row) for row in activated if _stays_away_from_zero(seen, row)]
+    for y, x in itertools.permutations(states, 2):
+        if y in sizes and not (x in sizes and x > y):
+            for power in (1.0, -1.0, -2.0, -3.0):  # (x^2 + y^2)^(power / 2)
+                size = power * sizes.get(x, unit[x])
+                found += [_one_sum(size + factor, 2.0 * (unit[y] - unit[x]), 1.0, power / 2.0) for factor in beside]
+    return found
+
+
+def _plain(seen: Seen) -> list[Shape]:
+    """Low products of states, alone and over a state, and logarithms of states, alone and beside a state."""
+    n, unit = seen.n_states, np.eye(seen.n_states)[np.flatnonzero(seen.changing)]
+    low = [*products_up_to_degree(n, 3 if n < 3 else 2), *3.0 * unit, *4.0 * unit]
+    low = [row for row in low if not row[~seen.changing].any()]
+    below = [z for z in unit if len(_positive(seen, [np.pad(z, (0, seen.size - n))]))]
+    rows = np.unique(np.array([*low, *(row - z for row in low for z in below)]), axis=0)
+    rows = np.pad(rows, ((0, 0), (0, seen.size - n)))
+    return [Shape(row) for row in (*rows, *_of_functions(seen, LOG.name, (1.0,)))]
+
+
+def _over(seen: Seen, products: Sequence[Array], tops: Sequence[Array]) -> list[Shape]:
+    """Each top, alone and beside a state, over a sum of 1 and a product that is positive."""
+    unit, found = np.eye(seen.size)[np.flatnonzero(seen.changing)], list[Shape]()
+    for z in _positive(seen, products):
+        size = float(np.median(seen.monomials(z[None])))
+        rows = np.unique([top + factor for top in tops for factor in (np.zeros(seen.size), *unit)], axis=0)
+        found += [_one_sum(row, z, b / size) for row in rows for b in BEGINNINGS]
+    return found
+
+
+def _one_sum(row: Array, z: Array, b: float, power: float = -1.0) -> Shape:
+    return Shape(row, z[None], np.array([[b]]), np.array([power]))
+
+
 SUMS = Family(
     name="sums",
     says="products of powers of states, sums of these, and exp, log and size of a state: rational laws, Ivlev, "
@@ -94,5 +173,6 @@ SUMS = Family(
     richness=3,
     candidates=_whole_powers,
     inner=_inner,
+    along=(_quotients, _functions),
     functions=(EXP, EXP_INVERSE, LOG, ABS),
 )

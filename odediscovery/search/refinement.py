@@ -24,6 +24,7 @@ import numpy as np
 from odediscovery.data.noise import CLEAN_SHARE, shows_noise
 from odediscovery.data.series import complete, pooled
 from odediscovery.families import SUMS, TRIGONOMETRIC
+from odediscovery.families.base import products_up_to_degree
 from odediscovery.fitting.windows import ShortResiduals, levenberg_marquardt, short_windows
 from odediscovery.judge.claim import autocorrelated, interval_squares, is_explained, memory
 from odediscovery.judge.criterion import SOLVER, SYSTEMATIC, Verdict, judge_on, misfit, non_dominated
@@ -39,7 +40,7 @@ from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.polish import EXACT_SQUARES, balance, join_pieces, polish, sharpened
 from odediscovery.stages.prune import ACCURACY, ACCURACY_CLEAN, SHORTEST, all_whole, window_length
-from odediscovery.stages.regression import allowed_products, library_law, polynomials, products
+from odediscovery.stages.regression import allowed_products, library_law, polynomials
 
 EVALUATIONS = 25  # most evaluations of a polish
 FOLLOWING = 10  # most evaluations to bring a law near the data
@@ -355,7 +356,7 @@ def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
     n, w = law.n_states, law.exponents
     if law.features is not None or law.stoichiometry is not None or not (all_whole(w) and (w >= 0.0).all()):
         return None
-    rows = products(n, int(w.sum(axis=1).max(initial=0.0)))
+    rows = products_up_to_degree(n, int(w.sum(axis=1).max(initial=0.0)))
     if n * len(rows) > 200:  # too many to be fitted as a whole
         return None
     a = np.zeros((n, len(rows)))

@@ -12,7 +12,6 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -58,14 +57,17 @@ from odediscovery.search.moves import (
 )
 from odediscovery.search.refinement import NEAR, fit_library, is_coarse, is_growable, plain_law, sigma_of
 from odediscovery.settings import Settings
-from odediscovery.stages.chains import grow_along, grow_chains
+from odediscovery.stages.along import BETTER, propose_terms
+from odediscovery.stages.chains import grow_chains
 from odediscovery.stages.grow import QUICK_MONOMIALS, grow
 from odediscovery.stages.prune import Elimination, all_whole, has_whole_powers
-from odediscovery.stages.regression import fewest_terms, polynomials, propose_terms, shared_products
+from odediscovery.stages.regression import fewest_terms, polynomials, shared_products
 from odediscovery.textbook.fit import as_law, criterion_of
 
 GROWN = 8  # best grown laws that are pruned
-FOLLOWERS = 3  # laws, the best first, on one of whose trajectories chains are grown
+FOLLOWERS = 3  # laws, the best first, along one of whose trajectories terms are sought
+ONE_FAMILY = 2  # times in a row that terms of one vocabulary are sought, along better laws
+ALONG_SHARE = 0.5  # of the time left, for each regression along a law
 # Of the time left, for each growing of chains; in exact data, where hardly anything else finds what they do, for all.
 CHAINS_SHARE, CHAINS_SHARE_IF_EXACT = 0.5, 0.8
 MANY_STATES = 10  # most changing states for which richer families are tried
@@ -168,23 +170,6 @@ def chains(at: Search) -> Iterator[Proposal]:
         with at.monitor.part(CHAINS_SHARE_IF_EXACT if p.clean else CHAINS_SHARE):
             laws = grow_chains(p, family=family, if_easy=True, monitor=at.monitor)
         at.grown += [family] * bool(laws)
-        yield from _by_powers(laws)
-
-
-def chains_along_the_best(at: Search, *, rich: bool) -> Iterator[Proposal]:
-    """Propose chains found along the best law that follows the data; see `grow_along`."""
-    p = at.problem
-    if p.data.controls or p.knowledge is not None or (~p.constant).sum() > MANY_STATES:
-        return
-    for family in (f for f in at.families if f.inner is not None):
-        likely = rank(at.candidates, p.samples)[:FOLLOWERS]
-        best = next((found for c in likely if (found := at.follow(c)) is not None), None)
-        if best is None or at.monitor.stopping():
-            return
-        q, law = best
-        at.monitor.stage(f"grow {family.name} along a law", 1)
-        with at.monitor.part(CHAINS_SHARE):
-            laws = grow_along(q, law.law, law.initial, family, at.monitor, rich=rich)
         yield from _by_powers(laws)
 
 
@@ -312,35 +297,44 @@ def noisy_families(at: Search) -> Iterator[Proposal]:
 
 
 def terms_along_the_best(at: Search) -> Iterator[Proposal]:
-    """Propose terms by regression along the trajectory of the best law, repeated along each better one.
+    """Propose terms of each family by regression along the trajectory of the best law, again along each better one.
 
-    The best law is unrivalled if no family improves on it. With controls or constraints nothing is proposed, since
+    The best law is unrivalled if no vocabulary improves on it. With controls or constraints nothing is proposed, since
     the regression treats all terms as free.
     """
-    p, sought = at.problem, [f for f in at.families if f.in_noise]
-    known = p.data.controls or p.knowledge is not None
-    if known or not (sought and at.candidates) or (~p.constant).sum() > MANY_STATES:
+    p = at.problem
+    families = [family for family in _from_simple_to_rich(at) if family.in_noise or family.along]
+    # Real powers fit nearly what sums do, and would be in the way.
+    families = sorted(families, key=lambda family: not family.along)
+    if p.data.controls or p.knowledge is not None or not families or (~p.constant).sum() > MANY_STATES:
         return
-    families, idle = itertools.cycle(sought), 0
-    base, near, family = None, None, next(families)
-    for _ in range(10):
-        best = rank(at.candidates, p.samples)[0]
-        if best is not base:
-            base, near = best, at.follow(best) or near
-        if idle == len(sought):
-            at.unrivalled = best
-            return
+    words = itertools.cycle([(family, k) for family in families for k in range(len(family.vocabularies))])
+    many, idle, tried = sum(len(family.vocabularies) for family in families), 0, 0
+    family, vocabulary = next(words)
+    while idle < many:
+        likely = rank(at.candidates, p.samples)[:FOLLOWERS]
+        near = next((found for c in likely if (found := at.follow(c)) is not None), None)
         if near is None or at.monitor.stopping():
             return
-        at.monitor.stage(f"terms along a law: {family.name}", 1)
         q, law = near
-        # Real powers in other equations stay real.
-        whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
-        yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole, found_by="regression")
-        least = min((score(c, p.samples) for c in at.new), default=np.inf)
+        at.monitor.stage(f"terms along a law: {family.name}", 1)
+        least = score(likely[0], p.samples) - BETTER
+        with at.monitor.part(ALONG_SHARE):
+            laws = propose_terms(q, law.law, law.initial, sigma_of(q), family, at.monitor, vocabulary)
+        # The likeliest first: those with whole powers, or with others, which are fitted.
+        whole = [has_whole_powers(one) for one in laws]
+        for same in dict.fromkeys(whole):
+            yield dataclasses.replace(
+                _as_they_are([one for one, w in zip(laws, whole, strict=True) if w is same], whole=same),
+                found_by="regression",
+            )
         # Regression along a law that is hardly better would propose the same terms.
-        idle = 0 if least < score(best, p.samples) - 1.0 else idle + 1
-        family = next(families) if idle else family
+        better = score(rank(at.candidates, p.samples)[0], p.samples) < least
+        tried = tried + 1 if better else 0
+        idle = 0 if better else idle + 1
+        if not better or tried == ONE_FAMILY:
+            (family, vocabulary), tried = next(words), 0
+    at.unrivalled = rank(at.candidates, p.samples)[0]
 
 
 # Name of the textbook laws in --library, beside those of the families.
@@ -531,6 +525,15 @@ MOVES: tuple[Move, ...] = (
         late=True,
     ),
     Move(
+        "terms along the best law",
+        NOISY & GROWS & SLIGHTLY_NOISY,
+        "what regression along its trajectory says",
+        terms_along_the_best,
+        REFITTED,
+        enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
+        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
+    ),
+    Move(
         "chains",
         GROWS & CLEAN,
         "sums of products of powers of sums, if regression finds one",
@@ -566,7 +569,7 @@ MOVES: tuple[Move, ...] = (
         until=CONVINCING & ~ODD,
     ),
     Move(
-        "terms along the best law",
+        "terms along a better law",
         NOISY & GROWS & (MAY_BE_IT | MAY_BE_LONG) & (UNCONVINCING | ODD) & ~SOUGHT_IN_VAIN,
         "what regression along its trajectory says",
         terms_along_the_best,
@@ -574,23 +577,6 @@ MOVES: tuple[Move, ...] = (
         # With so many values, regression distinguishes a sine from its first terms, and odd powers, or sines of
         # amounts, from the curves that they approximate.
         until=(CONVINCING | UNRIVALLED) & ~ODD & ~REAL_OR_LONG | UNRIVALLED & LARGE,
-    ),
-    Move(
-        "chains along the best law",
-        NOISY & GROWS & REAL_OR_LONG,
-        "sums of products of powers of sums of states and squares, found on its trajectories",
-        partial(chains_along_the_best, rich=False),
-        REFITTED,
-        enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
-        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
-    ),
-    Move(
-        "rich chains along the best law",
-        NOISY & GROWS & REAL_OR_LONG,
-        "the same of other sums, and grown equation by equation",
-        partial(chains_along_the_best, rich=True),
-        REFITTED,
-        until=CONVINCING & WHOLE & ~ODD,
     ),
     Move(
         "richer families in slight noise",

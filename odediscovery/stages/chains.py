@@ -4,9 +4,9 @@
 
 Many published rate laws, in which several states limit one rate, have this form: Monod's for two substrates,
 Beddington's and DeAngelis's, inhibition, ratio dependence, and with functions among the factors Gompertz's, Ivlev's,
-Arrhenius's, drag, gates and diodes. They are found on the integral form, on the path through exact samples, the
-smoothed path of samples with little noise or, in noise, trajectories of a law that follows the data, whose own errors
-then belong to the likelihood. Each equation is found alone, in three ways from quick to slow:
+Arrhenius's, drag, gates and diodes. They are found on the integral form, on the path through exact samples or the
+smoothed path of samples with little noise; in more noise see `stages.along`. Each equation is found alone, in three
+ways from quick to slow:
 
 1. Regression of D(x) x' = N(x), which is linear in both, gives quotients with one denominator: by backward
 elimination, and, since that fails where noise makes many columns alike, by forward selection beside each z x' alone,
@@ -15,8 +15,6 @@ D = 1 + sum d z.
 form in the equation that it leaves and in the one that it enters.
 3. Growth: every law is changed by one constant in each way that a score test recommends, and the best few go on.
 
-In noise equations also grow together, since a flux that leaves one and enters another has one shape.
-
 The simplest vocabulary comes first. What is found is simplified constant by constant, as all grown laws are.
 """
 
@@ -24,63 +22,37 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE
-from odediscovery.data.series import Trajectory
 from odediscovery.families import ABS, EXP, Family, Inner, Seen, Terms
-from odediscovery.laws.compiled import compiled_law
-from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums, but_whole_powers, count, value_penalty
+from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums, value_penalty
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, Mask, column_norms
+from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, column_norms
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.solve.sensitivities import integrate, sensitivities
 from odediscovery.stages.grow import (
     BEAM,
     DEPENDENT,
     MOST_INTERVALS,
-    SHARED,
     best_of_each,
-    best_sets,
     best_subsets,
     descents,
     empty,
     gains,
     grow,
-    joined,
     optimise_all,
     proposals,
     single_laws,
-    smooth_functions,
     tidied,
-    wald,
 )
-from odediscovery.stages.integral_form import (
-    LEAST,
-    NODE,
-    SLOPE,
-    WEIGHT,
-    Draft,
-    Fit,
-    Integral,
-    Path,
-    Projected,
-    exp_features,
-    features_for,
-    grid_for,
-    unit_columns,
-    with_sum,
-)
+from odediscovery.stages.integral_form import SLOPE, Draft, Fit, Path, Projected, exp_features, unit_columns
+from odediscovery.stages.products import Product, products_of
 
 # Laws of one equation that grow side by side, and the steps after each of which found equations help others.
 SIDE_BY_SIDE, STEPS = 4, (5, 3)
-# Most constants of laws whose equations grow together.
-MOST_TOGETHER = 16
 # Vocabularies in which at least one equation is found, if growing finds any.
 EASY = 3
 # Most constants of a quotient by backward elimination, and most terms beside one z x' by forward selection.
@@ -89,10 +61,6 @@ MOST_OF_QUOTIENT, MOST_BESIDE = 9, 5
 BEAM_IF_EXACT = 15
 # Changes of single monomials and sums of a law that are fitted.
 LIKELY_CHANGES = 40
-# Laws of each equation in noise, the likeliest first, that are joined with the likeliest of the others.
-LIKELIEST = 4
-# Laws of all equations that are proposed, the likeliest.
-PROPOSED = 8
 # Rates of exponentials on a grid [1 / rms of the state].
 RATES = tuple(sign * 0.3 * 2.0**k for sign in (-1.0, 1.0) for k in range(5))
 # Coefficients, those inside sums included, and rates of a law that is not sought in a richer vocabulary.
@@ -103,44 +71,6 @@ SHORTEST = 3
 NEAR_PATH, NEAR_PATH_IF_SHORT = 10.0, 1000.0
 
 
-@dataclass(frozen=True, eq=False)
-class Product:
-    """prod_k x_k ** row[k] prod_l u_l ** power[l] with sums u."""
-
-    row: Array  # [states and functions]
-    sums: Sums
-    power: Array  # [sums]
-
-    def values(self, path: Path) -> Array:
-        """Its values along a path [intervals, nodes]."""
-        found: Array = path.monomials(self.row[None])[..., 0]
-        if len(self.sums):
-            u = 1.0 + path.monomials(self.sums.exponents) @ self.sums.weights.T
-            found = found * np.prod(np.maximum(u, LEAST) ** self.power, axis=-1)
-        return found
-
-    def neighbours(self, fit: Fit) -> list[Product]:
-        """This product, and it times and over states and what its sums contain.
-
-        What a prey loses, each predator may lose or gain; m / (1 + b z) and m z / (1 + b z) differ by a multiple of m.
-        """
-        states = np.eye(len(self.row))[: fit.problem.features.states]
-        factors = [*states, *-states, *self.sums.exponents, *-self.sums.exponents]
-        return [Product(row, self.sums, self.power) for row in (self.row, *(self.row + z for z in factors))]
-
-    def added_to(self, model: Draft, equations: Mask | None = None) -> Draft:
-        """The law with this product as a further monomial of these equations (default: all)."""
-        sums, places, first = model.sums, list[int](), len(self.row)
-        for k in range(len(self.sums)):
-            sums, place = with_sum(sums, self.sums.select(np.array([k])), 1.0 + SHARED)
-            places.append(first + place)
-        w = np.zeros((len(model.exponents) + 1, first + len(sums)))
-        w[:-1, : model.exponents.shape[1]] = model.exponents
-        w[-1, :first], w[-1, places] = self.row, self.power
-        own = np.ones(len(model.used), dtype=bool) if equations is None else equations
-        return Draft(w, np.column_stack([model.used, own]), w != 0, sums, model.path)
-
-
 def product_columns(fit: Fit, products: Sequence[Product], path: Path) -> Array:
     """Integrals of products along a path as columns of norm 1, [equations, samples, products]."""
     return unit_columns(fit.problem, np.stack([p.values(path) for p in products], axis=-1), fit.equations)
@@ -149,15 +79,6 @@ def product_columns(fit: Fit, products: Sequence[Product], path: Path) -> Array:
 def made_of(products: Sequence[Product], start: Draft) -> Draft:
     """A law with these products as further monomials."""
     return functools.reduce(lambda law, product: product.added_to(law), products, start)
-
-
-def products_of(fit: Fit, model: Projected) -> list[Product]:
-    """The monomials of a law."""
-    first, found = fit.problem.features.size, list[Product]()
-    for row in model.exponents:
-        of = np.flatnonzero(row[first:])
-        found.append(Product(row[:first], model.sums.select(of) if len(of) else NO_SUMS, row[first + of]))
-    return found
 
 
 def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: Any) -> tuple[PowerSum, ...]:
@@ -173,152 +94,6 @@ def grow_chains(p: Problem, *, family: Family, if_easy: bool = False, **more: An
     # Where noise hides terms of a series, a sine is likelier than a chain of sign-changing states.
     grows = p.noisiness <= CLEAN_SHARE or bool(p.nonnegative[~p.constant].all())
     return grow(p, family=family, alone=FactorByFactor(family.inner, if_easy=if_easy, grows=grows), **more)
-
-
-def grow_along(
-    p: Problem, law: PowerSum, initial: Array, family: Family, monitor: Monitor, *, rich: bool
-) -> list[PowerSum]:
-    """Find laws factor by factor in noise, on the trajectories of a law that follows the data; empty without any.
-
-    A flexible law that follows noisy samples is nearer to the true path than any smoothing, whatever its terms are.
-    The criterion on that path hardly tells the likeliest laws of an equation apart, so several are returned.
-
-    Args:
-        law: dimensionless, with its start values `initial` [trajectories, states].
-        family: with inner layers.
-        rich: whether equations are also grown, and in every vocabulary, rather than found by regression in
-            vocabularies with sums of states and squares alone.
-    """
-    integer = ~p.nonnegative | p.integer_exponents
-    features = features_for(family, integer, ~p.constant, p.scale.state)
-    problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer)
-    along = along_law(problem, p, law, initial)
-    equations = np.flatnonzero(~p.constant & ~p.data.is_control)
-    if along is None or family.inner is None or not len(equations):
-        return []
-    problem, path = along
-    grid, floor = grid_for(problem, family, integer, ~p.constant), np.full(len(equations), 0.1**2)
-    few, short = problem.compressed(path, smooth_functions(path, grid, np.flatnonzero(~p.constant)))
-    small = Fit(few, equations, few.counts[equations], floor)
-    alone = FactorByFactor(family.inner if rich else functools.partial(_plainest, family.inner), grows=rich)
-    singles = alone(small, short, [grid] * len(equations), 0, monitor)
-    first = [laws[0] for laws in singles if laws]
-    if len(first) < len(singles):
-        return []
-    others = [[*first[:i], law, *first[i + 1 :]] for i, laws in enumerate(singles) for law in laws[1:LIKELIEST]]
-    found = optimise_all(small, [joined(small, laws, short) for laws in (first, *others)])
-    starts = few_products(small, short, grid, monitor)
-    for words in alone.vocabularies[1:] if rich else alone.vocabularies[:1]:
-        found += grow_together(small, short, grid, words, starts, monitor)[:LIKELIEST]
-    return [small.law(law) for law in distinct(small, found, PROPOSED)]
-
-
-def _plainest(inner: Callable[[Seen], Sequence[Inner]], seen: Seen) -> list[Inner]:
-    """The vocabularies with the same sums as the simplest one."""
-    first, *others = inner(seen)
-    return [first, *(words for words in others if np.array_equal(words.sums, first.sums))]
-
-
-def grow_together(
-    fit: Fit, path: Path, grid: Terms, inner: Inner, starts: Sequence[Projected], monitor: Monitor
-) -> list[Projected]:
-    """Grow all equations at once, the best law first: the best few of every size are changed by one constant.
-
-    A flux leaves one equation and enters another, with one shape, which is fitted to both and paid for once. In noise,
-    each equation alone may be explained as well by a shorter law, but not all by one with the same flux.
-    """
-    growth, found, seen = Growth(fit, path, grid, inner, {}, monitor), [*starts], set[Projected]()
-
-    def change(laws: Sequence[Projected]) -> None:
-        """Add the likeliest changes of these laws, without what is idle then."""
-        seen.update(laws)
-        drafts = [draft for law in laws for draft in growth.changes_of(law, growth.shapes)]
-        found.extend(without_idle(fit, law) for law in growth.fitted(drafts, 3 * SIDE_BY_SIDE))
-
-    def unseen(laws: Sequence[Projected], most: int) -> list[Projected]:
-        likely = sorted(laws, key=fit.criterion)[: 3 * most]
-        return [law for law in distinct(fit, likely, most) if law not in seen]
-
-    for size in range(MOST_TOGETHER):
-        if monitor.stopping() is not None:
-            break
-        best = unseen(found, SIDE_BY_SIDE)[:1]
-        of_size = unseen([law for law in found if constants_of(fit, law) == size], 2)
-        if best or of_size:
-            change([*best, *(law for law in of_size if law not in best)])
-    return best_of_each(fit, [*found, *descents(fit, distinct(fit, found, 2), monitor, settle=False)])
-
-
-def few_products(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
-    """Return the best laws with one, two, ... low products, which are left out of equations in which they are idle.
-
-    Those on the way down from a law that is near are better starts of growth than the nearest of their sizes.
-    """
-    low = (grid.rows >= 0).all(axis=1) & (grid.rows.sum(axis=1) <= 2)
-    products = [Product(row, NO_SUMS, np.zeros(0)) for row in grid.rows[low]]
-    columns, start = product_columns(fit, products, path), empty(fit, path)
-    usable, found = np.flatnonzero(np.abs(columns).max(axis=(0, 1)) > 0.0), list[Projected]()
-    for most in range(1, min(len(usable), 6) + 1):
-        if math.comb(len(usable), most) > 10_000 or monitor.stopping() is not None:
-            break
-        for _, few, _ in best_sets(columns[..., usable], fit.target, fit.counts, most, SIDE_BY_SIDE):
-            law = fit.model(made_of([products[c] for c in usable[few]], start))
-            found.append(without_idle(fit, law))
-    return [*found, *descents(fit, distinct(fit, found, 2), monitor, settle=False)]
-
-
-def without_idle(fit: Fit, law: Projected) -> Projected:
-    """Return the law without coefficients and constants of sums not worth their price, the least certain first."""
-    while True:
-        statistic, _, of_sums = wald(fit, law)
-        left = law.used.copy(), law.sums.weights != 0.0
-        values = [np.where(mask, part, np.inf) for mask, part in zip(left, (statistic, of_sums), strict=True)]
-        least = [part.min(initial=np.inf) for part in values]
-        of = int(least[1] < least[0])
-        left[of][np.unravel_index(values[of].argmin(), values[of].shape)] = False
-        if not left[0].any():
-            return law
-        shorter = fit.model(tidied(fit, law, left[0], law.powers, left[1]))
-        if fit.criterion(shorter) > fit.criterion(law):
-            return law
-        law = shorter
-
-
-def along_law(problem: Integral, p: Problem, law: PowerSum, initial: Array) -> tuple[Integral, Path] | None:
-    """Return the integral form and the path on the trajectories of a law that was fitted to the data.
-
-    The errors of these trajectories belong to the likelihood; see `Integral.along`. None if the law diverges.
-    """
-    free = but_whole_powers(law)
-    form, constants = compiled_law(law, free)
-    k, n, runs = count(free), law.n_states, p.data.trajectories
-    size = k + n * len(runs)
-    states, moved, own, weights = list[Array](), list[Array](), list[Array](), list[Array]()
-    for r, (t, start) in enumerate(zip(runs, initial, strict=True)):
-        nodes = t.time[:-1, None] + np.diff(t.time)[:, None] * NODE
-        times = np.concatenate([t.time[:1], nodes.ravel(), t.time[-1:]])
-        x = integrate(law, start, Trajectory(times, np.zeros((len(times), n))), rtol=1e-7)
-        found = sensitivities(law, free, start, t)
-        if x is None or found is None:
-            return None
-        states.append(x[1:-1].reshape(*nodes.shape, n))
-        s, integral = np.zeros((2, len(t.time), n, size))
-        s[..., :k], s[..., k + r * n : k + (r + 1) * n] = found[1][..., :k], found[1][..., k:]
-        slopes = form.linearised(x[1:-1].T, constants)[1][:, n:]
-        steps = slopes.reshape(n, k, *nodes.shape) @ WEIGHT * np.diff(t.time)
-        integral[1:, :, :k] = np.cumsum(steps, axis=2).transpose(2, 0, 1)
-        moved.append(s)
-        own.append(integral)
-        weights.append(np.where(np.isfinite(t.values), 1.0 / problem.noise, 0.0))
-    moved_by, weight = np.concatenate(moved), np.concatenate(weights)
-    scaled = (moved_by * weight[..., None]).reshape(-1, size)
-    normal = scaled.T @ scaled
-    each = np.sqrt(np.maximum(np.diag(normal), ABOVE_ZERO))
-    values, vectors = np.linalg.eigh(normal / np.outer(each, each))
-    root = vectors / np.sqrt(np.maximum(values, 1e-9)) / each[:, None]
-    changed = problem.along(moved_by.transpose(1, 0, 2), np.concatenate(own).transpose(1, 0, 2), root)
-    smallest = np.full(problem.features.size, LEAST)
-    return changed, Path.of(problem.features.values(np.concatenate(states)), problem.integer, smallest)
 
 
 class FactorByFactor:
@@ -344,7 +119,7 @@ class FactorByFactor:
         """Return laws of every equation, the best first."""
         problem, path = fit.problem.thinned(path, MOST_INTERVALS)
         # The error of a path is smooth, so that flexible laws fit it: less is no evidence.
-        floor = fit.floor if problem.compact else np.where(problem.smoothed[fit.equations], 1.0, 0.5**2)
+        floor = np.where(problem.smoothed[fit.equations], 1.0, 0.5**2)
         fit, n = Fit(problem, fit.equations, problem.counts[fit.equations], floor), problem.features.states
         changing = np.isin(np.arange(n), fit.equations) | (np.arange(n) >= n - problem.given.shape[2])
         functions = problem.features.functions
@@ -357,7 +132,6 @@ class FactorByFactor:
             [] if i in found else growths(fit.of(i), path, grid, self.words.get(i, inner), monitor)
             for i, grid in enumerate(grids)
         ]
-        self.vocabularies = inner
         self._take_easy(found, growing)
         # A better path makes more of regression; what did not grow to a law on the first path will not on the next.
         chains = [laws for laws in found.values() if laws and is_chain(fit, laws[0])]
@@ -368,7 +142,7 @@ class FactorByFactor:
                     if k == EASY and not found:
                         break
                     for i, every in enumerate(growing):
-                        if i in found or every[k].is_done:
+                        if i in found or every[k].is_near:
                             continue
                         every[k].combine(self.fluxes)
                         every[k].grow(steps, self.fluxes)
@@ -404,7 +178,7 @@ class FactorByFactor:
     def _take(self, found: dict[int, list[Projected]], i: int, tried: Sequence[Growth], laws: list[Projected]) -> None:
         """Take the laws of an equation, the best first, that were found in one of these vocabularies."""
         fit, found[i] = tried[0].fit, laws
-        self.fluxes += products_of(fit, laws[0])
+        self.fluxes += products_of(laws[0].exponents, laws[0].sums)
         best = min((one for one in tried if one.is_near), key=lambda one: fit.criterion(one.beam[0]))
         self.words[i] = [best.inner]
 
@@ -467,7 +241,7 @@ class Growth:
         self.start = empty(fit, path)
         states = path.log[..., : fit.problem.features.states]
         self.changing = np.flatnonzero(np.ptp(states.reshape(-1, states.shape[-1]), axis=0) > 0.0).tolist()
-        self.shapes = [*self._norms(), *(self._poles(path) if inner.poles and not fit.problem.compact else ())]
+        self.shapes = [*self._norms(), *(self._poles(path) if inner.poles else ())]
         self.grid, self.noisy = grid, bool(fit.problem.smoothed.any())
         self.heard: int | None = None  # number of monomials of other equations at the last regression
         self.beam, self.found, self.least, self.idle = [self.start], list[Projected](), np.inf, 0
@@ -534,12 +308,6 @@ class Growth:
         rates = law.exponents[:, exp_features(self.fit.problem)].any()
         return bool(left < NEAR_PATH or (left < NEAR_PATH_IF_SHORT and is_short(self.fit, law) and not rates))
 
-    @property
-    def is_done(self) -> bool:
-        """Whether no more is sought."""
-        # Along a law, noise alone keeps laws from the data, and nearly all are near.
-        return self.is_near and not self.fit.problem.compact
-
     def combine(self, fluxes: Sequence[Product]) -> None:
         """Fit sums of a few low products and monomials of other equations; go on from these if they are near.
 
@@ -547,7 +315,7 @@ class Growth:
         """
         if len(fluxes) == self.heard or self.monitor.stopping() is not None:
             return
-        fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit)]
+        fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit.problem.features.states)]
         every = [*self.library, *self.gates, *self.shapes, *near]
         columns = product_columns(fit, every, self.start.path)[0]
         if self.heard is None:
@@ -585,7 +353,7 @@ class Growth:
         """Make at most so many steps more; `fluxes` are monomials of other equations."""
         fit = self.fit
         for _ in range(steps):
-            if self.is_done or self.idle == 2 or self.monitor.stopping() is not None:
+            if self.is_near or self.idle == 2 or self.monitor.stopping() is not None:
                 return
             drafts = [draft for law in self.beam for draft in self.changes_of(law, fluxes)]
             beam = distinct(fit, self.fitted(drafts, 3 * SIDE_BY_SIDE), SIDE_BY_SIDE, self.beam)

@@ -37,6 +37,7 @@ from odediscovery.stages.integral_form import (
     MOST_EXPONENT,
     MOST_LOG,
     RIDGE,
+    SHARED,
     Draft,
     Fit,
     Integral,
@@ -57,8 +58,6 @@ ALIKE = 0.98
 TRIED = 6
 # A law with a larger mean square residual on the first path is wrong [variance due to noise and path].
 PROMISING = 1e4
-# Difference of exponents up to which equations share a monomial, and relative difference of the constants of sums.
-SHARED = 0.05
 # A column is linearly dependent if its part orthogonal to the others is a smaller share of its norm.
 DEPENDENT = 1e-5
 # Most subsets kept of each size.

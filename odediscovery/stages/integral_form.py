@@ -21,14 +21,14 @@ explains residuals below the floor (digits of the data, noise of a start).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.polynomial import polynomial as poly
 from scipy.interpolate import make_interp_spline
-from scipy.linalg import cholesky, cholesky_banded, qr, solve_banded, solve_triangular
+from scipy.linalg import cholesky_banded, qr, solve_banded
 from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.data.noise import CLEAN_SHARE, of_higher_order, smoothing_spline
@@ -133,7 +133,7 @@ class Integral:
     integer: Mask  # features with whole exponents only, [features]
     real_inside: Mask  # features whose exponents inside sums may be real numbers, [features]
     given: Array  # controls, the last states, at the nodes of every interval, [intervals, nodes, given]
-    # Cholesky factors of the covariance of each state's rows, two diagonals or, along a fitted law, whole matrices.
+    # Cholesky factors of the covariance of each state's rows, two diagonals.
     factors: tuple[Array, ...]
     counts: Array  # number of residuals of every state, uncertain ones counted in part, [states]
     target: Array  # observed states, transformed by `reduced`, [states, samples]
@@ -212,37 +212,8 @@ class Integral:
             factors.append(cholesky_banded(band, lower=True) if len(e) else band)
             noisy[i] = bool(len(e)) and not self.smoothed[i] and noise > float(np.median(own))
             counts[i] = max(np.sum((least**2 * size**2 + noise) / (own + noise)), 1.0)
-        return replace(self, counts=counts, noisy=noisy)._factored(factors)
-
-    def _factored(self, factors: Sequence[Array]) -> Integral:
-        """The same with these factors, and the observed states transformed by them."""
-        observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
-        changed = replace(self, factors=tuple(factors))
-        return replace(changed, target=changed.reduced(observed, np.arange(len(self.row)))[:, :, 0])
-
-    def along(self, moved: Array, own: Array, root: Array) -> Integral:
-        """Scale rows to unit variance on the trajectories of a law that was fitted to the same samples.
-
-            V_i = D (s_i^2 I - S_i C S_i') D' + P_i C P_i'
-
-        The errors of the path belong to the noise that the law was fitted to, so that they are known as a linear
-        function of it. Rows of the true law, to first order, have this covariance: D are differences between
-        neighbouring samples, S_i = d x_i / d theta and P_i the integrals of d f_i / d theta.
-
-        Args:
-            moved: S, [states, samples, constants and starts].
-            own: integrals of d f / d theta from the start to every sample, shaped alike.
-            root: R, where C = R R' is the covariance of the constants and starts theta.
-        """
-        states, factors = np.arange(len(self.row)), []
-        moved, own = self.differences(moved @ root, states), self.differences(own @ root, states)
-        for i, rows in enumerate(self.row):
-            where, noise = np.flatnonzero(rows), self.noise[i] ** 2
-            below = np.where(self.before[i, where[1:]] == where[:-1], -noise, 0.0)
-            band = np.diag(np.full(len(where), 2.0 * noise)) + np.diag(below, 1) + np.diag(below, -1)
-            v = band - moved[i, rows] @ moved[i, rows].T + own[i, rows] @ own[i, rows].T
-            factors.append(cholesky(v + SMALL_SHARE * band, lower=True))
-        return self._factored(factors)
+        changed = replace(self, counts=counts, noisy=noisy, factors=tuple(factors))
+        return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
 
     def weighted(self, path: Path, exponents: Array) -> Integral:
         """Weight rows down where interpolations of different order give different integrals.
@@ -339,12 +310,7 @@ class Integral:
         for e, i in enumerate(states):
             if self.row[i].any():
                 rows = self.row[i]
-                factor = self.factors[i]
-                result[e, rows] = (
-                    solve_banded((1, 0), factor, result[e, rows], check_finite=False)
-                    if len(factor) == 2
-                    else solve_triangular(factor, result[e, rows], lower=True, check_finite=False)
-                )
+                result[e, rows] = solve_banded((1, 0), self.factors[i], result[e, rows], check_finite=False)
         return result
 
     def cumulative(self, nodes: Array) -> Array:
@@ -583,6 +549,10 @@ class Projected(Draft):
         kinds = np.where(whole, self.exponents, 0.25)
         terms = ((used.tobytes(), kind.tobytes()) for used, kind in zip(self.used.T, kinds, strict=True))
         return frozenset(terms), np.round(self.sums.exponents).tobytes()
+
+
+# Difference of exponents up to which equations share a monomial, and relative difference of the constants of sums.
+SHARED = 0.05
 
 
 def with_sum(sums: Sums, own: Sums, factor: float) -> tuple[Sums, int]:

@@ -1,4 +1,4 @@
-"""Laws by regression: products of whole powers on the integral form, and terms along the trajectory of a law.
+"""Laws by regression: products of whole powers on the integral form.
 
     x(t_{j+1}) - x(t_j) = sum_m A[., m] integral of prod_k x_k^W[m, k] dt over the interval
 
@@ -13,57 +13,29 @@ Source: weak-form SINDy; Schaeffer and McCalla, Sparse model selection via integ
 Where states depend on each other, laws with different terms have equal rates: while S + I + R stays N, an epidemic
 recovers by g I or by g (S I + I^2 + I R) / N. Backward elimination ends at either by chance; regression on the rates
 of a law finds the fewest terms that reproduce them.
-
-Which terms would explain the data better than a law f does? If f follows the data, it is close to the true law f + g,
-and to first order in g
-
-    data - x = Phi(t, 0) d + integral_0^t Phi(t, s) g(x(s)) ds + noise,    dPhi/dt = (df/dx) Phi
-
-along its own trajectory x, where d is the error of its start. So the effect of any candidate term on
-the trajectory is known without fitting it, and selecting a few terms for an equation is a linear
-regression on the data themselves, with their own noise. Nothing is smoothed or differentiated, which
-misleads regression on increments or derivatives in noise.
-
-Source: the score test (Rao 1948) for terms of a right-hand side; Gauss-Newton, in function space.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
 from odediscovery.data.series import pooled
-from odediscovery.families import Family, Function, Terms, power_is_rate
-from odediscovery.laws.power_sum import (
-    FUNCTION_COST,
-    NO_SUMS,
-    Features,
-    PowerSum,
-    Sums,
-    all_free,
-    constant_penalty,
-    cost,
-    snap_penalty,
-)
+from odediscovery.families import Function
+from odediscovery.families.base import products_up_to_degree
+from odediscovery.laws.power_sum import Features, PowerSum, constant_penalty
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
-from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.grow import best_sets, best_subsets
-from odediscovery.stages.integral_form import LEAST, Integral, Path, features_for, grid_for
 
 # Most coefficients over all equations of a library.
 MOST_COEFFICIENTS = 200
 # Ridge of normal equations [squares of a column].
 RIDGE = 1e-10
-# How much worse a law may score before its real powers, rates or sums are fitted [of the criterion].
-WORSE = 6.0
 
 
 def polynomials(p: Problem, functions: Sequence[Function] = (), most: float = math.inf) -> list[PowerSum]:
@@ -82,7 +54,7 @@ def polynomials(p: Problem, functions: Sequence[Function] = (), most: float = ma
     for degree in range(1, 4 if functions else 6):
         if degree > 1 and n * math.comb(n + degree, degree) > MOST_COEFFICIENTS:
             continue
-        exponents = _with_functions(products(n, degree), functions)
+        exponents = _with_functions(products_up_to_degree(n, degree), functions)
         columns, increments = _integral_form(p, exponents, features)
         samples = len(increments)
         # High degrees need two intervals per product, and are used only in equations that improve.
@@ -137,7 +109,7 @@ def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]
     for degree in (2, 3):
         if len(moving) * math.comb(len(moving) + degree, degree) > MOST_COEFFICIENTS:
             break
-        exponents = products(len(moving), degree)
+        exponents = products_up_to_degree(len(moving), degree)
         columns, increments = _integral_form(p, exponents)
         size = column_norms(columns)
         # A product that is 0 throughout, such as those of an absent species, has no size.
@@ -169,13 +141,6 @@ def _products_of(law: PowerSum) -> set[tuple[float, ...]]:
 def _structure(law: PowerSum) -> bytes:
     found: bytes = law.exponents.tobytes() + (law.coefficients != 0).tobytes()
     return found
-
-
-def products(n: int, degree: int) -> Array:
-    """Return the exponents of all products of n states up to a degree, [products, states]."""
-    factors = itertools.combinations_with_replacement(range(n + 1), degree)
-    rows = sorted(np.bincount(group, minlength=n + 1)[1:].tolist() for group in factors)
-    return np.array(rows, dtype=float)
 
 
 def allowed_products(p: Problem, exponents: Array) -> Mask:
@@ -210,7 +175,7 @@ def library_law(p: Problem, degree: int) -> PowerSum | None:
     if size > MOST_COEFFICIENTS or not _has_paths(p):
         return None
     is_small = size <= 60
-    exponents = products(n, degree)
+    exponents = products_up_to_degree(n, degree)
     columns, increments = _integral_form(p, exponents)
     # The interpolation error grows with the third power of the gap, so long gaps get little weight.
     gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
@@ -299,7 +264,7 @@ def fewest_terms(law: PowerSum, p: Problem, within: float = 1e-5) -> PowerSum | 
     # Known terms must not be rewritten.
     if law.features is not None or law.constants[3].size or p.knowledge is not None or not degree:
         return None
-    exponents = products(law.n_states, degree)
+    exponents = products_up_to_degree(law.n_states, degree)
     if len(exponents) > 500:
         return None
     values = pooled(p.data)
@@ -330,207 +295,3 @@ def _alone(columns: Array, rates: Array, most: int, within: float) -> Array | No
             coefficients[subset] = values
             return coefficients
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Terms for one equation, and their gain over the present ones."""
-
-    # Indices of candidates, followed by those of the law's monomials; None for the terms that the equation has.
-    terms: tuple[int, ...] | None
-    coefficients: Array
-    gain: float  # expected decrease of the criterion
-
-
-@dataclass(frozen=True, eq=False)
-class _Pool:
-    """C candidates, the last of them the monomials of the law."""
-
-    rows: Array  # their exponents outside of sums [C, features]
-    cost: Array  # penalty of each as a term; for the law's own monomials, of the coefficient alone [C]
-    saved: Array  # part of the cost that is saved where another equation has the same term [C]
-    rough: Mask  # those with constants that are fitted afterwards: real powers and rates [C]
-
-    @classmethod
-    def of(cls, law: PowerSum, grid: Terms, problem: Integral, samples: int) -> _Pool:
-        """Collect the candidates of a grid and the monomials of a law."""
-        own, w, worth = law.n_monomials, law.exponents, constant_penalty(law.n_states, samples)
-        cost = np.append(_costs(grid, problem.features, worth), np.full(own, worth))
-        fitted = (grid.rows[:, ~problem.integer] != 0).any(axis=1)
-        return cls(
-            np.vstack([np.pad(grid.rows, ((0, 0), (0, w.shape[1] - grid.rows.shape[1]))), w]),
-            cost,
-            cost - worth,
-            np.append(fitted, (w != np.round(w)).any(axis=1)),
-        )
-
-    def least_gain(self, terms: Sequence[int]) -> float:
-        """Return the gain required of a choice of terms: less if their constants are fitted later."""
-        return -WORSE if self.rough[list(terms)].any() else 0.0
-
-
-def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
-    """Propose laws of a family that should be about as good as a law that follows the data, the most promising first.
-
-    The law, its start values [trajectories, states] and the noise sigma [states] are dimensionless. Each equation has
-    the terms of the law or new ones. Empty if none looks as good, or if the law has flows or cannot be integrated.
-    """
-    changing = ~p.constant
-    features = features_for(family, ~p.nonnegative, changing, p.scale.state)
-    along = None if law.stoichiometry is not None else LinearisedTrajectory.of(p, law, initial, sigma)
-    if along is None:
-        return []
-    wide = _widened(law, features)
-    problem = Integral.of(p.data, p.noise, family.whole(~p.nonnegative), features)
-    grid = grid_for(problem, family, ~p.nonnegative | p.integer_exponents, changing)
-    equations = np.flatnonzero(changing)
-    responses = _responses(along, grid, problem, equations)
-    pool = _Pool.of(wide, grid, problem, along.samples)
-    choices = [_choices(along, wide, pool, int(i), equations, responses[int(i)]) for i in equations]
-    return [_law(wide, grid, equations, picks) for picks in _combined(choices, pool)]
-
-
-def _widened(law: PowerSum, features: Features) -> PowerSum:
-    """Express a law over the states and functions of a family, followed by its other functions."""
-    own, n = law.features or Features(law.n_states), law.n_states
-    functions = tuple(dict.fromkeys((*features.functions, *own.functions)))
-    simple = n + len(functions)
-    places = [*range(n), *(n + functions.index(f) for f in own.functions)]
-    w = np.zeros((law.n_monomials, simple + len(own.sums)))
-    w[:, [*places, *range(simple, w.shape[1])]] = law.exponents
-    sums = NO_SUMS
-    if len(own.sums):
-        v = np.zeros((len(own.sums.exponents), simple))
-        v[:, places] = own.sums.exponents
-        sums = Sums(own.sums.weights, v)
-    return PowerSum(law.coefficients, w, Features(n, functions, sums))
-
-
-def _responses(along: LinearisedTrajectory, grid: Terms, problem: Integral, equations: Indices) -> dict[int, Array]:
-    """Compute the linear response of the samples to each candidate, [rows, candidates] for each equation."""
-    smallest = np.full(problem.features.size, LEAST)
-    paths = [Path.of(problem.features.values(x), problem.integer, smallest) for x in along.x]
-    found: dict[int, list[Array]] = {int(i): [] for i in equations}
-    # A few hundred candidates at a time, to limit memory.
-    for part in np.array_split(np.arange(len(grid)), max(len(grid) // 500, 1)):
-        terms = grid.select(part)
-        forces = [np.clip(np.nan_to_num(path.monomials(terms.rows)), -1e100, 1e100) for path in paths]
-        for i, columns in found.items():
-            columns.append(along.responses(i, forces))
-    return {i: np.hstack(columns) for i, columns in found.items()}
-
-
-def _choices(
-    along: LinearisedTrajectory, law: PowerSum, pool: _Pool, i: int, equations: Indices, responses: Array
-) -> list[Choice]:
-    """Find the best sets of terms for one equation, including its present ones.
-
-    Starts and the coefficients of the other equations are free as well. Their monomials are also candidates, which
-    cost only a coefficient: a flux out of one state often enters another.
-    """
-    nuisance = [along.starts()]
-    for e in equations[equations != i]:
-        used = law.coefficients[e] != 0
-        nuisance.append(along.responses(int(e), [law.monomials(x)[..., used] for x in along.x]))
-    q = np.linalg.qr(_unit(np.hstack(nuisance))[0])[0]
-
-    def projected(columns: Array) -> Array:
-        rest: Array = columns - q @ (q.T @ columns)
-        return rest
-
-    used, values = law.coefficients != 0, [law.monomials(x) for x in along.x]
-    shared = np.delete(used, i, axis=0).any(axis=0)
-    carried = along.responses(i, values)
-    columns, norm = _unit(projected(np.hstack([responses, np.where(shared, carried, 0.0)])))
-    used = used[i]
-    y = projected(along.residual) + projected(carried[:, used]) @ law.coefficients[i, used]
-    n, present = along.samples, _left(projected(carried[:, used]), y)[0] + along.within
-    present = n * np.log(present / n) + _cost(law, i, shared, n)
-    found = [Choice(None, law.coefficients[i], 0.0)]
-    here = {w.tobytes() for w in law.exponents[used]}
-    for level in best_subsets(columns, y, 4, 40, alike=0.9999, children=20, pairs=True):
-        for subset in level:
-            own = list(subset)
-            if {w.tobytes() for w in pool.rows[own]} == here:
-                continue
-            left, a = _left(columns[:, subset], y)
-            gain = present - n * np.log((left + along.within) / n) - pool.cost[own].sum()
-            if gain + pool.saved[own].sum() > pool.least_gain(own):
-                found.append(Choice(subset, a / norm[own], float(gain)))
-    return sorted(found, key=lambda c: -c.gain)[:30]
-
-
-def _cost(law: PowerSum, i: int, shared: Mask, samples: int) -> float:
-    """Compute the penalty of one equation's terms; shared monomials cost only a coefficient."""
-    assert law.features is not None
-    a = np.where((np.arange(law.n_states)[:, None] == i) & ~shared, law.coefficients, 0.0)
-    coefficients = np.count_nonzero(law.coefficients[i, shared]) * constant_penalty(law.n_states, samples)
-    one = PowerSum(a, law.exponents, law.features).merged().compact()
-    free, n = all_free(one), law.n_states
-    whole = one.exponents == np.round(one.exponents)
-    if one.features is not None:
-        rates = [n + k for k, f in enumerate(one.features.functions) if power_is_rate(f)]
-        whole[:, rates] = False
-    return cost(one, (free[0], free[1] & ~whole, free[2], np.zeros_like(free[3])), samples) + coefficients
-
-
-def _costs(grid: Terms, features: Features, worth: float) -> Array:
-    """Compute the penalty of each candidate as a term; rates count as fitted."""
-    rates = np.array([False] * features.states + [power_is_rate(f) for f in features.functions])
-    fitted = np.count_nonzero(grid.rows[:, rates], axis=1)
-    held = np.array([sum(snap_penalty(float(v)) for v in row[row != 0]) for row in grid.rows[:, ~rates]])
-    chosen = np.count_nonzero(grid.rows[:, features.states :], axis=1)
-    costs: Array = held + worth * (1.0 + fitted) + FUNCTION_COST * chosen
-    return costs
-
-
-def _unit(columns: Array) -> tuple[Array, Array]:
-    """Scale columns to norm 1, negligible ones to 0, and return the norms."""
-    norm = column_norms(columns)
-    usable = np.isfinite(norm) & (norm > 1e-9 * np.max(norm, where=np.isfinite(norm), initial=0.0))
-    norm = np.where(usable, norm, 1.0)
-    return np.where(usable, columns / norm, 0.0), norm
-
-
-def _left(columns: Array, y: Array) -> tuple[float, Array]:
-    """Fit y by columns; return the sum of squared residuals and the coefficients."""
-    a = np.asarray(np.linalg.lstsq(columns, y, rcond=1e-10)[0], dtype=np.float64)
-    return max(float(np.sum((y - columns @ a) ** 2)), ABOVE_ZERO), a
-
-
-def _combined(choices: Sequence[Sequence[Choice]], pool: _Pool) -> list[tuple[Choice, ...]]:
-    """Combine one choice per equation; return the combinations with the largest total gain and some new term.
-
-    The shape of a term shared by equations is charged once, since its constant is fitted to both.
-    """
-
-    def gain(picks: tuple[Choice, ...]) -> float:
-        used = [c for pick in picks for c in set(pick.terms or ())]
-        return sum(pick.gain for pick in picks) + sum(float(pool.saved[c]) * (used.count(c) - 1) for c in set(used))
-
-    beam: list[tuple[Choice, ...]] = [()]
-    for own in choices:
-        longer = ((*picks, c) for picks, c in itertools.product(beam, own))
-        beam = heapq.nlargest(50, longer, key=gain)
-    found = []
-    for picks in beam:
-        used = [c for pick in picks for c in pick.terms or ()]
-        if used and gain(picks) > pool.least_gain(used):
-            found.append(picks)
-    return found[:8]
-
-
-def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]) -> PowerSum:
-    """Build the law from the terms chosen for its equations."""
-    present, rows, columns = np.zeros_like(law.coefficients), [*law.exponents], list[Array]()
-    for e, pick in zip(equations, picks, strict=True):
-        if pick.terms is None:
-            present[e] = law.coefficients[e]
-            continue
-        for c, a in zip(pick.terms, pick.coefficients, strict=True):
-            if c >= len(grid):
-                present[e, c - len(grid)] += a
-                continue
-            rows.append(np.pad(grid.rows[c], (0, law.exponents.shape[1] - grid.rows.shape[1])))
-            columns.append(a * np.eye(law.n_states)[e])
-    return PowerSum(np.column_stack([present, *columns]), np.array(rows), law.features).merged().compact()

@@ -1,0 +1,601 @@
+"""Laws by regression along the trajectory of a law that follows the data.
+
+Which terms would explain the data better than a law f does? If f follows the data, it is close to the true law f + g,
+and to first order in g
+
+    data - x = Phi(t, 0) d + integral_0^t Phi(t, s) g(x(s)) ds + noise,    dPhi/dt = (df/dx) Phi
+
+along its own trajectory x, where d is the error of its start. So the effect of any product on the samples is known
+without fitting a law, and choosing products is a linear regression on the data themselves, with their own noise.
+Nothing is smoothed or differentiated, which misleads regression on increments or derivatives in noise.
+
+A product that leaves one equation and enters another is one flux, of one shape, which is paid for once. Products are
+chosen in two ways, from a vocabulary that begins their constants on a coarse grid:
+
+1. Each equation is found anew: the best sets of a few products, beside what the other equations have. One step of
+each product's constants is part of the regression, since a saturation on a coarse grid explains little. Then the
+likeliest sets of all equations are combined.
+2. The best law is mended: one or two of its products at a time are left out, or replaced by others.
+
+After each change coefficients that are not worth their price are left out, and all constants are moved by Gauss-Newton.
+
+Source: the score test (Rao 1948) for terms of a right-hand side; Gauss-Newton, in function space; orthogonal least
+squares with a beam (Chen, Billings and Luo, Int. J. Control 50, 1989).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from odediscovery.families import Family, Seen, power_is_rate
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, constant_penalty, price
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask, column_norms
+from odediscovery.runtime.monitor import Monitor, check_time
+from odediscovery.solve.linearised import LinearisedTrajectory
+from odediscovery.stages.integral_form import LEAST, Draft, Path, features_for
+from odediscovery.stages.products import Product, products_of
+
+# Directions in which responses are compared; they are smooth, and nearly lie in a few. Smaller ones are rounding [share
+# of the largest].
+DIRECTIONS, LEAST_DIRECTION = 120, 1e-7
+# Most products of an equation, sets of each size that grow on, and extensions of each.
+MOST_OF_EQUATION, BEAM, CHILDREN = 4, (None, 600, 200, 100), 12
+# Constants of each product of which a step is part of the regression.
+STEPS = 2
+# A column with a smaller share of its square outside of a set explains nothing beside it.
+OUTSIDE = 1e-7
+# Sets of each equation, the likeliest, that are tried in a law; combinations of them that are counted, and tried.
+LISTED, COUNTED, COMBINED = 12, 1500, 24
+# Where two products were left out, another is sought beside the first only of laws that may be near [of the criterion].
+NEAR = 60.0
+# Laws that are fitted further, and that are proposed, the likeliest.
+REFINED, PROPOSED = 8, 8
+# A law with a criterion less by this is better [of the criterion].
+BETTER = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Products with their coefficients in every equation [equations, products], 0 where left out."""
+
+    products: tuple[Product, ...]
+    coefficients: Array
+    criterion: float
+
+    def without(self, i: int) -> tuple[Product, ...]:
+        """The products of all equations but one."""
+        used: Mask = np.asarray(np.delete(self.coefficients, i, axis=0).any(axis=0))
+        return tuple(product for product, u in zip(self.products, used, strict=True) if u)
+
+
+def propose_terms(
+    p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family, monitor: Monitor, vocabulary: int = 0
+) -> list[PowerSum]:
+    """Propose laws of a family that should do better than a law that follows the data, the likeliest first.
+
+    Args:
+        p: the problem, dimensionless, without controls or knowledge, since all terms count as free.
+        law: the law, dimensionless; empty if it has flows or cannot be integrated.
+        initial: its start values [trajectories, states].
+        sigma: standard deviation of the noise [states].
+        family: of the terms, beside those that the law has.
+        monitor: ends the work early.
+        vocabulary: which of the family's.
+    """
+    along = None if law.stoichiometry is not None else LinearisedTrajectory.of(p, law, initial, sigma)
+    if along is None:
+        return []
+    place = Place.of(p, along, law, family)
+    terms = [Product.of(shape, place.features.size) for shape in family.vocabularies[vocabulary](place.seen)]
+    at = Regression.of(place, along, law, terms)
+    # Real powers of a law, which fit anything, are no terms of a family without them.
+    own = [t for t in at.law if family.real_exponents or (t.row[: law.n_states] % 1.0 == 0.0).all()]
+    laws = [at.best(at.law), *anew(at, Pool.of(at, [*own, *terms]), monitor)]
+    laws = distinct([*(at.refined(c, 5) for c in distinct(laws)[:REFINED]), *laws])
+    near = [*(t for c in laws[: 2 * LISTED] for t in c.products), *(t for t in terms if not at.has_constants(t))]
+    if family.inner is not None and laws[0].products:
+        near += changes_of(laws[0].products, place.seen)
+    return [at.as_law(c) for c in mended(at, Pool.of(at, near), laws, monitor)[:PROPOSED]]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a law passes: its trajectories with all functions of states."""
+
+    features: Features  # states and functions, those of a family before others that the law has
+    path: Path  # at all nodes of all trajectories
+    seen: Seen  # for the family's vocabularies
+    law: PowerSum  # in these features
+
+    @classmethod
+    def of(cls, p: Problem, along: LinearisedTrajectory, law: PowerSum, family: Family) -> Place:
+        """Evaluate the functions of a family and of a law along its trajectories."""
+        changing, whole = ~p.constant, ~p.nonnegative | p.integer_exponents
+        own = features_for(family, ~p.nonnegative, changing, p.scale.state)
+        wide = widened(law, own)
+        assert wide.features is not None
+        features = Features(law.n_states, wide.features.functions)
+        integer = np.append(~p.nonnegative, np.ones(len(features.functions), dtype=bool))
+        path = Path.of(features.values(np.concatenate(along.x)), integer, np.full(features.size, LEAST))
+
+        def monomials(rows: Array) -> Array:
+            return path.monomials(np.pad(rows, ((0, 0), (0, features.size - rows.shape[1]))))[:, None]
+
+        return cls(features, path, Seen(own.functions, family.functions, whole, changing, monomials), wide)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """The data, and the responses to products in any equation, in the directions that responses span."""
+
+    place: Place
+    law: tuple[Product, ...]  # of the law along which it is
+    coefficients: Array  # of that law [equations, products]
+    equations: Indices  # states that change
+    kernel: Array  # responses to forces at the nodes [equations, directions, nodes]
+    y: Array  # the data, less the response of the starts [directions]
+    outside: float  # squares of the data outside of these directions
+    samples: int
+    # Caches by the key of a product.
+    responses: dict[object, Array] = field(default_factory=dict)
+    steps: dict[object, Array] = field(default_factory=dict)
+    prices: dict[object, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, place: Place, along: LinearisedTrajectory, law: PowerSum, terms: Sequence[Product]) -> Regression:
+        """Find the directions that the responses to some products span, by random sums of them.
+
+        Source: Halko, Martinsson and Tropp (SIAM Review 53, 2011).
+        """
+        equations, ends = np.flatnonzero(place.seen.changing), np.cumsum([len(x) for x in along.x])[:-1]
+        assert place.law.features is not None
+        starts, random = along.starts(), np.random.default_rng(0)
+        own, forces = place.law.monomials(np.concatenate(along.x)), _finite([t.values(place.path) for t in terms])
+        mixed = random.standard_normal((len(terms), min(len(terms), 2 * DIRECTIONS // len(equations))))
+        mixed = np.hstack([_unit(forces) @ mixed, own])
+        carried = [along.responses(int(i), np.split(mixed, ends)) for i in equations]
+        y = along.residual.copy()
+        for i, part in zip(equations, carried, strict=True):
+            y += part[:, -own.shape[1] :] @ law.coefficients[i]
+        spans, y = without(starts, _unit(np.hstack(carried))), without(starts, y)
+        u, size, _ = np.linalg.svd(spans, full_matrices=False)
+        u = u[:, size > LEAST_DIRECTION * size[0]][:, :DIRECTIONS]
+        inside: Array = u.T @ y
+        return cls(
+            place,
+            tuple(products_of(place.law.exponents, place.law.features.sums)),
+            law.coefficients[equations],
+            equations,
+            along.adjoint(u)[equations],
+            inside,
+            float(y @ y - inside @ inside) + along.within,
+            along.samples,
+        )
+
+    @property
+    def worth(self) -> float:
+        """Price of a coefficient."""
+        return constant_penalty(self.place.features.states, self.samples)
+
+    @property
+    def rates(self) -> Mask:
+        """Functions whose power is a rate [states and functions]."""
+        features = self.place.features
+        return np.array([False] * features.states + [power_is_rate(f) for f in features.functions])
+
+    def fitted(self, rows: Array) -> Mask:
+        """Exponents that are constants: rates, and those between whole numbers."""
+        return np.asarray((rows != 0) & (self.rates | (rows != np.round(rows))))
+
+    def has_constants(self, t: Product) -> bool:
+        """Whether a product has constants beside its coefficient."""
+        return bool(len(t.sums)) or bool(self.fitted(t.row).any())
+
+    def columns(self, terms: Sequence[Product]) -> Array:
+        """Responses to each product in each equation, [directions, equations, products]."""
+        new = [t for t in unique(terms) if t.key not in self.responses]
+        if new:
+            found = self.kernel @ _finite([t.values(self.place.path) for t in new])
+            self.responses.update({t.key: found[..., k].T for k, t in enumerate(new)})
+        return np.stack([self.responses[t.key] for t in terms], axis=-1)
+
+    def tangents(self, terms: Sequence[Product]) -> list[Array]:
+        """Responses to a change of each constant of each product, [directions, equations, constants] each."""
+        new = [t for t in unique(terms) if t.key not in self.steps]
+        each = [t.slopes(self.place.path, self.fitted) for t in new]
+        every = [values for own in each for values in own]
+        if every:
+            found = (self.kernel @ _finite(every)).swapaxes(0, 1)
+        else:
+            found = np.zeros((len(self.y), len(self.equations), 0))
+        ends = np.cumsum([len(own) for own in each])[:-1]
+        self.steps.update({t.key: own for t, own in zip(new, np.split(found, ends, axis=2), strict=bool(new))})
+        return [self.steps[t.key] for t in terms]
+
+    def price(self, t: Product) -> float:
+        """What a product costs once, beside a coefficient for each equation."""
+        if t.key not in self.prices:
+            w, b, v = np.append(t.row, t.power)[None], t.sums.weights, t.sums.exponents
+            v = v if len(t.sums) else np.zeros((0, len(t.row)))
+            # Halves count as chosen, not as fitted.
+            odd = self.fitted(t.row) & (self.rates | (t.row != np.round(2.0 * t.row) / 2.0))
+            powers = np.append(odd, t.power != np.round(2.0 * t.power) / 2.0)[None]
+            free = np.ones((1, 1), dtype=bool), powers, b != 0, self.fitted(v)
+            features = self.place.features
+            self.prices[t.key] = price(w, v, free, features.states, features.functions, self.samples) - self.worth
+        return self.prices[t.key]
+
+    def misfit(self, left: Array | float) -> Array:
+        """The share of residuals in the criterion, from squares in the directions."""
+        return np.asarray(self.samples * np.log(np.maximum(left + self.outside, ABOVE_ZERO) / self.samples))
+
+    def best(self, terms: Sequence[Product]) -> Choice:
+        """Fit the coefficients of products in all equations, without those not worth their price.
+
+        The least certain go first; what is left is updated without another decomposition.
+        """
+        x, prices = self.columns(terms), np.array([self.price(t) for t in terms])
+        rows, e, k = x.shape
+        norm = column_norms(x.reshape(rows, e * k))
+        live = kept = np.flatnonzero(np.isfinite(norm) & (norm > 0))
+        r = np.linalg.qr(np.column_stack([x.reshape(rows, e * k)[:, kept] / norm[kept], self.y]))[1]
+        full, y = r[:, :-1], r[:, -1]
+        inverse = np.linalg.inv(full.T @ full + 1e-12 * np.eye(len(kept)))
+        a = inverse @ (full.T @ y)
+        left, found = float(np.sum((y - full @ a) ** 2)), (np.inf, live, a)
+        while len(live):
+            value = float(self.misfit(left)) + self.worth * len(live) + prices[np.unique(live % k)].sum()
+            found = min(found, (value, live, a), key=lambda one: one[0])
+            if value > found[0] + NEAR:
+                break
+            loss = np.minimum(np.abs(a), 1e100) ** 2 / np.maximum(inverse.diagonal(), 1e-100)
+            gone = int(np.argmin(loss))
+            rest, own, column = np.delete(np.arange(len(live)), gone), inverse[gone, gone], inverse[:, gone]
+            live, left, a = live[rest], left + float(loss[gone]), (a - column * (a[gone] / own))[rest]
+            inverse = (inverse - np.outer(column, column) / own)[np.ix_(rest, rest)]
+        value, live, a = found
+        coefficients = np.zeros((e, k))
+        coefficients[np.unravel_index(live, (e, k))] = a / norm[live]
+        used: Mask = np.asarray(coefficients.any(axis=0))
+        return Choice(tuple(t for t, u in zip(terms, used, strict=True) if u), coefficients[:, used], value)
+
+    def refined(self, best: Choice, steps: int) -> Choice:
+        """Move the constants of products by Gauss-Newton, at most so many steps, while the law becomes better."""
+        for _ in range(steps):
+            slopes = self.tangents(best.products)
+            widths = [part.shape[2] for part in slopes]
+            if not sum(widths):
+                break
+            x, used = self.columns(best.products), np.nonzero(best.coefficients)
+            of = np.repeat(np.arange(len(widths)), widths)
+            tangent = np.einsum("rij,ij->rj", np.concatenate(slopes, axis=2), best.coefficients[:, of])
+            both = np.hstack([x[:, used[0], used[1]], tangent])
+            norm = np.maximum(column_norms(both), ABOVE_ZERO)
+            left = self.y - x[:, used[0], used[1]] @ best.coefficients[used]
+            step = np.linalg.lstsq(both / norm, left, rcond=1e-9)[0] / norm
+            parts = np.split(step[len(used[0]) :], np.cumsum(widths)[:-1])
+            before = best
+            for share in (1.0, 0.3):
+                moved = [self.moved(t, share * own) for t, own in zip(best.products, parts, strict=True)]
+                best = min(best, self.best(moved), key=lambda c: c.criterion)
+                if best is not before:
+                    break
+            if best.criterion > before.criterion - 0.3:
+                break
+        return best
+
+    def moved(self, t: Product, steps: Array) -> Product:
+        """The product with constants changed by steps."""
+        return t.moved(steps.tolist(), self.fitted, self.rates)
+
+    def as_law(self, c: Choice) -> PowerSum:
+        """The law of a choice."""
+        n, size = self.place.features.states, self.place.features.size
+        w = np.zeros((0, size))
+        draft = Draft(w, np.zeros((len(self.equations), 0), dtype=bool), w != 0, NO_SUMS, self.place.path)
+        for t in c.products:
+            draft = t.added_to(draft)
+        a = np.zeros((n, len(c.products)))
+        a[self.equations] = c.coefficients
+        features = Features(n, self.place.features.functions, draft.sums)
+        return PowerSum(a, draft.exponents, features).merged().compact()
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """C products that laws may have."""
+
+    at: Regression
+    terms: list[Product]
+    # Each product's response, and those to steps of its first constants: [directions, equations, C, 1 + STEPS].
+    blocks: Array
+    kinds: Indices  # equal for products of one kind
+    prices: Array
+
+    @classmethod
+    def of(cls, at: Regression, terms: Iterable[Product]) -> Pool:
+        """Compute the responses to products, without those that have none."""
+        every = unique(terms)
+        slopes = at.tangents(every)
+        steps = (
+            np.stack([part[..., k] if part.shape[2] > k else np.zeros(part.shape[:2]) for part in slopes], axis=2)
+            for k in range(STEPS)
+        )
+        x = np.stack([at.columns(every), *steps], axis=-1)
+        norm = np.sqrt(np.einsum("recw,recw->ecw", x, x))
+        good = np.isfinite(norm).all(axis=(0, 2)) & (norm[..., 0] > 0).all(axis=0)
+        kept = [t for t, g in zip(every, good, strict=True) if g]
+        names = {kind: k for k, kind in enumerate(dict.fromkeys(t.kind for t in kept))}
+        blocks = x[:, :, good] / np.where(norm > 0, norm, 1.0)[:, good]
+        kinds, prices = np.array([names[t.kind] for t in kept]), np.array([at.price(t) for t in kept])
+        return cls(at, kept, blocks, kinds, prices)
+
+    def beside(self, own: Sequence[Product], most: int) -> list[Product]:
+        """The products that explain most beside others, in all equations at once, no two of a kind."""
+        at, c = self.at, len(self.terms)
+        fixed = at.columns(own).reshape(len(at.y), -1) if own else np.zeros((len(at.y), 0))
+        # A step in all equations alike is as free as this; the second one would be freer.
+        x = without(fixed, self.blocks[..., :2]).transpose(0, 2, 1, 3).reshape(len(at.y), c, -1)
+        y = without(fixed, at.y)
+        gram = np.matmul(x.transpose(1, 2, 0), x.transpose(1, 0, 2)) + 1e-6 * np.eye(x.shape[2])
+        b = np.einsum("rcw,r->cw", x, y)
+        gain = np.einsum("cw,cw->c", b, np.linalg.solve(gram, b[..., None])[..., 0])
+        value = at.misfit(float(y @ y) - gain) + self.prices
+        return [self.terms[j] for j in of_each_kind(value, self.kinds, most)]
+
+    def sets(self, i: int, others: Choice, *, alone: bool) -> list[tuple[float, list[Product]]]:
+        """The likeliest sets of products in one equation, beside what others have, and their criteria.
+
+        Their constants are moved by one step. What others have costs nothing more, unless the equation is found
+        `alone`.
+        """
+        at, apart = self.at, np.arange(len(self.at.equations)) != i
+        columns = [at.columns(others.products)[:, e, others.coefficients[e] != 0] for e in np.flatnonzero(apart)]
+        fixed = np.hstack(columns) if columns else np.zeros((len(at.y), 0))
+        have = {t.key for t in others.without(i) if not alone}
+        charge = at.worth + np.where([t.key in have for t in self.terms], 0.0, self.prices)
+        x, y = without(fixed, self.blocks[:, i]), without(fixed, at.y)
+        # Products without constants need no step, with which others explain more than they do in the end.
+        plain = np.flatnonzero([not at.has_constants(t) for t in self.terms])
+        exact = block_sets(x[:, plain, :1], y, charge[plain], self.kinds[plain], at.misfit)
+        found = [[self.terms[plain[k]] for k in own] for own in exact[: 4 * LISTED]]
+        found += [[self.terms[k] for k in own] for own in block_sets(x, y, charge, self.kinds, at.misfit)[: 8 * LISTED]]
+        moved = [self._moved(own, i, fixed, y, have) for own in found]
+        every = unique(t for own in moved for t in own)
+        forces = at.kernel[i] @ _finite([t.values(at.place.path) for t in every])
+        responses = dict(zip((t.key for t in every), without(fixed, forces).T, strict=True))
+        best: dict[object, tuple[float, list[Product]]] = {}
+        for own in moved:
+            unit = _unit(np.column_stack([responses[t.key] for t in own]))
+            left = float(np.sum((y - unit @ np.linalg.lstsq(unit, y, rcond=1e-9)[0]) ** 2))
+            value = float(at.misfit(left)) + at.worth * len(own) + sum(at.price(t) for t in own if t.key not in have)
+            kind = frozenset(t.kind for t in own)
+            if kind not in best or value < best[kind][0]:
+                best[kind] = value, own
+        return sorted(best.values(), key=lambda one: one[0])[:LISTED]
+
+    def _moved(self, own: list[Product], i: int, fixed: Array, y: Array, have: set[tuple[bytes, ...]]) -> list[Product]:
+        """Move the constants of products in one equation by one step, except of those that others have."""
+        at = self.at
+        slopes = [part[:, i] for part in at.tangents(own)]
+        both = without(fixed, np.column_stack([at.columns(own)[:, i], *slopes]))
+        norm = np.maximum(column_norms(both), ABOVE_ZERO)
+        a = np.linalg.lstsq(both / norm, y, rcond=1e-6)[0] / norm
+        parts = np.split(a[len(own) :], np.cumsum([part.shape[1] for part in slopes])[:-1])
+        of_each = zip(own, parts, a[: len(own)], strict=True)
+        return [t if t.key in have else at.moved(t, part / (c or 1.0)) for t, part, c in of_each]
+
+
+def anew(at: Regression, pool: Pool, monitor: Monitor) -> list[Choice]:
+    """Find each equation anew, alone and then beside the others, as many as the time allows."""
+    start, equations = Choice(at.law, at.coefficients, np.inf), range(len(at.equations))
+    alone = [pool.sets(i, start, alone=True) for i in equations]
+    found = [at.refined(at.best(own), 2) for own in together(at, alone)]
+    best = min([start, *found], key=lambda c: c.criterion)
+    for i in equations:
+        if monitor.stopping() is not None:
+            break
+        new = [unique([*best.without(i), *own]) for _, own in pool.sets(i, best, alone=False)]
+        found += [at.refined(at.best(own), 2) for own in new]
+        best = min([best, *found], key=lambda c: c.criterion)
+    return found
+
+
+def together(at: Regression, lists: Sequence[Sequence[tuple[float, list[Product]]]]) -> list[list[Product]]:
+    """Combine the likeliest sets of each equation; what several have is one product, and paid for once."""
+    each, ranked = max(int(COUNTED ** (1 / len(lists))), 1), list[tuple[float, int, list[Product]]]()
+    for k, sets in enumerate(itertools.product(*(own[:each] for own in lists))):
+        first: dict[object, Product] = {}
+        value = sum(v for v, _ in sets)
+        for t in (t for _, own in sets for t in own):
+            value -= at.price(t) if t.kind in first else 0.0
+            first.setdefault(t.kind, t)
+        ranked.append((value, k, [*first.values()]))
+    return [own for _, _, own in sorted(ranked)[:COMBINED]]
+
+
+def mended(at: Regression, pool: Pool, laws: list[Choice], monitor: Monitor) -> list[Choice]:
+    """Leave out one or two products of the best law, simplify or replace them, until nothing is gained or time ends."""
+    while True:
+        best, found = laws[0], list[Choice]()
+        every, used = range(len(best.products)), best.coefficients.T != 0
+        # Products of different equations do not stand for each other.
+        pairs = (pair for pair in itertools.combinations(every, 2) if (used[pair[0]] & used[pair[1]]).any())
+        for gone in (*itertools.combinations(every, 1), *pairs):
+            if monitor.stopping() is not None:
+                break
+            rest = [t for k, t in enumerate(best.products) if k not in gone]
+            near = [at.refined(at.best([*rest, t]), 1) for t in pool.beside(rest, 3 if len(gone) == 1 else 2)]
+            if len(gone) == 1:
+                simple = best.products[gone[0]].simpler(at.place.features.states)
+                ways = [[*rest, t] for t in simple] + [rest] * bool(rest)
+            else:
+                firsts = [one.products for one in near if one.criterion < best.criterion + NEAR]
+                ways = [[*first, t] for first in firsts for t in pool.beside(first, 2)]
+            found += [*near, *(at.refined(at.best(own), 1) for own in ways)]
+        found = distinct(found)
+        laws = distinct([*(at.refined(c, 3) for c in found[:5]), *found, *laws])
+        if laws[0].criterion > best.criterion - BETTER:
+            return laws
+
+
+def block_sets(
+    x: Array, y: Array, charge: Array, kinds: Indices, misfit: Callable[[Array], Array]
+) -> list[tuple[int, ...]]:
+    """The best sets of a few blocks of columns, of any size up to `MOST_OF_EQUATION`, the best first.
+
+        minimise  misfit(min_a |y - sum_{c in S} X_c a_c|^2) + sum_{c in S} charge_c
+
+    Sets grow by one block at a time, the best few of each size, and then lose one.
+
+    Args:
+        x: blocks of columns of norm 1 or 0 [rows, blocks, width].
+        y: the data [rows].
+        charge: what each block costs.
+        kinds: of blocks; only the best of the sets with the same kinds is kept.
+        misfit: of squares.
+    """
+    rows, c, width = x.shape
+    flat = x.transpose(2, 1, 0).reshape(width * c, rows)
+    gram, b, total = flat @ flat.T, flat @ y, float(y @ y)
+    own, places = gram.reshape(width, c, width, c)[:, np.arange(c), :, np.arange(c)], c * np.arange(width)
+    found, beam = list[tuple[float, tuple[int, ...]]](), list[tuple[int, ...]]([()])
+    for size in range(min(MOST_OF_EQUATION, c)):
+        tried: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
+        for part in np.array_split(
+            np.array(beam, dtype=int).reshape(len(beam), size), len(beam) * c * width // 60_000 + 1
+        ):
+            check_time()
+            at = (part[..., None] + places).reshape(len(part), size * width)
+            inside = gram[at[:, :, None], at[:, None, :]] + OUTSIDE * np.eye(size * width)
+            root = np.linalg.inv(np.linalg.cholesky(inside))
+            cross, carried = root @ gram[at], (root @ b[at][..., None])[..., 0]
+            r = (b - (carried[:, None] @ cross)[:, 0]).reshape(len(part), width, c)
+            gain = _gains(own, cross.reshape(len(part), size * width, width, c), r)
+            left = total - (carried**2).sum(axis=1)[:, None] - gain
+            value = misfit(np.maximum(left, 1e-9 * total)) + charge + charge[part].sum(axis=1)[:, None]
+            value[np.arange(len(part))[:, None], part] = np.inf
+            for of_set, chosen in zip(value, part.tolist(), strict=True):
+                for j in of_each_kind(of_set, kinds, CHILDREN) if size else range(c):
+                    whole = (*chosen, j)
+                    key = tuple(sorted(kinds[list(whole)].tolist())) if size else whole
+                    tried[key] = min(tried.get(key, (np.inf, ())), (float(of_set[j]), whole))
+        ranked = sorted(tried.values())[: BEAM[size]]
+        found, beam = found + ranked, [chosen for _, chosen in ranked]
+    for fewer in {tuple(sorted(set(chosen) - {k})) for chosen in beam for k in chosen if len(chosen) > 1}:
+        at = (np.array(fewer)[:, None] + places).ravel()
+        left = total - b[at] @ np.linalg.solve(gram[np.ix_(at, at)] + OUTSIDE * np.eye(len(at)), b[at])
+        found.append((float(misfit(np.maximum(left, 1e-9 * total))) + charge[list(fewer)].sum(), fewer))
+    return [chosen for _, chosen in sorted(found)]
+
+
+def _gains(own: Array, cross: Array, r: Array) -> Array:
+    """Squares that blocks explain beside sets, one column of a block after another, [sets, blocks].
+
+    Args:
+        own: products of the columns of a block [blocks, width, width].
+        cross: orthonormal columns of sets times those of blocks [sets, columns, width, blocks].
+        r: what sets leave of the data times the columns of blocks [sets, width, blocks].
+    """
+    width = own.shape[1]
+    m = [
+        [own[:, v, w] - np.einsum("mkc,mkc->mc", cross[:, :, v], cross[:, :, w]) for w in range(v + 1)]
+        for v in range(width)
+    ]
+    rest, gain = [r[:, v] for v in range(width)], np.zeros(r[:, 0].shape)
+    for v in range(width):
+        usable = m[v][v] > OUTSIDE * own[:, v, v]
+        share = np.where(usable, 1.0 / np.where(usable, m[v][v], 1.0), 0.0)
+        gain = gain + rest[v] ** 2 * share
+        for w in range(v + 1, width):
+            factor = m[w][v] * share
+            rest[w] = rest[w] - factor * rest[v]
+            for u in range(v + 1, w + 1):
+                m[w][u] = m[w][u] - factor * m[u][v]
+    return gain
+
+
+def of_each_kind(value: Array, kinds: Indices, most: int) -> list[int]:
+    """The indices of the least values, no two of a kind."""
+    first: dict[int, int] = {}
+    order = np.argsort(value)[: 8 * most]
+    for j, kind in zip(order[np.isfinite(value[order])].tolist(), kinds[order].tolist(), strict=False):
+        first.setdefault(kind, j)
+    return list(first.values())[:most]
+
+
+def changes_of(products: Sequence[Product], seen: Seen) -> list[Product]:
+    """Return products with one factor more, x, 1/x, 1/(1 + b z) or z/(1 + b z), or one product z more in a sum.
+
+    For z are tried states, their squares, ratios and products, if positive.
+    """
+    unit, states, found = np.eye(len(products[0].row)), np.flatnonzero(seen.changing).tolist(), list[Product]()
+    rows = [power * unit[k] for k in states for power in (1.0, 2.0)]
+    rows += [unit[k] - unit[m] for k, m in itertools.permutations(states, 2)]
+    rows += [unit[k] + unit[m] for k, m in itertools.combinations(states, 2)]
+    values = [seen.monomials(z[None]) for z in rows]
+    inside = [(z, 1.0 / float(np.median(own))) for z, own in zip(rows, values, strict=True) if (own > 0.0).all()]
+    for m in products:
+        found += [Product(m.row + step * unit[k], m.sums, m.power) for k in states for step in (1.0, -1.0)]
+        for z, b in inside:
+            sums, power = m.sums.and_also(Sums(np.array([[b]]), z[None])), np.append(m.power, -1.0)
+            found += [Product(m.row, sums, power), Product(m.row + z, sums, power)]
+            for k, own in enumerate(m.sums.weights != 0.0):
+                if not (m.sums.exponents[own] == z).all(axis=1).any():
+                    weights = np.column_stack([m.sums.weights, b * (np.arange(len(m.sums)) == k)])
+                    found.append(Product(m.row, Sums(weights, np.vstack([m.sums.exponents, z])), m.power))
+    return found
+
+
+def distinct(laws: Iterable[Choice]) -> list[Choice]:
+    """The best of the laws with products of the same kinds in the same equations, the best first."""
+    best: dict[object, Choice] = {}
+    for c in sorted(laws, key=lambda c: c.criterion):
+        used = (c.coefficients != 0).T
+        best.setdefault(frozenset((t.kind, u.tobytes()) for t, u in zip(c.products, used, strict=True)), c)
+    return list(best.values())
+
+
+def unique(terms: Iterable[Product]) -> list[Product]:
+    """The products without repetitions."""
+    return list({t.key: t for t in terms}.values())
+
+
+def widened(law: PowerSum, features: Features) -> PowerSum:
+    """Express a law over the states and functions of a family, followed by its other functions."""
+    own, n = law.features or Features(law.n_states), law.n_states
+    functions = tuple(dict.fromkeys((*features.functions, *own.functions)))
+    simple = n + len(functions)
+    places = [*range(n), *(n + functions.index(f) for f in own.functions)]
+    w = np.zeros((law.n_monomials, simple + len(own.sums)))
+    w[:, [*places, *range(simple, w.shape[1])]] = law.exponents
+    sums = NO_SUMS
+    if len(own.sums):
+        v = np.zeros((len(own.sums.exponents), simple))
+        v[:, places] = own.sums.exponents
+        sums = Sums(own.sums.weights, v)
+    return PowerSum(law.coefficients, w, Features(n, functions, sums))
+
+
+def without(fixed: Array, x: Array) -> Array:
+    """Return x [rows, ...] without what it has in common with some columns [rows, columns]."""
+    size = column_norms(fixed)
+    q = np.linalg.qr(fixed[:, size > 0] / size[size > 0])[0]
+    rest: Array = x - np.tensordot(q, np.tensordot(q.T, x, axes=1), axes=1)
+    return rest
+
+
+def _unit(columns: Array) -> Array:
+    """Scale columns to norm 1."""
+    scaled: Array = columns / np.maximum(column_norms(columns), ABOVE_ZERO)
+    return scaled
+
+
+def _finite(values: Sequence[Array]) -> Array:
+    """Stack values along the path as columns, without overflows."""
+    return np.clip(np.nan_to_num(np.stack(values, axis=-1)), -1e100, 1e100)

@@ -1,0 +1,273 @@
+"""Terms by regression along the trajectory of a law that follows noisy data."""
+
+import itertools
+
+import numpy as np
+import pytest
+from published import RATES, sampled
+
+from odediscovery import Monitor, TimeSeries
+from odediscovery.families import FAMILIES, POWERS, SUMS, Shape
+from odediscovery.laws.power_sum import PowerSum, Sums, but_whole_powers
+from odediscovery.problem.problem import prepare
+from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.solve.linearised import LinearisedTrajectory
+from odediscovery.stages.along import (
+    Choice,
+    Place,
+    Regression,
+    block_sets,
+    changes_of,
+    distinct,
+    propose_terms,
+    together,
+    unique,
+)
+from odediscovery.stages.integral_form import Path
+from odediscovery.stages.products import Product, products_of
+
+PREY = "predators in each other's way"
+
+
+def in_noise(name, share=0.01, degree=4):
+    """The true law, the states along it, the noisy problem, and a polynomial that follows the noisy samples."""
+    law, series = sampled(*RATES[name])
+    runs, random = [run.values for run in series.trajectories], np.random.default_rng(0)
+    noise = share * np.concatenate(runs).std(axis=0)
+    values = [run + noise * random.standard_normal(run.shape) for run in runs]
+    p = prepare(TimeSeries.from_arrays([run.time for run in series.trajectories], values, series.states))
+    x = np.concatenate(runs)
+    n = x.shape[1]
+    w = np.array([row for row in itertools.product(range(degree + 1), repeat=n) if sum(row) <= degree], dtype=float)
+    columns = np.prod(x[:, None] ** w, axis=2)
+    begun = PowerSum(np.linalg.lstsq(columns, law.rhs(x), rcond=1e-8)[0].T, w).rescaled(p.scale.state, p.scale.time)
+    return law, x, p, refined(p, begun, but_whole_powers(begun), p.initial, sigma_of(p))
+
+
+def regression(p, fitted, family=SUMS):
+    along = LinearisedTrajectory.of(p, fitted.law, fitted.initial, sigma_of(p))
+    place = Place.of(p, along, fitted.law, family)
+    terms = [Product.of(shape, place.features.size) for shape in family.vocabularies[0](place.seen)]
+    return Regression.of(place, along, fitted.law, terms), terms
+
+
+@pytest.fixture(scope="module")
+def prey():
+    law, x, p, fitted = in_noise(PREY)
+    return law, x, p, fitted, *regression(p, fitted)
+
+
+@pytest.mark.parametrize("name", ["two substrates", PREY, "a product that inhibits", "Gompertz and his predator"])
+def test_published_rates_are_found_along_a_polynomial_that_follows_noisy_samples(name):
+    law, x, p, fitted = in_noise(name)
+    truth = law.rhs(x)
+    for _ in range(2):  # again along what was found
+        best = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor())[0]
+        fitted = refined(p, best, but_whole_powers(best), p.initial, sigma_of(p))
+    found = fitted.law.unscaled(p.scale.state, p.scale.time)
+    np.testing.assert_allclose(found.rhs(x), truth, atol=0.1 * np.abs(truth).max())
+    written = sum(side.count(" + ") + side.count(" - ") + 1 for side in RATES[name][0].values())
+    assert np.count_nonzero(found.coefficients) <= written + 1
+
+
+def test_a_flux_has_one_shape_in_both_of_its_equations(prey):
+    _, _, p, fitted, *_ = prey
+    best = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, Monitor())[0]
+    over = best.exponents[:, best.features.simple :].any(axis=1)
+    assert over.sum() == 1 and (best.coefficients[:, over] != 0).all()
+
+
+def test_real_powers_are_found_by_their_family():
+    _, _, p, fitted = in_noise("two substrates")
+    laws = propose_terms(p, fitted.law, fitted.initial, sigma_of(p), POWERS, Monitor())
+    assert laws and all(law.features is None or not len(law.features.sums) for law in laws)
+
+
+def test_a_law_that_cannot_be_followed_has_no_proposals(prey):
+    _, _, p, fitted, *_ = prey
+    wild = PowerSum(np.full((2, 1), 1e3), np.full((1, 2), 2.0))
+    assert propose_terms(p, wild, fitted.initial, sigma_of(p), SUMS, Monitor()) == []
+
+
+def test_what_was_found_is_kept_when_time_ends(prey):
+    _, _, p, fitted, *_ = prey
+    monitor = Monitor()
+    monitor.spend(60.0)
+    with monitor.part(0.0):
+        assert propose_terms(p, fitted.law, fitted.initial, sigma_of(p), SUMS, monitor)
+
+
+def test_directions_keep_what_responses_and_data_have(prey):
+    _, _, p, fitted, at, terms = prey
+    along = LinearisedTrajectory.of(p, fitted.law, fitted.initial, sigma_of(p))
+    starts = along.starts()
+    ends = np.cumsum([len(x) for x in along.x])[:-1]
+
+    def rest(columns):
+        return columns - starts @ np.linalg.lstsq(starts, columns, rcond=None)[0]
+
+    chosen = terms[::7]
+    x = at.columns(chosen)
+    for e in range(2):
+        forces = np.split(np.stack([t.values(at.place.path) for t in chosen], axis=-1), ends)
+        whole = rest(along.responses(e, forces))
+        np.testing.assert_allclose(
+            x[:, e].T @ x[:, e], whole.T @ whole, rtol=1e-3, atol=1e-6 * np.abs(whole.T @ whole).max()
+        )
+
+
+def test_coefficients_are_least_squares_without_what_is_not_worth_its_price(prey):
+    *_, at, terms = prey
+    some = [t for t in terms if not at.has_constants(t)][:8]
+    best = at.best(some)
+    x, used = at.columns(best.products), best.coefficients != 0
+    columns = x[:, used]
+    a = np.linalg.lstsq(columns, at.y, rcond=None)[0]
+    np.testing.assert_allclose(best.coefficients[used], a, rtol=1e-2)
+    left = np.sum((at.y - columns @ a) ** 2)
+    price = at.worth * used.sum() + sum(at.price(t) for t in best.products)
+    assert best.criterion == pytest.approx(float(at.misfit(left)) + price, abs=0.1)
+    assert best.criterion < float(at.misfit(np.array(at.y @ at.y)))
+
+
+def test_constants_move_to_where_the_criterion_is_less(prey):
+    *_, at, _ = prey
+    unit = np.eye(at.place.features.size)
+    away = Product(unit[0] + unit[1], Sums(np.array([[1.5, 0.2]]), unit[:2]), -np.ones(1))
+    plain = [Product(row) for row in (unit[0], 2.0 * unit[0], unit[1])]
+    first = at.best([away, *plain])
+    best = at.refined(first, 10)
+    assert best.criterion < first.criterion - 10.0
+    moved = next(t for t in best.products if len(t.sums))
+    scale = at.place.law.n_states
+    assert scale == 2 and (moved.sums.weights > 0).all() and not np.allclose(moved.sums.weights, [[1.5, 0.2]])
+
+
+def test_sets_of_blocks_are_those_of_all_subsets():
+    random = np.random.default_rng(3)
+    x = random.standard_normal((40, 9, 2))
+    x /= np.linalg.norm(x, axis=0)
+    y = x[:, 2, 0] - 2.0 * x[:, 5, 1] + 0.5 * x[:, 7, 0] + 0.01 * random.standard_normal(40)
+    charge = random.uniform(1.0, 2.0, 9)
+
+    def value(subset):
+        columns = x[:, list(subset)].reshape(40, -1)
+        left = y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0]
+        return 40.0 * np.log(left @ left) + charge[list(subset)].sum()
+
+    found = block_sets(x, y, charge, np.arange(9), lambda left: 40.0 * np.log(left))
+    best = min((s for k in range(1, 5) for s in itertools.combinations(range(9), k)), key=value)
+    assert tuple(sorted(found[0])) == best
+
+
+def test_of_sets_of_one_kind_the_best_is_kept():
+    random = np.random.default_rng(3)
+    x = random.standard_normal((40, 4, 1))
+    kinds = np.array([0, 0, 1, 1])
+    x /= np.linalg.norm(x, axis=0)
+    found = block_sets(x, x[:, 1, 0] + x[:, 2, 0], np.full(4, 1e-3), kinds, lambda left: np.log(left))
+    assert sorted(found[0]) == [1, 2]
+    assert sum(sorted(kinds[list(s)].tolist()) == [0, 1] for s in found if len(s) == 2) == 1
+
+
+def test_what_several_equations_have_is_paid_for_once(prey):
+    *_, at, terms = prey
+    shared = next(t for t in terms if len(t.sums))
+    lists = [
+        [(1.0, [shared])],
+        [(2.0, [Product(shared.row, Sums(2.0 * shared.sums.weights, shared.sums.exponents), shared.power)])],
+    ]
+    assert together(at, lists) == [[shared]]
+
+
+def test_laws_of_the_same_kinds_are_one():
+    one, other = Product(np.array([1.5])), Product(np.array([1.6]))
+    a = np.ones((1, 1))
+    laws = distinct([Choice((other,), a, 2.0), Choice((one,), a, 1.0), Choice((Product(np.array([2.0])),), a, 3.0)])
+    assert [c.criterion for c in laws] == [1.0, 3.0]
+
+
+def test_changes_are_by_one_factor_or_one_product_in_a_sum(prey):
+    *_, at, _ = prey
+    unit = np.eye(at.place.features.size)
+    product = Product(unit[0], Sums(np.ones((1, 1)), unit[[0]]), -np.ones(1))
+    kinds = {t.kind for t in changes_of([product], at.place.seen)}
+    wider = Product(unit[0], Sums(np.ones((1, 2)), unit[:2]), -np.ones(1))
+    two = Product(unit[0] + unit[1], Sums(np.eye(2), unit[:2]), -np.ones(2))
+    assert (
+        wider.kind in kinds
+        and two.kind in kinds
+        and Product(unit[0] + unit[1], product.sums, product.power).kind in kinds
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_vocabularies_are_finite_and_without_repetitions(family):
+    _, _, p, fitted = in_noise(PREY)
+    at, _ = regression(p, fitted, family)
+    for vocabulary in family.vocabularies:
+        terms = [Product.of(shape, at.place.features.size) for shape in vocabulary(at.place.seen)]
+        assert len(unique(terms)) == len(terms)
+        assert all(np.isfinite(t.values(at.place.path)).all() for t in terms)
+
+
+def some_products():
+    unit = np.eye(3)
+    inside = Sums(np.array([[0.7, 0.0], [0.0, 0.4]]), np.array([[1.0, 0.0, 0.0], [0.0, 1.5, 0.0]]))
+    return [
+        Product(unit[0] + 2.0 * unit[1]),
+        Product(0.5 * unit[0] - 1.3 * unit[2]),
+        Product(unit[0], inside, np.array([-1.0, -2.0])),
+        Product(0.4 * unit[1], Sums(np.array([[0.7, 0.4]]), inside.exponents), np.array([-0.5])),
+    ]
+
+
+RATE = np.array([False, False, True])
+
+
+def fitted_exponents(rows):
+    return (rows != 0) & (RATE | (rows != np.round(rows)))
+
+
+@pytest.mark.parametrize("product", some_products())
+def test_slopes_are_what_small_steps_do(product):
+    path = Path.of(np.random.default_rng(0).uniform(0.5, 2.0, (7, 3)), np.zeros(3, dtype=bool), np.full(3, 1e-9))
+    slopes = product.slopes(path, fitted_exponents)
+    for k, slope in enumerate(slopes):
+        steps = np.zeros(len(slopes))
+        steps[k] = 1e-6
+        other = product.moved(steps.tolist(), fitted_exponents, RATE)
+        np.testing.assert_allclose((other.values(path) - product.values(path)) / 1e-6, slope, rtol=1e-4, atol=1e-6)
+    same = product.moved([0.0] * len(slopes), fitted_exponents, RATE)
+    assert same.key == product.key
+
+
+def test_no_constant_moves_far_in_one_step():
+    power, _, over, _ = some_products()
+    moved = over.moved([50.0, -50.0, 50.0], fitted_exponents, RATE)
+    np.testing.assert_allclose(moved.sums.weights, [[2.1, 0.0], [0.0, 0.12]])
+    np.testing.assert_allclose(moved.sums.exponents[1, 1], 2.4)
+    assert power.moved([], fitted_exponents, RATE).key == power.key
+
+
+def test_kinds_ignore_the_values_of_constants_alone():
+    unit = np.eye(2)
+    one, other = (Product(unit[0], Sums(np.array([[b]]), unit[[0]]), -np.ones(1)) for b in (0.3, 3.0))
+    assert one.kind == other.kind and one.key != other.key
+    assert Product(-0.0 * unit[0]).key == Product(0.0 * unit[0]).key
+
+
+def test_simpler_products_lack_a_sum_or_a_function():
+    *_, over, _ = some_products()
+    kinds = {t.kind for t in over.simpler(2)}
+    assert Product(over.row, over.sums.select(np.array([1])), np.array([-2.0])).kind in kinds
+    assert Product(np.zeros(3), over.sums.select(np.array([1])), np.array([-2.0])).kind in kinds
+    assert Product(np.array([1.0, 0.0, 0.0])).kind in {t.kind for t in Product(np.array([1.0, 0.0, 2.0])).simpler(2)}
+
+
+def test_products_of_a_law_are_its_monomials():
+    shape = Shape(np.array([1.0, 0.0]), np.eye(2)[[1]], np.array([[0.5]]), -np.ones(1))
+    product = Product.of(shape, 3)
+    assert product.row.tolist() == [1.0, 0.0, 0.0] and product.sums.exponents.tolist() == [[0.0, 1.0, 0.0]]
+    (plain, over) = products_of(np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, -1.0]]), product.sums)
+    assert over.key == product.key and plain.key == Product(np.array([0.0, 1.0, 0.0])).key
