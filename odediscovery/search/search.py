@@ -525,15 +525,6 @@ MOVES: tuple[Move, ...] = (
         late=True,
     ),
     Move(
-        "terms along the best law",
-        NOISY & GROWS & SLIGHTLY_NOISY,
-        "what regression along its trajectory says",
-        terms_along_the_best,
-        REFITTED,
-        enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
-        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
-    ),
-    Move(
         "chains",
         GROWS & CLEAN,
         "sums of products of powers of sums, if regression finds one",
@@ -549,6 +540,15 @@ MOVES: tuple[Move, ...] = (
         chains,
         REFITTED,
         until=LEAVES_NOISE & ~ODD,
+    ),
+    Move(
+        "terms along the best law",
+        NOISY & GROWS & SLIGHTLY_NOISY,
+        "what regression along its trajectory says",
+        terms_along_the_best,
+        REFITTED,
+        enough=CONVINCING & ~REAL_OR_LONG & ~ODD,
+        until=CONVINCING & ~REAL_OR_LONG & ~ODD,
     ),
     Move(
         "few powers",
