@@ -374,8 +374,8 @@ def _blocks(
         targets.append((x / path.spread[:n]).T[:, None, :] - scaled[-1])
     # [states, sets, rows(, constants)] -> [sets, states * rows(, constants)]
     joined, left = np.concatenate(features, axis=2), np.concatenate(targets, axis=2)
-    joined = np.moveaxis(joined, 0, 1).reshape(len(given), -1, len(linear))
-    return joined, np.moveaxis(left, 0, 1).reshape(len(given), -1)
+    left = np.moveaxis(left, 0, 1).reshape(len(given), -1)
+    return np.moveaxis(joined, 0, 1).reshape(*left.shape, len(linear)), left
 
 
 def _integrated(rate: Array | float, times: Array, ends: Array) -> Array:

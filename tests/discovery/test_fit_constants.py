@@ -225,3 +225,10 @@ def test_laws_by_name_and_laws_written_down_are_fitted():
     assert by_name.squares == pytest.approx(written.squares, abs=1e-6)
     assert poor.squares > 1e4 * written.squares
     assert laws_asked_for(task(), task().p) == []
+
+
+def test_a_law_without_linear_constants_is_fitted():
+    t = np.linspace(0.0, 6.0, 60)
+    series = TimeSeries.from_arrays([t], [2.0 * np.exp(-0.7 * t)[:, None]], ["x"])
+    found = fit_constants(series, "x' = -x**k*exp(-c)")
+    np.testing.assert_allclose(found.equations.rhs(np.array([[1.0], [2.0]])), [[-0.7], [-1.4]], rtol=1e-3)
