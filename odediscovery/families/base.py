@@ -152,15 +152,6 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class Inner:
-    """What the inner layers of a chain are made of."""
-
-    sums: Array  # products that sums may contain [products, states and functions]
-    factors: Array  # products with functions of states, beside low powers of states [products, states and functions]
-    poles: bool = False  # whether 1 - x/a is a sum, too, with the pole a of its inverse beyond the values of x
-
-
-@dataclass(frozen=True, eq=False)
 class Shape:
     """A term with the values where its constants begin:
 
@@ -171,6 +162,15 @@ class Shape:
     inside: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [products, states and functions]
     weights: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [sums, products]
     power: Array = field(default_factory=lambda: np.zeros(0))  # [sums]
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """What the inner layers of a chain are made of."""
+
+    sums: Array  # products that sums may contain [products, states and functions]
+    factors: Array  # products with functions of states, beside low powers of states [products, states and functions]
+    shapes: Sequence[Shape] = ()  # terms with constants that growth from 0 misses
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -37,15 +37,17 @@ def _inner(seen: Seen) -> list[Inner]:
     ]
     gates = [row for row in exponentials if abs(row[seen.n_states :]).max() == 3.0 and not row[: seen.n_states].any()]
 
-    def words(sums: Sequence[Array], factors: Sequence[Array] = (), *, poles: bool = False) -> Inner:
-        return Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size)), poles)
+    norms = _norms(seen)
+
+    def words(sums: Sequence[Array], factors: Sequence[Array] = (), shapes: Sequence[Shape] = ()) -> Inner:
+        return Inner(_positive(seen, sums), np.reshape(factors, (-1, seen.size)), (*shapes, *norms))
 
     found = [
         words(low, [*cubes, *_of_functions(seen, ABS.name, (1.0,))]),
         words([*higher, *ratios, *products], cubes),
-        words([*_powers(seen, (1.0,)), *gates], exponentials),
+        words([*_powers(seen, (1.0,)), *gates], exponentials, _gates(seen, [*_positive(seen, gates)])),
         # A pole at 0 of a state of which only a change was measured is one at any value.
-        words(low, [*_powers(seen, (-1.0,)), *ratios], poles=True),
+        words(low, [*_powers(seen, (-1.0,)), *ratios], _poles(seen)),
         words(low, logarithms),
     ]
     if activated:
@@ -115,28 +117,52 @@ def _quotients(seen: Seen) -> list[Shape]:
 
 def _functions(seen: Seen) -> list[Shape]:
     """Products of states, with logarithms, exponentials, gates, norms and Hill functions."""
-    found, unit, nothing = _plain(seen), np.eye(seen.size), np.zeros(seen.size)
-    states = np.flatnonzero(seen.changing).tolist()
-    beside, sizes = [nothing, *unit[states]], dict[int, Array]()
-    for k in states:
+    found, unit = _plain(seen), np.eye(seen.size)
+    for k in np.flatnonzero(seen.changing).tolist():
         hill = (4.0,) if seen.integer[k] else (1.5, 2.5, 3.5)
-        found += [shape for power in hill for shape in _over(seen, [power * unit[k]], [nothing])]
-    for k, f in enumerate(seen.functions, start=seen.n_states):
-        if f.name == ABS.name:
-            sizes[f.state] = unit[k]
-            found += [Shape(unit[k] + factor) for factor in beside]
-        if f.name == EXP.name:
-            found += [Shape(sign * rate * unit[k] + factor) for sign in (-1, 1) for rate in RATES for factor in beside]
-            for z in (sign * rate * unit[k] for sign in (-1, 1) for rate in STEEP_RATES):
-                middles = np.quantile(seen.monomials(z[None]), (0.1, 0.3, 0.5, 0.7, 0.9))
-                found += [_one_sum(factor, z, 1.0 / m) for m in middles.tolist() for factor in beside]
+        found += [shape for power in hill for shape in _over(seen, [power * unit[k]], [np.zeros(seen.size)])]
+    found += [Shape(row) for row in _of_functions(seen, ABS.name, (1.0,))]
+    found += [Shape(row) for row in _of_functions(seen, EXP.name, (*(-r for r in RATES), *RATES))]
+    exponentials = [k for k, f in enumerate(seen.functions, start=seen.n_states) if f.name == EXP.name]
+    found += _gates(seen, [sign * rate * unit[k] for k in exponentials for sign in (-1, 1) for rate in STEEP_RATES])
     activated = _of_functions(seen, EXP_INVERSE.name, (-30.0, -10.0, -3.0, -1.0))
-    found += [Shape(row) for row in activated if _stays_away_from_zero(seen, row)]
+    return [*found, *(Shape(row) for row in activated if _stays_away_from_zero(seen, row)), *_norms(seen)]
+
+
+def _gates(seen: Seen, exponentials: Sequence[Array]) -> list[Shape]:
+    """1 / (1 + b e^(r x)), alone and times a state: growth from b = 0 misses steep ones."""
+    beside, found = [np.zeros(seen.size), *np.eye(seen.size)[: seen.n_states]], list[Shape]()
+    for z in exponentials:
+        middles = np.quantile(seen.monomials(z[None]), (0.1, 0.3, 0.5, 0.7, 0.9))
+        found += [_one_sum(factor, z, 1.0 / middle) for middle in middles.tolist() for factor in beside]
+    return found
+
+
+def _norms(seen: Seen) -> list[Shape]:
+    """Powers of (x^2 + y^2)^(1/2) = |x| (1 + y^2 / x^2)^(1/2) for x, y that change sign, alone and times a state."""
+    unit, states, found = np.eye(seen.size), np.flatnonzero(seen.changing).tolist(), list[Shape]()
+    sizes = {f.state: unit[k] for k, f in enumerate(seen.functions, start=seen.n_states) if f.name == ABS.name}
     for y, x in itertools.permutations(states, 2):
         if y in sizes and not (x in sizes and x > y):
-            for power in (1.0, -1.0, -2.0, -3.0):  # (x^2 + y^2)^(power / 2)
+            for power in (1.0, -1.0, -2.0, -3.0):
                 size = power * sizes.get(x, unit[x])
-                found += [_one_sum(size + factor, 2.0 * (unit[y] - unit[x]), 1.0, power / 2.0) for factor in beside]
+                tops = (size, *(size + unit[k] for k in states))
+                found += [_one_sum(top, 2.0 * (unit[y] - unit[x]), 1.0, power / 2.0) for top in tops]
+    return found
+
+
+def _poles(seen: Seen) -> list[Shape]:
+    """1 / (1 - x/a) and 1 / (1 - x/a)^2, alone and times a state, with a beyond the values of x."""
+    unit, states, found = np.eye(seen.size), np.flatnonzero(seen.changing).tolist(), list[Shape]()
+    for k in states:
+        x = seen.monomials(unit[[k]])
+        low, high = float(x.min()), float(x.max())
+        for beyond in (0.2 * (high - low), high - low):
+            # Beyond zero, saturation has the pole.
+            ends = ((high + beyond) if high > 0.0 else 0.0, (low - beyond) if low < 0.0 else 0.0)
+            for end, power in itertools.product(filter(None, ends), (-1.0, -2.0)):
+                tops = (np.zeros(seen.size), *unit[states])
+                found += [_one_sum(top, unit[k], -1.0 / end, power) for top in tops]
     return found
 
 

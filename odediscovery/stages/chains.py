@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.noise import CLEAN_SHARE
-from odediscovery.families import ABS, EXP, Family, Inner, Seen, Terms
+from odediscovery.families import EXP, Family, Inner, Seen, Terms
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums, value_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, SQUARED, Array, Indices, column_norms
@@ -235,52 +235,16 @@ class Growth:
         self.sizes = np.median(np.abs(path.monomials(inside)).reshape(-1, len(inside)), axis=0)
         rates = exp_features(fit.problem)
         known = rates[(inner.factors[:, rates] != 0.0).any(axis=0)]
-        self.gates = self._gates(path, rates) if len(known) else []
-        # States and exponentials by which monomials may be multiplied.
-        self.bases = [*range(fit.problem.features.states), *known.tolist()]
+        self.shapes = [Product.of(shape, fit.problem.features.size) for shape in inner.shapes]
+        # Exponentials, and with states what monomials may be multiplied by.
+        self.rates = known.tolist()
+        self.bases = [*range(fit.problem.features.states), *self.rates]
         self.start = empty(fit, path)
         states = path.log[..., : fit.problem.features.states]
         self.changing = np.flatnonzero(np.ptp(states.reshape(-1, states.shape[-1]), axis=0) > 0.0).tolist()
-        self.shapes = [*self._norms(), *(self._poles(path) if inner.poles else ())]
         self.grid, self.noisy = grid, bool(fit.problem.smoothed.any())
         self.heard: int | None = None  # number of monomials of other equations at the last regression
         self.beam, self.found, self.least, self.idle = [self.start], list[Projected](), np.inf, 0
-
-    def _gates(self, path: Path, rates: Indices) -> list[Product]:
-        """Return 1 / (1 + b exp(r x)), alone and times a state, b on a grid: growth from b = 0 misses steep ones."""
-        n, found = self.fit.problem.features.states, list[Product]()
-        for inner in self.inside[self.inside[:, rates].any(axis=1)]:
-            for middle in np.quantile(path.monomials(inner[None]), (0.1, 0.3, 0.5, 0.7, 0.9)):
-                gate = Sums(np.array([[1.0 / middle]]), inner[None])
-                found += [
-                    Product(row, gate, np.array([-1.0])) for row in (np.zeros(len(inner)), *np.eye(len(inner))[:n])
-                ]
-        return found
-
-    def _norms(self) -> Iterator[Product]:
-        """Yield powers of (x^2 + y^2)^(1/2) = |x| (1 + y^2 / x^2)^(1/2) for x, y that change sign, times states."""
-        features = self.fit.problem.features
-        unit = np.eye(features.size)
-        sizes = {f.state: unit[features.states + k] for k, f in enumerate(features.functions) if f.name == ABS.name}
-        for y, x in itertools.permutations(self.changing, 2):
-            if y not in sizes or (x in sizes and x > y):
-                continue
-            ratio = Sums(np.ones((1, 1)), 2.0 * (unit[[y]] - unit[[x]]))
-            for power in (1.0, -1.0, -2.0, -3.0):
-                for state in (np.zeros(features.size), *unit[self.changing]):
-                    yield Product(state + power * sizes.get(x, unit[x]), ratio, np.array([power / 2.0]))
-
-    def _poles(self, path: Path) -> Iterator[Product]:
-        """Yield 1 / (1 - x/a) and 1 / (1 - x/a)^2, alone and times states, with a beyond the values of x."""
-        unit = np.eye(self.fit.problem.features.size)
-        for k, x in zip(self.changing, np.moveaxis(path.monomials(unit[self.changing]), -1, 0), strict=True):
-            low, high = float(x.min()), float(x.max())
-            for beyond in (0.2 * (high - low), high - low):
-                # Beyond zero, saturation has the pole.
-                ends = ((high + beyond) if high > 0.0 else 0.0, (low - beyond) if low < 0.0 else 0.0)
-                for end, power in itertools.product(filter(None, ends), (-1.0, -2.0)):
-                    for state in (np.zeros(len(unit)), *unit[self.changing]):
-                        yield Product(state, Sums(np.array([[-1.0 / end]]), unit[[k]]), np.array([power]))
 
     def _beside_exponentials(self, every: Sequence[Product], columns: Array) -> list[Draft]:
         """Return the best sums of an exponential of any rate and a few products: a rate must begin nearly right."""
@@ -316,7 +280,7 @@ class Growth:
         if len(fluxes) == self.heard or self.monitor.stopping() is not None:
             return
         fit, near = self.fit, [near for flux in fluxes for near in flux.neighbours(self.fit.problem.features.states)]
-        every = [*self.library, *self.gates, *self.shapes, *near]
+        every = [*self.library, *self.shapes, *near]
         columns = product_columns(fit, every, self.start.path)[0]
         if self.heard is None:
             self.found = list(self._quotients())
@@ -326,7 +290,7 @@ class Growth:
         self.heard = len(fluxes)
         levels = best_subsets(columns, fit.target[0], 5, 12, alike=0.9999, children=30)
         tried = ([made_of([every[c] for c in subset], self.start) for subset in level] for level in levels)
-        first = (self._beside_exponentials(every, columns) for _ in range(bool(self.gates) and not fluxes))
+        first = (self._beside_exponentials(every, columns) for _ in range(bool(self.rates) and not fluxes))
         sums = (self.fitted(drafts, SIDE_BY_SIDE) for drafts in itertools.chain(first, tried))
         beside = (self._quotients(fluxes) for _ in range(bool(fluxes)))
         for found in itertools.chain(sums, beside):
