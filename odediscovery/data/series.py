@@ -47,7 +47,7 @@ from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_names, names_in
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.files import as_path, write_whole
 from odediscovery.runtime.texts import check_letters
 
 
@@ -265,7 +265,7 @@ def load_csv(
     >>> load_csv("data/yeast_carlson_1913.csv").states
     ('biomass',)
     """
-    table = with_made_columns(read_table(Path(path)), columns)
+    table = with_made_columns(read_table(as_path(path)), columns)
     return with_units(series_of(table, path, time, states, group, sigma, noise), units)
 
 
@@ -606,7 +606,7 @@ def load_with_controls(
     names = [*linear, *held, *impulses]
     if not names:
         return load_csv(path, time, states, group, sigma=sigma, noise=noise, units=units, columns=columns)
-    table = with_made_columns(read_table(Path(path)), columns)
+    table = with_made_columns(read_table(as_path(path)), columns)
     for name in names:
         if name not in table.columns:
             raise unknown_name("input", name, [one for one in table.columns if not table.is_text(one)])

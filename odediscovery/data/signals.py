@@ -262,12 +262,14 @@ def real_numbers(x: Any, name: str) -> Array:
     """Convert real numbers to an array of floats, missing and masked ones to nan."""
     if issparse(x):
         raise InputError(f"{name}: expected a dense array, got a sparse one; use {name}.toarray()")
+    if hasattr(x, "detach"):  # a tensor, perhaps with gradients or on another device
+        x = x.detach().cpu()
     try:
         held = np.ma.asarray(x) if isinstance(x, np.ma.MaskedArray) else np.asarray(x)
         if held.dtype.kind in "biufO":
             return np.ma.filled(held.astype(np.float64, copy=False), np.nan)
         reason, wrong = _OTHER.get(held.dtype.kind, str(held.dtype)), InputError
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())
         wrong = InputTypeError if isinstance(error, TypeError) else InputError
     raise wrong(f"{name}: expected an array of real numbers, got {reason}; convert it")

@@ -386,7 +386,9 @@ def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | 
 
 def is_list(x: Any) -> bool:
     """Whether X is a list of trajectories, not one array as a list of rows."""
-    return isinstance(x, list | tuple) and (not x or is_frame(x[0]) or is_dataset(x[0]) or np.ndim(x[0]) == 2)
+    if not isinstance(x, list | tuple) or not x or is_frame(x[0]) or is_dataset(x[0]):
+        return isinstance(x, list | tuple)
+    return real_numbers(x[0], "X").ndim == 2
 
 
 def is_frame(x: Any) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -31,7 +31,7 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.data.signals import Signal, solve_piecewise
-from odediscovery.errors import InputError, unknown_name
+from odediscovery.errors import InputError, InputTypeError, unknown_name
 from odediscovery.families import EXP, EXP_INVERSE, STATE_FUNCTIONS, Function, power_is_rate, rate_of_power
 from odediscovery.ivp.solvers import solve_until_failure
 from odediscovery.laws.compiled import CompiledForm, FilledForm, form_of_expressions, point_field, vector_field
@@ -717,7 +717,12 @@ def read_form(
     for name, value in (start or {}).items():
         if name not in found:
             raise unknown_name("constant", name, list(found))
-        found[name] = float(value)
+        try:
+            found[name] = float(value)
+        except (TypeError, ValueError):
+            found[name] = math.nan
+        if not math.isfinite(found[name] or 0.0):
+            raise InputError(f"start: expected a finite number for {name}, got {value}")
     form = Form(tuple(states), tuple(controls), texts, tuple(found), tuple(found.values()), time_name)
     form.open()  # raises if the texts cannot be read
     return form
@@ -730,6 +735,10 @@ def _sides(written: Written, states: Sequence[str]) -> dict[str, str]:
         for state in sides:
             if state not in states:
                 raise unknown_name("state", state, states)
+    elif not isinstance(written, Iterable):
+        raise InputTypeError(
+            f"expected a law as text, such as {states[0]}' = -k*{states[0]}, got a {type(written).__name__}"
+        )
     else:
         lines = re.split(r"[\n;]", written) if isinstance(written, str) else [str(line) for line in written]
         sides = {}

@@ -46,6 +46,7 @@ from odediscovery.result.population import Population
 from odediscovery.result.profiled import Profile, profiles_text
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.files import as_path
 from odediscovery.runtime.versions import versions
 from odediscovery.settings import Settings
 
@@ -438,7 +439,7 @@ class Discovery:
         Raises:
             InputError: no such folder, or a file that is missing, damaged or of another format.
         """
-        return cls(**read_folder(Path(folder)))
+        return cls(**read_folder(as_path(folder)))
 
 
 def curve_of(found: Discovery, k: int, times: Array | None = None) -> Array:

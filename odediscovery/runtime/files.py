@@ -22,12 +22,25 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, InputTypeError
 
 try:
     import fcntl
 except ImportError:  # Windows, where writers of one folder cannot detect each other
     fcntl = None  # type: ignore[assignment]
+
+
+def as_path(path: object) -> Path:
+    """The path of a file or a folder that a user names.
+
+    >>> as_path(None)
+    Traceback (most recent call last):
+    ...
+    odediscovery.errors.InputTypeError: expected the path of a file or a folder, got a NoneType
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InputTypeError(f"expected the path of a file or a folder, got a {type(path).__name__}")
+    return Path(path)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -1,0 +1,47 @@
+"""Arguments of the Python interface that are of another kind: one line of ours, not an error of another library."""
+
+import numpy as np
+import pytest
+import torch
+
+from odediscovery import Discovery, Monitor, ODEDiscovery, TimeSeries, discover, fit_constants, load_csv, settings_for
+from odediscovery.errors import InputError
+
+T = np.linspace(0.0, 5.0, 30)
+X = np.exp(-T)[:, None]
+LOOP: list[object] = []
+LOOP.append(LOOP)
+HUGE = [[1], [10**400], [2]]
+
+
+def series():
+    return TimeSeries.from_arrays([T], [X], ["x"])
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: TimeSeries.from_arrays([[0, 1, 2]], [HUGE], ["x"]), "array of real numbers"),
+        (lambda: TimeSeries.from_arrays([T], [LOOP], ["x"]), "array of real numbers"),
+        (lambda: ODEDiscovery().fit(HUGE, t=[0, 1, 2]), "array of real numbers"),
+        (lambda: ODEDiscovery().fit(LOOP, t=[0, 1, 2]), "array of real numbers"),
+        (lambda: ODEDiscovery().fit(None), "expected an array"),
+        (lambda: discover(None, settings_for(), Monitor()), "expects a TimeSeries"),
+        (lambda: fit_constants(None, "x' = -k*x"), "expects a TimeSeries"),
+        (lambda: fit_constants(series(), None), "law as text"),
+        (lambda: fit_constants(series(), "x' = -k*x", start={"k": float("inf")}), "finite number for k, got inf"),
+        (lambda: fit_constants(series(), "x' = -k*x", start={"k": "much"}), "finite number for k, got much"),
+        (lambda: Discovery.load(None), "path of a file or a folder, got a NoneType"),
+        (lambda: load_csv(3.5), "path of a file or a folder, got a float"),
+    ],
+)
+def test_what_is_of_another_kind_ends_in_one_line(call, says):
+    with pytest.raises(InputError) as raised:
+        call()
+    message = str(raised.value)
+    assert says in message and "\n" not in message
+
+
+def test_a_tensor_with_gradients_is_its_values():
+    found = TimeSeries.from_arrays([T], [torch.tensor(X, requires_grad=True)], ["x"])
+    np.testing.assert_array_equal(found.trajectories[0].values, X)
